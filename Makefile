@@ -1,0 +1,47 @@
+# Everything runs in .venv, made from the constraints file on first use.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: run test test-slow lint bench docs clean
+
+run: .venv/core
+	$(BIN)/python examples/day.py
+
+test: .venv/dev lint
+	$(BIN)/python -m pytest -q
+
+test-slow: .venv/dev
+	DPI_SLOW=1 $(BIN)/python -m pytest -q
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: .venv/bench
+	$(BIN)/python benchmarks/kernel.py
+
+docs: .venv/docs
+	$(BIN)/mkdocs build --strict
+
+.venv/core: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) -e .
+	touch $@
+
+.venv/dev: .venv/core
+	$(INSTALL) -e '.[test,lint]'
+	touch $@
+
+.venv/bench: .venv/core
+	$(INSTALL) -e '.[bench]'
+	touch $@
+
+.venv/docs: .venv/core
+	$(INSTALL) -e '.[docs]'
+	touch $@
+
+clean:
+	rm -rf .venv site out .mypy_cache .ruff_cache .pytest_cache .hypothesis
