@@ -1,0 +1,46 @@
+"""The errors a user of this package meets.
+
+Every text is one sentence: what was wrong, what is expected. No text, and no attribute that a log would print
+by itself, holds a private value: not a row's value, not a user id, not a count made from events.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+class OptionError(ValueError):
+    """A public option is out of its range or contradicts another one."""
+
+
+class SchemaError(TypeError):
+    """A whole column is of a type that cannot be read; a single bad row never raises this."""
+
+
+class ClockError(ValueError):
+    """The public clock was moved backwards, or a slot was closed out of order."""
+
+
+class StateError(ValueError):
+    """Saved state is damaged or belongs to other options."""
+
+
+class BudgetExceeded(ValueError):
+    """More privacy budget was asked for than is left.
+
+    The amounts are attributes; the text names them only if the budget is public (a stream's total). What is left on
+    one user's account is private, so a ledger raises this with `public=False` and its text holds no amount.
+
+    >>> str(BudgetExceeded(Fraction(3, 2), Fraction(1), public=True))
+    'the budget is exceeded: requested 1.5, remaining 1, difference 0.5.'
+    """
+
+    def __init__(self, requested: Fraction, remaining: Fraction, *, public: bool) -> None:
+        self.requested = requested
+        self.remaining = remaining
+        self.difference = requested - remaining
+        text = "an account was asked for more than it has left; debit what `weights` returned for it."
+        if public:
+            amounts = (f"{float(x):.12g}" for x in (requested, remaining, self.difference))
+            text = "the budget is exceeded: requested {}, remaining {}, difference {}.".format(*amounts)
+        super().__init__(text)

@@ -1,0 +1,87 @@
+import uuid
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.columns import canonical, numbers
+from dpi.errors import SchemaError
+from strategies import user_ids
+
+FORMS = {
+    "list": lambda x: x,
+    "numpy": np.array,
+    "numpy objects": lambda x: np.array(x, dtype=object),
+    "polars": pl.Series,
+    "pandas": pd.Series,
+    "pandas objects": lambda x: pd.Series(x, dtype=object),
+    "arrow": pa.array,
+    "arrow chunks": lambda x: pa.chunked_array([x[:1], x[1:]]),
+    "generator": lambda x: (row for row in x),
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("rows", [[3, 1, 2], ["a", "ß", ""], [1.0, 2.0, -7.0]], ids=str)
+def test_every_library_gives_the_same_column(form, rows):
+    """A column reads alike from lists, numpy, polars, pandas and Arrow."""
+    expected = [str(int(r)) if isinstance(r, float) else str(r) for r in rows]
+    assert canonical(form(rows), "value").cast(pl.String).to_list() == expected
+
+
+@given(st.lists(user_ids, max_size=20), user_ids)
+def test_one_more_row_changes_no_other_row(rows, odd):
+    """Whatever a further row is, the canonical text of the others stays: one user cannot change how others are read."""
+    alone = canonical(rows, "user").cast(pl.String).to_list()
+    together = canonical([*rows, odd], "user").cast(pl.String).to_list()
+    assert together[: len(rows)] == alone
+
+
+def test_a_missing_row_does_not_change_integers():
+    """Pandas turns integers with a hole into floats; they stay the same users."""
+    holed = pd.Series([1, None, 3])
+    assert holed.dtype == "float64"
+    assert canonical(holed, "user").to_list() == [1, None, 3]
+
+
+def test_large_floats_are_no_integers():
+    """Beyond 2^53 two ids could have become one float: such rows are empty."""
+    assert canonical([float(2**53), 2.0**53 - 1], "user").to_list() == [None, 2**53 - 1]
+
+
+def test_unsigned_integers_beyond_63_bits_keep_their_text():
+    """2^64 - 1 is a number like any other."""
+    assert canonical(np.array([1, 2**64 - 1], dtype=np.uint64), "user").to_list() == ["1", str(2**64 - 1)]
+
+
+def test_objects_of_known_types_have_text():
+    """UUIDs, bytes and booleans have a canonical text; other objects are empty rows."""
+    one = uuid.UUID(int=1)
+    assert canonical([one, b"x", b"\xff", True, object(), "\ud800"], "user").to_list() == [
+        str(one), "x", None, "true", None, None,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "bad", ["text", 5, None, np.zeros((2, 2)), pl.Series([[1], [2]]), pl.Series([{"a": 1}])], ids=repr
+)
+def test_what_is_no_column_is_refused(bad):
+    """A scalar, a matrix or a nested column is an error of the schema."""
+    with pytest.raises(SchemaError, match="`user` must"):
+        canonical(bad, "user")
+
+
+def test_dates_are_no_ids():
+    """A column of dates is refused as a whole, in one sentence."""
+    with pytest.raises(SchemaError, match="must hold integers or text"):
+        canonical(pl.Series([1, 2]).cast(pl.Datetime("us")), "user")
+
+
+def test_numbers_row_by_row():
+    """A row that is not a number is NaN, by itself."""
+    assert np.array_equal(numbers(["1", "x", "2.5", None], "value"), [1, np.nan, 2.5, np.nan], equal_nan=True)
+    assert np.array_equal(numbers([1, None, 3], "value"), [1, np.nan, 3], equal_nan=True)
