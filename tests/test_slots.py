@@ -1,0 +1,137 @@
+from datetime import UTC, datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.errors import ClockError, OptionError, SchemaError
+from dpi.slots import NOWHERE, Clock, Slots, duration
+
+HOUR = Slots("1h", origin="2026-01-01")
+
+
+@given(st.integers(-(10**9), 10**9), st.sampled_from(["500ms", "1s", "1h", "1d", "7d"]))
+def test_every_moment_lies_in_its_slot(second, width):
+    """start(n) ≤ t < start(n + 1)."""
+    slots = Slots(width, origin="2026-01-01")
+    moment = datetime.fromtimestamp(1_767_225_600 + second, UTC)
+    number = slots.number(moment)
+    assert slots.start(number) <= moment < slots.start(number + 1)
+    assert slots.numbers([moment]).tolist() == [number]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2026-01-01T01:30:00", "2025-12-31 23:00:00.5"],
+        ["2026-01-01T02:30:00+01:00", "2025-12-31T23:00Z"],
+        [datetime(2026, 1, 1, 1, 30), datetime(2025, 12, 31, 23, 0)],
+        np.array(["2026-01-01T01:30", "2025-12-31T23:00"], dtype="datetime64[ns]"),
+        pd.Series(pd.to_datetime(["2026-01-01 01:30", "2025-12-31 23:00"])),
+        pl.Series(["2026-01-01T01:30", "2025-12-31T23:00"]).str.to_datetime(time_unit="ms"),
+    ],
+    ids=["text", "text with zone", "datetimes", "numpy", "pandas", "polars"],
+)
+def test_times_of_every_kind(times):
+    """One moment is in one slot, however it is written."""
+    assert HOUR.numbers(times).tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_numbers_need_a_unit(unit, factor):
+    """Numbers since 1970 are read in the named unit, and refused without one."""
+    moments = np.array([1_767_225_600, 1_767_225_600 + 3600]) * factor
+    assert HOUR.numbers(moments, unit).tolist() == [0, 1]
+    assert HOUR.numbers(moments.astype(float), unit).tolist() == [0, 1]
+    with pytest.raises(SchemaError, match="name their unit"):
+        HOUR.numbers(moments)
+
+
+@given(st.lists(st.one_of(st.text(max_size=25), st.just("2026-01-01T05:00:00")), max_size=10), st.text(max_size=30))
+def test_one_broken_time_breaks_no_other(times, odd):
+    """Each row is read by itself."""
+    assert HOUR.numbers([*times, odd]).tolist()[:-1] == HOUR.numbers(times).tolist()
+
+
+def test_what_cannot_be_read_is_nowhere():
+    """Broken, missing and absurd times are marked, not raised."""
+    assert (HOUR.numbers(["soon", None, "2026-13-01"]) == NOWHERE).all()
+    assert (HOUR.numbers([float("nan"), 1e300, -1e300], "s") == NOWHERE).all()
+    assert (HOUR.numbers([2**62], "s") == NOWHERE).all()
+
+
+def test_local_time_around_a_change_of_clocks():
+    """An ambiguous local time is the earlier one, a time that does not exist cannot be read; a day has 24 hours."""
+    slots = Slots("1h", origin="2026-10-25", zone="Europe/Berlin")
+    assert slots.numbers(["2026-10-25T02:30:00"]).tolist() == [2]
+    spring = Slots("1h", origin="2026-03-29", zone="Europe/Berlin")
+    assert spring.numbers(["2026-03-29T02:30:00"]).tolist() == [NOWHERE]
+    day = Slots("1d", origin="2026-03-28", zone="Europe/Berlin")
+    assert day.start(2).isoformat() == "2026-03-30T01:00:00+02:00"
+
+
+@pytest.mark.parametrize("text", ["", "1", "h", "1 year", "-1h", "1h30m", None, 3600, "0.0000001s"])
+def test_bad_durations_are_refused(text):
+    """A duration has a number and a unit."""
+    with pytest.raises(OptionError, match="must be a duration"):
+        duration(text)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Slots("0s"),
+        lambda: Slots("1h", zone="Nowhere/City"),
+        lambda: Slots("1h", origin="tomorrow"),
+        lambda: Slots("1h", origin=5),
+        lambda: Slots("1h", lateness="later"),
+    ],
+)
+def test_bad_options_are_refused(make):
+    """Width, zone, origin and lateness are checked once, at the start."""
+    with pytest.raises(OptionError):
+        make()
+
+
+def test_a_column_that_holds_no_times_is_refused():
+    """Booleans are no times."""
+    with pytest.raises(SchemaError, match="must hold times"):
+        HOUR.numbers(pl.Series([True, False]))
+
+
+def test_only_the_clock_decides_what_is_late():
+    """A far-future event neither closes a slot nor makes another event late."""
+    clock = Clock(Slots("1h", origin="2026-01-01", lateness="10m"), "2026-01-01T05:05:00")
+    times = [
+        "2026-01-01T04:00:00",
+        "2026-01-01T03:59:59",
+        "2026-01-01T05:05:00",
+        "2026-01-01T05:05:01",
+        "9999-01-01",
+        "x",
+    ]
+    admitted = clock.admit(times)
+    assert admitted.tolist() == [True, False, True, False, False, False]
+    for i, time in enumerate(times):
+        assert Clock(clock.slots, clock.now).admit([time]).tolist() == [admitted[i]]
+    assert clock.dropped == {"late": 1, "future": 2, "unreadable": 1}
+    assert "dropped" not in repr(clock)
+
+
+def test_a_slot_closes_at_its_end_plus_lateness():
+    """The first open slot moves exactly when the clock passes end + lateness."""
+    clock = Clock(Slots("1h", origin="2026-01-01", lateness="10m"), "2026-01-01T05:09:59")
+    assert clock.first_open == 4
+    clock.advance("2026-01-01T05:10:00")
+    assert clock.first_open == 5
+
+
+def test_the_clock_does_not_go_backwards():
+    """Going back is refused and leaves the clock where it was."""
+    clock = Clock(HOUR, "2026-01-01T05:00:00")
+    with pytest.raises(ClockError, match="backwards"):
+        clock.advance("2026-01-01T04:59:59")
+    assert clock.first_open == 5
