@@ -1,0 +1,22 @@
+"""Exact randomness: the only source of privacy noise in this package.
+
+It sees numbers and no users. Scales and rates are rationals; every law below is sampled exactly, from
+`os.urandom`, with random bits that are extended until the result is decided.
+"""
+
+from dpi.noise.exponential import bernoulli_exp, geometric
+from dpi.noise.laplace import add_laplace
+from dpi.noise.selection import exponential_mechanism, permute_and_flip
+from dpi.noise.source import Source, SystemSource, UnsafeSeededSource, uniform_below
+
+__all__ = [
+    "Source",
+    "SystemSource",
+    "UnsafeSeededSource",
+    "add_laplace",
+    "bernoulli_exp",
+    "exponential_mechanism",
+    "geometric",
+    "permute_and_flip",
+    "uniform_below",
+]

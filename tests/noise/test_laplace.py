@@ -1,0 +1,84 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.budget import Epsilon
+from dpi.errors import OptionError
+from dpi.noise import SystemSource, UnsafeSeededSource, add_laplace, geometric
+from dpi.noise.laplace import SATURATION
+from statistics_ import assert_law
+
+
+def laplace_law(scale, cells):
+    """P(-cells … cells) of the discrete Laplace, and the rest."""
+    q = math.exp(-1 / scale)
+    law = [(1 - q) / (1 + q) * q ** abs(z) for z in range(-cells, cells + 1)]
+    return [*law, 1 - sum(law)]
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(2), Fraction(25, 3)])
+def test_the_law_is_the_discrete_laplace(scale):
+    """Frequencies follow (1-q)/(1+q)·q^|z| with q = e^(-1/scale)."""
+    cells = 40
+    z = add_laplace(np.zeros(200_000, dtype=np.int64), scale, UnsafeSeededSource(7))
+    counts = np.bincount(np.where(np.abs(z) <= cells, z + cells, 2 * cells + 1), minlength=2 * cells + 2)
+    assert_law(counts, laplace_law(float(scale), cells))
+
+
+@given(st.integers(-5, 5), st.integers(-5, 5), st.fractions(Fraction(1, 2), 6, max_denominator=20))
+def test_loss_is_at_most_the_shift_over_the_scale(one, other, scale):
+    """For every output the exact likelihoods under two inputs differ by a factor of at most e^(|shift|/scale)."""
+    q = math.exp(-1 / scale)
+    for output in range(-30, 31):
+        ratio = q ** (abs(output - one) - abs(output - other))
+        assert ratio <= math.exp(abs(one - other) / scale) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("epsilon", ["10", "1", "0.05", "1e-4", "1e-8"])
+def test_the_scale_is_grains_over_epsilon(epsilon):
+    """At every budget the mean magnitude is G/ε within six standard errors (false alarm below 10^-8)."""
+    amount = Epsilon.at_least(epsilon)
+    z = add_laplace(np.zeros(40_000, dtype=np.int64), amount.scale, UnsafeSeededSource(11))
+    magnitude = np.abs(z).astype(float).mean()
+    assert abs(magnitude / float(amount.scale) - 1) < 6 / math.sqrt(40_000)
+
+
+def test_one_unit_saturates_the_sum_only():
+    """At ε = 2^-40 the noise is wider than 62 bits: the sum is cut to both sides equally often, never redrawn."""
+    scale = Epsilon(1).scale
+    assert scale == 2**64
+    z = add_laplace(np.zeros(20_000, dtype=np.int64), scale, UnsafeSeededSource(13))
+    inside = math.exp(-(2.0**61) / 2.0**64)
+    assert_law(
+        [(z == -SATURATION).sum(), (z == SATURATION).sum(), (np.abs(z) < SATURATION).sum()],
+        [inside / 2, inside / 2, 1 - inside],
+    )
+
+
+@pytest.mark.parametrize("bits", [20, 40, 55, 58, 60, 64, 70])
+def test_sums_are_wide(bits):
+    """Values + noise equals exact integer arithmetic on the same geometric digits, saturated."""
+    values = np.array([0, 1 << 60, -(1 << 60), 12345] * 200)
+    scale = Fraction(1 << bits)
+    noisy = add_laplace(values, scale, UnsafeSeededSource(bits))
+    high, low, split = geometric(2 * values.size, scale, UnsafeSeededSource(bits))
+    for i, value in enumerate(values.tolist()):
+        j = i + values.size
+        exact = value + ((int(high[i]) - int(high[j])) << split) + int(low[i]) - int(low[j])
+        assert noisy[i] == max(-SATURATION, min(SATURATION, exact))
+
+
+def test_values_beyond_the_range_are_refused():
+    """A value above 2^60 cannot be added exactly, and is an error that does not name it."""
+    with pytest.raises(OptionError, match="at most 2\\^60") as error:
+        add_laplace(np.array([(1 << 60) + 1]), Fraction(1), SystemSource())
+    assert str((1 << 60) + 1) not in str(error.value)
+
+
+def test_an_empty_vector_stays_empty():
+    """No bins, no noise."""
+    assert add_laplace(np.array([], dtype=np.int64), Fraction(5), SystemSource()).size == 0
