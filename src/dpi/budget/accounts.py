@@ -1,0 +1,158 @@
+"""A table of accounts in 32 bytes each: name (128 bits), units spent, active slots, epoch.
+
+Names are keyed digests, so they are spread evenly. Accounts lie in two sorted runs: a large one, and a small one with
+the recent newcomers, merged into the large one when it has grown to an eighth of it. Looking up m accounts among n
+costs a sort of m and m searches; there are no Python objects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.errors import StateError
+from dpi.identity import Digests
+from dpi.integers import Integers
+
+STANDING = np.dtype([("spent", "<i8"), ("active", "<u4"), ("epoch", "<i4")])
+_NAME = np.dtype([("high", "<u8"), ("low", "<u8")])
+_RECORD = np.dtype([("name", _NAME), ("standing", STANDING)])
+
+Standings = npt.NDArray[np.void]
+"""What accounts hold: records of `STANDING`."""
+
+_SMALLEST_MERGE = 1 << 16
+ABSENT = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where names stand in the table, valid until the table is written to. Rows are sorted by name."""
+
+    names: Digests
+    order: Integers
+    """`names` are the caller's rows in this order."""
+    at: tuple[Integers, ...]
+    """Position in each run, `ABSENT` where a name is not in it."""
+
+    def only(self, rows: npt.NDArray[np.bool_]) -> Place:
+        """The place of some of the (sorted) rows."""
+        return Place(self.names[rows], self.order[rows], tuple(at[rows] for at in self.at))
+
+
+class Accounts:
+    """Accounts by name.
+
+    >>> accounts, names = Accounts(), np.array([[3, 4], [1, 2]], dtype=np.uint64)
+    >>> place = accounts.find(names[:1])
+    >>> accounts.put(place, np.array([(7, 1, 0)], dtype=STANDING))
+    >>> place = accounts.find(names)
+    >>> place.order.tolist(), accounts.get(place).tolist()
+    ([1, 0], [(0, 0, 0), (7, 1, 0)])
+    """
+
+    def __init__(self) -> None:
+        self._runs = [_Run.empty(), _Run.empty()]
+
+    def __len__(self) -> int:
+        return sum(len(run) for run in self._runs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the accounts."""
+        return sum(run.high.nbytes + run.low.nbytes + run.standing.nbytes for run in self._runs)
+
+    def find(self, names: Digests) -> Place:
+        """Where the names stand."""
+        order = np.argsort(names[:, 0])
+        ordered = names[order]
+        return Place(ordered, order, tuple(run.find(ordered) for run in self._runs))
+
+    def get(self, place: Place) -> Standings:
+        """What each account holds, in the order of the place; zeros for a name that has no account."""
+        standing = np.zeros(place.order.size, dtype=STANDING)
+        for run, at in zip(self._runs, place.at, strict=True):
+            here = at != ABSENT
+            if here.all():
+                return run.standing[at]
+            standing[here] = run.standing[at[here]]
+        return standing
+
+    def put(self, place: Place, standing: Standings) -> None:
+        """Write the accounts of different names, opening those that are new."""
+        new = np.ones(place.order.size, dtype=np.bool_)
+        for run, at in zip(self._runs, place.at, strict=True):
+            here = at != ABSENT
+            run.standing[at[here]] = standing[here]
+            new &= ~here
+        if new.any():
+            fresh = _Run(place.names[new, 0].copy(), place.names[new, 1].copy(), standing[new])
+            large, recent = self._runs
+            recent = recent.merged(fresh)
+            if len(recent) > max(_SMALLEST_MERGE, len(large) // 8):
+                large, recent = large.merged(recent), _Run.empty()
+            self._runs = [large, recent]
+
+    def to_bytes(self) -> bytes:
+        """All accounts as records."""
+        records = np.empty(len(self), dtype=_RECORD)
+        records["name"]["high"] = np.concatenate([run.high for run in self._runs])
+        records["name"]["low"] = np.concatenate([run.low for run in self._runs])
+        records["standing"] = np.concatenate([run.standing for run in self._runs])
+        return records.tobytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The accounts of `to_bytes`."""
+        if len(data) % _RECORD.itemsize:
+            raise StateError("the saved accounts are damaged: a record is incomplete.")
+        records = np.frombuffer(data, dtype=_RECORD)
+        records = records[np.argsort(records["name"]["high"])]
+        accounts = cls()
+        name = records["name"]
+        accounts._runs[0] = _Run(name["high"].copy(), name["low"].copy(), records["standing"].copy())
+        return accounts
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Accounts sorted by the high half of their names."""
+
+    high: npt.NDArray[np.uint64]
+    low: npt.NDArray[np.uint64]
+    standing: Standings
+
+    @classmethod
+    def empty(cls) -> Self:
+        return cls(np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, STANDING))
+
+    def __len__(self) -> int:
+        return self.high.size
+
+    def find(self, names: Digests) -> Integers:
+        """Where each of the names, sorted by their high half, stands; `ABSENT` if it does not."""
+        result = np.full(len(names), ABSENT, dtype=np.int64)
+        if not len(self):
+            return result
+        at = np.searchsorted(self.high, np.ascontiguousarray(names[:, 0]))
+        rows = np.arange(len(names))
+        while rows.size:  # once round, and again only where two names share their high half
+            inside = at < len(self)
+            if not inside.all():
+                at, rows = at[inside], rows[inside]
+            same_high = self.high[at] == names[rows, 0]
+            same = same_high & (self.low[at] == names[rows, 1])
+            result[rows[same]] = at[same]
+            again = same_high & ~same
+            at, rows = at[again] + 1, rows[again]
+        return result
+
+    def merged(self, other: _Run) -> _Run:
+        """Both runs in one; a stable sort merges two sorted halves in linear time."""
+        high = np.concatenate([self.high, other.high])
+        order = np.argsort(high, kind="stable")
+        low = np.concatenate([self.low, other.low])
+        return _Run(high[order], low[order], np.concatenate([self.standing, other.standing])[order])

@@ -1,0 +1,93 @@
+"""Exact amounts of privacy budget: whole numbers of 2^-40."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Self
+
+from dpi.errors import OptionError
+from dpi.integers import GRAINS
+
+UNIT_BITS = 40
+UNITS = 1 << UNIT_BITS
+"""ε = 1 is this many units."""
+
+LARGEST = 1 << 50
+"""No amount exceeds this many units (ε = 1024), so that products with grains stay exact in 64 bits."""
+
+Amount = int | float | str | Fraction | Decimal
+
+
+def rational(value: Amount, name: str = "epsilon") -> Fraction:
+    """The number a person wrote: a float counts as its shortest decimal form, so that 0.05 is 1/20.
+
+    >>> rational(0.05), rational("1e-3"), rational(Fraction(1, 3))
+    (Fraction(1, 20), Fraction(1, 1000), Fraction(1, 3))
+    """
+    wrong = OptionError(f"`{name}` must be a finite number. Got {value!r}.")
+    if isinstance(value, bool) or not isinstance(value, numbers.Number | str):
+        raise wrong
+    try:
+        # A numpy float prints through `float`; Fraction refuses NaN and infinity.
+        return Fraction(repr(float(value)) if isinstance(value, float) else value)
+    except (ValueError, OverflowError, TypeError, ZeroDivisionError):
+        raise wrong from None
+
+
+@dataclass(frozen=True, order=True)
+class Epsilon:
+    """An amount of privacy budget: `units` · 2^-40.
+
+    >>> Epsilon.at_most("0.05")
+    Epsilon(0.05)
+    >>> Epsilon.at_most(1).units == 2**40
+    True
+    """
+
+    units: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.units <= LARGEST:
+            raise OptionError(f"an amount of budget must lie between 0 and {LARGEST // UNITS}.")
+
+    @classmethod
+    def at_most(cls, value: Amount | Epsilon, name: str = "epsilon") -> Self:
+        """The largest amount not above `value`, which must be one unit (2^-40) or more: for budgets and shares.
+
+        >>> Epsilon.at_most(0)
+        Traceback (most recent call last):
+        dpi.errors.OptionError: `epsilon` must be at least 2^-40 and at most 1024. Got 0.
+        """
+        return cls(math.floor(cls._scaled(value, name)))
+
+    @classmethod
+    def at_least(cls, value: Amount | Epsilon, name: str = "epsilon") -> Self:
+        """The smallest amount not below `value`: for spending."""
+        return cls(math.ceil(cls._scaled(value, name)))
+
+    @staticmethod
+    def _scaled(value: Amount | Epsilon, name: str) -> Fraction:
+        scaled = Fraction(value.units) if isinstance(value, Epsilon) else rational(value, name) * UNITS
+        if not 1 <= scaled <= LARGEST:
+            raise OptionError(f"`{name}` must be at least 2^-40 and at most {LARGEST // UNITS}. Got {value}.")
+        return scaled
+
+    @property
+    def fraction(self) -> Fraction:
+        """The amount as a rational number."""
+        return Fraction(self.units, UNITS)
+
+    @property
+    def scale(self) -> Fraction:
+        """The scale of Laplace noise, in grains, that charges this amount to a user of weight one: G/ε."""
+        return GRAINS / self.fraction
+
+    def __float__(self) -> float:
+        return float(self.fraction)
+
+    def __repr__(self) -> str:
+        return f"Epsilon({float(self):.9g})"

@@ -1,0 +1,227 @@
+"""The ledger: every user has an account of ε, and a slot's budget need not shrink.
+
+**Guarantee.** For every user u and every transcript of releases, Σ_t ε_t · w_{u,t} ≤ ε, where w_{u,t} is the weight
+with which u's events enter slot t. If each slot's mechanism loses at most ε_t · w_{u,t} about u given the past, all
+releases together, for ever, are ε-DP for u.
+
+*Why.* A weight is floor(min(policy, remaining/ε_t) · 2^24) grains, and the debit is ceil(ε_t · grains / 2^24) units.
+Since grains ≤ remaining · 2^24/ε_t, the debit is at most `remaining`, which is a whole number: no account falls below
+zero. Fix a transcript: given its past, ε_t and every *other* user's weight are the same functions of the other users'
+own histories, with and without u; so the likelihood ratio of slot t is at most e^(ε_t · w_{u,t}), and the product
+over all slots is at most e^ε. This holds path by path, so ε_t may be chosen from the public transcript.
+
+With `period`, an account is refilled when the slot's number enters a new period: the guarantee is then ε *per epoch*.
+
+What an account holds is private, and so is how many there are. Accounts are never deleted: that would be a refill.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.budget.accounts import STANDING, Accounts, Place, Standings
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.series import Series, Zeta
+from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
+from dpi.identity import check_key, digests
+from dpi.integers import GRAINS, Integers, fraction_ceil, fraction_floor
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_MAGIC = b"dpi ledger 1\n"
+
+
+class Policy(Protocol):
+    """How much of a slot a user takes part in, by the number of slots they were active in before."""
+
+    def grains(self, active: Integers) -> Integers:
+        """The largest weight, in grains, of a user's next active slot."""
+        ...
+
+
+@dataclass(frozen=True)
+class SpendFirst:
+    """Weight one until the account is empty."""
+
+    def grains(self, active: Integers) -> Integers:
+        """2^24, always."""
+        return np.full(active.size, GRAINS, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Fade:
+    """A user's j-th active slot has weight at most s_j = a_j/a₁, for a converging series a.
+
+    >>> (Fade(Zeta(2)).grains(np.array([0, 1, 9])) / 2**24).tolist()
+    [1.0, 0.25, 0.0099999...]
+    """
+
+    series: Series = field(default_factory=lambda: Zeta(2))
+
+    def grains(self, active: Integers) -> Integers:
+        """floor(2^24 · a_j/a₁) with j = active + 1; zero from the 65,536th slot on."""
+        table = _fading(self.series, 1 << (int(active.max(initial=1)) + 1).bit_length())
+        return table[np.minimum(active, table.size - 1)]
+
+
+@lru_cache(maxsize=32)
+def _fading(series: Series, size: int) -> Integers:
+    estimate = series.of(Epsilon(UNITS)).estimate
+    size = min(size, 1 << 16)
+    return np.array([int(GRAINS * estimate(j) / estimate(1)) for j in range(1, size + 1)] + [0])
+
+
+spend_first = SpendFirst()
+
+
+def fade(series: Series | None = None) -> Fade:
+    """Weights that fade along a converging series (1/j² unless another is given)."""
+    return Fade() if series is None else Fade(series)
+
+
+@dataclass(frozen=True, eq=False)
+class Bill:
+    """What the users of one slot are about to pay: private, and not yet paid."""
+
+    weights: Integers = field(repr=False)
+    epsilon: Epsilon
+    slot: int
+    place: Place = field(repr=False)
+    version: int = field(repr=False)
+
+
+class Ledger:
+    """The accounts of all users of a store, in memory.
+
+    A slot is paid in two steps, so that a store can put the second into one transaction with the noisy measurement:
+    `bill` reads the accounts and gives every active user a weight; `debit` charges exactly that. Slots follow each
+    other.
+
+    >>> import polars as pl
+    >>> ledger = Ledger(Epsilon.at_most("0.12"), key=bytes(32))
+    >>> users = pl.Series(["ada", "bob"])
+    >>> for slot in range(4):
+    ...     bill = ledger.bill(users, Epsilon.at_most("0.05"), slot)
+    ...     print((bill.weights / 2**24).round(3).tolist())
+    ...     ledger.debit(bill)
+    [1.0, 1.0]
+    [1.0, 1.0]
+    [0.4, 0.4]
+    [0.0, 0.0]
+    """
+
+    def __init__(
+        self, epsilon: Epsilon, *, key: bytes, policy: Policy = spend_first, period: int | None = None
+    ) -> None:
+        if epsilon.units < 1:
+            raise OptionError("`epsilon` must be at least 2^-40.")
+        if period is not None and (not isinstance(period, int) or isinstance(period, bool) or period < 1):
+            raise OptionError(f"`period` must be a whole number of slots. Got {period!r}.")
+        self.epsilon, self.policy, self.period = epsilon, policy, period
+        self._key = check_key(key)
+        self._accounts = Accounts()
+        self._slot: int | None = None
+        self._version = 0
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.epsilon!r}, policy={self.policy!r}, period={self.period})"
+
+    def _epoch(self, slot: int) -> int:
+        return 0 if self.period is None else slot // self.period
+
+    def _standing(self, place: Place, slot: int) -> Standings:
+        """What the accounts hold in the epoch of `slot`: nothing is spent if they were last used in an older one."""
+        standing = self._accounts.get(place)
+        standing[standing["epoch"] != self._epoch(slot)] = np.zeros((), dtype=STANDING)
+        standing["epoch"] = self._epoch(slot)
+        return standing
+
+    def bill(self, users: pl.Series, epsilon: Epsilon, slot: int) -> Bill:
+        """Weights of the slot's users, by their own accounts; nothing is charged yet.
+
+        `users` are different canonical ids. Should two of them share an account (a collision of 128-bit digests), one
+        of them gets weight zero, so that the account still pays once.
+        """
+        if self._slot is not None and slot <= self._slot:
+            raise ClockError("slots are paid one after the other; this one is not after the last.")
+        place = self._accounts.find(digests(users, self._key))
+        standing = self._standing(place, slot)
+        grains = self.policy.grains(standing["active"].astype(np.int64))
+        remaining = self.epsilon.units - standing["spent"]
+        if epsilon.units == 0:
+            grains[:] = 0
+        else:
+            short = np.flatnonzero(remaining < epsilon.units)
+            grains[short] = np.minimum(grains[short], fraction_floor(remaining[short], epsilon.units))
+        grains[_repeated(place)] = 0
+        weights = np.empty_like(grains)
+        weights[place.order] = grains
+        return Bill(weights, epsilon, slot, place, self._version)
+
+    def debit(self, bill: Bill) -> None:
+        """Charge a bill: all of it, or nothing if it is not payable."""
+        if bill.version != self._version:
+            raise ClockError("another slot was paid since this bill was written; ask for a new one.")
+        standing = self._standing(bill.place, bill.slot)
+        cost = fraction_ceil(bill.epsilon.units, bill.weights[bill.place.order])
+        missing = standing["spent"] + cost - self.epsilon.units
+        if missing.size and int(missing.max()) > 0:
+            worst = int(missing.argmax())
+            remaining = Fraction(int(self.epsilon.units - standing["spent"][worst]), UNITS)
+            raise BudgetExceeded(Fraction(int(cost[worst]), UNITS), remaining, public=False)
+        standing["spent"] += cost
+        standing["active"] += 1
+        paying = cost > 0
+        self._accounts.put(*((bill.place, standing) if paying.all() else (bill.place.only(paying), standing[paying])))
+        self._slot = bill.slot
+        self._version += 1
+
+    def remaining(self, users: pl.Series, slot: int) -> list[Fraction]:
+        """What the named users have left in the epoch of `slot`. Private: for the curator alone."""
+        place = self._accounts.find(digests(users, self._key))
+        left = np.empty(place.order.size, dtype=np.int64)
+        left[place.order] = self.epsilon.units - self._standing(place, slot)["spent"]
+        return [Fraction(int(units), UNITS) for units in left]
+
+    def snapshot(self) -> bytes:
+        """All accounts, for `restore`. Private; it does not contain the key."""
+        head = {**self._options(), "slot": self._slot}
+        body = _MAGIC + json.dumps(head).encode() + b"\n" + self._accounts.to_bytes()
+        return hashlib.blake2b(body, digest_size=32, key=self._key).digest() + body
+
+    def restore(self, data: bytes) -> None:
+        """Continue from a snapshot; refuses one that is damaged, of other options, or of another key."""
+        seal, body = data[:32], data[32:]
+        if seal != hashlib.blake2b(body, digest_size=32, key=self._key).digest() or not body.startswith(_MAGIC):
+            raise StateError("the saved ledger is damaged or was made with another key.")
+        text, _, rest = body[len(_MAGIC) :].partition(b"\n")
+        head = json.loads(text)
+        slot = head.pop("slot")
+        if head != self._options():
+            raise StateError("the saved ledger belongs to other options (epsilon, policy or period).")
+        self._accounts = Accounts.from_bytes(rest)
+        self._slot = slot
+        self._version += 1
+
+    def _options(self) -> dict[str, object]:
+        return {"epsilon": self.epsilon.units, "policy": repr(self.policy), "period": self.period}
+
+
+def _repeated(place: Place) -> npt.NDArray[np.bool_]:
+    """Rows of the place whose name stands in another row already (all but one of each)."""
+    repeated = np.zeros(place.order.size, dtype=np.bool_)
+    high = place.names[:, 0]
+    if (high[1:] == high[:-1]).any():
+        order = np.lexsort((place.names[:, 1], high))
+        names = place.names[order]
+        repeated[order[1:]] = (names[1:] == names[:-1]).all(axis=1)
+    return repeated

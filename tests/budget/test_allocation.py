@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.budget import RBA, Constant, Converging, Epsilon, Geometric, InOrder, LogSquared, Spence, Zeta
+from dpi.budget.allocation import NearestUnused
+from dpi.budget.index_set import IndexSet
+from dpi.errors import OptionError, StateError
+from dpi.noise import SystemSource, UnsafeSeededSource
+
+ONE = Epsilon.at_most(1)
+ALLOCATIONS = [
+    Converging(Spence(0.1, 0.1)),
+    Converging(Zeta(2), RBA(10)),
+    Converging(LogSquared(), RBA(1e4)),
+    Converging(Spence(0.1, 0.1), RBA(1e8)),
+    Converging(Zeta(2), RBA.ranges(large="0.01", small="0.0001")),
+    Converging(Geometric(0.9), RBA.ranges(large="0.5", small="0.01")),
+]
+
+
+@pytest.mark.parametrize("budget", ALLOCATIONS, ids=repr)
+def test_any_number_of_draws_sums_to_at_most_epsilon(budget):
+    """Elements are drawn without replacement, so their integers never exceed the total."""
+    allocation = budget.open(ONE)
+    spent = 0
+    for _ in range(2000):
+        spent += allocation.draw(UnsafeSeededSource(spent)).units
+        assert spent <= ONE.units
+
+
+@pytest.mark.parametrize("budget", ALLOCATIONS, ids=repr)
+def test_saved_and_restored_goes_on_exactly(budget):
+    """A restart refills nothing: after `restore` the draws are those of the allocation that never stopped."""
+    one, other = budget.open(ONE), budget.open(ONE)
+    source = UnsafeSeededSource(1)
+    for _ in range(300):
+        one.draw(source)
+    other.restore(one.snapshot())
+    a, b = UnsafeSeededSource(2), UnsafeSeededSource(2)
+    assert [one.draw(a) for _ in range(300)] == [other.draw(b) for _ in range(300)]
+    assert one.snapshot() == other.snapshot()
+
+
+@given(st.lists(st.integers(2**20, 2**40), min_size=1, max_size=40))
+def test_rba_takes_the_nearest_unused_element(targets):
+    """Each draw is the nearest unused element to S, by brute force over the first thousand."""
+    allocation = NearestUnused(Zeta(2), ONE, RBA(1).rate)
+    elements = {t: allocation._series.element(t) for t in range(1, 1001)}
+    for target in targets:
+        allocation._target = lambda source, target=target: target
+        nearest = min(abs(e - target) for e in elements.values())
+        drawn = allocation.draw(SystemSource()).units
+        assert abs(drawn - target) == nearest
+        del elements[next(t for t, e in elements.items() if e == drawn)]
+
+
+def test_ranges_use_every_queue_and_never_hang():
+    """Large and medium run out, small never does."""
+    allocation = Converging(Geometric(0.5), RBA.ranges(large="0.1", small="0.01")).open(ONE)
+    drawn = [float(allocation.draw(SystemSource())) for _ in range(300)]
+    assert sum(x >= 0.1 for x in drawn) == 3  # 1/2, 1/4, 1/8
+    assert sum(0.01 <= x < 0.1 for x in drawn) == 3
+    assert drawn[-1] < 0.01
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"drawn": -1}', '{"drawn": "3"}', '{"used": [[1, 2]]}'])
+def test_damaged_state_is_refused(text):
+    """State that another allocation wrote, or nobody, is an error and changes nothing."""
+    allocation = InOrder(Zeta(2), ONE)
+    with pytest.raises(StateError):
+        allocation.restore(text)
+    assert allocation.snapshot() == '{"drawn": 0}'
+
+
+@pytest.mark.parametrize("text", ['{"used": [[2, 1]]}', '{"used": [[1, 5], [3, 9]]}', '{"used": 3}', '{"used": [[1]]}'])
+def test_damaged_rba_state_is_refused(text):
+    """Runs that overlap or are no runs are refused."""
+    with pytest.raises(StateError):
+        Converging(Zeta(2), RBA(10)).open(ONE).restore(text)
+
+
+def test_a_constant_is_a_constant():
+    """A constant allocation restores only onto the same amount."""
+    constant = Constant("0.05")
+    constant.restore(constant.snapshot())
+    with pytest.raises(StateError, match="another constant"):
+        Constant("0.06").restore(constant.snapshot())
+
+
+def test_options_out_of_range_are_refused():
+    """Λ must be positive and finite, thresholds must be ordered."""
+    for bad in (0, -1, float("inf"), 2**41):
+        with pytest.raises(OptionError, match="`Lambda` must"):
+            RBA(bad)
+    with pytest.raises(OptionError, match="`small` must be below `large`"):
+        Converging(Zeta(2), RBA.ranges(large="0.1", small="0.1")).open(ONE)
+
+
+@given(st.sets(st.integers(1, 9000)), st.lists(st.integers(1, 9000), min_size=1, max_size=20))
+def test_index_set_finds_the_nearest_gap(members, probes):
+    """The nearest absent integer, up and down, is what a plain set says."""
+    index_set = IndexSet()
+    for member in members:
+        index_set.add(member)
+    for probe in probes:
+        assert index_set.free_from(probe) == next(i for i in range(probe, 20_000) if i not in members)
+        assert index_set.free_until(probe) == next((i for i in range(probe, 0, -1) if i not in members), 0)
+
+
+def test_index_set_with_full_words():
+    """Long runs fill whole words of several levels, and gaps behind them are still found."""
+    index_set = IndexSet()
+    for i in np.arange(1, 64 * 64 + 70):
+        index_set.add(int(i))
+    assert index_set.free_from(1) == 64 * 64 + 70
+    assert index_set.free_until(64 * 64 + 69) == 0
+    assert index_set.runs() == [[1, 64 * 64 + 69]]

@@ -1,0 +1,54 @@
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.budget.epsilon import UNITS, Epsilon, rational
+from dpi.errors import OptionError
+
+
+@given(st.fractions(Fraction(1, UNITS), 1024))
+def test_rounding_goes_where_its_name_says(value):
+    """`at_most` is the largest amount not above, `at_least` the smallest not below."""
+    low, high = Epsilon.at_most(value), Epsilon.at_least(value)
+    assert low.fraction <= value <= high.fraction
+    assert high.units - low.units <= 1
+
+
+@pytest.mark.parametrize("same", ["0.05", 0.05, Decimal("0.05"), Fraction(1, 20), np.float64(0.05), "5e-2"])
+def test_one_number_in_many_forms_is_one_amount(same):
+    """Text, float, Decimal, Fraction and numpy scalars of one number give one amount."""
+    assert Epsilon.at_most(same) == Epsilon.at_most(Fraction(1, 20))
+
+
+@pytest.mark.parametrize(
+    "bad", [0, -1, "0", float("nan"), float("inf"), "-inf", "x", None, True, [1], Fraction(1, 2 * UNITS), 1025, 1j]
+)
+def test_a_bad_amount_is_refused_in_one_sentence(bad):
+    """Zero, negative, NaN, infinite, below one unit, above 1024 or no number: an error that says what is expected."""
+    with pytest.raises(OptionError, match="`epsilon` must be") as error:
+        Epsilon.at_most(bad)
+    assert str(error.value).count("\n") == 0
+
+
+def test_amounts_are_ordered_and_hashable():
+    """Amounts compare as numbers do."""
+    small, large = Epsilon.at_most("0.1"), Epsilon.at_most("0.2")
+    assert small < large
+    assert len({small, large, Epsilon.at_most(0.1)}) == 2
+
+
+def test_the_scale_of_noise_charges_the_amount():
+    """A user of one unit (2^24 grains) under noise of this scale loses exactly ε."""
+    epsilon = Epsilon.at_most("0.3")
+    assert 2**24 / epsilon.scale == epsilon.fraction
+    assert math.isclose(float(epsilon), 0.3, abs_tol=1e-12)
+
+
+def test_rational_reads_what_a_person_wrote():
+    """A float counts as its shortest decimal form."""
+    assert rational(0.1) == Fraction(1, 10)
