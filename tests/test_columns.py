@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dpi.columns import canonical, numbers
 from dpi.errors import SchemaError
+from dpi.slots import Slots
 from strategies import user_ids
 
 FORMS = {
@@ -75,6 +76,19 @@ def test_what_is_no_column_is_refused(bad):
         canonical(bad, "user")
 
 
+class Shouting(str):
+    """A text whose own methods misbehave."""
+
+    def __str__(self):
+        raise RuntimeError("private")
+
+
+def test_odd_classes_and_surrogates_are_rows_like_others():
+    """Subclasses are written by their base class's methods; a lone surrogate is an empty row, also in numpy."""
+    assert canonical([Shouting("a"), "b"], "user").to_list() == ["a", "b"]
+    assert canonical(np.array(["a", "x\ud800"]), "user").to_list() == ["a", None]
+
+
 def test_dates_are_no_ids():
     """A column of dates is refused as a whole, in one sentence."""
     with pytest.raises(SchemaError, match="must hold integers or text"):
@@ -85,3 +99,31 @@ def test_numbers_row_by_row():
     """A row that is not a number is NaN, by itself."""
     assert np.array_equal(numbers(["1", "x", "2.5", None], "value"), [1, np.nan, 2.5, np.nan], equal_nan=True)
     assert np.array_equal(numbers([1, None, 3], "value"), [1, np.nan, 3], equal_nan=True)
+
+
+anything = st.one_of(
+    user_ids, st.booleans(), st.datetimes(), st.dates(), st.decimals(allow_nan=True), st.just(object()),
+    st.floats(width=32).map(np.float32), st.integers(-5, 5).map(np.int64), st.text(max_size=6).map(np.str_),
+)  # fmt: skip
+
+
+@given(st.lists(anything, max_size=8), anything)
+def test_one_more_row_of_any_kind_changes_no_other_row(rows, odd):
+    """Ids, numbers and times of a list read alike whatever else is in it, with numpy's and Python's own types."""
+    slots = Slots("1h")
+    readers = {
+        "canonical": lambda x: canonical(x, "user").cast(pl.String).to_list(),
+        "numbers": lambda x: [str(v) for v in numbers(x, "value")],
+        "seconds": lambda x: slots.numbers(x, "s").tolist(),
+    }
+    for reader in readers.values():
+        assert reader([*rows, odd])[: len(rows)] == reader(rows)
+
+
+@given(
+    st.lists(st.one_of(st.datetimes(), st.dates(), st.text(max_size=12), st.none()), max_size=6), st.text(max_size=9)
+)
+def test_one_odd_time_changes_no_other_time(rows, odd):
+    """Datetimes keep their slots when a text stands among them."""
+    slots = Slots("1h", zone="Europe/Berlin")
+    assert slots.numbers([*rows, odd]).tolist()[: len(rows)] == slots.numbers(rows).tolist()

@@ -97,10 +97,17 @@ def test_whole_pdf_moves_by_at_most_two(rows, removed):
     assert np.abs(one - other).sum() <= whole_pdf.sensitivity == 2 * GRAINS
 
 
-def test_whole_pdf_takes_weights_of_zero_or_one_only():
-    """A weight in between would not make the bound smaller, so it is refused."""
-    with pytest.raises(OptionError, match="zero or one"):
-        compress([1], ["0"], DOMAIN, method=whole_pdf, weights=lambda ids: np.array([5]))
+def test_whole_pdf_counts_users_of_weight_one_only():
+    """A weight in between would not make the bound smaller: such a user does not take part, and nothing fails."""
+    h = compress([1, 2], ["0", "1"], DOMAIN, method=whole_pdf, weights=lambda ids: np.array([5, GRAINS]))
+    assert h.grains.tolist() == [0, GRAINS, 0, 0, 0]
+
+
+def test_the_largest_id_of_a_full_key_space():
+    """Ids that fill 63 bits with the bins exactly do not overflow when one of them has more rows than a chunk."""
+    flood = (1 << 17) + 5
+    users = np.concatenate([np.full(flood, (1 << 61) - 1), [0]])
+    assert compress(users, ["a"] * (flood + 1), Categories(["a", "b", "c"])).grains.tolist() == [2 * GRAINS, 0, 0, 0]
 
 
 def test_a_bad_row_is_dropped_by_itself():

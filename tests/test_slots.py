@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,6 +62,38 @@ def test_what_cannot_be_read_is_nowhere():
     assert (HOUR.numbers(["soon", None, "2026-13-01"]) == NOWHERE).all()
     assert (HOUR.numbers([float("nan"), 1e300, -1e300], "s") == NOWHERE).all()
     assert (HOUR.numbers([2**62], "s") == NOWHERE).all()
+
+
+def test_extreme_times_are_bad_rows_in_every_kind_of_column():
+    """The largest and smallest values of each type are unreadable, by themselves."""
+    good = 1_767_225_600
+    for column, unit in [
+        (pl.Series([good * 10**6, 2**63 - 1, -(2**63)]).cast(pl.Datetime("us")), None),
+        (pl.Series([good * 10**3, 2**63 - 1, -(2**63)]).cast(pl.Datetime("ms", "UTC")), None),
+        (pa.array([good, 2**60, -(2**60)], pa.timestamp("s")), None),
+        (pl.Series([20454, 2**31 - 1, -(2**31)], dtype=pl.Int32).cast(pl.Date), None),
+        (np.array([good, 2**62, -(2**62)], dtype="datetime64[s]"), None),
+        ([good, 2**63 - 1, -(2**63)], "s"),
+        ([good * 1000, 2**63 - 1, -(2**63)], "ms"),
+        ([float(good), 1e300, float("-inf")], "s"),
+    ]:
+        for zone in ("UTC", "Europe/Berlin"):
+            numbers = Slots("1h", zone=zone).numbers(column, unit)
+            assert numbers[0] != NOWHERE
+            assert (numbers[1:] == NOWHERE).all()
+
+
+def test_nanoseconds_are_exact_beside_an_odd_row():
+    """An integer of 19 digits keeps its slot when a text stands beside it."""
+    moment = 1_767_229_199_999_999_900
+    for column in ([moment, moment], [moment, moment, "x"], (m for m in [moment, moment])):
+        assert HOUR.numbers(column, "ns").tolist()[:2] == [0, 0]
+
+
+@pytest.mark.parametrize(("text", "micros"), [("8.2s", 8_200_000), ("1.001s", 1_001_000), ("1.1h", 3_960_000_000)])
+def test_durations_are_read_exactly(text, micros):
+    """Decimal fractions of a unit are no floats."""
+    assert duration(text) == micros
 
 
 def test_local_time_around_a_change_of_clocks():

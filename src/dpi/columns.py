@@ -1,14 +1,19 @@
 """What arrives: a column of any library, as one canonical form.
 
-Whether a column holds integers, text or floats is often decided by the reader from the data: one odd row turns a column
-of integers into text, one missing row turns it into floats. If that changed how *other* rows are understood, one user
-could change what everybody contributes. So two values are the same exactly if their canonical text is the same: the
-integer 1, the float 1.0 and the text "1" are one value, by declaration. A row that has no canonical text (missing,
-not a number, a float that is no integer, an object of an unknown type) is empty, by itself.
+Whether a column holds integers, text or floats is often decided by the reader from the data: one odd row turns a
+column of integers into text, one missing row turns it into floats. If that changed how *other* rows are understood,
+one user could change what everybody contributes. So:
+
+* Two values are the same exactly if their canonical text is the same: the integer 1, the float 1.0 and the text "1" are
+  one value, by declaration.
+* Columns with a type of their own are read as a whole, columns of Python objects row by row, and both give the same
+  result for the same row.
+* A row that has no canonical text (missing, not a number, an object of an unknown type) is empty, by itself.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, cast
 from uuid import UUID
@@ -25,28 +30,38 @@ EXACT_FLOAT = 1 << 53
 """Floats below this hold every integer; above it, two ids could become one."""
 
 
-def series(column: object, name: str) -> pl.Series:
-    """The column as a polars series; rows of mixed types become canonical text one by one.
+def read(column: object, name: str) -> pl.Series | list[object]:
+    """The column as a polars series if it has a type of its own, else as a list of Python objects.
 
-    >>> series([1, None, "x"], "value").to_list()
-    ['1', None, 'x']
+    >>> read([1, 2], "value").dtype
+    Int64
+    >>> read([1, None, "x"], "value")
+    [1, None, 'x']
     """
     import polars as pl
 
     if isinstance(column, pl.Series):
         return _plain(column, name)
-    if hasattr(column, "__arrow_c_stream__") or hasattr(column, "__arrow_c_array__"):
+    untyped = getattr(getattr(column, "dtype", None), "kind", None) == "O"
+    if not untyped and (hasattr(column, "__arrow_c_stream__") or hasattr(column, "__arrow_c_array__")):
         try:
             return _plain(pl.Series(cast("Iterable[object]", column)), name)  # any Arrow PyCapsule object
         except (ImportError, TypeError, ValueError, pl.exceptions.PolarsError):
-            pass  # e.g. pandas without pyarrow, or objects of mixed types: read below, row by row
+            pass  # pandas without pyarrow: as numpy
     if hasattr(column, "to_numpy"):
         column = column.to_numpy()
     if isinstance(column, np.ndarray):
         if column.ndim != 1:
             raise SchemaError(f"`{name}` must be a column with one dimension. Got {column.ndim}.")
-        if column.dtype.kind in "iufbUmM":
-            return _plain(pl.Series(column), name)
+        if column.dtype.kind in "iufb":
+            return pl.Series(column)
+        if column.dtype.kind == "M":
+            return _moments(column)
+        if column.dtype.kind == "U":
+            try:
+                return pl.Series(column)
+            except UnicodeError:
+                pass  # lone surrogates: row by row
         column = column.tolist()
     if isinstance(column, str | bytes) or not isinstance(column, Iterable):
         raise SchemaError(f"`{name}` must be a column: an array, a series or a list. Got {type(column).__name__}.")
@@ -54,36 +69,40 @@ def series(column: object, name: str) -> pl.Series:
     kinds = {type(row) for row in rows} - {type(None)}
     if len(kinds) == 1 and kinds <= {int, float, str}:
         try:
-            return _plain(pl.Series(rows, strict=True), name)
+            return pl.Series(rows, strict=True)
         except (OverflowError, TypeError, UnicodeError, pl.exceptions.PolarsError):
             pass  # integers beyond 64 bits, lone surrogates
-    if kinds and _is_time(next(iter(kinds))) and len(kinds) == 1:
-        return _plain(pl.Series(rows, strict=False), name)
-    return pl.Series([_row_text(row) for row in rows], dtype=pl.String)
+    return rows
 
 
-def _is_time(kind: type) -> bool:
-    import datetime
-
-    return issubclass(kind, datetime.date | np.datetime64)
-
-
-def _plain(column: pl.Series, name: str) -> pl.Series:
+def _plain(column: pl.Series, name: str) -> pl.Series | list[object]:
     import polars as pl
 
     if isinstance(column.dtype, pl.Object):
-        return pl.Series([_row_text(row) for row in column.to_list()], dtype=pl.String)
+        return column.to_list()
     if isinstance(column.dtype, pl.Categorical | pl.Enum):
         return column.cast(pl.String)
     if isinstance(column.dtype, pl.Binary):
-        return column.cast(pl.String, strict=False)  # bytes that are not UTF-8 are empty rows
+        return column.to_list()
     if column.dtype.is_nested():
         raise SchemaError(f"`{name}` must hold plain values, not lists or structures.")
     return column
 
 
-def _row_text(row: object) -> str | None:
-    """Canonical text of one object, or None."""
+def _moments(column: npt.NDArray[np.datetime64]) -> pl.Series:
+    """Microseconds of numpy times; what 64 bits of microseconds cannot hold is missing."""
+    import polars as pl
+
+    micros = column.astype("datetime64[us]")
+    wrapped = (micros.astype(column.dtype) != column) & ~np.isnat(column)
+    finer = np.datetime_data(column.dtype)[0] in ("ns", "ps", "fs", "as")  # these are rounded, and cannot wrap
+    return pl.Series(micros) if finer else pl.Series(micros).set(pl.Series(wrapped), None)
+
+
+def _text(row: object) -> str | None:
+    """Text of one object: numbers as Python writes them, times in ISO 8601, None for what is nothing of these."""
+    if isinstance(row, np.datetime64):
+        return None if np.isnat(row) else str(row.astype("datetime64[us]"))
     if isinstance(row, np.generic):
         row = row.item()
     try:
@@ -91,27 +110,47 @@ def _row_text(row: object) -> str | None:
             return row.decode()
         if isinstance(row, bool):
             return str(row).lower()
-        if isinstance(row, float):
-            return str(int(row)) if row.is_integer() and abs(row) < EXACT_FLOAT else None
-        if isinstance(row, int | UUID):
-            return str(row)
+        # The base classes' own methods: a subclass of one user must not decide how, or whether, its row is written.
         if isinstance(row, str):
-            row.encode()
-            return row
+            return str.encode(row).decode()
+        if isinstance(row, datetime.datetime):
+            return datetime.datetime.isoformat(row)
+        if isinstance(row, datetime.date):
+            return datetime.date.isoformat(row)
+        if isinstance(row, int):
+            return int.__repr__(row)
+        if isinstance(row, UUID):
+            return str(UUID(int=row.int))
+        if isinstance(row, float):
+            return repr(float(row))
     except (UnicodeError, ValueError):
         pass
     return None
 
 
+def _canonical(row: object) -> str | None:
+    """Canonical text of one object: a whole float is its integer, one that is too large to be exact is nothing."""
+    if isinstance(row, float | np.floating):
+        number = float(row)
+        if not np.isfinite(number) or (number.is_integer() and abs(number) >= EXACT_FLOAT):
+            return None
+        return str(int(number)) if number.is_integer() else repr(number)
+    return _text(row)
+
+
 def canonical(column: object, name: str) -> pl.Series:
     """The column as 64-bit integers or as text, with missing rows for what is neither.
 
-    >>> canonical([1.0, 2.5, float("nan")], "user").to_list()
-    [1, None, None]
+    >>> canonical([1.0, 2.0, float("nan")], "user").to_list()
+    [1, 2, None]
+    >>> canonical([1, None, "x"], "value").to_list()
+    ['1', None, 'x']
     """
     import polars as pl
 
-    plain = series(column, name)
+    plain = read(column, name)
+    if isinstance(plain, list):
+        return pl.Series([_canonical(row) for row in plain], dtype=pl.String)
     kind = plain.dtype
     if kind in (pl.String, pl.Int64):
         return plain
@@ -122,8 +161,11 @@ def canonical(column: object, name: str) -> pl.Series:
             return plain.cast(pl.String)
     if kind.is_float():
         wide = plain.cast(pl.Float64)
-        whole = (wide.floor() == wide) & (wide.abs() < EXACT_FLOAT)
-        return wide.set(~whole.fill_null(False), None).cast(pl.Int64)
+        integral = (wide.floor() == wide).fill_null(True) | ~wide.is_finite().fill_null(False)
+        whole = (integral & (wide.abs() < EXACT_FLOAT)).fill_null(False)
+        if integral.all():
+            return wide.set(~whole, None).cast(pl.Int64)
+        return pl.Series([_canonical(row) for row in wide.to_list()], dtype=pl.String)
     if kind in (pl.Boolean, pl.Null):
         return plain.cast(pl.String)
     raise SchemaError(f"`{name}` must hold integers or text. Got a column of {kind}.")
@@ -137,8 +179,20 @@ def numbers(column: object, name: str) -> npt.NDArray[np.float64]:
     """
     import polars as pl
 
-    plain = series(column, name)
+    plain = read(column, name)
+    if isinstance(plain, list):
+        # Booleans are the numbers 1 and 0, as in a column of booleans.
+        texts = [str(int(row)) if isinstance(row, bool | np.bool_) else _text(row) for row in plain]
+        plain = pl.Series(texts, dtype=pl.String)
     if plain.dtype.is_temporal():
         raise SchemaError(f"`{name}` must hold numbers. Got a column of {plain.dtype}.")
     floats = plain.cast(pl.Float64, strict=False).fill_null(float("nan"))
     return cast("npt.NDArray[np.float64]", floats.to_numpy())
+
+
+def times(column: object, name: str) -> pl.Series:
+    """The column as times, dates, numbers or ISO 8601 text; rows of objects become text."""
+    import polars as pl
+
+    plain = read(column, name)
+    return pl.Series([_text(row) for row in plain], dtype=pl.String) if isinstance(plain, list) else plain

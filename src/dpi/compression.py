@@ -58,9 +58,11 @@ class Compression(ABC):
     def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
         """Grains that each (user, bin) pair adds, given the weights of the users in `pairs`."""
 
-    def name(self, ids: pl.Series) -> Digests | None:
-        """Keyed digests of the users, where the rule needs them."""
-        return None
+    needs_names: bool = False
+
+    def name(self, ids: pl.Series) -> Digests:
+        """Keyed digests of the users, for a rule with `needs_names`."""
+        raise NotImplementedError
 
     def finish(self, grains: Integers) -> Integers:
         """The slot's histogram from the sum over all users."""
@@ -86,6 +88,7 @@ class Truncate(Compression):
 
     c: int
     key: bytes
+    needs_names = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.c, int) or isinstance(self.c, bool) or not 1 <= self.c <= GRAINS:
@@ -127,16 +130,14 @@ class Truncate(Compression):
 class WholePDF(Compression):
     """The published compression: the slot's PDF itself, which moves by at most 2 in ℓ₁ even if everybody changes.
 
-    Weights are 0 or 2^24 only: a smaller weight would not make the bound smaller.
+    A smaller weight would not make the bound smaller, so a user of weight below one does not take part.
     """
 
     sensitivity = 2 * GRAINS
 
     def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
-        """floor(w·r_b/r) for weights of zero or one."""
-        if ((weights != 0) & (weights != GRAINS)).any():
-            raise OptionError("`whole_pdf` takes weights of zero or one only: use `spend_first`, or `normalise`.")
-        return Normalise().grains(pairs, weights, names)
+        """floor(w·r_b/r) for users of weight one."""
+        return Normalise().grains(pairs, np.where(weights == GRAINS, GRAINS, 0), names)
 
     def finish(self, grains: Integers) -> Integers:
         """floor(2^24·h_b/Σh): non-negative with a sum of at most 2^24, so two of them differ by at most 2·2^24."""
@@ -178,9 +179,9 @@ def compress(
     [0.5, 1.5, 0.0]
     """
     rows = Rows(users, domain.encode(values), domain.size)
-    ids = rows.users() if weights is not None or isinstance(method, Truncate) else None
+    ids = rows.users() if weights is not None or method.needs_names else None
     user_weights = _weights(weights, ids)
-    names = method.name(ids) if ids is not None else None
+    names = method.name(ids) if ids is not None and method.needs_names else None
     total = np.zeros(domain.size, dtype=np.int64)
     for first, pairs in rows.pairs():
         here = slice(first, first + pairs.rows.size)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpi.columns import canonical, numbers
 from dpi.errors import OptionError, SchemaError
-from dpi.identity import check_key, digests
+from dpi.identity import check_key, digests, short
 from dpi.integers import Integers
 
 if TYPE_CHECKING:
@@ -229,7 +229,8 @@ class Bins(Domain):
 class Hashed(Domain):
     """An open vocabulary (addresses, URLs) hashed into a fixed number of buckets with a key of its own.
 
-    The key is 32 bytes; it is not printed, and the digest holds a fingerprint of it. Missing values are dropped.
+    The key is 32 bytes; it is not printed, and the digest holds a fingerprint of it. Missing values, and
+    values of more than 1,024 bytes, are dropped.
 
     >>> domain = Hashed(1000, key=bytes(32))
     >>> domain
@@ -246,7 +247,7 @@ class Hashed(Domain):
 
     def encode(self, column: object) -> Integers:
         """Codes of a column of values; each different value is hashed once."""
-        texts = canonical(column, "value").alias("value")
+        texts = short(canonical(column, "value")).alias("value")
         different = texts.drop_nulls().unique()
         codes = (digests(different, self._key)[:, 0] % np.uint64(self.size)).astype(np.int64)
         found = texts.to_frame().join(

@@ -24,7 +24,7 @@ _CHUNK = 1 << 17
 """Rows handled at a time; small enough for the processor's cache."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pairs:
     """The (user, bin) pairs of some users, sorted: `counts` events of user `users` (0, 1, …) in bin `bins`."""
 
@@ -93,7 +93,11 @@ class Rows:
             if end < self._keys.size:
                 user = int(self._keys[end - 1]) // self._bins
                 cut = start + int(np.searchsorted(self._keys[start:end], user * self._bins))
-                end = cut if cut > start else int(np.searchsorted(self._keys, (user + 1) * self._bins))
+                end = (
+                    cut
+                    if cut > start
+                    else int(np.searchsorted(self._keys, user * self._bins + self._bins - 1, side="right"))
+                )
             yield start, end
             start = end
 

@@ -44,14 +44,18 @@ def users(column: object) -> pl.Series:
     >>> users(["ada", None, ""]).to_list()
     ['ada', None, None]
     """
+    return short(canonical(column, "user"))
+
+
+def short(texts: pl.Series) -> pl.Series:
+    """The texts, missing where one is empty or longer than `LONGEST`: no user's row costs more than that."""
     import polars as pl
 
-    ids = canonical(column, "user")
-    if ids.dtype == pl.String:
-        size = ids.str.len_bytes()
-        if size.len() and (size.min() == 0 or (size.max() or 0) > LONGEST):  # type: ignore[operator]
-            ids = ids.set((size == 0) | (size > LONGEST), None)
-    return ids
+    if texts.dtype != pl.String:
+        return texts
+    size = texts.str.len_bytes()
+    wrong = ((size == 0) | (size > LONGEST)).fill_null(False)
+    return texts.set(wrong, None) if wrong.any() else texts
 
 
 def digests(ids: pl.Series, key: bytes) -> Digests:

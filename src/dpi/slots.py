@@ -7,16 +7,18 @@ own time alone. How many were dropped is private.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, cast
+from fractions import Fraction
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import numpy.typing as npt
 
-from dpi.columns import series
+from dpi.columns import numbers, read, times
 from dpi.errors import ClockError, OptionError, SchemaError
 from dpi.integers import Integers
 
@@ -27,6 +29,8 @@ NOWHERE = np.iinfo(np.int64).min
 """The slot number of an event whose time cannot be read."""
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+_FARTHEST = 8_000 * 366 * _UNITS["d"]
+"""Times further than 8,000 years from 1970 cannot be read."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -37,8 +41,8 @@ def duration(text: str, name: str = "slot") -> int:
     (500000, 3600000000)
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)", text) if isinstance(text, str) else None
-    amount = float(match[1]) * _UNITS[match[2]] if match else 0.0
-    if match is None or amount != int(amount) or amount >= 2**53:
+    amount = Fraction(match[1]) * _UNITS[match[2]] if match else Fraction(0)
+    if match is None or amount.denominator != 1 or amount >= 2**53:
         raise OptionError(f'`{name}` must be a duration such as "500ms", "1h" or "1d". Got {text!r}.')
     return int(amount)
 
@@ -87,44 +91,50 @@ class Slots:
         except (ValueError, TypeError, AttributeError):
             raise OptionError(f"`{name}` must be a time in ISO 8601. Got {time!r}.") from None
 
-    def numbers(self, times: object, unit: str | None = None) -> Integers:
+    def numbers(self, column: object, unit: str | None = None) -> Integers:
         """Slot numbers of event times; `NOWHERE` where a time cannot be read.
 
         Takes dates, datetimes, ISO 8601 text, or numbers since 1970 if `unit` ("s", "ms", "us", "ns") is named. A local
         time that a change of clocks makes ambiguous is the earlier one; one that does not exist cannot be read.
         """
-        moments = self.moments(times, unit)
+        moments = self.moments(column, unit)
         return np.where(moments == NOWHERE, NOWHERE, (moments - self.origin) // self.width)
 
-    def moments(self, times: object, unit: str | None = None) -> Integers:
-        """Event times as microseconds since 1970, `NOWHERE` where a time cannot be read or is beyond ± 2^61."""
-        micros = self._microseconds(times, unit)
-        readable = micros.is_not_null() & (micros.abs() < 2**61)
-        return micros.set(~readable.fill_null(False), NOWHERE).to_numpy()
+    def moments(self, column: object, unit: str | None = None) -> Integers:
+        """Event times as microseconds since 1970, `NOWHERE` where a time cannot be read."""
+        return self._microseconds(column, unit).fill_null(NOWHERE).to_numpy()
 
-    def _microseconds(self, times: object, unit: str | None) -> pl.Series:
+    def _microseconds(self, raw: object, unit: str | None) -> pl.Series:
         import polars as pl
 
-        column = series(times, "time")
+        if unit is not None:
+            return _since_1970(raw, unit)
+        column = times(raw, "time")
         kind = column.dtype
         if kind.is_numeric():
-            if unit not in ("s", "ms", "us", "ns"):
-                raise SchemaError('`time` holds numbers: name their unit, one of "s", "ms", "us", "ns".')
-            if unit == "ns":
-                return column.cast(pl.Int64, strict=False) // 1000
-            factor = _UNITS[unit]
-            wide = column.cast(pl.Int64, strict=False) if kind.is_integer() else column.cast(pl.Float64)
-            inside = (wide.abs() < 2**62 // factor).fill_null(False)
-            return (wide.set(~inside, None) * factor).floor().cast(pl.Int64, strict=False)
-        if kind == pl.String:
-            return self._parse(column)
+            if column.len() == 0:
+                return column.cast(pl.Int64)
+            raise SchemaError('`time` holds numbers: name their unit, one of "s", "ms", "us", "ns".')
+        if kind in (pl.String, pl.Null):
+            return self._parse(column.cast(pl.String))
         if kind == pl.Date:
-            column = column.cast(pl.Datetime("us"))
-        elif not isinstance(kind, pl.Datetime):
+            days = column.to_physical().cast(pl.Int64)
+            return self._local(_within(days, _FARTHEST // _UNITS["d"]) * _UNITS["d"])
+        if not isinstance(kind, pl.Datetime):
             raise SchemaError(f"`time` must hold times, dates or ISO 8601 text. Got a column of {kind}.")
-        if cast("pl.Datetime", column.dtype).time_zone is None:
-            column = self._localise(column)
-        return column.dt.epoch("us")
+        ticks = column.to_physical()
+        if kind.time_unit == "ns":
+            micros = ticks // 1000
+        else:
+            factor = 1000 if kind.time_unit == "ms" else 1
+            micros = _within(ticks, _FARTHEST // factor) * factor
+        return _within(micros, _FARTHEST) if kind.time_zone is not None else self._local(micros)
+
+    def _local(self, micros: pl.Series) -> pl.Series:
+        """Microseconds of wall-clock time in `zone` as microseconds since 1970; missing if it does not exist."""
+        import polars as pl
+
+        return self._localise(_within(micros, _FARTHEST).cast(pl.Datetime("us"))).dt.epoch("us")
 
     def _localise(self, column: pl.Series) -> pl.Series:
         return column.dt.replace_time_zone(self.zone, ambiguous="earliest", non_existent="null")
@@ -153,6 +163,38 @@ class Slots:
     def closed_before(self, now: int) -> int:
         """The first slot that is still open when the clock shows `now` (microseconds since 1970)."""
         return (now - self.lateness - self.origin) // self.width
+
+
+def _within(ticks: pl.Series, bound: int) -> pl.Series:
+    """The numbers, missing where they are beyond ± bound."""
+    inside = ((ticks >= -bound) & (ticks <= bound)).fill_null(False)
+    return ticks.set(~inside, None)
+
+
+def _since_1970(raw: object, unit: str) -> pl.Series:
+    """Numbers since 1970 as microseconds; integers exactly, anything else that is a number as a float."""
+    import polars as pl
+
+    if unit not in ("s", "ms", "us", "ns"):
+        raise OptionError(f'`unit` must be one of "s", "ms", "us", "ns". Got {unit!r}.')
+    column = read(raw, "time")
+    factor = Fraction(1, 1000) if unit == "ns" else Fraction(_UNITS[unit])
+    if isinstance(column, list) or not column.dtype.is_integer():
+        rows = column if isinstance(column, list) else column.to_list()
+        # Integers exactly, anything else that is a number by its float: each row for itself.
+        exact = [row if type(row) is int else None for row in rows]
+        floats = numbers(column, "time")
+        micros = [
+            None
+            if n is None and not math.isfinite(f)
+            else math.floor(factor * (Fraction(float(f)) if n is None else n))
+            for n, f in zip(exact, floats, strict=True)
+        ]
+        return pl.Series([m if m is not None and abs(m) <= _FARTHEST else None for m in micros], dtype=pl.Int64)
+    whole = column.cast(pl.Int64, strict=False)
+    if unit == "ns":
+        return _within(whole // 1000, _FARTHEST)
+    return _within(whole, _FARTHEST // _UNITS[unit]) * _UNITS[unit]
 
 
 @dataclass
@@ -184,9 +226,9 @@ class Clock:
         """The first slot that has not closed."""
         return self.slots.closed_before(self._now)
 
-    def admit(self, times: object, unit: str | None = None) -> npt.NDArray[np.bool_]:
+    def admit(self, column: object, unit: str | None = None) -> npt.NDArray[np.bool_]:
         """Which events count: readable, in a slot that is still open, and not later than the clock."""
-        moments = self.slots.moments(times, unit)
+        moments = self.slots.moments(column, unit)
         readable = moments != NOWHERE
         late = readable & ((moments - self.slots.origin) // self.slots.width < self.first_open)
         future = readable & (moments > self._now)
