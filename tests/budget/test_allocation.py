@@ -1,9 +1,11 @@
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.budget import RBA, Constant, Converging, Epsilon, Geometric, InOrder, LogSquared, Spence, Zeta
+from dpi.budget import RBA, Auto, Constant, Converging, Epsilon, Geometric, InOrder, LogSquared, Spence, Zeta
 from dpi.budget.allocation import NearestUnused
 from dpi.budget.index_set import IndexSet
 from dpi.errors import OptionError, StateError
@@ -23,7 +25,7 @@ ALLOCATIONS = [
 @pytest.mark.parametrize("budget", ALLOCATIONS, ids=repr)
 def test_any_number_of_draws_sums_to_at_most_epsilon(budget):
     """Elements are drawn without replacement, so their integers never exceed the total."""
-    allocation = budget.open(ONE)
+    allocation = budget.allocation(ONE)
     spent = 0
     for _ in range(2000):
         spent += allocation.draw(UnsafeSeededSource(spent)).units
@@ -33,7 +35,7 @@ def test_any_number_of_draws_sums_to_at_most_epsilon(budget):
 @pytest.mark.parametrize("budget", ALLOCATIONS, ids=repr)
 def test_saved_and_restored_goes_on_exactly(budget):
     """A restart refills nothing: after `restore` the draws are those of the allocation that never stopped."""
-    one, other = budget.open(ONE), budget.open(ONE)
+    one, other = budget.allocation(ONE), budget.allocation(ONE)
     source = UnsafeSeededSource(1)
     for _ in range(300):
         one.draw(source)
@@ -58,35 +60,57 @@ def test_rba_takes_the_nearest_unused_element(targets):
 
 def test_ranges_use_every_queue_and_never_hang():
     """Large and medium run out, small never does."""
-    allocation = Converging(Geometric(0.5), RBA.ranges(large="0.1", small="0.01")).open(ONE)
+    allocation = Converging(Geometric(0.5), RBA.ranges(large="0.1", small="0.01")).allocation(ONE)
     drawn = [float(allocation.draw(SystemSource())) for _ in range(300)]
     assert sum(x >= 0.1 for x in drawn) == 3  # 1/2, 1/4, 1/8
     assert sum(0.01 <= x < 0.1 for x in drawn) == 3
     assert drawn[-1] < 0.01
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"drawn": -1}', '{"drawn": "3"}', '{"used": [[1, 2]]}'])
-def test_damaged_state_is_refused(text):
-    """State that another allocation wrote, or nobody, is an error and changes nothing."""
-    allocation = InOrder(Zeta(2), ONE)
+RULES = [InOrder(Zeta(2), ONE), *(b.allocation(ONE) for b in ALLOCATIONS), Constant("0.05"), Auto(ONE, 10)]
+
+
+@pytest.mark.parametrize("allocation", RULES, ids=lambda a: a.description[:40])
+def test_state_that_is_not_its_own_is_refused(allocation):
+    """Damaged text, damaged state, and state of any other rule are refused, and nothing changes."""
+    before = allocation.snapshot()
+    others = [rule.snapshot() for rule in RULES if rule.description != allocation.description]
+    damaged = [
+        json.dumps({"rule": allocation.description, "state": s}) for s in (-1, "x", [[2, 1]], [0, 0, 0], {}, [1])
+    ]
+    for text in ["", "{}", "[]", *others, *damaged]:
+        with pytest.raises(StateError):
+            allocation.restore(text)
+    assert allocation.snapshot() == before
+
+
+def test_a_run_too_long_to_be_true_is_refused():
+    """A forged snapshot does not hang the restart."""
+    rba = Converging(Zeta(2), RBA(10)).allocation(ONE)
+    with pytest.raises(StateError, match="too long"):
+        rba.restore(json.dumps({"rule": rba.description, "state": [[1, 10**12]]}))
+
+
+def test_parameters_that_print_alike_are_told_apart():
+    """A snapshot of Zeta(2) does not restore onto Zeta(2.0000001)."""
     with pytest.raises(StateError):
-        allocation.restore(text)
-    assert allocation.snapshot() == '{"drawn": 0}'
+        InOrder(Zeta("2.0000001"), ONE).restore(InOrder(Zeta(2), ONE).snapshot())
 
 
-@pytest.mark.parametrize("text", ['{"used": [[2, 1]]}', '{"used": [[1, 5], [3, 9]]}', '{"used": 3}', '{"used": [[1]]}'])
-def test_damaged_rba_state_is_refused(text):
-    """Runs that overlap or are no runs are refused."""
-    with pytest.raises(StateError):
-        Converging(Zeta(2), RBA(10)).open(ONE).restore(text)
-
-
-def test_a_constant_is_a_constant():
-    """A constant allocation restores only onto the same amount."""
-    constant = Constant("0.05")
-    constant.restore(constant.snapshot())
-    with pytest.raises(StateError, match="another constant"):
-        Constant("0.06").restore(constant.snapshot())
+def test_auto_spends_within_its_bounds_and_resumes():
+    """Whatever a release says, ε_t stays between ε/40 and ε, and a restored rule goes on alike."""
+    one, other = Auto(ONE, 50), Auto(ONE, 50)
+    rng = np.random.default_rng(0)
+    for step in range(200):
+        drawn = one.draw(SystemSource())
+        assert Epsilon.at_most("0.0249").units <= drawn.units <= ONE.units
+        assert 0.7 <= one.share <= 1
+        one.observe(users=float(rng.choice([0.0, -5.0, 10.0, 1e6])), bins=float(rng.uniform(1, 50)))
+        if step == 100:
+            other.restore(one.snapshot())
+        elif step > 100:
+            assert other.draw(SystemSource()).units >= 1
+    assert Auto(ONE, 50).draw(SystemSource()) == Epsilon.at_most("0.25")
 
 
 def test_options_out_of_range_are_refused():
@@ -95,7 +119,7 @@ def test_options_out_of_range_are_refused():
         with pytest.raises(OptionError, match="`Lambda` must"):
             RBA(bad)
     with pytest.raises(OptionError, match="`small` must be below `large`"):
-        Converging(Zeta(2), RBA.ranges(large="0.1", small="0.1")).open(ONE)
+        Converging(Zeta(2), RBA.ranges(large="0.1", small="0.1")).allocation(ONE)
 
 
 @given(st.sets(st.integers(1, 9000)), st.lists(st.integers(1, 9000), min_size=1, max_size=20))

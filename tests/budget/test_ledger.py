@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpi.budget import Bill, Epsilon, Ledger, Zeta, fade, spend_first
-from dpi.budget.accounts import STANDING, Accounts
+from dpi.budget import Accounts, Bill, Epsilon, Zeta, fade, spend_first
+from dpi.budget.account_table import STANDING, AccountTable
 from dpi.budget.epsilon import UNITS
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
 from dpi.integers import GRAINS
@@ -27,7 +27,7 @@ def pay(ledger, users, epsilon, slot):
 @given(slots)
 def test_no_user_ever_loses_more_than_epsilon(policy, history):
     """Σ ε_t · grains/2^24 is at most ε for every user, as exact rationals, whatever the budgets and who is active."""
-    ledger = Ledger(Epsilon(UNITS), key=KEY, policy=policy)
+    ledger = Accounts(Epsilon(UNITS), key=KEY, policy=policy)
     loss = dict.fromkeys(range(7), Fraction(0))
     for slot, (units, users) in enumerate(history):
         for user, grains in pay(ledger, users, Epsilon(units), slot).items():
@@ -39,7 +39,7 @@ def test_no_user_ever_loses_more_than_epsilon(policy, history):
 @given(slots, st.integers(0, 6))
 def test_a_weight_depends_on_the_users_own_history_alone(history, removed):
     """Without one user, every other user's weights are the same in every slot: the heart of the proof."""
-    with_user, without = Ledger(Epsilon(UNITS), key=KEY), Ledger(Epsilon(UNITS), key=KEY)
+    with_user, without = Accounts(Epsilon(UNITS), key=KEY), Accounts(Epsilon(UNITS), key=KEY)
     for slot, (units, users) in enumerate(history):
         all_weights = pay(with_user, users, Epsilon(units), slot)
         others = pay(without, users - {removed}, Epsilon(units), slot)
@@ -49,7 +49,7 @@ def test_a_weight_depends_on_the_users_own_history_alone(history, removed):
 @given(slots)
 def test_a_debit_is_rounded_up_and_leaves_no_debt(history):
     """What is left is never negative and never more than ε less the exact loss."""
-    ledger = Ledger(Epsilon(UNITS), key=KEY)
+    ledger = Accounts(Epsilon(UNITS), key=KEY)
     loss = dict.fromkeys(range(7), Fraction(0))
     for slot, (units, users) in enumerate(history):
         for user, grains in pay(ledger, users, Epsilon(units), slot).items():
@@ -61,7 +61,7 @@ def test_a_debit_is_rounded_up_and_leaves_no_debt(history):
 
 def test_spend_first_spends_all():
     """A user active in every slot gets weight one until the account is empty, and nothing is wasted."""
-    ledger = Ledger(Epsilon.at_most(1), key=KEY)
+    ledger = Accounts(Epsilon.at_most(1), key=KEY)
     weights = [pay(ledger, {1}, Epsilon.at_most("0.3"), slot)[1] / GRAINS for slot in range(5)]
     assert weights[:3] == [1.0, 1.0, 1.0]
     assert weights[3] == pytest.approx(1 / 3, abs=1e-6)
@@ -70,7 +70,7 @@ def test_spend_first_spends_all():
 
 def test_fade_gives_later_slots_less():
     """The j-th active slot has weight at most 1/j²; slots without the user do not count."""
-    ledger = Ledger(Epsilon.at_most(10), key=KEY, policy=fade())
+    ledger = Accounts(Epsilon.at_most(10), key=KEY, policy=fade())
     weights = []
     for slot in range(8):
         weights += pay(ledger, {1} if slot % 2 else {2}, Epsilon.at_most(1), slot).items()
@@ -79,34 +79,34 @@ def test_fade_gives_later_slots_less():
 
 def test_epochs_refill_by_the_slots_own_epoch():
     """An account is full again in the first slot of a new period, and only there."""
-    ledger = Ledger(Epsilon.at_most(1), key=KEY, period=3)
+    ledger = Accounts(Epsilon.at_most(1), key=KEY, period=3)
     weights = [pay(ledger, {1}, Epsilon.at_most(1), slot)[1] for slot in range(7)]
     assert [w // GRAINS for w in weights] == [1, 0, 0, 1, 0, 0, 1]
 
 
 def test_ids_of_one_user_in_several_types_share_an_account():
     """1, "1" and 1.0 are one user by declaration, so their accounts are one."""
-    ledger = Ledger(Epsilon.at_most(1), key=KEY)
+    ledger = Accounts(Epsilon.at_most(1), key=KEY)
     ledger.debit(ledger.bill(pl.Series([1]), Epsilon.at_most(1), 0))
     assert ledger.bill(pl.Series(["1"]), Epsilon.at_most(1), 1).weights.tolist() == [0]
 
 
 def test_two_rows_of_one_account_pay_once():
     """Should two ids of a slot share an account, one of them has weight zero and the account is charged once."""
-    ledger = Ledger(Epsilon.at_most(1), key=KEY)
+    ledger = Accounts(Epsilon.at_most(1), key=KEY)
     bill = ledger.bill(pl.Series(["1", "x", "1"]), Epsilon.at_most("0.75"), 0)
     assert sorted(bill.weights.tolist()) == [0, GRAINS, GRAINS]
     ledger.debit(bill)
     assert ledger.remaining(pl.Series(["1", "x"]), 0) == [Fraction(1, 4)] * 2
-    assert len(ledger._accounts) == 2
+    assert len(ledger._table) == 2
 
 
 def test_an_account_asked_for_too_much_refuses_the_whole_bill():
     """Requested, remaining and difference are attributes, no amount is in the text, and nobody is charged."""
-    ledger = Ledger(Epsilon.at_most(1), key=KEY)
+    ledger = Accounts(Epsilon.at_most(1), key=KEY)
     pay(ledger, {1}, Epsilon.at_most("0.75"), 0)
     bill = ledger.bill(pl.Series([1, 2]), Epsilon.at_most("0.5"), 1)
-    forged = Bill(np.array([GRAINS, GRAINS]), bill.epsilon, bill.slot, bill.place, bill.version)
+    forged = Bill(np.array([GRAINS, GRAINS]), bill.epsilon, bill.slot, bill.stream, bill.place, bill.version)
     with pytest.raises(BudgetExceeded) as error:
         ledger.debit(forged)
     assert (error.value.requested, error.value.remaining) == (Fraction(1, 2), Fraction(1, 4))
@@ -117,7 +117,7 @@ def test_an_account_asked_for_too_much_refuses_the_whole_bill():
 
 def test_slots_are_paid_one_after_the_other():
     """An older slot, a slot paid twice, or a bill written before another was paid is refused."""
-    ledger = Ledger(Epsilon.at_most(1), key=KEY)
+    ledger = Accounts(Epsilon.at_most(1), key=KEY)
     users, epsilon = pl.Series([1]), Epsilon.at_most("0.1")
     first, second = ledger.bill(users, epsilon, 3), ledger.bill(users, epsilon, 4)
     ledger.debit(first)
@@ -130,7 +130,7 @@ def test_slots_are_paid_one_after_the_other():
 
 def test_a_slot_of_no_budget_looks_at_nobody():
     """ε_t = 0 gives everybody weight zero and costs nothing."""
-    ledger = Ledger(Epsilon.at_most(1), key=KEY)
+    ledger = Accounts(Epsilon.at_most(1), key=KEY)
     assert pay(ledger, {1, 2}, Epsilon(0), 0) == {1: 0, 2: 0}
     assert ledger.remaining(pl.Series([1]), 0) == [1]
 
@@ -139,14 +139,14 @@ def test_a_slot_of_no_budget_looks_at_nobody():
 @given(slots, st.integers(0, 24))
 def test_restored_equals_never_interrupted(history, cut):
     """A ledger restored from a snapshot gives the weights of one that never stopped, and the same next snapshot."""
-    one = Ledger(Epsilon(UNITS), key=KEY)
+    one = Accounts(Epsilon(UNITS), key=KEY)
     for slot, (units, users) in enumerate(history):
         if slot == cut:
-            other = Ledger(Epsilon(UNITS), key=KEY)
+            other = Accounts(Epsilon(UNITS), key=KEY)
             other.restore(one.snapshot())
             one = other
         pay(one, users, Epsilon(units), slot)
-    plain = Ledger(Epsilon(UNITS), key=KEY)
+    plain = Accounts(Epsilon(UNITS), key=KEY)
     for slot, (units, users) in enumerate(history):
         pay(plain, users, Epsilon(units), slot)
     everybody = pl.Series(range(7))
@@ -155,33 +155,33 @@ def test_restored_equals_never_interrupted(history, cut):
 
 def test_a_snapshot_that_is_not_ours_is_refused():
     """A flipped bit, another key, or other options are refused, and nothing is half-done."""
-    ledger = Ledger(Epsilon.at_most(1), key=KEY)
+    ledger = Accounts(Epsilon.at_most(1), key=KEY)
     pay(ledger, {1, 2, 3}, Epsilon.at_most("0.5"), 0)
     saved = ledger.snapshot()
     for position in range(0, len(saved), 7):
         broken = bytearray(saved)
         broken[position] ^= 1
         with pytest.raises(StateError):
-            Ledger(Epsilon.at_most(1), key=KEY).restore(bytes(broken))
+            Accounts(Epsilon.at_most(1), key=KEY).restore(bytes(broken))
     with pytest.raises(StateError, match="another key"):
-        Ledger(Epsilon.at_most(1), key=bytes(32)).restore(saved)
+        Accounts(Epsilon.at_most(1), key=bytes(32)).restore(saved)
     with pytest.raises(StateError, match="other options"):
-        Ledger(Epsilon.at_most(2), key=KEY).restore(saved)
+        Accounts(Epsilon.at_most(2), key=KEY).restore(saved)
 
 
 @pytest.mark.parametrize("period", [0, -1, 1.5, True])
 def test_a_bad_period_is_refused(period):
     """A period is a whole number of slots."""
     with pytest.raises(OptionError, match="`period` must"):
-        Ledger(Epsilon.at_most(1), key=KEY, period=period)
+        Accounts(Epsilon.at_most(1), key=KEY, period=period)
 
 
 def test_nothing_private_is_printed():
     """Neither key nor accounts nor weights appear in what a ledger or a bill prints."""
-    ledger = Ledger(Epsilon.at_most(1), key=KEY)
+    ledger = Accounts(Epsilon.at_most(1), key=KEY)
     bill = ledger.bill(pl.Series(["ada"]), Epsilon.at_most("0.5"), 0)
-    assert repr(bill) == "Bill(epsilon=Epsilon(0.5), slot=0)"
-    assert repr(ledger) == "Ledger(Epsilon(1), policy=SpendFirst(), period=None)"
+    assert repr(bill) == "Bill(epsilon=Epsilon(0.5), slot=0, stream='')"
+    assert repr(ledger) == "Accounts(Epsilon(1), policy=SpendFirst(), period=None)"
 
 
 names = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True, max_size=12)
@@ -190,14 +190,14 @@ names = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), unique=True, m
 @given(st.lists(names, max_size=8))
 def test_accounts_behave_like_a_dictionary(batches):
     """Names that share their high half, come in any order and in many batches are kept apart."""
-    accounts, plain = Accounts(), {}
+    accounts, plain = AccountTable(), {}
     for epoch, batch in enumerate(batches):
         place = accounts.find(np.array(batch, dtype=np.uint64).reshape(-1, 2))
         written = {tuple(map(int, name)): (i + 10 * epoch, i, epoch) for i, name in enumerate(place.names)}
         accounts.put(place, np.array(list(written.values()), dtype=STANDING))
         plain |= written
     everybody = np.array([(a, b) for a in range(6) for b in range(6)], dtype=np.uint64)
-    for book in (accounts, Accounts.from_bytes(accounts.to_bytes())):
+    for book in (accounts, AccountTable.from_bytes(accounts.to_bytes())):
         place = book.find(everybody)
         expected = [plain.get(tuple(map(int, name)), (0, 0, 0)) for name in place.names]
         assert book.get(place).tolist() == expected
@@ -205,8 +205,8 @@ def test_accounts_behave_like_a_dictionary(batches):
 
 
 def test_many_accounts_merge_and_stay_small():
-    """A few hundred thousand accounts in many batches: 32 bytes each, all found again."""
-    accounts, rng = Accounts(), np.random.default_rng(0)
+    """A few hundred thousand accounts in many batches: 36 bytes each, all found again."""
+    accounts, rng = AccountTable(), np.random.default_rng(0)
     everyone = rng.integers(0, 2**64, (300_000, 2), dtype=np.uint64)
     for start in range(0, 300_000, 30_000):
         place = accounts.find(everyone[start : start + 30_000])
@@ -215,4 +215,40 @@ def test_many_accounts_merge_and_stay_small():
         accounts.put(place, standing)
     place = accounts.find(everyone)
     assert (accounts.get(place)["spent"] == place.order).all()
-    assert accounts.nbytes == 32 * 300_000
+    assert accounts.nbytes == 36 * 300_000
+
+
+def test_accounts_with_a_period_serve_one_stream():
+    """Streams count their slots each for itself: sharing epochs would refill accounts at every turn."""
+    accounts = Accounts(Epsilon.at_most(1), key=KEY, period=10)
+    accounts.debit(accounts.bill(pl.Series(["u"]), Epsilon.at_most(1), 10, stream="a"))
+    with pytest.raises(OptionError, match="serve one stream"):
+        accounts.bill(pl.Series(["u"]), Epsilon.at_most(1), 0, stream="b")
+
+
+def test_an_older_snapshot_does_not_refill():
+    """Restoring what was saved before later slots were paid is refused."""
+    accounts = Accounts(Epsilon.at_most(1), key=KEY)
+    pay(accounts, {1}, Epsilon.at_most("0.1"), 0)
+    saved = accounts.snapshot()
+    pay(accounts, {1}, Epsilon.at_most("0.9"), 1)
+    with pytest.raises(StateError, match="refill"):
+        accounts.restore(saved)
+
+
+def test_a_bill_is_for_its_own_accounts_and_cannot_be_changed():
+    """A bill of other accounts, of changed or impossible weights, or with a slot that is no number is refused."""
+    one, other = (Accounts(Epsilon.at_most(1), key=KEY) for _ in range(2))
+    bill = one.bill(pl.Series(["a"]), Epsilon.at_most("0.5"), np.int64(0))
+    with pytest.raises(ClockError):
+        other.debit(bill)
+    with pytest.raises(ValueError, match="read-only"):
+        bill.weights[:] = -GRAINS
+    with pytest.raises(OptionError, match="weights"):
+        one.debit(Bill(-bill.weights, bill.epsilon, bill.slot, bill.stream, bill.place, bill.version))
+    with pytest.raises(TypeError):
+        one.bill(pl.Series(["a"]), Epsilon.at_most("0.5"), float("nan"))
+    with pytest.raises(OptionError, match="missing"):
+        one.bill(pl.Series(["a", None]), Epsilon.at_most("0.5"), 0)
+    one.debit(bill)
+    assert one.snapshot()

@@ -1,13 +1,17 @@
 """Who pays what: exact amounts, converging series, allocations, and a ledger with an account for every user."""
 
-from dpi.budget.allocation import RBA, Allocation, Constant, Converging, InOrder
+from dpi.budget.allocation import RBA, Allocation, Constant, InOrder
+from dpi.budget.auto import Auto
 from dpi.budget.epsilon import Epsilon
-from dpi.budget.ledger import Bill, Ledger, fade, spend_first
+from dpi.budget.ledger import Accounts, Bill, fade, spend_first
+from dpi.budget.options import Converging, Ledger
 from dpi.budget.series import Geometric, LogSquared, Series, Spence, Zeta
 
 __all__ = [
     "RBA",
+    "Accounts",
     "Allocation",
+    "Auto",
     "Bill",
     "Constant",
     "Converging",

@@ -17,21 +17,48 @@ from dpi.budget.series import Series
 from dpi.errors import OptionError, StateError
 from dpi.noise import Source, geometric, uniform_below
 
+_LONGEST_RUN = 1 << 27
+
 
 class Allocation(ABC):
     """Hands out the budget of one slot after the other."""
+
+    share: Fraction = Fraction(1)
+    """The part of what is left on a user's account that the slot just drawn may take."""
 
     @abstractmethod
     def draw(self, source: Source) -> Epsilon:
         """The next slot's budget."""
 
+    def observe(self, users: float, bins: float) -> None:  # noqa: B027 - most allocations do not listen
+        """Hear what the last release said: the estimated users, and the number of bins that matter (e^entropy)."""
+
+    @property
     @abstractmethod
-    def snapshot(self) -> str:
-        """All that was drawn, as text for `restore`."""
+    def description(self) -> str:
+        """The rule with all its digits: a snapshot is restored onto the same rule only."""
 
     @abstractmethod
+    def _state(self) -> object:
+        """All that was drawn, as a JSON value."""
+
+    @abstractmethod
+    def _resume(self, state: object) -> None:
+        """Continue from `_state`; raises `StateError` if it is damaged, and then changes nothing."""
+
+    def snapshot(self) -> str:
+        """All that was drawn, as text for `restore`."""
+        return json.dumps({"rule": self.description, "state": self._state()})
+
     def restore(self, text: str) -> None:
-        """Continue where `snapshot` was taken; refuses what it did not write."""
+        """Continue where `snapshot` was taken; refuses what another rule, or nobody, has written."""
+        try:
+            saved = json.loads(text)
+        except ValueError:
+            saved = None
+        if not isinstance(saved, dict) or set(saved) != {"rule", "state"} or saved["rule"] != self.description:
+            raise StateError("the saved allocation is damaged or belongs to other options.")
+        self._resume(saved["state"])
 
 
 class Constant(Allocation):
@@ -49,14 +76,17 @@ class Constant(Allocation):
         """The constant."""
         return self._per_slot
 
-    def snapshot(self) -> str:
-        """Nothing has to be remembered but the amount."""
-        return json.dumps({"constant": self._per_slot.units})
+    @property
+    def description(self) -> str:
+        """The amount."""
+        return f"constant {self._per_slot.units}"
 
-    def restore(self, text: str) -> None:
-        """Check that the amount is the same."""
-        if _read(text, "constant") != {"constant": self._per_slot.units}:
-            raise StateError("the saved allocation has another constant.")
+    def _state(self) -> object:
+        return None
+
+    def _resume(self, state: object) -> None:
+        if state is not None:
+            raise StateError("the saved allocation is damaged.")
 
 
 class InOrder(Allocation):
@@ -70,7 +100,7 @@ class InOrder(Allocation):
     """
 
     def __init__(self, series: Series, epsilon: Epsilon) -> None:
-        self._series = series.of(epsilon)
+        self._series, self._rule = series.of(epsilon), f"{series.description} of {epsilon.units}"
         self._drawn = 0
 
     def draw(self, source: Source) -> Epsilon:
@@ -78,13 +108,16 @@ class InOrder(Allocation):
         self._drawn += 1
         return Epsilon(self._series.element(self._drawn))
 
-    def snapshot(self) -> str:
-        """How many elements are gone."""
-        return json.dumps({"drawn": self._drawn})
+    @property
+    def description(self) -> str:
+        """The series and its total."""
+        return f"in order {self._rule}"
 
-    def restore(self, text: str) -> None:
-        """Continue after that many."""
-        self._drawn = _whole(_read(text, "drawn")["drawn"])
+    def _state(self) -> object:
+        return self._drawn
+
+    def _resume(self, state: object) -> None:
+        self._drawn = _whole(state)
 
 
 class NearestUnused(Allocation):
@@ -96,7 +129,7 @@ class NearestUnused(Allocation):
     """
 
     def __init__(self, series: Series, epsilon: Epsilon, rate: Fraction) -> None:
-        self._series = series.of(epsilon)
+        self._series, self._rule = series.of(epsilon), f"{series.description} of {epsilon.units} at {rate}"
         self._scale = UNITS / rate
         self._used = IndexSet()
 
@@ -119,18 +152,21 @@ class NearestUnused(Allocation):
         high, low, bits = geometric(1, self._scale, source)
         return (int(high[0]) << bits) + int(low[0])
 
-    def snapshot(self) -> str:
-        """The used elements, as runs [first, last]."""
-        return json.dumps({"used": self._used.runs()})
+    @property
+    def description(self) -> str:
+        """The series, its total and the rate."""
+        return f"nearest unused {self._rule}"
 
-    def restore(self, text: str) -> None:
-        """Mark those runs as used."""
+    def _state(self) -> object:
+        return self._used.runs()
+
+    def _resume(self, state: object) -> None:
         used, end = IndexSet(), 0
-        for run in _list(_read(text, "used")["used"]):
+        for run in _list(state):
             ends = [_whole(x) for x in _list(run)]
             first, last = ends if len(ends) == 2 else (0, 0)
-            if not end < first <= last:
-                raise StateError("the saved allocation is damaged: its runs overlap.")
+            if not end < first <= last or last - first > _LONGEST_RUN:
+                raise StateError("the saved allocation is damaged: its runs overlap or are too long.")
             for index in range(first, last + 1):
                 used.add(index)
             end = last
@@ -148,7 +184,9 @@ class Ranges(Allocation):
         if small >= large:
             raise OptionError("`small` must be below `large`.")
         self._series = series.of(epsilon)
+        self._rule = f"{series.description} of {epsilon.units} at {large.units}, {small.units}"
         borders = [self._series.first_at_most(threshold.units - 1) for threshold in (large, small)]
+        self._first = [1, *borders]
         self._next = [1, *borders]
         self._end = [*borders, None]
 
@@ -160,15 +198,22 @@ class Ranges(Allocation):
         self._next[queue] += 1
         return Epsilon(self._series.element(index))
 
-    def snapshot(self) -> str:
-        """The next element of each queue."""
-        return json.dumps({"next": self._next})
+    @property
+    def description(self) -> str:
+        """The series, its total and the thresholds."""
+        return f"ranges {self._rule}"
 
-    def restore(self, text: str) -> None:
-        """Continue from those."""
-        queues = [_whole(x) for x in _list(_read(text, "next")["next"])]
-        if len(queues) != 3:
-            raise StateError("the saved allocation is damaged: it has not three queues.")
+    def _state(self) -> object:
+        return self._next
+
+    def _resume(self, state: object) -> None:
+        queues = [_whole(x) for x in _list(state)]
+        inside = len(queues) == 3 and all(
+            first <= at and (end is None or at <= end)
+            for first, at, end in zip(self._first, queues, self._end, strict=True)
+        )
+        if not inside:
+            raise StateError("the saved allocation is damaged: a queue is out of its range.")
         self._next = queues
 
 
@@ -214,36 +259,6 @@ class RBARanges:
     def open(self, series: Series, epsilon: Epsilon) -> Allocation:
         """A fresh allocation."""
         return Ranges(series, epsilon, self.large, self.small)
-
-
-@dataclass(frozen=True)
-class Converging:
-    """Everybody pays every slot's ε_t, and the ε_t sum to at most ε: no account is needed.
-
-    **Guarantee.** ε-DP at user level for ever: a user moves each slot's histogram by at most one unit, so slot t
-    loses at most ε_t about them, whatever was released before; the losses add up along the transcript to Σ ε_t ≤ ε.
-
-    >>> from dpi.budget.series import LogSquared
-    >>> Converging(LogSquared()).open(Epsilon.at_most(1))
-    <dpi.budget.allocation.InOrder object at ...>
-    """
-
-    series: Series
-    draw: RBA | RBARanges | None = None
-
-    def open(self, epsilon: Epsilon) -> Allocation:
-        """A fresh allocation with this total."""
-        return self.draw.open(self.series, epsilon) if self.draw else InOrder(self.series, epsilon)
-
-
-def _read(text: str, key: str) -> dict[str, object]:
-    try:
-        state = json.loads(text)
-    except ValueError:
-        state = None
-    if not isinstance(state, dict) or set(state) != {key}:
-        raise StateError("the saved allocation is damaged or belongs to other options.")
-    return state
 
 
 def _whole(value: object) -> int:

@@ -51,6 +51,8 @@ class Epsilon:
     units: int
 
     def __post_init__(self) -> None:
+        if type(self.units) is not int:
+            raise OptionError("`Epsilon` takes a whole number of 2^-40; use Epsilon.at_most(0.05) for amounts.")
         if not 0 <= self.units <= LARGEST:
             raise OptionError(f"an amount of budget must lie between 0 and {LARGEST // UNITS}.")
 

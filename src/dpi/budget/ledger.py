@@ -11,6 +11,8 @@ own histories, with and without u; so the likelihood ratio of slot t is at most 
 over all slots is at most e^ε. This holds path by path, so ε_t may be chosen from the public transcript.
 
 With `period`, an account is refilled when the slot's number enters a new period: the guarantee is then ε *per epoch*.
+Slots of one stream never go back, so an account is never charged for an epoch before the one it is in; streams that
+share accounts count their slots each for itself, so they cannot share accounts with a period.
 
 What an account holds is private, and so is how many there are. Accounts are never deleted: that would be a refill.
 """
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -27,7 +30,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.accounts import STANDING, Accounts, Place, Standings
+from dpi.budget.account_table import STANDING, AccountTable, Place, Standings
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.series import Series, Zeta
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
@@ -47,6 +50,11 @@ class Policy(Protocol):
         """The largest weight, in grains, of a user's next active slot."""
         ...
 
+    @property
+    def description(self) -> str:
+        """The policy with all its digits, for saved state."""
+        ...
+
 
 @dataclass(frozen=True)
 class SpendFirst:
@@ -55,6 +63,11 @@ class SpendFirst:
     def grains(self, active: Integers) -> Integers:
         """2^24, always."""
         return np.full(active.size, GRAINS, dtype=np.int64)
+
+    @property
+    def description(self) -> str:
+        """The policy's name."""
+        return "spend_first"
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,11 @@ class Fade:
         """floor(2^24 · a_j/a₁) with j = active + 1; zero from the 65,536th slot on."""
         table = _fading(self.series, 1 << (int(active.max(initial=1)) + 1).bit_length())
         return table[np.minimum(active, table.size - 1)]
+
+    @property
+    def description(self) -> str:
+        """The policy with its series."""
+        return f"fade {self.series.description}"
 
 
 @lru_cache(maxsize=32)
@@ -95,24 +113,26 @@ class Bill:
     weights: Integers = field(repr=False)
     epsilon: Epsilon
     slot: int
+    stream: str
     place: Place = field(repr=False)
-    version: int = field(repr=False)
+    version: object = field(repr=False)
+    """The state of the accounts that this bill was written on."""
 
 
-class Ledger:
+class Accounts:
     """The accounts of all users of a store, in memory.
 
-    A slot is paid in two steps, so that a store can put the second into one transaction with the noisy measurement:
-    `bill` reads the accounts and gives every active user a weight; `debit` charges exactly that. Slots follow each
-    other.
+    Several streams may share the accounts: then ε covers them all. A slot is paid in two steps, so that a store can
+    put the second into one transaction with the noisy measurement: `bill` reads the accounts and gives every active
+    user a weight; `debit` charges exactly that. Slots follow each other.
 
     >>> import polars as pl
-    >>> ledger = Ledger(Epsilon.at_most("0.12"), key=bytes(32))
+    >>> accounts = Accounts(Epsilon.at_most("0.12"), key=bytes(32))
     >>> users = pl.Series(["ada", "bob"])
     >>> for slot in range(4):
-    ...     bill = ledger.bill(users, Epsilon.at_most("0.05"), slot)
+    ...     bill = accounts.bill(users, Epsilon.at_most("0.05"), slot)
     ...     print((bill.weights / 2**24).round(3).tolist())
-    ...     ledger.debit(bill)
+    ...     accounts.debit(bill)
     [1.0, 1.0]
     [1.0, 1.0]
     [0.4, 0.4]
@@ -128,49 +148,74 @@ class Ledger:
             raise OptionError(f"`period` must be a whole number of slots. Got {period!r}.")
         self.epsilon, self.policy, self.period = epsilon, policy, period
         self._key = check_key(key)
-        self._accounts = Accounts()
-        self._slot: int | None = None
-        self._version = 0
+        self._seal = hashlib.blake2b(b"dpi seal", key=key, digest_size=32).digest()
+        self._table = AccountTable()
+        self._slots: dict[str, int] = {}
+        self._version = object()
 
     def __repr__(self) -> str:
-        return f"Ledger({self.epsilon!r}, policy={self.policy!r}, period={self.period})"
+        return f"Accounts({self.epsilon!r}, policy={self.policy!r}, period={self.period})"
 
     def _epoch(self, slot: int) -> int:
         return 0 if self.period is None else slot // self.period
 
     def _standing(self, place: Place, slot: int) -> Standings:
         """What the accounts hold in the epoch of `slot`: nothing is spent if they were last used in an older one."""
-        standing = self._accounts.get(place)
-        standing[standing["epoch"] != self._epoch(slot)] = np.zeros((), dtype=STANDING)
+        standing = self._table.get(place)
+        standing[standing["epoch"] < self._epoch(slot)] = np.zeros((), dtype=STANDING)
         standing["epoch"] = self._epoch(slot)
         return standing
 
-    def bill(self, users: pl.Series, epsilon: Epsilon, slot: int) -> Bill:
+    def bill(
+        self,
+        users: pl.Series,
+        epsilon: Epsilon,
+        slot: int,
+        *,
+        share: Fraction = Fraction(1),
+        whole: bool = False,
+        stream: str = "",
+    ) -> Bill:
         """Weights of the slot's users, by their own accounts; nothing is charged yet.
 
         `users` are different canonical ids. Should two of them share an account (a collision of 128-bit digests), one
-        of them gets weight zero, so that the account still pays once.
+        of them gets weight zero, so that the account still pays once. `share` (public) is the part of what is left on
+        an account that this slot may take: below one, nobody is silent for good. With `whole`, a user who cannot take
+        part with weight one does not take part: for mechanisms whose loss does not shrink with the weight.
         """
-        if self._slot is not None and slot <= self._slot:
+        slot = operator.index(slot)
+        if users.has_nulls():
+            raise OptionError("`users` must not have missing ids.")
+        if self.period is not None and self._slots.keys() - {stream}:
+            raise OptionError("accounts with a `period` serve one stream: others would count their epochs differently.")
+        if slot <= self._slots.get(stream, slot - 1):
             raise ClockError("slots are paid one after the other; this one is not after the last.")
-        place = self._accounts.find(digests(users, self._key))
+        if not 0 < share <= 1 or share.denominator > 1 << 12:
+            raise OptionError("`share` must be a fraction above 0 and at most 1, in steps of 2^-12.")
+        place = self._table.find(digests(users, self._key))
         standing = self._standing(place, slot)
         grains = self.policy.grains(standing["active"].astype(np.int64))
         remaining = self.epsilon.units - standing["spent"]
         if epsilon.units == 0:
             grains[:] = 0
         else:
-            short = np.flatnonzero(remaining < epsilon.units)
-            grains[short] = np.minimum(grains[short], fraction_floor(remaining[short], epsilon.units))
+            limit = remaining if share == 1 else remaining * share.numerator // share.denominator
+            short = np.flatnonzero(limit < epsilon.units)
+            grains[short] = np.minimum(grains[short], fraction_floor(limit[short], epsilon.units))
+        if whole:
+            grains[grains < GRAINS] = 0
         grains[_repeated(place)] = 0
         weights = np.empty_like(grains)
-        weights[place.order] = grains
-        return Bill(weights, epsilon, slot, place, self._version)
+        weights[place.order] = np.clip(grains, 0, GRAINS)
+        weights.setflags(write=False)
+        return Bill(weights, epsilon, slot, stream, place, self._version)
 
     def debit(self, bill: Bill) -> None:
         """Charge a bill: all of it, or nothing if it is not payable."""
-        if bill.version != self._version:
-            raise ClockError("another slot was paid since this bill was written; ask for a new one.")
+        if bill.version is not self._version:
+            raise ClockError("this bill is of other accounts, or another slot was paid since; ask for a new one.")
+        if bill.weights.size and not (int(bill.weights.min()) >= 0 and int(bill.weights.max()) <= GRAINS):
+            raise OptionError("a bill's weights must be between 0 and 2^24 grains.")
         standing = self._standing(bill.place, bill.slot)
         cost = fraction_ceil(bill.epsilon.units, bill.weights[bill.place.order])
         missing = standing["spent"] + cost - self.epsilon.units
@@ -181,39 +226,45 @@ class Ledger:
         standing["spent"] += cost
         standing["active"] += 1
         paying = cost > 0
-        self._accounts.put(*((bill.place, standing) if paying.all() else (bill.place.only(paying), standing[paying])))
-        self._slot = bill.slot
-        self._version += 1
+        self._table.put(*((bill.place, standing) if paying.all() else (bill.place.only(paying), standing[paying])))
+        self._slots[bill.stream] = bill.slot
+        self._version = object()
+
+    def last_slot(self, stream: str = "") -> int | None:
+        """The last slot that a stream has paid for."""
+        return self._slots.get(stream)
 
     def remaining(self, users: pl.Series, slot: int) -> list[Fraction]:
         """What the named users have left in the epoch of `slot`. Private: for the curator alone."""
-        place = self._accounts.find(digests(users, self._key))
+        place = self._table.find(digests(users, self._key))
         left = np.empty(place.order.size, dtype=np.int64)
         left[place.order] = self.epsilon.units - self._standing(place, slot)["spent"]
         return [Fraction(int(units), UNITS) for units in left]
 
     def snapshot(self) -> bytes:
         """All accounts, for `restore`. Private; it does not contain the key."""
-        head = {**self._options(), "slot": self._slot}
-        body = _MAGIC + json.dumps(head).encode() + b"\n" + self._accounts.to_bytes()
-        return hashlib.blake2b(body, digest_size=32, key=self._key).digest() + body
+        head = {**self._options(), "slots": self._slots}
+        body = _MAGIC + json.dumps(head).encode() + b"\n" + self._table.to_bytes()
+        return hashlib.blake2b(body, digest_size=32, key=self._seal).digest() + body
 
     def restore(self, data: bytes) -> None:
         """Continue from a snapshot; refuses one that is damaged, of other options, or of another key."""
         seal, body = data[:32], data[32:]
-        if seal != hashlib.blake2b(body, digest_size=32, key=self._key).digest() or not body.startswith(_MAGIC):
+        if seal != hashlib.blake2b(body, digest_size=32, key=self._seal).digest() or not body.startswith(_MAGIC):
             raise StateError("the saved ledger is damaged or was made with another key.")
         text, _, rest = body[len(_MAGIC) :].partition(b"\n")
         head = json.loads(text)
-        slot = head.pop("slot")
+        slots = head.pop("slots")
         if head != self._options():
             raise StateError("the saved ledger belongs to other options (epsilon, policy or period).")
-        self._accounts = Accounts.from_bytes(rest)
-        self._slot = slot
-        self._version += 1
+        if any(slots.get(stream, last - 1) < last for stream, last in self._slots.items()):
+            raise StateError("the saved ledger is older than these accounts: restoring it would refill them.")
+        self._table = AccountTable.from_bytes(rest)
+        self._slots = slots
+        self._version = object()
 
     def _options(self) -> dict[str, object]:
-        return {"epsilon": self.epsilon.units, "policy": repr(self.policy), "period": self.period}
+        return {"epsilon": self.epsilon.units, "policy": self.policy.description, "period": self.period}
 
 
 def _repeated(place: Place) -> npt.NDArray[np.bool_]:

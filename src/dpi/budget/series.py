@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -86,6 +86,12 @@ class Series(ABC):
     def of(self, epsilon: Epsilon) -> Elements:
         """The elements that sum to at most ε; refuses an ε that the series cannot reach."""
 
+    @property
+    def description(self) -> str:
+        """The series with all its digits, for saved state and digests."""
+        parameters = ", ".join(f"{f.name}={getattr(self, f.name)}" for f in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({parameters})"
+
 
 def _above_one(value: Amount, name: str) -> Fraction:
     number = rational(value, name)
@@ -138,6 +144,8 @@ class Spence(Series):
 
         def tail(t: int) -> int:
             # 1 - m^{2j} ≤ min(1, j(1 - m²)): the second up to j ≈ 1/(1 - m²), the first from there on.
+            if gap == 0:
+                return 0
             turn = max(t, math.ceil(1 / gap)) + 0.5
             bound = c_float * (gap * math.log(turn / (t + 0.5)) + 1 / turn)
             return min(epsilon.units, math.ceil(bound * (1 + 1e-9)))
@@ -156,7 +164,7 @@ class Spence(Series):
                 largest = math.floor(float(self.constant) * float(SPENCE_LARGEST) * 1e6) / 1e6
                 raise OptionError(f"`epsilon` must be at most {largest} for {self!r}. Got {float(epsilon):.9g}.")
             root = inverse_complement(y * _SAFE)
-            return math.ceil((Fraction(root) + Fraction(ERROR)) * _ONE)
+            return min(_ONE, math.ceil((Fraction(root) + Fraction(ERROR)) * _ONE))
 
     def __repr__(self) -> str:
         return f"Spence(mu={float(self.mu):g}, zeta={float(self.zeta):g})"
@@ -274,7 +282,7 @@ class Geometric(Series):
         """The elements ε·(1 - r)·r^(t-1)."""
         down, up = math.floor(self.r * _ONE), math.ceil(self.r * _ONE)
         first = epsilon.units * (1 - self.r)
-        first_float, log_r = float(first), math.log(self.r)
+        first_float, log_r = float(first), math.log1p(-float(1 - self.r))
 
         def element(t: int) -> int:
             return math.floor(first * _power(down, t - 1, up=False) / _ONE)

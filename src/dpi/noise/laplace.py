@@ -32,6 +32,8 @@ def add_laplace(values: Integers, scale: Fraction, source: Source) -> Integers:
     >>> add_laplace(np.array([5, 7]), Fraction(1, 1000), SystemSource()).tolist()
     [5, 7]
     """
+    if values.ndim != 1 or values.dtype.kind != "i":
+        raise OptionError("`values` must be a vector of (signed) whole numbers.")
     if values.size and (int(values.max()) > LARGEST_VALUE or int(values.min()) < -LARGEST_VALUE):
         raise OptionError("`values` must be at most 2^60 in magnitude.")
     high, low, bits = geometric(2 * values.size, scale, source)

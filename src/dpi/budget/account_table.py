@@ -1,4 +1,4 @@
-"""A table of accounts in 32 bytes each: name (128 bits), units spent, active slots, epoch.
+"""A table of accounts in 36 bytes each: name (128 bits), units spent, active slots, epoch.
 
 Names are keyed digests, so they are spread evenly. Accounts lie in two sorted runs: a large one, and a small one with
 the recent newcomers, merged into the large one when it has grown to an eighth of it. Looking up m accounts among n
@@ -17,7 +17,7 @@ from dpi.errors import StateError
 from dpi.identity import Digests
 from dpi.integers import Integers
 
-STANDING = np.dtype([("spent", "<i8"), ("active", "<u4"), ("epoch", "<i4")])
+STANDING = np.dtype([("spent", "<i8"), ("active", "<u4"), ("epoch", "<i8")])
 _NAME = np.dtype([("high", "<u8"), ("low", "<u8")])
 _RECORD = np.dtype([("name", _NAME), ("standing", STANDING)])
 
@@ -28,7 +28,7 @@ _SMALLEST_MERGE = 1 << 16
 ABSENT = -1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Place:
     """Where names stand in the table, valid until the table is written to. Rows are sorted by name."""
 
@@ -43,10 +43,10 @@ class Place:
         return Place(self.names[rows], self.order[rows], tuple(at[rows] for at in self.at))
 
 
-class Accounts:
+class AccountTable:
     """Accounts by name.
 
-    >>> accounts, names = Accounts(), np.array([[3, 4], [1, 2]], dtype=np.uint64)
+    >>> accounts, names = AccountTable(), np.array([[3, 4], [1, 2]], dtype=np.uint64)
     >>> place = accounts.find(names[:1])
     >>> accounts.put(place, np.array([(7, 1, 0)], dtype=STANDING))
     >>> place = accounts.find(names)
@@ -117,7 +117,7 @@ class Accounts:
         return accounts
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Run:
     """Accounts sorted by the high half of their names."""
 

@@ -1,0 +1,86 @@
+"""The two ways to keep the promise, as options of a stream: `Ledger` and `Converging`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpi.budget.allocation import RBA, Allocation, Constant, InOrder, RBARanges
+from dpi.budget.auto import Auto
+from dpi.budget.epsilon import Amount, Epsilon, rational
+from dpi.budget.ledger import Accounts, Policy, spend_first
+from dpi.budget.series import Series
+from dpi.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Every user has an account of ε; a slot's budget need not shrink.
+
+    `per_slot` is what a slot costs a user of weight one: an amount, or "auto" to choose it from the public transcript;
+    `slots=20` is short for a twentieth of ε. With `period` the accounts are refilled every so many slots, and the
+    guarantee is ε per epoch.
+
+    >>> Ledger(per_slot=0.05)
+    Ledger(per_slot=0.05)
+    >>> Ledger(per_slot=0.05, slots=3)
+    Traceback (most recent call last):
+    dpi.errors.OptionError: give `per_slot` or `slots`, not both.
+    """
+
+    per_slot: Amount | str = "auto"
+    slots: int | None = None
+    policy: Policy = spend_first
+    period: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.slots is not None and self.per_slot != "auto":
+            raise OptionError("give `per_slot` or `slots`, not both.")
+        if self.slots is not None and (type(self.slots) is not int or self.slots < 1):
+            raise OptionError(f"`slots` must be a whole number above 0. Got {self.slots!r}.")
+        if self.per_slot != "auto":
+            Epsilon.at_most(self.per_slot, "per_slot")
+
+    def allocation(self, epsilon: Epsilon, bins: int) -> Allocation:
+        """What each slot gets."""
+        if self.slots is not None:
+            return Constant(epsilon.fraction / self.slots)
+        if self.per_slot == "auto":
+            return Auto(epsilon, bins)
+        if rational(self.per_slot, "per_slot") > epsilon.fraction:
+            raise OptionError(f"`per_slot` must be at most epsilon ({float(epsilon):g}). Got {self.per_slot}.")
+        return Constant(self.per_slot)
+
+    def accounts(self, epsilon: Epsilon, key: bytes) -> Accounts:
+        """Empty accounts."""
+        return Accounts(epsilon, key=key, policy=self.policy, period=self.period)
+
+    def __repr__(self) -> str:
+        parts = [f"slots={self.slots}" if self.slots is not None else f"per_slot={self.per_slot!r}"]
+        if self.policy != spend_first:
+            parts.append(f"policy={self.policy!r}")
+        if self.period is not None:
+            parts.append(f"period={self.period}")
+        return f"Ledger({', '.join(parts)})"
+
+
+@dataclass(frozen=True)
+class Converging:
+    """Everybody pays every slot's ε_t, and the ε_t sum to at most ε: no account is needed.
+
+    **Guarantee.** ε-DP at user level for ever: a user moves each slot's histogram by at most one unit, so slot t
+    loses at most ε_t about them, whatever was released before; the losses add up along the transcript to Σ ε_t ≤ ε.
+
+    >>> from dpi.budget.series import LogSquared
+    >>> Converging(LogSquared())
+    Converging(LogSquared())
+    """
+
+    series: Series
+    draw: RBA | RBARanges | None = None
+
+    def allocation(self, epsilon: Epsilon, bins: int = 0) -> Allocation:
+        """What each slot gets."""
+        return self.draw.open(self.series, epsilon) if self.draw else InOrder(self.series, epsilon)
+
+    def __repr__(self) -> str:
+        return f"Converging({self.series!r}" + (f", draw={self.draw!r})" if self.draw else ")")
