@@ -1,0 +1,185 @@
+"""What one slot's noisy counts do to one expert: its log score, its new messages, and what they say of the dispersion.
+
+A count is Poisson-like around scale · level, with `dispersion` times the variance of Poisson, plus Laplace noise; the
+expert's reading is Gaussian. The new message is the old one times a Gaussian site with the exact slope and the
+expected Fisher information (assumed-density filtering), which is √2 sharper than treating the noise as Gaussian. With a
+small probability a bin has jumped; its message is then replaced by that of the slot alone.
+
+Sees counts after noise; no histogram, no user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpi.brain import _laplace_gauss
+from dpi.brain._size import JUMP, Counts, Size
+from dpi.brain.base import Floats
+from dpi.synopsis.experts import Gaussians
+from dpi.synopsis.population import WIDTH, blocks, levels
+
+SEEN = 0.05
+POSSIBLE = 0.01
+"""A jump must be seen, not only possible: probabilities below `SEEN` are damped, below `POSSIBLE` they are none. A slot
+drowned in noise would otherwise mix a little of its own, huge variance into everything that is known."""
+
+BIAS = 0.04
+SAMPLING = 1.5
+"""Of users without budget left a slot says nothing. With a share c of the users paying, a probability p differs between
+payers and all by a variance of p·(BIAS·(1 - c)² + SAMPLING·(1 - c)/payers)."""
+
+_FRESH_NODES = 300
+_SURE = 30.0  # log odds beyond which a jump is certain
+
+
+@dataclass(frozen=True)
+class Dispersion:
+    """Variance of a slot's counts around their rates, relative to Poisson, and the information that is known by.
+
+    It starts at one, which is right for users who come independently and have one bin each.
+    """
+
+    value: float = 1.0
+    information: float = 20.0
+
+    def stepped(self, score: float, information: float) -> Dispersion:
+        """After one stochastic Newton step; old information fades over about 500 slots."""
+        known = 0.998 * self.information + information
+        return Dispersion(float(np.clip(self.value + score / known, 0.01, 10)), known)
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """A slot's counts, the scale at which levels become counts, and the dispersion of counts around that."""
+
+    counts: Counts
+    size: Size
+    dispersion: float
+    coverage: float = 1.0
+    """Payers among the active users, as far as public numbers tell."""
+
+    @property
+    def scale(self) -> float:
+        """Users per unit of level."""
+        return self.size.scale
+
+    def expected(self, forecast: Gaussians) -> tuple[Floats, Floats]:
+        """Means of the counts under a forecast, and their variances by its uncertainty alone."""
+        return self.scale * forecast.mean, self.scale**2 * forecast.variance
+
+    def scatter(self, expected: Floats) -> Floats:
+        """Variance of the counts around their rates, by the slot's own randomness and by who still pays."""
+        return (self.dispersion + self.scale * self.doubt) * expected
+
+    @property
+    def doubt(self) -> float:
+        """Variance of a probability between payers and all active users, relative to the probability."""
+        missing = 1 - self.coverage
+        return BIAS * missing**2 + SAMPLING * missing / max(self.scale, 1.0)
+
+    def alone(self) -> Gaussians:
+        """Messages of this slot alone, as if nothing had been seen before.
+
+        A Laplace tail is not a Gaussian one: between 4 b and (4 + log k) b a large count may still be noise, so the
+        message has the Laplace odds there against 0: y²/2R = y/b.
+        """
+        values, noise = self.counts.values, self.counts.noise
+        ratio = values / noise
+        doubtful = (ratio > 4) & (ratio < 4 + np.log(values.size))
+        variance = np.where(doubtful, 0.5 * values * noise, 2 * noise**2) + self.dispersion * np.maximum(values, 0)
+        return Gaussians(values / self.scale, variance / self.scale**2)
+
+    def fresh(self, population: Floats) -> Floats:
+        """Log density of every count if its level were drawn anew from the population.
+
+        A table in arcsinh(y/b), interpolated: fine near 0, and as long as it must be for the largest counts.
+        """
+        values, noise = self.counts.values, self.counts.noise
+        place = np.arcsinh(values / noise)
+        nodes, step = np.linspace(min(place.min(), -1), max(place.max(), 1), _FRESH_NODES, retstep=True)
+        mean = self.scale * levels(values.size)
+        variance = (WIDTH * mean) ** 2 + self.dispersion * mean
+        log = _laplace_gauss.score(np.sinh(nodes)[:, None] * noise - mean, variance, noise).log_density
+        top = log.max(1)
+        table = top + np.log(np.exp(log - top[:, None]) @ population)
+        place -= nodes[0]
+        place /= step
+        left = np.minimum(place.astype(np.int64), _FRESH_NODES - 2)
+        place -= left
+        return np.asarray(table.take(left) + place * np.diff(table).take(left))
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """How an expert's forecast of a slot turned out."""
+
+    slot: Slot
+    slope: Floats
+    """Derivative of the log score with respect to each expected count, if the bin has not jumped."""
+    jumped: Floats
+    """Probability that each bin has jumped, damped; it stays below 0.96."""
+    evidence: float
+    """Log score of the forecast."""
+    novelty: float
+    """Log score of a fresh start minus that of the forecast, over bins that are known by data rather than by prior."""
+    dispersion_score: float
+    dispersion_information: float
+
+
+def score(messages: Gaussians, forecast: Gaussians, slot: Slot, fresh: Floats) -> Scored:
+    """Score one expert's forecast: its messages, read. `fresh` is the log density of every count if it has jumped."""
+    bins = fresh.size
+    slope, jumped = np.empty(bins), np.empty(bins)
+    sums = np.zeros(4)
+    for here in blocks(bins):
+        values = slot.counts.values[here]
+        slope[here], jumped[here], part = _score(messages[here], forecast[here], slot, values, fresh[here])
+        sums += part
+    return Scored(slot, slope, jumped, *sums.tolist())
+
+
+def _score(
+    messages: Gaussians, forecast: Gaussians, slot: Slot, values: Floats, fresh: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Slope, probability of a jump, and the block's part of the four sums."""
+    noise = slot.counts.noise
+    expected, known = slot.expected(forecast)
+    variance = known + slot.scatter(expected)
+    stays, slope, heat = _laplace_gauss.score(values - expected, variance, noise)
+    stays += np.log1p(-JUMP)
+    odds = fresh + np.log(JUMP) - stays
+    ratio = np.exp(np.minimum(odds, _SURE))
+    evidence = stays + np.log1p(ratio) + np.maximum(odds - _SURE, 0)
+    jumped = ratio / (1 + ratio)
+    jumped = np.maximum(jumped - POSSIBLE, 0)
+    jumped = jumped * jumped / (jumped + SEEN)
+    by_data = np.minimum(np.maximum(2 * forecast.variance / messages.variance - 1, 0), 1)
+    spread = (1 - jumped) * np.minimum(heat, 4 / (variance + noise**2)) * expected
+    sums = [evidence.sum(), by_data @ (fresh - evidence), spread.sum(), spread @ spread]
+    return np.asarray(slope, dtype=np.float64), jumped, np.array(sums)
+
+
+def assimilate(messages: Gaussians, forecast: Gaussians, scored: Scored, alone: Gaussians) -> Gaussians:
+    """The expert's messages after the slot it was scored on; `alone` are those of the slot alone, for jumps."""
+    mean, variance = np.empty_like(messages.mean), np.empty_like(messages.mean)
+    for here in blocks(mean.size):
+        slope, jumped = scored.slope[here], scored.jumped[here]
+        new = _assimilate(messages[here], forecast[here], scored.slot, slope, jumped, alone[here])
+        mean[here], variance[here] = new.mean, new.variance
+    return Gaussians(mean, variance)
+
+
+def _assimilate(
+    messages: Gaussians, forecast: Gaussians, slot: Slot, slope: Floats, jumped: Floats, alone: Gaussians
+) -> Gaussians:
+    expected, known = slot.expected(forecast)
+    information = _laplace_gauss.information(known + slot.scatter(expected), slot.counts.noise)
+    precision = information / np.maximum(1 - known * information, 1e-3) * slot.scale**2
+    site = forecast.mean + slope / (information * slot.scale)
+    variance = 1 / (1 / messages.variance + precision)
+    mean = variance * (messages.mean / messages.variance + precision * site)
+    away = alone.mean - mean
+    mixed = variance + jumped * (alone.variance - variance + (1 - jumped) * away**2)
+    return Gaussians(mean + jumped * away, mixed)

@@ -1,0 +1,104 @@
+"""The law of a noisy count: Laplace noise plus a Gaussian belief about the count, in closed form.
+
+Knows residuals, variances and a noise scale. Sees measurements after noise only; no histogram, no user.
+
+With Z(u) the density at u of Laplace(b) + N(0, V), a belief N(m, V) about a count and its measurement y at u = y - m,
+log Z is the evidence of the belief, and its derivatives say how to correct it: the slope -(log Z)'(u) = d log Z/dm
+moves the mean, and, as a Gaussian obeys the heat equation, d log Z/dV = Z''/(2Z) corrects the variance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Reals = npt.NDArray[np.floating]
+
+_ERFC = (
+    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
+    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
+)
+"""W. H. Press et al., Numerical Recipes in C, 2nd ed. (1992), §6.2, `erfcc`: a Chebyshev fit of
+log(erfc(x)·e^(x²)/t) in t = 1/(1 + x/2), with a relative error of at most 1.2·10⁻⁷ for x ≥ 0."""
+
+SMALLEST = 1e-6
+"""Gaussian variances below this share of b² count as this: Z has a kink at V = 0 that nothing measured resolves."""
+
+
+_GONE = 60.0
+"""e^-60 is lost next to 1 in double precision; smaller terms would be denormal numbers, which are slow."""
+
+
+class Score(NamedTuple):
+    """log Z and its derivatives with respect to the mean and the variance of the belief."""
+
+    log_density: Reals
+    slope: Reals
+    heat: Reals
+
+
+def erfcx(x: Reals) -> Reals:
+    """e^(x²)·erfc(x) for x ≥ 0, with a relative error of at most 1.2·10⁻⁷.
+
+    >>> float(erfcx(np.array([0.0]))[0].round(6))
+    1.0
+    """
+    t = 1 / (1 + 0.5 * x)
+    fit = _ERFC[-1] * t
+    for coefficient in _ERFC[-2:0:-1]:
+        fit += coefficient
+        fit *= t
+    fit += _ERFC[0]
+    np.exp(fit, out=fit)
+    fit *= t
+    return fit
+
+
+def score(residual: Reals, variance: Reals | float, noise: float) -> Score:
+    """Evidence and derivatives for residuals y - m, under Laplace noise of scale `noise` and N(0, variance).
+
+    In units of the noise, with r = V/b² and v = |u|/b, Z = e^(r/2)/4 · [e^-v·erfc(g) + e^v·erfc(h)] with
+    g = (r - v)/√2r and h = (r + v)/√2r. By erfc(x) = e^(-x²)·erfcx(x), and erfc(g) = 2 - erfc(-g) where g < 0, both
+    terms have the factor e^L with L = -w²/2r - (v - w), w = min(v, r); it is taken out, so that nothing overflows.
+    Minima and signs instead of branches: they are several times faster on arrays.
+    """
+    r = np.maximum(variance / noise**2, SMALLEST)
+    v = np.abs(residual)
+    v /= noise
+    width = np.sqrt(2 * r)
+    gap = (r - v) / width
+    scaled = np.minimum(gap, 0)
+    scaled *= scaled
+    np.minimum(scaled, _GONE, out=scaled)
+    np.exp(np.negative(scaled, out=scaled), out=scaled)
+    far = erfcx((r + v) / width)
+    far *= scaled
+    sign = np.copysign(1, gap)
+    near = erfcx(np.abs(gap, out=gap))
+    near *= scaled
+    near *= sign
+    near += 1 - sign
+    both = near + far
+    inner = np.minimum(v, r)
+    log = inner - v
+    log -= inner * inner / (2 * r)
+    log += np.log(both)
+    log -= np.log(4 * noise)
+    near -= far
+    near /= both
+    near /= noise
+    scaled *= 4 / np.sqrt(np.pi)
+    scaled /= both * width  # N(u; 0, V) / Z, times b²
+    return Score(log, np.copysign(near, residual), (1 - scaled) / (2 * noise**2))
+
+
+def information(variance: Reals | float, noise: float) -> Reals:
+    """Fisher information of Laplace(noise) + N(0, variance) about its location, on average over measurements.
+
+    A fit with the right limits: 1/b² without Gaussian part, 1/(V + 2b²) for a wide one.
+    """
+    r = np.asarray(variance / noise**2)
+    q = np.sqrt(r)
+    return np.asarray(1 / (noise**2 * (1 + r + 1.16 * q / (1 + 0.62 * q))))

@@ -1,0 +1,111 @@
+"""From the experts' beliefs to the release: a mixture of posterior PDFs, and what the slot itself deviated from them.
+
+A slot's PDF is its rate plus a deviation of its own (people are random). The experts know rates; the slope of the log
+score says which part of a surprise belongs to the slot. Sees beliefs and counts after noise; no histogram, no user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpi.brain._assimilation import Slot
+from dpi.brain._laplace_gauss import information, score
+from dpi.brain.base import Floats
+from dpi.synopsis.experts import Gaussians
+
+SLACK = 1.35
+"""The variance of a slot's own deviation counts this much more, because the dispersion is itself an estimate."""
+
+TAIL = 0.7
+"""What was averaged over few draws of Laplace noise has longer tails than a Gaussian of the same variance: a rate whose
+variance is that of one draw counts as this much more uncertain, one that is known better as proportionally less."""
+
+LARGEST_SCALE_VARIANCE = 0.01
+"""The scale's relative variance counts up to this in the variance of a probability."""
+
+
+@dataclass(frozen=True, eq=False)
+class Opinion:
+    """One expert's belief after the slot, and its weight."""
+
+    weight: float
+    messages: Gaussians
+    reading: Gaussians
+    slope: Floats | float
+    known: Floats
+    """Variance of the counts that the expert expected, from its reading alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """A PDF with the variance of each probability.
+
+    `skew` is the share of each bin that is prior, `mass` the sum of the levels before they were normalised.
+    """
+
+    pdf: Floats
+    variance: Floats
+    skew: Floats
+    mass: float
+
+
+def pooled(opinions: Iterable[Opinion], slot: Slot) -> Belief:
+    """The weighted mixture of the experts' posteriors of the slot's PDF."""
+    bins = slot.counts.values.size
+    mean, second, skew, deviation, spread = np.zeros((5, bins))
+    for opinion in opinions:
+        weight, level = opinion.weight, opinion.reading.mean
+        mean += weight * level
+        few = np.minimum(opinion.reading.variance * (slot.scale / slot.counts.noise) ** 2, 1)
+        second += weight * ((1 + TAIL * few) * opinion.reading.variance + level**2)
+        skew += weight * np.maximum(1 - opinion.reading.variance / opinion.messages.variance, 0)
+        own = slot.dispersion * slot.scale * level
+        deviation += weight * slot.coverage * own * opinion.slope / slot.scale
+        seen = own * information(opinion.known + own, slot.counts.noise)
+        spread += weight * np.maximum(own * (1 - seen) - 2 * opinion.known * seen, 0.05 * own)
+    mass = float(mean.sum())
+    variance = np.maximum(second - mean**2, 0) + SLACK * spread / slot.scale**2 + slot.doubt * mean
+    released = np.maximum(mean + deviation, 0.1 * mean)
+    return Belief(released / released.sum(), variance / mass**2, skew, mass)
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform:
+    """The expert for which all bins are alike: its log score and its posterior of the slot's PDF."""
+
+    evidence: float
+    dispersion_score: float
+    dispersion_information: float
+    pdf: Floats
+    variance: float
+
+    @classmethod
+    def of(cls, slot: Slot, size: float) -> Uniform:
+        """For a slot of `size` users."""
+        bins, noise = slot.counts.values.size, slot.counts.noise
+        expected = size / bins
+        own = slot.dispersion * expected
+        log, slope, heat = score(slot.counts.values - expected, float(slot.scatter(np.array(expected))), noise)
+        pdf = np.maximum(1 + slot.dispersion * slope, 0.1)
+        spread = heat * expected
+        variance = SLACK * own * (1 - own * float(information(own, noise))) / size**2
+        return cls(float(log.sum()), float(spread.sum()), float(spread @ spread), pdf / pdf.sum(), variance)
+
+
+def bounded(variance: Floats, pdf: Floats) -> Floats:
+    """The variance, but at most p(1 - p): nothing between 0 and 1 with mean p varies more."""
+    return np.minimum(variance, np.maximum(pdf * (1 - pdf), 0))
+
+
+def blend(belief: Belief, uniform: Uniform, weight: float, scale_variance: float) -> Belief:
+    """The two groups together: `weight` for the uniform expert, the rest for the pool."""
+    rest = 1 - weight
+    pdf = rest * belief.pdf + weight * uniform.pdf
+    variance = rest * (belief.variance + (belief.pdf - pdf) ** 2)
+    variance += weight * (uniform.variance + (uniform.pdf - pdf) ** 2)
+    variance += (pdf * (1 - pdf)) ** 2 * min(scale_variance, LARGEST_SCALE_VARIANCE)
+    pdf /= pdf.sum()
+    return Belief(pdf, bounded(variance, pdf), rest * belief.skew, belief.mass)

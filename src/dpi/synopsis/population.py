@@ -1,0 +1,180 @@
+"""The population of levels: how many bins are of which size, and what a message means to one who knows that.
+
+Most bins of a large domain are small, and a noisy message alone cannot tell a small bin from an empty one. The messages
+of all bins together tell how levels are distributed, and each bin is then read under that prior (nonparametric
+empirical Bayes: Robbins 1956; Kiefer and Wolfowitz 1956). A level is a Gaussian of relative width `WIDTH` around a
+point of a logarithmic grid, so that a reading is a finite mixture, tabulated once a slot in (log variance, mean /
+deviation).
+
+Sees messages only: sums of measurements after noise. No histogram, no user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpi.integers import Integers
+from dpi.synopsis.experts import Floats, Gaussians
+
+STEP = 0.3
+"""Distance of neighbouring levels, in logarithm."""
+
+WIDTH = 0.12
+"""Relative deviation of the levels around a grid point."""
+
+SMALLEST = 1e-3
+"""The smallest level, as a share of the uniform one."""
+
+SPREAD = 1.5
+"""Deviation of the logarithm of a level before anything was seen."""
+
+INERTIA = 0.02
+"""Share of that initial population that is always kept."""
+
+STEPS = 3
+"""Steps of expectation maximisation a slot; the previous slot's population is where they start."""
+
+TILT = 0.4
+"""Share of the mass by which weak bins are over- or underestimated that is corrected in one slot."""
+
+_NODES = np.arange(-5, 10.01, 0.25)
+_PER_NODE = 4
+_ROWS = 36
+_BLOCK = 8192  # bins at a time: temporaries stay in the cache
+
+
+def blocks(bins: int) -> Iterator[slice]:
+    """Ranges of bins that are small enough to be worked on in the cache."""
+    return (slice(first, min(first + _BLOCK, bins)) for first in range(0, bins, _BLOCK))
+
+
+def levels(bins: int) -> Floats:
+    """The grid of levels for a domain, from a thousandth of the uniform probability to one."""
+    return np.asarray(np.exp(np.arange(np.log(SMALLEST / bins), STEP, STEP)))
+
+
+def initial(bins: int) -> Floats:
+    """Shares of the levels before anything was seen: log-normal, with the uniform probability as its mean."""
+    log = np.log(levels(bins) * bins)
+    shares = np.exp(-0.5 * ((log + 0.5 * SPREAD**2) / SPREAD) ** 2) + 1e-4 / log.size
+    return np.asarray(shares / shares.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Readout:
+    """Posterior mean and variance of a level, given a message, under a population: a table, read bilinearly.
+
+    Rows are log variances of the message from `first` in steps of `step`; columns are means in units of the deviation.
+    `likelihood` is that of every level in every cell.
+    """
+
+    population: Floats
+    first: float
+    step: float
+    likelihood: Floats
+    mean: Floats
+    variance: Floats
+
+    @classmethod
+    def tabulate(cls, population: Floats, bins: int, narrowest: float, widest: float) -> Readout:
+        """The table for messages with variances between `narrowest` and `widest`."""
+        first = float(np.log(narrowest))
+        step = max((float(np.log(widest)) - first) / (_ROWS - 1), 1e-3)
+        level = levels(bins)
+        variance = np.exp(first + step * np.arange(_ROWS))[:, None, None]
+        message = _NODES[None, :, None] * np.sqrt(variance)
+        own = (WIDTH * level) ** 2
+        both = variance + own
+        log = -0.5 * (message - level) ** 2 / both - 0.5 * np.log(both)
+        log -= log.max(2, keepdims=True)
+        likelihood = np.exp(log, out=log)
+        posterior = likelihood * population
+        posterior /= posterior.sum(2, keepdims=True) + 1e-300
+        # A level is positive: where the message pulls its Gaussian below, the mean stays at a small share of the level.
+        means = np.maximum((level * variance + message * own) / both, 0.05 * level)
+        mean = (posterior * means).sum(2)
+        second = (posterior * (variance * own / both + means * means)).sum(2)
+        variance = variance[:, :, 0]
+        spread = np.maximum(second - mean * mean, 1e-12 * variance)
+        flat = likelihood.reshape(-1, level.size)
+        return cls(population, first, step, flat, (mean / np.sqrt(variance)).ravel(), (spread / variance).ravel())
+
+    def read(self, messages: Gaussians) -> Gaussians:
+        """Posterior mean and variance of every bin's level, for one expert or a pool."""
+        if messages.mean.ndim == 2:
+            return Gaussians.stacked([self.read(row) for row in messages.rows()])
+        mean, variance = np.empty_like(messages.mean), np.empty_like(messages.mean)
+        for here in blocks(mean.size):
+            mean[here], variance[here] = self._read(messages[here])
+        return Gaussians(mean, variance)
+
+    def _read(self, messages: Gaussians) -> tuple[Floats, Floats]:
+        deviation, ratio, cell, a, c = self._locate(messages)
+        above = cell + _NODES.size
+        corners = [(cell, (1 - a) * (1 - c)), (cell + 1, (1 - a) * c), (above, a * (1 - c)), (above + 1, a * c)]
+        mean = sum((weight * self.mean.take(at) for at, weight in corners), np.zeros(ratio.size))
+        variance = sum((weight * self.variance.take(at) for at, weight in corners), np.zeros(ratio.size))
+        certain = np.flatnonzero(ratio > _NODES[-1])  # so far from 0 that the population has nothing to add
+        mean[certain] = ratio[certain]
+        variance[certain] = 1
+        return mean * deviation, variance * messages.variance
+
+    def _locate(self, messages: Gaussians) -> tuple[Floats, Floats, Integers, Floats, Floats]:
+        """Deviation, mean / deviation, the cell's number, and the place within it."""
+        deviation = np.sqrt(messages.variance)
+        ratio = messages.mean / deviation
+        row = np.log(messages.variance)
+        row -= self.first
+        row /= self.step
+        np.minimum(np.maximum(row, 0, out=row), _ROWS - 1.000001, out=row)
+        column = ratio - _NODES[0]
+        column *= _PER_NODE
+        np.minimum(np.maximum(column, 0, out=column), _NODES.size - 1.000001, out=column)
+        i, j = row.astype(np.int64), column.astype(np.int64)
+        return deviation, ratio, i * _NODES.size + j, row - i, column - j
+
+    def learned(self, messages: Gaussians, reading: Gaussians, reach: float) -> Floats:
+        """The population after one more slot's messages: expectation maximisation, a correction of mass, inertia.
+
+        `reach` is the level up to which bins count as weak.
+        """
+        bins = messages.mean.size
+        shares = self._maximised(messages)
+        tilt = np.clip(reach * _tilt(messages, reading), -1, 1)
+        shares = shares * np.exp(-tilt * np.minimum(levels(bins) / reach, 1))
+        keep = (INERTIA * bins + 3) / (bins + 3)
+        shares = (1 - keep) * shares / shares.sum() + keep * initial(bins)
+        return np.asarray(shares / shares.sum())
+
+    def _maximised(self, messages: Gaussians) -> Floats:
+        """Steps of expectation maximisation, on the table's cells instead of the bins."""
+        _, ratio, cell, a, c = self._locate(messages)
+        bins = ratio.size
+        cell = cell + (a > 0.5) * _NODES.size + (c > 0.5)
+        certain = ratio > _NODES[-1]
+        weights = np.bincount(cell[~certain], minlength=self.mean.size) / bins
+        nearest = np.rint((np.log(messages.mean[certain]) - np.log(SMALLEST / bins)) / STEP)
+        direct_levels = np.clip(nearest, 0, self.population.size - 1).astype(np.int64)
+        direct = np.bincount(direct_levels, minlength=self.population.size) / bins
+        used = np.flatnonzero(weights)
+        weights, likelihood = weights[used], self.likelihood[used]
+        shares = self.population
+        for _ in range(STEPS):
+            shares = shares * ((weights / (likelihood @ shares + 1e-300)) @ likelihood) + direct
+        return shares
+
+
+def _tilt(messages: Gaussians, reading: Gaussians) -> float:
+    """Rate at which larger levels become rarer, from one Newton step towards the right total mass of weak bins.
+
+    Means of messages are unbiased, readings are not: where single bins say little, their sum still says how much
+    mass they have. The step is damped by how well that sum is known.
+    """
+    weak = np.maximum(1 - reading.variance / messages.variance, 0)
+    trust = (0.3 * float(weak @ reading.mean)) ** 2
+    gain = trust / (trust + float(weak @ messages.variance) + 1e-300)
+    excess = float(weak @ (reading.mean - messages.mean))
+    return TILT * gain * excess / max(float(weak @ reading.variance), 1e-300)
