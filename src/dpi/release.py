@@ -1,0 +1,159 @@
+"""A release: what leaves the curator for one slot. It sees nothing private.
+
+Everything in it is either public by declaration or made from noisy measurements, so it may be copied, asked and drawn
+at will: that costs no privacy.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpi.brain._interval import interval
+from dpi.brain.base import Floats
+from dpi.domain import Domain
+from dpi.errors import OptionError, StateError
+from dpi.queries import Distribution
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.figure import Figure
+
+_VECTORS = ("pdf", "variance", "skew", "accumulated")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Release(Distribution):
+    """The estimate of one slot's user-weighted PDF, its uncertainty, and what it cost.
+
+    Two releases are equal if all their numbers are.
+    """
+
+    slot: int
+    start: str | None
+    """When the slot began, if the stream has a clock."""
+    skew: Floats
+    """How much of each bin's estimate is prior, between 0 and 1: intervals stretch upwards by it."""
+    accumulated: Floats
+    """The PDF over all slots so far, each weighted by its estimated number of users."""
+    epsilon: float
+    """Budget of this slot."""
+    epsilon_spent: float
+    """The most that any one user can have lost so far: min(ε, Σ ε_t)."""
+    guarantee: str
+    """What is promised, in words, with every assumption."""
+    certificate: dict[str, object]
+
+    def __post_init__(self) -> None:
+        for name in _VECTORS:
+            getattr(self, name).setflags(write=False)
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Lower and upper ends of a credible interval for the slot's true PDF, bin by bin."""
+        if not 0 < level < 1:
+            raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
+        return interval(self.pdf, self.variance, self.skew, self.total, level)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Release) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    # To and from text and tables.
+
+    def _plain(self) -> dict[str, object]:
+        record: dict[str, object] = {"domain": self.domain.digest}
+        for field in fields(self):
+            if field.name != "domain":
+                value = getattr(self, field.name)
+                record[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
+        return record
+
+    def to_json(self) -> str:
+        """The release as one line of canonical JSON; a total that was not measured is null."""
+        record = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in self._plain().items()}
+        return json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str, domain: Domain) -> Release:
+        """The release of `to_json`; refuses another domain or damaged text."""
+        try:
+            record = json.loads(text)
+            return cls._from_plain(record, domain)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise StateError("the release is damaged, or belongs to another domain.") from None
+
+    @classmethod
+    def _from_plain(cls, record: dict[str, object], domain: Domain) -> Release:
+        if record.pop("domain") != domain.digest:
+            raise ValueError("another domain")
+        for name in _VECTORS:
+            vector = np.array(record[name], dtype=np.float64)
+            if vector.shape != (domain.size,):
+                raise ValueError("another size")
+            record[name] = vector
+        for name in ("total", "total_variance"):
+            record[name] = math.nan if record[name] is None else record[name]
+        return cls(domain=domain, **record)  # type: ignore[arg-type]
+
+    # For people.
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{label} {share:.3g}" for label, share in self.top(3))
+        return f"Release(slot={self.slot}, top=[{best}], epsilon={self.epsilon:.4g}, spent={self.epsilon_spent:.4g})"
+
+    def _repr_html_(self) -> str:
+        lower, upper = self.interval()
+        order = np.argsort(-self.pdf, kind="stable")[:12]
+        widest = float(upper[order].max())
+        rows = "".join(
+            f"<tr><td>{html.escape(self.domain.label(int(i)))}</td><td>{self.pdf[i]:.4f}</td>"
+            f"<td>{lower[i]:.4f} … {upper[i]:.4f}</td><td><div style='background:#4c78a8;height:0.8em;"
+            f"width:{10 * self.pdf[i] / widest:.2f}em'></div></td></tr>"
+            for i in order
+        )
+        more = f"<p>… and {self.domain.size - order.size} more bins</p>" if self.domain.size > order.size else ""
+        when = f", {html.escape(self.start)}" if self.start else ""
+        return (
+            f"<p><b>Slot {self.slot}</b>{when}: ε of this slot {self.epsilon:.4g}, spent so far at most "
+            f"{self.epsilon_spent:.4g} per user</p><table><tr><th>value</th><th>share</th><th>95 % interval</th>"
+            f"<th></th></tr>{rows}</table>{more}<p>{html.escape(self.guarantee)}</p>"
+        )
+
+    def plot(self, bins: int = 20) -> Figure:
+        """The PDF's largest bins with their 95 % intervals (needs the extra `plot`)."""
+        from dpi.plots import plot_release
+
+        return plot_release(self, bins)
+
+
+def to_frame(releases: Iterable[Release]) -> pl.DataFrame:
+    """One row for each release: a polars frame, which any Arrow library reads."""
+    import polars as pl
+
+    records = [
+        {k: json.dumps(v, sort_keys=True) if isinstance(v, dict) else v for k, v in release._plain().items()}
+        for release in releases
+    ]
+    numbers = dict.fromkeys(_VECTORS, pl.List(pl.Float64)) | dict.fromkeys(
+        ("total", "total_variance", "epsilon", "epsilon_spent"), pl.Float64
+    )
+    return pl.DataFrame(records, schema_overrides=numbers | {"start": pl.String})
+
+
+def from_frame(frame: pl.DataFrame, domain: Domain) -> list[Release]:
+    """The releases of `to_frame`."""
+    try:
+        rows: Sequence[dict[str, object]] = frame.to_dicts()
+        return [
+            Release._from_plain({**row, "certificate": json.loads(str(row["certificate"]))}, domain) for row in rows
+        ]
+    except (ValueError, TypeError, KeyError):
+        raise StateError("the table holds no releases of this domain.") from None

@@ -1,0 +1,51 @@
+"""A file of named parts with a checksum, written whole or not at all, readable by its owner only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TypedDict
+
+from dpi.errors import StateError
+
+_MAGIC = b"dpi saved stream 1\n"
+_SEAL = 32
+
+
+class Head(TypedDict, total=False):
+    """What stands before the parts."""
+
+    options: str
+    last: int | None
+    spent: int
+    offer: int | None
+
+
+def write(path: str | os.PathLike[str], head: Head, parts: dict[str, bytes]) -> None:
+    """Write head and parts to a new file and put it in place of `path`."""
+    sizes = {name: len(data) for name, data in parts.items()}
+    body = _MAGIC + json.dumps({"head": head, "parts": sizes}).encode() + b"\n" + b"".join(parts.values())
+    target = Path(path)
+    draft = target.with_name(target.name + ".new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(hashlib.blake2b(body, digest_size=_SEAL).digest() + body)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(target)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Head, dict[str, bytes]]:
+    """Head and parts; raises `StateError` if a byte is not as it was written."""
+    data = Path(path).read_bytes()
+    seal, body = data[:_SEAL], data[_SEAL:]
+    if not body.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_SEAL).digest() != seal:
+        raise StateError("the file is damaged, or is no saved stream.")
+    text, _, rest = body[len(_MAGIC) :].partition(b"\n")
+    description = json.loads(text)
+    parts: dict[str, bytes] = {}
+    for name, size in description["parts"].items():
+        parts[name], rest = rest[:size], rest[size:]
+    return description["head"], parts

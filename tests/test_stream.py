@@ -1,0 +1,292 @@
+import stat
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dpi
+from dpi.errors import ClockError, OptionError, SchemaError, StateError
+from dpi.noise import UnsafeSeededSource
+from dpi.release import Release, from_frame, to_frame
+
+DOMAIN = dpi.Categories(["a", "b", "c"], other=None)
+KEY = bytes(range(32))
+
+
+def stream(**options):
+    """A small stream with a reproducible source and an hourly clock."""
+    defaults = {
+        "domain": DOMAIN, "epsilon": 1, "slot": "1h", "budget": dpi.Ledger(per_slot=0.1), "key": KEY,
+        "unsafe_source": UnsafeSeededSource(1),
+    }  # fmt: skip
+    return dpi.Stream(**(defaults | options))
+
+
+def events(slots=4, users=30):
+    """Rows of users who visit at their own minute of every hour."""
+    rows = [(f"u{u}", f"2026-01-01T{s:02d}:{u % 60:02d}:00", "abc"[u % 3]) for s in range(slots) for u in range(users)]
+    return {"user": [r[0] for r in rows], "time": [r[1] for r in rows], "value": [r[2] for r in rows]}
+
+
+PERIOD = {"start": "2026-01-01T00:00", "end": "2026-01-01T04:00"}
+FORMS = {
+    "columns": dict,
+    "polars": pl.DataFrame,
+    "pandas": pd.DataFrame,
+    "arrow": pa.table,
+    "rows": lambda t: [dict(zip(t, row, strict=True)) for row in zip(*t.values(), strict=True)],
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_every_kind_of_table_gives_the_same_releases(form):
+    """With the test generator the releases do not depend on the library that holds the events."""
+    expected = [r.to_json() for r in stream().replay(events(), **PERIOD)]
+    assert [r.to_json() for r in stream().replay(form(events()), **PERIOD)] == expected
+
+
+def test_every_slot_is_released_in_any_order_of_rows():
+    """Empty slots too, and the order of a file does not matter."""
+    table = pl.DataFrame(events(slots=2))
+    mixed = table.sample(fraction=1.0, shuffle=True, seed=3)
+    ordered, shuffled = ([*stream().replay(t, **PERIOD)] for t in (table, mixed))
+    assert [r.slot for r in ordered] == list(range(ordered[0].slot, ordered[0].slot + 4))
+    assert ordered == shuffled
+    assert ordered[0].start == "2026-01-01T00:00:00+00:00"
+
+
+def test_a_far_future_event_changes_nothing():
+    """An event outside the public period is dropped by its own time."""
+    table = events()
+    more = {k: [*v, x] for (k, v), x in zip(table.items(), ["u0", "9999-01-01", "a"], strict=True)}
+    assert [*stream().replay(table, **PERIOD)] == [*stream().replay(more, **PERIOD)]
+
+
+def test_accounts_run_dry_and_no_further():
+    """A fixed population pays ten slots of 0.1; after that histograms are empty, and spent is the public maximum."""
+    s = stream(epsilon="0.25")
+    spent = [s.release(["u"], ["a"]).epsilon_spent for _ in range(4)]
+    assert spent == pytest.approx([0.1, 0.2, 0.25, 0.25], abs=1e-9)
+    assert 0 <= s._accounts.remaining(pl.Series(["u"]), 3)[0] < Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize(
+    "budget", [dpi.Ledger(per_slot=0.1), dpi.Ledger(), dpi.Converging(dpi.Zeta(2), dpi.RBA(10))], ids=repr
+)
+def test_resumed_equals_never_interrupted(budget, tmp_path):
+    """A stream that was saved and loaded releases the bytes of one that was never stopped."""
+    source, other = UnsafeSeededSource(5), UnsafeSeededSource(5)
+    plain = stream(budget=budget, unsafe_source=source)
+    expected = [plain.release(["x", "y"], ["a", "b"]).to_json() for _ in range(8)]
+    first = stream(budget=budget, unsafe_source=other)
+    got = [first.release(["x", "y"], ["a", "b"]).to_json() for _ in range(4)]
+    first.save(tmp_path / "saved")
+    second = stream(budget=budget, unsafe_source=other, key=bytes(32))
+    second.load(tmp_path / "saved")
+    got += [second.release(["x", "y"], ["a", "b"]).to_json() for _ in range(4)]
+    assert got == expected
+
+
+def test_a_saved_stream_is_the_owners(tmp_path):
+    """It holds accounts and a key, so only the owner may read it."""
+    stream().save(tmp_path / "saved")
+    assert stat.S_IMODE((tmp_path / "saved").stat().st_mode) == 0o600
+    assert [p.name for p in tmp_path.iterdir()] == ["saved"]
+
+
+def test_a_damaged_or_foreign_file_is_refused(tmp_path):
+    """Any flipped byte, other options, or a file that is none of ours is refused, and the stream stays as it was."""
+    s = stream()
+    s.release(["x"], ["a"])
+    s.save(tmp_path / "saved")
+    data = (tmp_path / "saved").read_bytes()
+    for position in range(0, len(data), max(1, len(data) // 60)):
+        broken = bytearray(data)
+        broken[position] ^= 4
+        (tmp_path / "broken").write_bytes(broken)
+        fresh = stream()
+        with pytest.raises(StateError):
+            fresh.load(tmp_path / "broken")
+        assert fresh._last is None
+    with pytest.raises(StateError, match="other options"):
+        stream(epsilon=2).load(tmp_path / "saved")
+    (tmp_path / "empty").write_bytes(b"")
+    with pytest.raises(StateError):
+        stream().load(tmp_path / "empty")
+
+
+def test_slots_follow_each_other():
+    """An older slot, the same slot again, or a gap is refused before anything is paid."""
+    s = stream()
+    s.release(["x"], ["a"], slot=7)
+    for slot in (6, 7, 9):
+        with pytest.raises(ClockError, match="8 is next"):
+            s.release(["x"], ["a"], slot=slot)
+    assert s.release(["x"], ["a"]).slot == 8
+
+
+def test_a_column_that_cannot_be_read_leaves_everything_as_it_was():
+    """After a schema error the slot can be closed with the same budget, and nobody has paid."""
+    s, clean = (
+        stream(budget=dpi.Converging(dpi.Zeta(2), dpi.RBA(10))),
+        stream(budget=dpi.Converging(dpi.Zeta(2), dpi.RBA(10))),
+    )
+    with pytest.raises(SchemaError):
+        s.release(["x"], 5)
+    assert s.release(["x"], ["a"]).to_json() == clean.release(["x"], ["a"]).to_json()
+
+
+def test_streams_share_one_ledger():
+    """Two streams on one set of accounts cost ε together: what one spends the other does not have."""
+    accounts = dpi.Accounts(dpi.Epsilon.at_most(1), key=KEY)
+    one = stream(accounts=accounts, name="visits", budget=dpi.Ledger(per_slot=0.6))
+    two = stream(accounts=accounts, name="orders", budget=dpi.Ledger(per_slot=0.6))
+    one.release(["x"], ["a"])
+    two.release(["x"], ["a"])
+    assert accounts.remaining(pl.Series(["x"]), 0)[0] < Fraction(1, 10**6)
+    assert "all streams" in two.guarantee
+
+
+def test_loading_one_stream_does_not_refill_what_another_has_spent(tmp_path):
+    """Shared accounts are not part of a stream's file, and a stream does not resume against accounts of another time."""
+    accounts = dpi.Accounts(dpi.Epsilon.at_most(1), key=KEY)
+    budget = dpi.Ledger(per_slot=0.4)
+    one, two = (stream(accounts=accounts, name=name, budget=budget) for name in ("one", "two"))
+    one.release(["x"], ["a"])
+    one.save(tmp_path / "one")
+    two.release(["x"], ["a"])
+    again = stream(accounts=accounts, name="one", budget=budget)
+    again.load(tmp_path / "one")
+    assert accounts.remaining(pl.Series(["x"]), 0)[0] < Fraction(1, 4)
+    again.release(["x"], ["a"])
+    with pytest.raises(StateError, match="not at the slot"):
+        stream(accounts=accounts, name="one", budget=budget).load(tmp_path / "one")
+
+
+def test_epochs_are_named_in_the_guarantee():
+    """A refilled account is another promise, and every release says so."""
+    s = stream(budget=dpi.Ledger(per_slot=1, period=2))
+    assert "per epoch of 2 slots" in s.release(["x"], ["a"]).guarantee
+
+
+def test_declared_counts_need_a_converging_budget():
+    """Counts have no ids: a ledger refuses them, a series takes them and prints the assumption."""
+    h = dpi.counts([5, 3, 2], per_user=1, seen="once")
+    with pytest.raises(OptionError, match="no ledger"):
+        stream().release_counts(h)
+    release = stream(budget=dpi.Converging(dpi.LogSquared())).release_counts(h)
+    assert "each user adds at most 1" in release.guarantee
+
+
+def test_whole_pdf_never_fails_on_an_account_that_is_half_empty():
+    """A user who cannot pay in full has weight zero: the release does not depend on it."""
+    s = stream(epsilon="0.25", compression=dpi.whole_pdf, brain=dpi.Published())
+    for _ in range(4):
+        s.release(["u", "v"], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epsilon": 0}, {"domain": ["a"]}, {"slot": "1 year"}, {"brain": "clever"}, {"budget": dpi.Ledger(per_slot=2)},
+        {"budget": dpi.Converging(dpi.Zeta(2)), "accounts": dpi.Accounts(dpi.Epsilon.at_most(1), key=KEY)},
+        {"accounts": dpi.Accounts(dpi.Epsilon.at_most(1), key=KEY)},
+        {"accounts": dpi.Accounts(dpi.Epsilon.at_most(2), key=KEY), "name": "x"},
+    ],
+)  # fmt: skip
+def test_contradicting_options_are_refused(options):
+    """Each says in one sentence what is expected."""
+    with pytest.raises(OptionError):
+        stream(**options)
+
+
+@pytest.mark.parametrize(
+    ("period", "says"),
+    [
+        ({"start": "2026-01-01T00:30", "end": "2026-01-01T04:00"}, "border of a slot"),
+        ({"start": "2026-01-01T04:00", "end": "2026-01-01T00:00"}, "after `start`"),
+        ({"start": "soon", "end": "2026-01-01"}, "ISO 8601"),
+    ],
+)
+def test_a_bad_period_is_refused(period, says):
+    """The period is public: given, not read off the data."""
+    with pytest.raises(OptionError, match=says):
+        stream().replay(events(), **period)
+
+
+def test_a_missing_column_is_named():
+    """A table without the column of users is refused; rows without a key are rows without a user."""
+    with pytest.raises(SchemaError, match="'user'"):
+        list(stream().replay({"time": [], "value": []}, **PERIOD))
+    assert len(list(stream().replay([{"time": "2026-01-01T00:10:00", "value": "a"}], **PERIOD))) == 4
+
+
+def test_replay_needs_a_clock():
+    """A stream without `slot` has no period."""
+    with pytest.raises(OptionError, match="needs a stream with a clock"):
+        stream(slot=None).replay(events(), **PERIOD)
+
+
+def test_releases_go_round():
+    """JSON and tables keep every bit; another domain or broken text is refused."""
+    releases = [*stream().replay(events(), **PERIOD)]
+    assert [Release.from_json(r.to_json(), DOMAIN) for r in releases] == releases
+    assert from_frame(to_frame(releases), DOMAIN) == releases
+    assert from_frame(pl.DataFrame(pa.table(to_frame(releases))), DOMAIN) == releases
+    for text, domain in ((releases[0].to_json(), dpi.Bins([0])), ("{}", DOMAIN), ("x", DOMAIN), ("[]", DOMAIN)):
+        with pytest.raises(StateError):
+            Release.from_json(text, domain)
+
+
+def test_a_release_does_not_change():
+    """Fields and arrays are read-only."""
+    release = stream().release(["x"], ["a"])
+    with pytest.raises(ValueError, match="read-only"):
+        release.pdf[0] = 1
+    with pytest.raises(AttributeError):
+        release.slot = 5
+
+
+def test_a_release_is_readable():
+    """What people see names values and amounts, escapes labels, and draws."""
+    release = stream(domain=dpi.Categories(["<b>", "b"])).release(["x"], ["b"])
+    assert repr(release).startswith("Release(slot=0, top=[")
+    assert "&lt;b&gt;" in release._repr_html_()
+    assert release.plot().axes[0].get_xlabel() == "share of users, with 95 % interval"
+    with pytest.raises(OptionError, match="`level` must"):
+        release.interval(1.0)
+
+
+def test_the_series_of_releases_is_drawn():
+    """Bands over time and the budget below; an empty series is refused."""
+    figure = dpi.plot_series([*stream().replay(events(), **PERIOD)])
+    assert len(figure.axes) == 2
+    with pytest.raises(OptionError, match="no releases"):
+        dpi.plot_series([])
+
+
+def test_a_stream_prints_its_options_and_no_secret():
+    """Neither key nor accounts appear."""
+    assert "key" not in repr(stream())
+
+
+def test_the_accumulated_pdf_is_the_mean_over_slots():
+    """It weighs each slot's PDF by its estimated users."""
+    s = stream()
+    releases = [s.release([f"u{i}" for i in range(50)], ["a"] * 25 + ["b"] * 25) for _ in range(5)]
+    weights = np.array([r.total for r in releases])
+    expected = (weights[:, None] * np.stack([r.pdf for r in releases])).sum(axis=0) / weights.sum()
+    assert releases[-1].accumulated == pytest.approx(expected)
+
+
+def test_plans_come_from_stated_numbers():
+    """More users or budget make the error smaller, and nonsense is refused."""
+    base, more = dpi.plan(epsilon=1, users=1000, bins=10), dpi.plan(epsilon=1, users=2000, bins=10)
+    assert more.best.half_width < base.best.half_width
+    assert "paying users" in str(base)
+    for bad in ({"users": 0}, {"bins": 1.5}, {"seen": -1}, {"epsilon": 0}):
+        with pytest.raises(OptionError):
+            dpi.plan(**({"epsilon": 1, "users": 10, "bins": 2} | bad))
