@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .PHONY: run test test-slow lint bench docs clean
 
 run: .venv/core
-	$(BIN)/python examples/day.py
+	$(BIN)/python examples/shop.py
 
 test: .venv/dev lint
 	$(BIN)/python -m pytest -q
@@ -22,13 +22,15 @@ lint: .venv/dev
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/kernel.py
+	$(BIN)/python benchmarks/published.py
+	$(BIN)/python benchmarks/utility.py
 
 docs: .venv/docs
 	$(BIN)/mkdocs build --strict
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[plot]'
 	touch $@
 
 .venv/dev: .venv/core

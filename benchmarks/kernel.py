@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 import dpi
-from dpi.budget import Epsilon, Ledger
+from dpi.budget import Accounts, Epsilon
 from dpi.budget.allocation import NearestUnused
 from dpi.budget.series import Spence
 from dpi.integers import GRAINS
@@ -123,7 +123,7 @@ def noise(repeats: int) -> None:
 
 
 def ledger(accounts: int, active: int, kind: str) -> None:
-    book = Ledger(Epsilon.at_most(2), key=secrets.token_bytes(32))
+    book = Accounts(Epsilon.at_most(2), key=secrets.token_bytes(32))
     epsilon, step, slot = Epsilon.at_most("0.05"), 1_000_000, 0
     name = pl.format("user-{}", pl.col("i").cast(pl.String).str.zfill(9)) if kind == "text" else pl.col("i")
     for start in range(0, accounts, step):
@@ -154,7 +154,7 @@ def ledger(accounts: int, active: int, kind: str) -> None:
         dpi.compress(frame["user"], frame["value"], domain, weights=weigh)
         weighted.append(paid)
         slot += 1
-    size = book._accounts.nbytes / len(book._accounts)
+    size = book._table.nbytes / len(book._table)
     compress_time, pay_time = float(np.median(plain)), float(np.median(weighted))
     row(
         f"ledger {accounts:,} accounts, {active:,} active, {kind} ids",

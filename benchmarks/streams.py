@@ -1,0 +1,97 @@
+"""Synthetic streams with a known truth: each yields, slot after slot, the counts and the PDF they were drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Slots = Iterator[tuple[npt.NDArray[np.int64], Floats]]
+
+
+def zipf(bins: int, exponent: float = 1.1) -> Floats:
+    """Zipf's law, the largest bin first."""
+    weights = np.arange(1, bins + 1.0) ** -exponent
+    return np.asarray(weights / weights.sum())
+
+
+def published(rng: np.random.Generator, slots: int, bins: int = 100) -> Slots:
+    """Nearly uniform: each count is normal around 100, with a deviation of 1 to 10 that is drawn for the slot."""
+    for _ in range(slots):
+        counts = np.maximum(0, np.rint(rng.normal(100, rng.integers(1, 11), bins))).astype(np.int64)
+        yield counts, counts / counts.sum()
+
+
+def drifting(
+    rng: np.random.Generator,
+    slots: int,
+    bins: int = 1000,
+    users: int = 50_000,
+    drift: float = 0.01,
+    reshuffle: int | None = None,
+    empty: float = 0.0,
+) -> Slots:
+    """Zipf levels whose logarithms walk; reshuffled every so many slots; a share of the slots is empty."""
+    log = np.log(rng.permutation(zipf(bins)))
+    for slot in range(slots):
+        if reshuffle and slot and slot % reshuffle == 0:
+            log = rng.permutation(log)
+        if slot and drift:
+            log = log + drift * rng.standard_normal(bins)
+        pdf = np.exp(log - log.max())
+        pdf /= pdf.sum()
+        present = 0 if empty and rng.random() < empty else users
+        yield rng.multinomial(present, pdf), pdf
+
+
+def bursts(rng: np.random.Generator, slots: int, users: int = 50_000, every: int = 100, length: int = 8) -> Slots:
+    """A drifting stream in which now and then, for a few slots, one bin draws ten times all users."""
+    hot = 0
+    for slot, (counts, pdf) in enumerate(drifting(rng, slots, users=users)):
+        if slot % every == 0:
+            hot = int(rng.integers(pdf.size))
+        if slot >= every // 2 and (slot + every // 2) % every < length:
+            burst = 0.1 * pdf
+            burst[hot] += 0.9
+            yield rng.multinomial(10 * users, burst), burst
+        else:
+            yield counts, pdf
+
+
+def seasonal(rng: np.random.Generator, slots: int, bins: int = 200, users: int = 20_000, period: int = 24) -> Slots:
+    """Each bin's log-level is a sine of the public period with its own phase; so is the number of users."""
+    base, phase = np.log(rng.permutation(zipf(bins))), rng.uniform(0, 2 * np.pi, bins)
+    for slot in range(slots):
+        angle = 2 * np.pi * slot / period
+        pdf = np.exp(base + np.sin(angle + phase))
+        pdf /= pdf.sum()
+        yield rng.multinomial(int(users * (1 + 0.5 * np.sin(angle))), pdf), pdf
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A named generator, and what is public about it."""
+
+    make: Callable[[np.random.Generator, int], Slots]
+    reshuffle: int | None = None
+    """Everything changes every so many slots."""
+    period: int | None = None
+
+
+STREAMS = {
+    "published": Stream(published),
+    "drift.01": Stream(lambda rng, slots: drifting(rng, slots, drift=0.01)),
+    "drift.1": Stream(lambda rng, slots: drifting(rng, slots, drift=0.1)),
+    "reshuffle": Stream(lambda rng, slots: drifting(rng, slots, drift=0.0, reshuffle=250), reshuffle=250),
+    "small20": Stream(lambda rng, slots: drifting(rng, slots, 20, 2000, 0.02, reshuffle=300), reshuffle=300),
+    "n50k20": Stream(lambda rng, slots: drifting(rng, slots, 20, 50)),
+    "n50k1000": Stream(lambda rng, slots: drifting(rng, slots, 1000, 50)),
+    "empty": Stream(lambda rng, slots: drifting(rng, slots, empty=0.3)),
+    "bursts": Stream(bursts),
+    "seasonal": Stream(seasonal),
+    "seasonal+24": Stream(seasonal, period=24),
+    "sparse112k": Stream(lambda rng, slots: drifting(rng, slots, 112_000)),
+}

@@ -1,0 +1,163 @@
+"""How near the released PDFs are to the truth, next to what one could release instead.
+
+    python benchmarks/utility.py [--quick] [--streams published,drift.01] [--budget constant] [--epsilon 0.05]
+
+Budgets: `constant` spends ε in every slot (all users new in each); `concentrated` spends the same on average, 30 % of
+it evenly and the rest in every fifth slot; `converging` is LogSquared with a total of 2.
+
+For every stream, the mean of KL(truth ‖ released) over the slots, for two truths: the PDF that the slot was drawn from
+("rate") and the slot's own PDF ("slot"). Next to the boosted brain: the uniform guess; the noisy histogram, clipped and
+normalised; the published demo's output, the mean of 20 fresh multinomials that never saw the data; and the best single
+tracker, chosen in hindsight. Then the share of bins whose 95 % interval covers the
+slot's own probability: bins below and above the uniform probability, over all slots and over the ten slots after
+everything was reshuffled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from dpi.brain._interval import interval
+from dpi.brain.base import Estimate
+from dpi.brain.boosted import Boosted
+from dpi.budget import Epsilon, LogSquared
+from dpi.compression import Histogram
+from dpi.domain import Bins
+from dpi.integers import GRAINS
+from dpi.noise import UnsafeSeededSource
+from streams import STREAMS, Floats
+
+Budget = Callable[[int], Epsilon]
+DEMO_DRAWS = 20
+
+AFTERMATH = 10
+"""Slots after a reshuffle that are counted apart."""
+
+
+def divergence(truth: Floats, released: Floats) -> float:
+    seen = truth > 0
+    return float((truth[seen] * np.log(truth[seen] / released[seen])).sum())
+
+
+def clipped(values: Floats) -> Floats:
+    positive = np.maximum(values, 0) + 1e-3
+    return np.asarray(positive / positive.sum())
+
+
+def budget(kind: str, epsilon: str) -> Budget:
+    """The budget of slot 0, 1, …"""
+    if kind == "converging":
+        elements = LogSquared().of(Epsilon.at_most(2))
+        return lambda slot: Epsilon(elements.element(slot + 1))
+    amount = Epsilon.at_most(epsilon)
+    if kind == "constant":
+        return lambda slot: amount
+    spread, every = 0.3, 5
+    high, low = (Epsilon(int(amount.units * x)) for x in (spread + every * (1 - spread), spread))
+    return lambda slot: low if slot % every else high
+
+
+class Tally:
+    """Sums over the slots of one run."""
+
+    def __init__(self) -> None:
+        self.divergences: dict[str, list[float]] = defaultdict(list)
+        self.covered: dict[str, list[float]] = defaultdict(list)
+        self.seconds: list[float] = []
+
+    def compare(self, name: str, rate: Floats, own: Floats, released: Floats) -> None:
+        """Count the divergences of one slot's release from both truths."""
+        self.divergences[f"{name} rate"].append(divergence(rate, released))
+        self.divergences[f"{name} slot"].append(divergence(own, released))
+
+    def cover(self, rate: Floats, own: Floats, estimate: Estimate, after: bool) -> None:
+        """Count which bins' intervals cover the slot's own probability."""
+        lower, upper = interval(estimate.pdf, estimate.variance, estimate.skew, estimate.total, 0.95)
+        inside = (lower <= own) & (own <= upper)
+        large = rate > 1 / rate.size
+        for name, bins in (("small", ~large), ("large", large)):
+            for when in ("all", "after") if after else ("all",):
+                self.covered[f"{name} {when}"] += inside[bins].tolist()
+
+    def mean(self, name: str) -> float:
+        """Mean of a divergence or a coverage; NaN if it was never counted."""
+        values = self.divergences[name] if name in self.divergences else self.covered[name]
+        return float(np.mean(values)) if values else float("nan")
+
+
+def run(name: str, brain: Boosted, slots: int, budget: Budget, seed: int) -> Tally:
+    stream, tally = STREAMS[name], Tally()
+    data = name.partition("+")[0]  # a stream whose period is declared has the same data as without
+    rng = np.random.default_rng([seed, zlib.crc32(data.encode())])  # the data; the noise is the brain's
+    demo_rng = np.random.default_rng(seed)
+    source = UnsafeSeededSource(seed)
+    state = None
+    for slot, (counts, rate) in enumerate(stream.make(rng, slots)):
+        state = state or brain.initial(Bins(range(1, counts.size)))
+        measurement = brain.measure(state, Histogram(counts * GRAINS, GRAINS), budget(slot), slot, source)
+        start = time.perf_counter()
+        state, estimate = brain.update(state, measurement)
+        tally.seconds.append(time.perf_counter() - start)
+        if counts.sum() == 0:
+            continue
+        own = counts / counts.sum()
+        tally.compare("ours", rate, own, estimate.pdf)
+        tally.compare("uniform", rate, own, np.full(counts.size, 1 / counts.size))
+        demo = demo_rng.multinomial(int(counts.sum()), np.full(counts.size, 1 / counts.size), DEMO_DRAWS).mean(0)
+        tally.compare("demo", rate, own, clipped(demo))
+        tally.compare("noisy", rate, own, clipped(measurement.values / GRAINS))
+        after = bool(stream.reshuffle and slot >= stream.reshuffle and slot % stream.reshuffle < AFTERMATH)
+        tally.cover(rate, own, estimate, after)
+    return tally
+
+
+def best_tracker(name: str, slots: int, budget: Budget, seed: int) -> tuple[float, Mapping[str, float]]:
+    """The drift of the single tracker with the lowest mean divergence, and its divergences."""
+    runs = {drift: run(name, Boosted(drifts=(drift,)), slots, budget, seed) for drift in Boosted().drifts}
+    drift = min(runs, key=lambda d: runs[d].mean("ours rate"))
+    return drift, {truth: runs[drift].mean(f"ours {truth}") for truth in ("rate", "slot")}
+
+
+def report(name: str, slots: int, budget: Budget, seed: int, hindsight: bool) -> None:
+    ours = run(name, Boosted(season=STREAMS[name].period), slots, budget, seed)
+    drift, best = best_tracker(name, slots, budget, seed) if hindsight else (float("nan"), {})
+    cells = [f"{name:12s}{slots:5d} "]
+    for truth in ("rate", "slot"):
+        cells.append("|")
+        cells += [f"{ours.mean(f'{peer} {truth}'):8.5f}" for peer in ("ours", "uniform", "noisy", "demo")]
+        cells.append(f"{best.get(truth, float('nan')):8.5f}")
+        cells += [f"({drift:5.3f})"] if truth == "rate" else []
+    cells.append("|")
+    cells += [f"{ours.mean(f'{bins} {when}'):6.3f}" for when in ("all", "after") for bins in ("small", "large")]
+    cells.append(f"| {1e3 * float(np.median(ours.seconds)):6.1f}")
+    print(" ".join(cells), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="fewer slots, no trackers in hindsight")
+    parser.add_argument("--streams", default=",".join(STREAMS), help="names, separated by commas")
+    parser.add_argument("--slots", type=int, help="slots of each stream")
+    parser.add_argument("--budget", choices=("constant", "concentrated", "converging"), default="constant")
+    parser.add_argument("--epsilon", default="0.05", help="budget of every slot")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    truths = f"{'KL(rate ‖ released)':^54s}|{'KL(slot ‖ released)':^46s}"
+    print(f"{'':18s}|{truths}|{'coverage: all':^15s}{'after':^14s}|")
+    print(
+        f"{'stream':12s}{'slots':>5s}  | {'ours':>8s} {'uniform':>8s} {'noisy':>8s} {'demo':>8s} {'best':>8s} {'drift':>7s} |"
+        f" {'ours':>8s} {'uniform':>8s} {'noisy':>8s} {'demo':>8s} {'best':>8s} |  small  large  small  large | ms/slot"
+    )
+    for name in options.streams.split(","):
+        slots = options.slots or (30 if name == "sparse112k" else 320 if options.quick else 1000)
+        report(name, slots, budget(options.budget, options.epsilon), options.seed, hindsight=not options.quick)
+
+
+if __name__ == "__main__":
+    main()
