@@ -116,10 +116,8 @@ def main() -> None:
         ratio = means[-1] / min(means[1:-1])
         cover = np.mean([c for _, c in rows[-1]])
         cells = " ".join(f"{m:6.4f}" for m in means[1:])
-        print(
-            f"{name:16s} {len(slots):5d} {domain.size:4d}  {uniform:7.4f} {means[0]:10.4f} {cells} {ratio:10.2f} {cover:6.3f}",
-            flush=True,
-        )
+        head = f"{name:16s} {len(slots):5d} {domain.size:4d}  {uniform:7.4f} {means[0]:10.4f}"
+        print(f"{head} {cells} {ratio:10.2f} {cover:6.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -150,10 +150,9 @@ def main() -> None:
     options = parser.parse_args()
     truths = f"{'KL(rate ‖ released)':^54s}|{'KL(slot ‖ released)':^46s}"
     print(f"{'':18s}|{truths}|{'coverage: all':^15s}{'after':^14s}|")
-    print(
-        f"{'stream':12s}{'slots':>5s}  | {'ours':>8s} {'uniform':>8s} {'noisy':>8s} {'demo':>8s} {'best':>8s} {'drift':>7s} |"
-        f" {'ours':>8s} {'uniform':>8s} {'noisy':>8s} {'demo':>8s} {'best':>8s} |  small  large  small  large | ms/slot"
-    )
+    peers = " ".join(f"{peer:>8s}" for peer in ("ours", "uniform", "noisy", "demo", "best"))
+    cover = "small  large  small  large"
+    print(f"{'stream':12s}{'slots':>5s}  | {peers} {'drift':>7s} | {peers} |  {cover} | ms/slot")
     for name in options.streams.split(","):
         slots = options.slots or (30 if name == "sparse112k" else 320 if options.quick else 1000)
         report(name, slots, budget(options.budget, options.epsilon), options.seed, hindsight=not options.quick)

@@ -151,7 +151,7 @@ def test_streams_share_one_ledger():
 
 
 def test_loading_one_stream_does_not_refill_what_another_has_spent(tmp_path):
-    """Shared accounts are not part of a stream's file, and a stream does not resume against accounts of another time."""
+    """Shared accounts are not part of a stream's file, and no stream resumes against accounts of another time."""
     accounts = dpi.Accounts(dpi.Epsilon.at_most(1), key=KEY)
     budget = dpi.Ledger(per_slot=0.4)
     one, two = (stream(accounts=accounts, name=name, budget=budget) for name in ("one", "two"))
