@@ -24,6 +24,9 @@ SURPRISE = 2.0
 """Log odds against a size out of all expectation. Holidays and crowds are common; that all bins are new at once
 (`FRESH`) must be the rarer explanation, or a quiet week would wipe the memory out."""
 
+LOUD = 8
+"""A total of this many standard deviations of its noise is heard even where no signal was expected."""
+
 ENOUGH = 4096
 """The largest bins, by forecast, fix the scale; further ones would add nothing but time."""
 
@@ -97,9 +100,13 @@ def fit(counts: Counts, forecast: Gaussians, expected: Size, dispersion: float, 
     ratio = _ratio(values, belief, scale, dispersion, counts.noise)
     other = _ratio(values, belief, max(total, 1.0), dispersion, counts.noise)
     direct = (total, noise)
-    candidates = [ratio, shrunk(*ratio), other, shrunk(*other), direct, shrunk(*direct), (scale, shrunk(*ratio)[1])]
-    if total < 4 * noise**0.5:
-        candidates.append((1.0, 1.0))  # an empty slot
+    candidates = [shrunk(*ratio), shrunk(*other), shrunk(*direct), (scale, shrunk(*ratio)[1])]
+    expected_signal = 0.5 * float((scale * belief.mean / counts.noise) @ (scale * belief.mean / counts.noise))
+    if expected_signal > 1 or total > LOUD * noise**0.5:
+        candidates += [ratio, other, direct]
+        if total < 4 * noise**0.5:
+            candidates.append((1.0, 1.0))  # an empty slot
+    # Otherwise the slot is drowned in noise: one draw from its tail must not pass for a crowd.
     candidates = [c for c in candidates if c[0] >= 1]
 
     def evidence(candidate: float) -> float:

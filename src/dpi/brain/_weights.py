@@ -21,7 +21,7 @@ from dpi.brain.base import Floats
 SHARE = 0.01
 """Weight that flows back to the prior over experts in every slot."""
 
-FRESH = 1e-4
+FRESH = 1e-6
 """Probability that all is new: a slot has nothing to do with its past."""
 
 UNIFORM_SHARE = 1e-3
