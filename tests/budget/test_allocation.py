@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.budget import RBA, Auto, Constant, Converging, Epsilon, Geometric, InOrder, LogSquared, Spence, Zeta
-from dpi.budget.allocation import NearestUnused
+from dpi.budget import RBA, Auto, Constant, Converging, Epsilon, Geometric, InOrder, Ledger, LogSquared, Spence, Zeta
+from dpi.budget.allocation import Concentrated, NearestUnused
 from dpi.budget.index_set import IndexSet
 from dpi.errors import OptionError, StateError
 from dpi.noise import SystemSource, UnsafeSeededSource
@@ -67,7 +67,13 @@ def test_ranges_use_every_queue_and_never_hang():
     assert drawn[-1] < 0.01
 
 
-RULES = [InOrder(Zeta(2), ONE), *(b.allocation(ONE) for b in ALLOCATIONS), Constant("0.05"), Auto(ONE, 10)]
+RULES = [
+    InOrder(Zeta(2), ONE),
+    *(b.allocation(ONE) for b in ALLOCATIONS),
+    Constant("0.05"),
+    Concentrated("0.05", 5),
+    Auto(ONE, 10),
+]
 
 
 @pytest.mark.parametrize("allocation", RULES, ids=lambda a: a.description[:40])
@@ -82,6 +88,30 @@ def test_state_that_is_not_its_own_is_refused(allocation):
         with pytest.raises(StateError):
             allocation.restore(text)
     assert allocation.snapshot() == before
+
+
+def test_concentrated_budgets_have_the_same_mean():
+    """Five slots cost five times the budget per slot, less at most the rounding."""
+    drawn = [Concentrated("0.05", 5)] * 5
+    total = sum(c.draw(SystemSource()).units for c in drawn)
+    assert 5 * Epsilon.at_most("0.05").units - 5 <= total <= 5 * Epsilon.at_least("0.05").units
+
+
+@pytest.mark.parametrize(
+    "options", [{"every": 0}, {"every": 5}, {"slots": 0}, {"slots": 2, "per_slot": 0.1}, {"per_slot": 0}]
+)
+def test_contradicting_ledger_options_are_refused(options):
+    """Each says what is expected."""
+    with pytest.raises(OptionError):
+        Ledger(**options)
+
+
+def test_a_slot_may_not_cost_more_than_the_account():
+    """Also where the cost is concentrated."""
+    with pytest.raises(OptionError, match="at most epsilon"):
+        Ledger(per_slot=0.5, every=5).allocation(ONE, 10)
+    high = Ledger(per_slot=0.05, every=5).allocation(ONE, 10).draw(SystemSource())
+    assert float(high) == pytest.approx(0.19, abs=1e-9)
 
 
 def test_a_run_too_long_to_be_true_is_refused():

@@ -25,7 +25,7 @@ POSSIBLE = 0.01
 """A jump must be seen, not only possible: probabilities below `SEEN` are damped, below `POSSIBLE` they are none. A slot
 drowned in noise would otherwise mix a little of its own, huge variance into everything that is known."""
 
-BIAS = 0.04
+BIAS = 0.02
 SAMPLING = 1.5
 """Of users without budget left a slot says nothing. With a share c of the users paying, a probability p differs between
 payers and all by a variance of p·(BIAS·(1 - c)² + SAMPLING·(1 - c)/payers)."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
-from dpi.budget.allocation import RBA, Allocation, Constant, InOrder, RBARanges
+from dpi.budget.allocation import RBA, SPREAD, Allocation, Concentrated, Constant, InOrder, RBARanges
 from dpi.budget.auto import Auto
 from dpi.budget.epsilon import Amount, Epsilon, rational
 from dpi.budget.ledger import Accounts, Policy, spend_first
@@ -17,7 +18,8 @@ class Ledger:
     """Every user has an account of ε; a slot's budget need not shrink.
 
     `per_slot` is what a slot costs a user of weight one: an amount, or "auto" to choose it from the public transcript;
-    `slots=20` is short for a twentieth of ε. With `period` the accounts are refilled every so many slots, and the
+    `slots=20` is short for a twentieth of ε. With `every=5` the same is spent on average, most of it in every fifth
+    slot, which suits a stream that moves slowly. With `period` the accounts are refilled every so many slots, and the
     guarantee is ε per epoch.
 
     >>> Ledger(per_slot=0.05)
@@ -29,6 +31,7 @@ class Ledger:
 
     per_slot: Amount | str = "auto"
     slots: int | None = None
+    every: int = 1
     policy: Policy = spend_first
     period: int | None = None
 
@@ -37,18 +40,26 @@ class Ledger:
             raise OptionError("give `per_slot` or `slots`, not both.")
         if self.slots is not None and (type(self.slots) is not int or self.slots < 1):
             raise OptionError(f"`slots` must be a whole number above 0. Got {self.slots!r}.")
+        if type(self.every) is not int or self.every < 1:
+            raise OptionError(f"`every` must be a whole number above 0. Got {self.every!r}.")
+        if self.every > 1 and self.per_slot == "auto" and self.slots is None:
+            raise OptionError("`every` needs `per_slot` or `slots`: auto has a rule of its own.")
         if self.per_slot != "auto":
             Epsilon.at_most(self.per_slot, "per_slot")
 
     def allocation(self, epsilon: Epsilon, bins: int) -> Allocation:
         """What each slot gets."""
         if self.slots is not None:
-            return Constant(epsilon.fraction / self.slots)
+            return self._even(epsilon.fraction / self.slots, epsilon)
         if self.per_slot == "auto":
             return Auto(epsilon, bins)
-        if rational(self.per_slot, "per_slot") > epsilon.fraction:
-            raise OptionError(f"`per_slot` must be at most epsilon ({float(epsilon):g}). Got {self.per_slot}.")
-        return Constant(self.per_slot)
+        return self._even(rational(self.per_slot, "per_slot"), epsilon)
+
+    def _even(self, per_slot: Fraction, epsilon: Epsilon) -> Allocation:
+        largest = per_slot if self.every == 1 else per_slot * (SPREAD + self.every * (1 - SPREAD))
+        if largest > epsilon.fraction:
+            raise OptionError(f"a slot must cost at most epsilon ({float(epsilon):g}). Got {float(largest):g}.")
+        return Constant(per_slot) if self.every == 1 else Concentrated(per_slot, self.every)
 
     def accounts(self, epsilon: Epsilon, key: bytes) -> Accounts:
         """Empty accounts."""
@@ -56,6 +67,8 @@ class Ledger:
 
     def __repr__(self) -> str:
         parts = [f"slots={self.slots}" if self.slots is not None else f"per_slot={self.per_slot!r}"]
+        if self.every > 1:
+            parts.append(f"every={self.every}")
         if self.policy != spend_first:
             parts.append(f"policy={self.policy!r}")
         if self.period is not None:
