@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,27 +24,14 @@ def interleaved(contenders: Mapping[str, Callable[[], object]], repeats: int) ->
 
 def peak_of(run: Callable[[], object]) -> int:
     """Bytes by which the peak of resident memory during `run` exceeds what was resident before (Linux)."""
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     run()
-    return _resident("VmHWM") - before
+    return resident("VmHWM") - before
 
 
-def in_child(run: Callable[[], int]) -> int:
-    """The number that `run` returns in a forked process: memory is measured where nothing else has been allocated."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(writer, str(run()).encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        text = pipe.read()
-    os.waitpid(child, 0)
-    return int(text)
-
-
-def _resident(field: str) -> int:
+def resident(field: str) -> int:
+    """A size of this process in bytes, as Linux reports it."""
     for line in _STATUS.read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) * 1024

@@ -52,6 +52,10 @@ def test_a_missing_row_does_not_change_integers():
 def test_large_floats_are_no_integers():
     """Beyond 2^53 two ids could have become one float: such rows are empty."""
     assert canonical([float(2**53), 2.0**53 - 1], "user").to_list() == [None, 2**53 - 1]
+    narrow = np.array([2**24, 2**24 - 1], dtype=np.float32)
+    assert canonical(narrow, "user").to_list() == [None, 2**24 - 1]
+    assert canonical([*narrow, "x"], "user").to_list() == [None, str(2**24 - 1), "x"]
+    assert canonical(np.array([2.0**53, 0.5]), "user").to_list() == [None, "0.5"]
 
 
 def test_unsigned_integers_beyond_63_bits_keep_their_text():

@@ -191,6 +191,8 @@ def test_nothing_private_is_printed():
     h = compress(["ada"], ["3"], DOMAIN)
     assert repr(h) == "Histogram(bins=5, sensitivity=16777216, private)"
     assert repr(truncate(3, KEY)) == "truncate(3, key=…)"
+    (_, pairs), *_ = grouping.Rows(["ada"], np.array([0]), 1).pairs()
+    assert "array" not in repr(pairs)
 
 
 @given(st.lists(st.integers(-5, 2**40), min_size=1, max_size=8), st.integers(1, 100), st.data())

@@ -129,6 +129,11 @@ def test_hashed_is_keyed_and_even():
     assert Hashed(16, KEY).encode([None, "x"])[0] == -1
 
 
+def test_hashed_values_have_a_longest():
+    """One user's endless value costs nothing but its own row."""
+    assert Hashed(16, KEY).encode(["x" * 10_000_000, "y"])[0] == -1
+
+
 def test_hashed_does_not_show_its_key():
     """Neither repr nor digest contains the key."""
     domain = Hashed(16, KEY)

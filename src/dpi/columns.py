@@ -26,8 +26,8 @@ from dpi.errors import SchemaError
 if TYPE_CHECKING:
     import polars as pl
 
-EXACT_FLOAT = 1 << 53
-"""Floats below this hold every integer; above it, two ids could become one."""
+EXACT_FLOAT = {8: 1 << 53, 4: 1 << 24, 2: 1 << 11}
+"""By bytes: floats below this hold every integer; from it on, two ids could have become one."""
 
 
 def read(column: object, name: str) -> pl.Series | list[object]:
@@ -132,7 +132,8 @@ def _canonical(row: object) -> str | None:
     """Canonical text of one object: a whole float is its integer, one that is too large to be exact is nothing."""
     if isinstance(row, float | np.floating):
         number = float(row)
-        if not np.isfinite(number) or (number.is_integer() and abs(number) >= EXACT_FLOAT):
+        exact = EXACT_FLOAT[min(row.itemsize, 8) if isinstance(row, np.floating) else 8]
+        if not np.isfinite(number) or (number.is_integer() and abs(number) >= exact):
             return None
         return str(int(number)) if number.is_integer() else repr(number)
     return _text(row)
@@ -161,11 +162,13 @@ def canonical(column: object, name: str) -> pl.Series:
             return plain.cast(pl.String)
     if kind.is_float():
         wide = plain.cast(pl.Float64)
+        exact = EXACT_FLOAT[8 if kind == pl.Float64 else 4 if kind == pl.Float32 else 2]
         integral = (wide.floor() == wide).fill_null(True) | ~wide.is_finite().fill_null(False)
-        whole = (integral & (wide.abs() < EXACT_FLOAT)).fill_null(False)
+        whole = (integral & (wide.abs() < exact)).fill_null(False)
         if integral.all():
             return wide.set(~whole, None).cast(pl.Int64)
-        return pl.Series([_canonical(row) for row in wide.to_list()], dtype=pl.String)
+        texts = pl.Series([_canonical(row) for row in wide.to_list()], dtype=pl.String)
+        return texts.set(integral & ~whole, None)
     if kind in (pl.Boolean, pl.Null):
         return plain.cast(pl.String)
     raise SchemaError(f"`{name}` must hold integers or text. Got a column of {kind}.")

@@ -35,6 +35,13 @@ def test_a_bad_amount_is_refused_in_one_sentence(bad):
     assert str(error.value).count("\n") == 0
 
 
+@pytest.mark.parametrize("units", [0.05, True, 1.0, "1"])
+def test_units_are_whole(units):
+    """An amount is not to be mistaken for its units."""
+    with pytest.raises(OptionError, match="at_most"):
+        Epsilon(units)
+
+
 def test_amounts_are_ordered_and_hashable():
     """Amounts compare as numbers do."""
     small, large = Epsilon.at_most("0.1"), Epsilon.at_most("0.2")

@@ -156,6 +156,21 @@ def test_parameters_out_of_range_are_refused(make):
         make()
 
 
+@pytest.mark.parametrize("small", ["1e-14", "1e-20"])
+def test_parameters_next_to_zero_give_no_negative_budget(small):
+    """A root that rounds to one makes all elements zero."""
+    elements = Spence(small, small).of(Epsilon(1))
+    assert [elements.element(t) for t in (1, 2, 1000)] == [0, 0, 0]
+    assert elements.tail(0) >= 0
+
+
+def test_the_search_is_short_next_to_one():
+    """A ratio of 1 - 10⁻¹² is searched in a moment."""
+    elements = Geometric("0.999999999999").of(Epsilon.at_most(1))
+    t = elements.first_at_most(0)
+    assert elements.element(t) == 0 < elements.element(t - 1)
+
+
 def test_series_are_values():
     """Series with the same parameters are equal, in whatever form they were written."""
     assert Spence(0.1, "0.1") == Spence(Fraction(1, 10), 0.1)

@@ -79,6 +79,13 @@ def test_values_beyond_the_range_are_refused():
     assert str((1 << 60) + 1) not in str(error.value)
 
 
+@pytest.mark.parametrize("values", [np.array([0.25]), np.array([1], dtype=np.uint64), np.array([[1]])], ids=str)
+def test_what_is_no_vector_of_whole_numbers_is_refused(values):
+    """A fraction would survive the noise: only signed integers in one dimension are taken."""
+    with pytest.raises(OptionError, match="whole numbers"):
+        add_laplace(values, Fraction(5), SystemSource())
+
+
 def test_an_empty_vector_stays_empty():
     """No bins, no noise."""
     assert add_laplace(np.array([], dtype=np.int64), Fraction(5), SystemSource()).size == 0

@@ -1,0 +1,58 @@
+"""Whether a slot costs the same after many slots: time by a fixed kernel that takes turns with it, and memory.
+
+    python benchmarks/endurance.py [--bins 10000] [--slots 200000]
+
+Prints, every 1,000 slots, the mean time of a slot divided by that of the kernel, relative to the first 1,000 slots.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+
+from dpi.brain.boosted import Boosted
+from dpi.budget import Epsilon
+from dpi.compression import Histogram
+from dpi.domain import Bins
+from dpi.integers import GRAINS
+from dpi.noise import SystemSource
+from measure import resident
+
+WINDOW = 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bins", type=int, default=10_000)
+    parser.add_argument("--slots", type=int, default=200_000)
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)  # benchmark data, no privacy noise
+    weights = 1 / np.arange(1, options.bins + 1) ** 1.1
+    histogram = Histogram(rng.multinomial(50_000, weights / weights.sum()) * GRAINS, GRAINS)
+    brain, source, epsilon = Boosted(), SystemSource(), Epsilon.at_most("0.05")
+    state = brain.initial(Bins(range(1, options.bins)))
+    kernel = rng.random((6, options.bins))
+    first = 0.0
+    for start in range(0, options.slots, WINDOW):
+        slot_time = kernel_time = 0.0
+        for slot in range(start, start + WINDOW):
+            began = time.perf_counter()
+            for _ in range(20):
+                np.exp(-kernel * kernel).sum()
+            middle = time.perf_counter()
+            state, _ = brain.update(state, brain.measure(state, histogram, epsilon, slot, source))
+            slot_time += time.perf_counter() - middle
+            kernel_time += middle - began
+        ratio = slot_time / kernel_time
+        first = first or ratio
+        memory = resident("VmRSS") / 2**20
+        print(
+            f"{start + WINDOW:8d} slots  {1e3 * slot_time / WINDOW:6.2f} ms  {ratio / first:5.3f}  {memory:5.0f} MiB",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
