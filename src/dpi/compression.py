@@ -60,9 +60,9 @@ class Compression(ABC):
 
     needs_names: bool = False
 
-    def name(self, ids: pl.Series) -> Digests:
-        """Keyed digests of the users, for a rule with `needs_names`."""
-        raise NotImplementedError
+    def name(self, ids: pl.Series) -> Digests | None:
+        """Keyed digests of the users, from a rule with `needs_names`."""
+        return None
 
     def finish(self, grains: Integers) -> Integers:
         """The slot's histogram from the sum over all users."""
@@ -181,7 +181,7 @@ def compress(
     rows = Rows(users, domain.encode(values), domain.size)
     ids = rows.users() if weights is not None or method.needs_names else None
     user_weights = _weights(weights, ids)
-    names = method.name(ids) if ids is not None and method.needs_names else None
+    names = None if ids is None else method.name(ids)
     total = np.zeros(domain.size, dtype=np.int64)
     for first, pairs in rows.pairs():
         here = slice(first, first + pairs.rows.size)
