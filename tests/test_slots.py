@@ -83,6 +83,14 @@ def test_extreme_times_are_bad_rows_in_every_kind_of_column():
             assert (numbers[1:] == NOWHERE).all()
 
 
+def test_a_list_of_times_is_never_refused():
+    """Numbers without a unit are unreadable rows of a list, with or without a text among them."""
+    for column in ([1_767_225_600], [1_767_225_600, "x"], [], np.array([]), (t for t in [5])):
+        assert (HOUR.numbers(column) == NOWHERE).all()
+    with pytest.raises(SchemaError, match="name their unit"):
+        HOUR.numbers(np.array([1_767_225_600]))
+
+
 def test_nanoseconds_are_exact_beside_an_odd_row():
     """An integer of 19 digits keeps its slot when a text stands beside it."""
     moment = 1_767_229_199_999_999_900

@@ -224,6 +224,12 @@ def test_a_missing_column_is_named():
     assert len(list(stream().replay([{"time": "2026-01-01T00:10:00", "value": "a"}], **PERIOD))) == 4
 
 
+def test_columns_of_different_length_are_refused():
+    """A table whose columns do not match says so, and no more."""
+    with pytest.raises(SchemaError, match="same length"):
+        list(stream().replay(events() | {"user": ["u1"]}, **PERIOD))
+
+
 def test_replay_needs_a_clock():
     """A stream without `slot` has no period."""
     with pytest.raises(OptionError, match="needs a stream with a clock"):

@@ -194,8 +194,13 @@ def numbers(column: object, name: str) -> npt.NDArray[np.float64]:
 
 
 def times(column: object, name: str) -> pl.Series:
-    """The column as times, dates, numbers or ISO 8601 text; rows of objects become text."""
+    """The column as times, dates or numbers if it has a type of its own, else as ISO 8601 text, row by row.
+
+    So a list is never refused: whether it holds nothing but numbers must not depend on one odd row.
+    """
     import polars as pl
 
-    plain = read(column, name)
+    typed = any(hasattr(column, mark) for mark in ("dtype", "__arrow_c_stream__", "__arrow_c_array__"))
+    untyped = isinstance(column, Iterable) and not isinstance(column, str | bytes) and not typed
+    plain = list(cast("Iterable[object]", column)) if untyped else read(column, name)
     return pl.Series([_text(row) for row in plain], dtype=pl.String) if isinstance(plain, list) else plain

@@ -339,11 +339,9 @@ def _series(name: str, values: Integers) -> pl.Series:
 
 
 def _column(table: object, name: str) -> object:
+    import polars as pl
+
     try:
         return table[name]  # type: ignore[index]
-    except (KeyError, TypeError, IndexError, ValueError, AttributeError):
-        pass
-    except Exception as error:  # polars raises an error class of its own for a missing column
-        if type(error).__name__ != "ColumnNotFoundError":
-            raise
-    raise SchemaError(f"`value` must be a table with a column {name!r}.")
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError, pl.exceptions.ColumnNotFoundError):
+        raise SchemaError(f"`value` must be a table with a column {name!r}.") from None

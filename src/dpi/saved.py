@@ -29,7 +29,8 @@ def write(path: str | os.PathLike[str], head: Head, parts: dict[str, bytes]) -> 
     body = _MAGIC + json.dumps({"head": head, "parts": sizes}).encode() + b"\n" + b"".join(parts.values())
     target = Path(path)
     draft = target.with_name(target.name + ".new")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    draft.unlink(missing_ok=True)  # a left-over one may have other permissions
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(hashlib.blake2b(body, digest_size=_SEAL).digest() + body)
         file.flush()

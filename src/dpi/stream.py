@@ -28,7 +28,7 @@ from dpi.budget.ledger import Accounts, Bill
 from dpi.budget.options import Converging, Ledger
 from dpi.compression import Compression, Histogram, WholePDF, compress, normalise
 from dpi.domain import Domain
-from dpi.errors import ClockError, OptionError, StateError
+from dpi.errors import ClockError, OptionError, SchemaError, StateError
 from dpi.integers import Integers
 from dpi.noise import Source, SystemSource
 from dpi.release import Release
@@ -255,6 +255,8 @@ class Stream:
         users = table.column(user)
         parts = value if isinstance(value, Mapping) else {"": value}
         columns = {part: table.column(name) for part, name in parts.items()}
+        if {len(users), *(len(column) for column in columns.values())} != {numbers.size}:
+            raise SchemaError("`events` must have columns of the same length.")
         for number in range(first, last):
             rows = order[borders[number - first] : borders[number - first + 1]]
             values = {part: take(column, rows) for part, column in columns.items()}

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class Table:
     """Columns by name, from a data frame, an Arrow table, a mapping of columns, or an iterable of mappings.
 
+    A column keeps its type if it has one of its own; a list stays a list of objects.
+
     In an iterable of mappings a row without a key has no value there, and what is no mapping is no row: each by itself.
 
     >>> Table([{"user": 1, "value": "a"}, {"user": 2}, None]).column("value")
@@ -45,7 +47,7 @@ class Table:
             found = self._columns[name]  # type: ignore[index]
         except (KeyError, TypeError, IndexError, pl.exceptions.ColumnNotFoundError):
             raise SchemaError(f"`events` must have a column {name!r}.") from None
-        return read(found, name)
+        return list(found) if isinstance(found, list | tuple) else read(found, name)
 
 
 def take(column: pl.Series | list[object], rows: Integers) -> pl.Series | list[object]:

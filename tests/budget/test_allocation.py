@@ -128,19 +128,23 @@ def test_parameters_that_print_alike_are_told_apart():
 
 
 def test_auto_spends_within_its_bounds_and_resumes():
-    """Whatever a release says, ε_t stays between ε/40 and ε, and a restored rule goes on alike."""
-    one, other = Auto(ONE, 50), Auto(ONE, 50)
+    """Whatever a release says, ε_t stays between ε/40 and ε, and a restored rule draws what the first one draws."""
+    first, restored = Auto(ONE, 50), Auto(ONE, 50)
+    rules = [first]
     rng = np.random.default_rng(0)
+    assert first.draw(SystemSource()) == Epsilon.at_most("0.25")
     for step in range(200):
-        drawn = one.draw(SystemSource())
-        assert Epsilon.at_most("0.0249").units <= drawn.units <= ONE.units
-        assert 0.7 <= one.share <= 1
-        one.observe(users=float(rng.choice([0.0, -5.0, 10.0, 1e6])), bins=float(rng.uniform(1, 50)))
+        drawn = [(rule.draw(SystemSource()), rule.share) for rule in rules]
+        assert len(set(drawn)) == 1
+        epsilon, share = drawn[0]
+        assert Epsilon.at_most("0.0249").units <= epsilon.units <= ONE.units
+        assert 0.7 <= share <= 1
+        said = float(rng.choice([0.0, -5.0, 10.0, 1e6])), float(rng.uniform(1, 50))
+        for rule in rules:
+            rule.observe(*said)
         if step == 100:
-            other.restore(one.snapshot())
-        elif step > 100:
-            assert other.draw(SystemSource()).units >= 1
-    assert Auto(ONE, 50).draw(SystemSource()) == Epsilon.at_most("0.25")
+            restored.restore(first.snapshot())
+            rules.append(restored)
 
 
 def test_options_out_of_range_are_refused():
