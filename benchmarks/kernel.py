@@ -21,6 +21,7 @@ import dpi
 from dpi.budget import Accounts, Epsilon
 from dpi.budget.allocation import NearestUnused
 from dpi.budget.series import Spence
+from dpi.compression import Users
 from dpi.integers import GRAINS
 from dpi.noise import SystemSource, add_laplace, exponential_mechanism, permute_and_flip
 from measure import interleaved, peak_of, row
@@ -143,7 +144,7 @@ def ledger(accounts: int, active: int, kind: str) -> None:
         plain.append(time.perf_counter() - start_time)
         paid = 0.0
 
-        def weigh(users: pl.Series, at: int = slot) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        def weigh(users: Users, at: int = slot) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
             nonlocal paid
             begin = time.perf_counter()
             bill = book.bill(users, epsilon, at)

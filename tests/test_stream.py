@@ -13,13 +13,12 @@ from dpi.noise import UnsafeSeededSource
 from dpi.release import Release, from_frame, to_frame
 
 DOMAIN = dpi.Categories(["a", "b", "c"], other=None)
-KEY = bytes(range(32))
 
 
 def stream(**options):
     """A small stream with a reproducible source and an hourly clock."""
     defaults = {
-        "domain": DOMAIN, "epsilon": 1, "slot": "1h", "budget": dpi.Ledger(per_slot=0.1), "key": KEY,
+        "domain": DOMAIN, "epsilon": 1, "slot": "1h", "budget": dpi.Ledger(per_slot=0.1),
         "unsafe_source": UnsafeSeededSource(1),
     }  # fmt: skip
     return dpi.Stream(**(defaults | options))
@@ -84,7 +83,7 @@ def test_resumed_equals_never_interrupted(budget, tmp_path):
     first = stream(budget=budget, unsafe_source=other)
     got = [first.release(["x", "y"], ["a", "b"]).to_json() for _ in range(4)]
     first.save(tmp_path / "saved")
-    second = stream(budget=budget, unsafe_source=other, key=bytes(32))
+    second = stream(budget=budget, unsafe_source=other)
     second.load(tmp_path / "saved")
     got += [second.release(["x", "y"], ["a", "b"]).to_json() for _ in range(4)]
     assert got == expected
@@ -141,29 +140,42 @@ def test_a_column_that_cannot_be_read_leaves_everything_as_it_was():
 
 def test_streams_share_one_ledger():
     """Two streams on one set of accounts cost ε together: what one spends the other does not have."""
-    accounts = dpi.Accounts(dpi.Epsilon.at_most(1), key=KEY)
-    one = stream(accounts=accounts, name="visits", budget=dpi.Ledger(per_slot=0.6))
-    two = stream(accounts=accounts, name="orders", budget=dpi.Ledger(per_slot=0.6))
+    store = dpi.MemoryStore()
+    one = stream(store=store, name="visits", budget=dpi.Ledger(per_slot=0.6))
+    two = stream(store=store, name="orders", budget=dpi.Ledger(per_slot=0.6))
     one.release(["x"], ["a"])
     two.release(["x"], ["a"])
-    assert accounts.remaining(pl.Series(["x"]), 0)[0] < Fraction(1, 10**6)
-    assert "all streams" in two.guarantee
+    assert one._accounts.remaining(pl.Series(["x"]), 0)[0] < Fraction(1, 10**6)
+    assert "all streams of this store together" in one.guarantee
+    assert one.guarantee == two.guarantee
 
 
-def test_loading_one_stream_does_not_refill_what_another_has_spent(tmp_path):
-    """Shared accounts are not part of a stream's file, and no stream resumes against accounts of another time."""
-    accounts = dpi.Accounts(dpi.Epsilon.at_most(1), key=KEY)
-    budget = dpi.Ledger(per_slot=0.4)
-    one, two = (stream(accounts=accounts, name=name, budget=budget) for name in ("one", "two"))
+@pytest.mark.parametrize("budget", [dpi.Ledger(per_slot=0.2), dpi.Converging(dpi.Zeta(2))], ids=repr)
+def test_an_epsilon_of_its_own_is_named_and_added_up(budget):
+    """A second pool of budget in one store needs `separate`, and from then on every statement names the sum."""
+    store = dpi.MemoryStore()
+    shared = stream(store=store)
+    if isinstance(budget, dpi.Converging):
+        with pytest.raises(OptionError, match="separate"):
+            stream(store=store, name="other", budget=budget)
+    alone = stream(store=store, name="other", budget=budget, epsilon=2, separate=True)
+    assert "this stream alone" in alone.guarantee
+    for one in (shared, alone):
+        assert "sum to 3 per user" in one.release(["x"], ["a"]).guarantee
+
+
+def test_a_saved_store_holds_what_every_stream_has_spent(tmp_path):
+    """A saved store holds the accounts of all its streams, and each goes on where it was."""
+    store, budget = dpi.MemoryStore(), dpi.Ledger(per_slot=0.4)
+    one, two = (stream(store=store, name=name, budget=budget) for name in ("one", "two"))
     one.release(["x"], ["a"])
-    one.save(tmp_path / "one")
     two.release(["x"], ["a"])
-    again = stream(accounts=accounts, name="one", budget=budget)
-    again.load(tmp_path / "one")
-    assert accounts.remaining(pl.Series(["x"]), 0)[0] < Fraction(1, 4)
-    again.release(["x"], ["a"])
-    with pytest.raises(StateError, match="not at the slot"):
-        stream(accounts=accounts, name="one", budget=budget).load(tmp_path / "one")
+    store.save(tmp_path / "both")
+    loaded = dpi.MemoryStore.load(tmp_path / "both")
+    again = [stream(store=loaded, name=name, budget=budget) for name in ("one", "two")]
+    for restored in again:
+        assert restored.next_slot == 1
+        assert restored._accounts.remaining(pl.Series(["x"]), 0)[0] < Fraction(1, 4)
 
 
 def test_epochs_are_named_in_the_guarantee():
@@ -192,9 +204,7 @@ def test_whole_pdf_never_fails_on_an_account_that_is_half_empty():
     "options",
     [
         {"epsilon": 0}, {"domain": ["a"]}, {"slot": "1 year"}, {"brain": "clever"}, {"budget": dpi.Ledger(per_slot=2)},
-        {"budget": dpi.Converging(dpi.Zeta(2)), "accounts": dpi.Accounts(dpi.Epsilon.at_most(1), key=KEY)},
-        {"accounts": dpi.Accounts(dpi.Epsilon.at_most(1), key=KEY)},
-        {"accounts": dpi.Accounts(dpi.Epsilon.at_most(2), key=KEY), "name": "x"},
+        {"start": "2026-01-01", "slot": None}, {"start": "2026-01-01T00:30"},
     ],
 )  # fmt: skip
 def test_contradicting_options_are_refused(options):

@@ -1,5 +1,6 @@
 """Statistics of a stream of user events, released slot after slot, with a total privacy loss of at most ε per user."""
 
+from dpi._version import __version__
 from dpi.brain.boosted import Boosted
 from dpi.brain.published import Published
 from dpi.budget import (
@@ -17,15 +18,15 @@ from dpi.budget import (
 )
 from dpi.compression import Histogram, compress, counts, normalise, truncate, whole_pdf
 from dpi.domain import Bins, Categories, Hashed, Product
-from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, StateError
+from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, StateError, StoreBusy, StoreError
 from dpi.plan import plan
 from dpi.plots import plot_series
 from dpi.release import Release
+from dpi.signature import Signer
 from dpi.slots import Clock, Slots
+from dpi.store import MemoryStore, open_store
 from dpi.stream import Stream
 from dpi.synopsis.pool import DirichletPool, MixedPool, Multinomial
-
-__version__ = "0.1.0"
 
 __all__ = [
     "RBA",
@@ -44,6 +45,7 @@ __all__ = [
     "Histogram",
     "Ledger",
     "LogSquared",
+    "MemoryStore",
     "MixedPool",
     "Multinomial",
     "OptionError",
@@ -51,15 +53,20 @@ __all__ = [
     "Published",
     "Release",
     "SchemaError",
+    "Signer",
     "Slots",
     "Spence",
     "StateError",
+    "StoreBusy",
+    "StoreError",
     "Stream",
     "Zeta",
+    "__version__",
     "compress",
     "counts",
     "fade",
     "normalise",
+    "open_store",
     "plan",
     "plot_series",
     "spend_first",

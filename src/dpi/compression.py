@@ -16,21 +16,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
 from dpi.domain import Domain
 from dpi.errors import OptionError, SchemaError
-from dpi.grouping import Pairs, Rows
+from dpi.grouping import Pairs, Rows, StoredRows
 from dpi.identity import Digests, check_key, digests, extend
 from dpi.integers import GRAINS, Integers, fraction_floor
 
 if TYPE_CHECKING:
     import polars as pl
 
-Weights = Callable[["pl.Series"], Integers]
-"""Gives each of the slot's (different, canonical) user ids a weight of 0 … 2^24 grains, by the user's history alone."""
+Users = Union["pl.Series", Digests]
+"""Different users: canonical ids, or the names of their accounts."""
+Weights = Callable[[Users], Integers]
+"""Gives each of the slot's users a weight of 0 … 2^24 grains, by the user's history alone."""
+
+MOST_EQUAL = 1 << 12
+"""So many equal events of one user take part in the draw of those that are kept: a flood costs its user alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +65,7 @@ class Compression(ABC):
 
     needs_names: bool = False
 
-    def name(self, ids: pl.Series) -> Digests | None:
+    def name(self, users: Users) -> Digests | None:
         """Keyed digests of the users, from a rule with `needs_names`."""
         return None
 
@@ -95,9 +100,11 @@ class Truncate(Compression):
             raise OptionError(f"`c` must be a whole number from 1 to 2^24. Got {self.c!r}.")
         check_key(self.key)
 
-    def name(self, ids: pl.Series) -> Digests:
+    def name(self, users: Users) -> Digests:
         """Keyed digests of the users."""
-        return digests(ids, self.key)
+        if isinstance(users, np.ndarray):
+            return extend(users, np.zeros_like(users), self.key)
+        return digests(users, self.key)
 
     def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
         """floor(w/c) for each kept event."""
@@ -110,7 +117,7 @@ class Truncate(Compression):
 
     def _kept(self, pairs: Pairs, crowded: Integers, names: Digests) -> Integers:
         """How many events of each of the `crowded` pairs are among their user's c of lowest hash."""
-        counts = pairs.counts[crowded]
+        counts = np.minimum(pairs.counts[crowded], max(MOST_EQUAL, self.c))
         event = np.repeat(np.arange(crowded.size), counts)
         ordinal = np.arange(event.size) - np.repeat(np.cumsum(counts) - counts, counts)
         user = pairs.users[crowded][event]
@@ -178,25 +185,31 @@ def compress(
     >>> (h.grains / 2**24).tolist()
     [0.5, 1.5, 0.0]
     """
-    rows = Rows(users, domain.encode(values), domain.size)
+    return histogram(Rows(users, domain.encode(values), domain.size), domain.size, method=method, weights=weights)
+
+
+def histogram(
+    rows: Rows | StoredRows, bins: int, *, method: Compression = normalise, weights: Weights | None = None
+) -> Histogram:
+    """The histogram of rows that are grouped already."""
     ids = rows.users() if weights is not None or method.needs_names else None
     user_weights = _weights(weights, ids)
     names = None if ids is None else method.name(ids)
-    total = np.zeros(domain.size, dtype=np.int64)
+    total = np.zeros(bins, dtype=np.int64)
     for first, pairs in rows.pairs():
         here = slice(first, first + pairs.rows.size)
         w = np.full(pairs.rows.size, GRAINS) if user_weights is None else user_weights[here]
         grains = method.grains(pairs, w, None if names is None else names[here])
         # bincount sums in float64: exact, because a chunk's grains are integers and sum to less than 2^53.
-        total += np.bincount(pairs.bins, weights=grains, minlength=domain.size).astype(np.int64)
+        total += np.bincount(pairs.bins, weights=grains, minlength=bins).astype(np.int64)
     return Histogram(method.finish(total), method.sensitivity)
 
 
-def _weights(weights: Weights | None, ids: pl.Series | None) -> Integers | None:
+def _weights(weights: Weights | None, ids: Users | None) -> Integers | None:
     if weights is None or ids is None:
         return None
     result = np.asarray(weights(ids))
-    if result.dtype.kind not in "iu" or result.shape != (ids.len(),):
+    if result.dtype.kind not in "iu" or result.shape != (len(ids),):
         raise OptionError("`weights` must return one whole number of grains for each user.")
     if result.size and (int(result.min()) < 0 or int(result.max()) > GRAINS):
         raise OptionError("`weights` must return between 0 and 2^24 grains.")

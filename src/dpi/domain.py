@@ -243,10 +243,20 @@ class Hashed(Domain):
         if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets < 1 << 40:
             raise OptionError(f"`buckets` must be a whole number from 1 to 2^40 - 1. Got {buckets!r}.")
         self.size = buckets
-        self._key = check_key(key)
+        self._key: bytes | None = check_key(key)
+        self.fingerprint = hashlib.blake2b(key, digest_size=16, person=b"dpi hashed").hexdigest()
+
+    @classmethod
+    def without_key(cls, buckets: int, fingerprint: str) -> Hashed:
+        """The domain as those see it who only read releases: it has labels and a digest, and encodes nothing."""
+        domain = cls(buckets, bytes(32))
+        domain._key, domain.fingerprint = None, fingerprint
+        return domain
 
     def encode(self, column: object) -> Integers:
         """Codes of a column of values; each different value is hashed once."""
+        if self._key is None:
+            raise OptionError("this hashed domain was opened without its key: it can name buckets, not find them.")
         texts = short(canonical(column, "value")).alias("value")
         different = texts.drop_nulls().unique()
         codes = (digests(different, self._key)[:, 0] % np.uint64(self.size)).astype(np.int64)
@@ -263,7 +273,7 @@ class Hashed(Domain):
 
     def _description(self) -> Iterable[object]:
         yield self.size
-        yield hashlib.blake2b(self._key, digest_size=16, person=b"dpi hashed").hexdigest()
+        yield self.fingerprint
 
     def __repr__(self) -> str:
         return f"Hashed({self.size}, key=…)"

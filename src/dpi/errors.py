@@ -25,6 +25,14 @@ class StateError(ValueError):
     """Saved state is damaged or belongs to other options."""
 
 
+class StoreError(OSError):
+    """A store cannot be opened, read or written; nothing is known to be lost, and opening it again tells."""
+
+
+class StoreBusy(StoreError):
+    """Another process writes to the store."""
+
+
 class BudgetExceeded(ValueError):
     """More privacy budget was asked for than is left.
 

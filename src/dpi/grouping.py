@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dpi.errors import SchemaError
+from dpi.identity import Digests
 from dpi.identity import users as canonical_users
 from dpi.integers import Integers
 
@@ -100,6 +101,32 @@ class Rows:
                 )
             yield start, end
             start = end
+
+
+class StoredRows:
+    """One slot's rows as a store keeps them: the number of events of each (account, bin) pair.
+
+    >>> names = np.array([[1, 1], [0, 2], [1, 1]], dtype=np.uint64)
+    >>> rows = StoredRows(names, np.array([1, 0, 0]), np.array([5, 1, 1]))
+    >>> rows.users().tolist()
+    [[0, 2], [1, 1]]
+    """
+
+    def __init__(self, names: Digests, bins: Integers, counts: Integers) -> None:
+        order = np.lexsort((bins, names[:, 1], names[:, 0]))
+        self._names, self._columns = names[order], (bins[order], counts[order])
+        self._new = np.append(np.ones(min(1, order.size), np.bool_), (self._names[1:] != self._names[:-1]).any(axis=1))
+
+    def users(self) -> Digests:
+        """The different accounts, in the order in which `pairs` numbers them."""
+        different: Digests = self._names[self._new]
+        return different
+
+    def pairs(self) -> Iterator[tuple[int, Pairs]]:
+        """All pairs at once, if there are any."""
+        bins, counts = self._columns
+        if counts.size:
+            yield 0, Pairs(np.cumsum(self._new) - 1, bins, counts, np.add.reduceat(counts, np.flatnonzero(self._new)))
 
 
 def _user_codes(ids: pl.Series, bins: int) -> tuple[int, Callable[[], pl.Series] | None, Integers]:

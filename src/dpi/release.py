@@ -6,6 +6,7 @@ at will: that costs no privacy.
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import math
@@ -66,20 +67,48 @@ class Release(Distribution):
     def __hash__(self) -> int:
         return hash(self.to_json())
 
+    # What a certificate vouches for.
+
+    def content(self) -> bytes:
+        """All of the release but its certificate, as canonical bytes: a line of JSON, then the vectors."""
+        record = {k: v for k, v in self._scalars().items() if k != "certificate"}
+        head = json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return head.encode() + b"\n" + b"".join(getattr(self, name).astype("<f8").tobytes() for name in _VECTORS)
+
+    @property
+    def digest(self) -> str:
+        """The fingerprint of `content`, which the certificate states."""
+        return content_digest(self.content())
+
+    @classmethod
+    def from_content(cls, content: bytes, domain: Domain, certificate: dict[str, object]) -> Release:
+        """The release of `content` and its certificate; refuses another domain or damaged bytes."""
+        head, _, body = content.partition(b"\n")
+        try:
+            record = json.loads(head)
+            vectors = np.frombuffer(body, dtype="<f8").astype(np.float64).reshape(len(_VECTORS), -1)
+            record.update(zip(_VECTORS, vectors, strict=True))
+            return cls._from_plain({**record, "certificate": certificate}, domain)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise StateError("the release is damaged, or belongs to another domain.") from None
+
     # To and from text and tables.
 
-    def _plain(self) -> dict[str, object]:
+    def _scalars(self) -> dict[str, object]:
+        """Everything but the vectors; a total that was not measured is None."""
         record: dict[str, object] = {"domain": self.domain.digest}
         for field in fields(self):
-            if field.name != "domain":
+            if field.name not in ("domain", *_VECTORS):
                 value = getattr(self, field.name)
-                record[field.name] = value.tolist() if isinstance(value, np.ndarray) else value
+                record[field.name] = None if isinstance(value, float) and math.isnan(value) else value
         return record
+
+    def _plain(self) -> dict[str, object]:
+        return self._scalars() | {name: getattr(self, name).tolist() for name in _VECTORS}
 
     def to_json(self) -> str:
         """The release as one line of canonical JSON; a total that was not measured is null."""
-        record = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in self._plain().items()}
-        return json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return json.dumps(self._plain(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str, domain: Domain) -> Release:
@@ -132,6 +161,11 @@ class Release(Distribution):
         from dpi.plots import plot_release
 
         return plot_release(self, bins)
+
+
+def content_digest(content: bytes) -> str:
+    """The fingerprint of a release's content."""
+    return hashlib.blake2b(content, digest_size=32, person=b"dpi release").hexdigest()
 
 
 def to_frame(releases: Iterable[Release]) -> pl.DataFrame:

@@ -6,21 +6,15 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 from dpi.errors import StateError
 
-_MAGIC = b"dpi saved stream 1\n"
+_MAGIC = b"dpi saved 2\n"
 _SEAL = 32
 
-
-class Head(TypedDict, total=False):
-    """What stands before the parts."""
-
-    options: str
-    last: int | None
-    spent: int
-    offer: int | None
+Head = dict[str, Any]
+"""JSON values that stand before the parts."""
 
 
 def write(path: str | os.PathLike[str], head: Head, parts: dict[str, bytes]) -> None:
@@ -43,7 +37,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Head, dict[str, bytes]]:
     data = Path(path).read_bytes()
     seal, body = data[:_SEAL], data[_SEAL:]
     if not body.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_SEAL).digest() != seal:
-        raise StateError("the file is damaged, or is no saved stream.")
+        raise StateError("the file is damaged, or holds no saved stream.")
     text, _, rest = body[len(_MAGIC) :].partition(b"\n")
     description = json.loads(text)
     parts: dict[str, bytes] = {}

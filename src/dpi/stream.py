@@ -1,51 +1,65 @@
-"""A stream: the one object that ties domain, slots, compression, budget and brain together.
+"""A stream: the one object that ties domain, slots, compression, budget, brain and store together.
 
-It sees events, one slot at a time, and lets out releases. What it keeps of a slot is the noisy measurement's effect
-on the brain's public state, and the accounts; events and histograms are gone when `release` returns.
+It sees events, one slot at a time, and lets out releases. What it keeps of a slot is the noisy measurement and the
+accounts; events and histograms are gone when `release` returns. A slot is closed in the order of `dpi.store.base`.
 
 **Guarantee.** All releases together are ε-DP at user level, for ever. *Why:* each slot's measurement loses at most
 ε_t·w_{u,t} about user u (the brain's guarantee on a histogram that u moves by at most w_{u,t} units), the rest of the
-release is a function of public state, and Σ_t ε_t·w_{u,t} ≤ ε by the ledger's or the series' guarantee.
+release is a function of public state, and Σ_t ε_t·w_{u,t} ≤ ε by the ledger's or the series' guarantee. All streams of
+one store share one ledger, so that ε covers them together.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import secrets
-from collections.abc import Iterator, Mapping
+import operator
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpi import saved
+from dpi._version import __version__
 from dpi.brain import brain_named
-from dpi.brain.base import Brain, Floats
+from dpi.brain.base import Brain, Floats, Measurement
 from dpi.budget.epsilon import Amount, Epsilon
-from dpi.budget.ledger import Accounts, Bill
+from dpi.budget.ledger import Bill
 from dpi.budget.options import Converging, Ledger
-from dpi.compression import Compression, Histogram, WholePDF, compress, normalise
+from dpi.chain import canonical, extend, options_digest
+from dpi.compression import Compression, Histogram, Users, WholePDF, compress, histogram, normalise
 from dpi.domain import Domain
+from dpi.domain_file import describe
 from dpi.errors import ClockError, OptionError, SchemaError, StateError
+from dpi.grouping import StoredRows
+from dpi.identity import digests
+from dpi.identity import users as canonical_users
 from dpi.integers import Integers
 from dpi.noise import Source, SystemSource
-from dpi.release import Release
-from dpi.slots import Slots
+from dpi.release import Release, content_digest
+from dpi.signature import Signer
+from dpi.slots import Clock, Slots
+from dpi.store import MemoryStore, Store, open_store
+from dpi.store.base import OpenEvents, Paid, Progress
 from dpi.tables import Table, take
 
 if TYPE_CHECKING:
-    import os
-
     import polars as pl
+
+CHANGEABLE = {"domain", "brain", "compression", "budget"}
+"""Options that may change in mid-stream, by an entry of the chain; the others are part of the promise."""
 
 
 class Stream:
     """Releases of one stream, slot after slot.
 
     `budget` is `Ledger()` (accounts for every user; the default) or `Converging(series)`. `brain` is "boosted"
-    (default) or a brain object. Streams that share `accounts` share one ε; each then needs a `name` of its own.
+    (default) or a brain object. `store` is a path, the address of a PostgreSQL database, or a store object; without it
+    the stream lives in memory. Streams of one store share one ledger and one ε, and each needs a `name` of its own; a
+    stream that shall have an ε for itself says `separate=True`, and the statements then name the sum. A stream that
+    is in the store already goes on where it stopped; with other options it is refused, unless `change=True`.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -62,47 +76,124 @@ class Stream:
         slot: str | None = None,
         origin: str | datetime = "1970-01-01",
         zone: str = "UTC",
+        lateness: str = "0s",
+        start: str | datetime | None = None,
         budget: Ledger | Converging | None = None,
         brain: str | Brain[object] = "boosted",
         compression: Compression = normalise,
-        accounts: Accounts | None = None,
+        store: str | os.PathLike[str] | Store | None = None,
         name: str = "",
-        key: bytes | None = None,
+        separate: bool = False,
+        change: bool = False,
+        signer: Signer | None = None,
         unsafe_source: Source | None = None,
     ) -> None:
         if not isinstance(domain, Domain):
             raise OptionError("`domain` must be a domain, for example dpi.Categories([...]).")
         self.domain = domain
         self.epsilon = Epsilon.at_most(epsilon)
-        self.slots = None if slot is None else Slots(slot, origin=origin, zone=zone)
+        self.slots = None if slot is None else Slots(slot, origin=origin, zone=zone, lateness=lateness)
+        self._first = None if start is None else self._border(start, "start")
         self.budget = Ledger() if budget is None else budget
         self.brain: Brain[object] = brain_named(brain) if isinstance(brain, str) else brain
         self.compression = compression
         self.name = name
+        self._signer = signer
         self._source: Source = SystemSource() if unsafe_source is None else unsafe_source
-        self._key = secrets.token_bytes(32) if key is None else key
-        self._accounts = self._open_accounts(accounts)
-        self._allocation = self.budget.allocation(self.epsilon, domain.size)
-        self._state = self.brain.initial(domain)
+        self._ledger = None if isinstance(self.budget, Converging) else f"stream {name}" if separate else ""
+        self.budget.allocation(self.epsilon, domain.size)  # refuses a budget that does not fit before anything is made
+        self._owns_store = isinstance(store, str | os.PathLike)
+        self.store: Store = (
+            MemoryStore(history=1) if store is None else store if isinstance(store, Store) else open_store(store)
+        )
+        try:
+            self._declare(separate, change)
+            self._resume()
+        except BaseException:
+            self.close()
+            raise
+
+    # Life.
+
+    def close(self) -> None:
+        """Let go of a store that this stream has opened."""
+        if self._owns_store:
+            self.store.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _declare(self, separate: bool, change: bool) -> None:
+        """Enter the stream, or a change of its options, into the chain."""
+        streams, options = self.store.streams(), self._options()
+        known = json.loads(streams[self.name]) if self.name in streams else None
+        if known is None:
+            pools = {_pool(name, json.loads(text)) for name, text in streams.items()}
+            if pools and _pool(self.name, options) not in pools and not separate:
+                raise OptionError(
+                    "this stream would have an ε of its own, which adds to that of the store's other streams: give it "
+                    "their budget (`Ledger` with the same ε), or say `separate=True`."
+                )
+        elif known == options:
+            return
+        elif not change:
+            raise StateError(
+                f"the stored stream has other options ({', '.join(_different(known, options))}): use those it was "
+                "started with, or another `name`, or `change=True` where a public change is meant."
+            )
+        elif not _different(known, options) <= CHANGEABLE or None in (self._ledger, known["ledger"]):
+            raise OptionError(
+                "only domain, brain, compression and a ledger's per-slot budget may change in mid-stream; anything "
+                "else would be another promise."
+            )
+        elif self.store.pending(self.name) is not None:
+            raise StateError("a slot is paid and not yet released: open the stream once with its old options.")
+        facts = {"kind": "options", "format": 1, "stream": self.name, "options": options, "program": _PROGRAM}
+        link = extend(self.store.head(), facts, self._signer)
+        domain = (self.domain.digest, canonical(describe(self.domain)))
+        after = None if known is None else self._changed(known)
+        self.store.declare(self.name, canonical(options), domain, link, after)
+
+    def _changed(self, known: Mapping[str, object]) -> Progress | None:
+        """Where the stream goes on after a change: a brain for another domain or of another kind starts anew."""
+        before = self.store.progress(self.name)
+        if before is None:
+            return None
+        other = {"domain", "brain"} & _different(known, self._options())
+        fresh = self.brain.to_bytes(self.brain.initial(self.domain))
+        return replace(
+            before,
+            allocation=self.budget.allocation(self.epsilon, self.domain.size).snapshot(),
+            brain=(lambda: fresh) if other else before.brain,
+            accumulated=np.zeros(self.domain.size).tobytes() if "domain" in other else before.accumulated,
+        )
+
+    def _resume(self) -> None:
+        """Read everything from the store, and release a slot that was paid for and is not yet released."""
+        self._accounts = None
+        if isinstance(self.budget, Ledger):
+            assert self._ledger is not None  # noqa: S101 - a ledger budget has a ledger
+            self._accounts = self.store.accounts(self._ledger, self.budget, self.epsilon)
+        self._allocation = self.budget.allocation(self.epsilon, self.domain.size)
         self._offer: Epsilon | None = None
         self._last: int | None = None
         self._spent = 0
-        self._accumulated: Floats = np.zeros(domain.size)
-
-    def _open_accounts(self, accounts: Accounts | None) -> Accounts | None:
-        if isinstance(self.budget, Converging):
-            if accounts is not None:
-                raise OptionError("a converging budget has no accounts to share; give `budget=Ledger(...)`.")
-            return None
-        if accounts is None:
-            return self.budget.accounts(self.epsilon, self._key)
-        if not self.name:
-            raise OptionError("a stream that shares `accounts` needs a `name` of its own.")
-        if accounts.epsilon != self.epsilon:
-            raise OptionError("`epsilon` must be that of the shared accounts.")
-        if (accounts.policy, accounts.period) != (self.budget.policy, self.budget.period):
-            raise OptionError("`policy` and `period` must be those of the shared accounts.")
-        return accounts
+        self._stale = False
+        progress, pending = self.store.progress(self.name), self.store.pending(self.name)
+        if progress is None:
+            self._state = self.brain.initial(self.domain)
+            self._accumulated: Floats = np.zeros(self.domain.size)
+        else:
+            self._allocation.restore(progress.allocation)
+            self._state = self.brain.from_bytes(self.domain, progress.brain())
+            self._accumulated = np.frombuffer(progress.accumulated, dtype="<f8").astype(np.float64)
+            self._last, self._spent = progress.last, progress.spent
+        if pending is not None:
+            self._allocation.restore(pending.allocation)
+            self._publish(pending)
 
     def __repr__(self) -> str:
         return (
@@ -115,12 +206,21 @@ class Stream:
         """What is promised, in words."""
         period = None if self._accounts is None else self._accounts.period
         unit = "for ever" if period is None else f"per epoch of {period} slots"
-        scope = "all streams of these accounts together" if self.name else "this stream"
         kept = "a converging series" if self._accounts is None else "accounts of every user"
+        pools = {_pool(name, options): options for name, options in self._streams().items()}
+        scope = "this stream" if len(self._streams()) == 1 else "all streams of this store together"
+        total = ""
+        if len(pools) > 1:
+            scope = "this stream alone" if self._ledger != "" else "the streams of the shared ledger together"
+            amounts = sum(int(str(options["epsilon_units"])) for options in pools.values())
+            total = f" All streams of this store sum to {float(Epsilon(amounts)):g} per user."
         return (
             f"Pure differential privacy, ε = {float(self.epsilon):g} per user {unit}, for {scope}; "
-            f"neighbours differ in all events of one user. Kept by {kept}."
+            f"neighbours differ in all events of one user. Kept by {kept}.{total}"
         )
+
+    def _streams(self) -> dict[str, dict[str, object]]:
+        return {name: json.loads(text) for name, text in self.store.streams().items()}
 
     # One slot.
 
@@ -132,18 +232,10 @@ class Stream:
         """
         number = self._next(slot)
         bills: list[Bill] = []
-        epsilon = self._offered()
-
-        def weigh(ids: pl.Series) -> Integers:
-            assert self._accounts is not None  # noqa: S101 - `weigh` is used with accounts only
-            whole = self.brain.whole_weights or isinstance(self.compression, WholePDF)
-            share = self._allocation.share
-            bills.append(self._accounts.bill(ids, epsilon, number, share=share, whole=whole, stream=self.name))
-            return bills[-1].weights
-
-        weights = None if self._accounts is None else weigh
-        histogram = compress(users, values, self.domain, method=self.compression, weights=weights)
-        return self._close(number, epsilon, histogram, bills)
+        weights = None if self._accounts is None else self._weigher(number, bills)
+        return self._close(
+            number, compress(users, values, self.domain, method=self.compression, weights=weights), bills
+        )
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
         """Close a slot whose histogram was made from declared counts (`dpi.counts`); needs a converging budget."""
@@ -151,15 +243,29 @@ class Stream:
             raise OptionError("counts have no user ids, so no ledger can be kept: use a converging budget.")
         if histogram.grains.size != self.domain.size:
             raise OptionError(f"`histogram` must have {self.domain.size} bins.")
-        return self._close(self._next(slot), self._offered(), histogram, [])
+        return self._close(self._next(slot), histogram, [])
+
+    def released(self, slot: int) -> Release:
+        """A release that the store holds."""
+        for content, link in self.store.releases(self.name, slot, slot):
+            return Release.from_content(content, self.domain, link.certificate)
+        raise OptionError(f"slot {slot} is not in the store.")
+
+    @property
+    def next_slot(self) -> int:
+        """The slot that will be closed next."""
+        return self._next(None)
 
     def _next(self, slot: int | None) -> int:
-        following = 0 if self._last is None else self._last + 1
+        if self._stale:
+            self.store.forget()
+            self._resume()
+        following = (self._first or 0) if self._last is None else self._last + 1
         if slot is None:
             return following
-        if self._last is not None and slot != following:
+        if (self._last is not None or self._first is not None) and operator.index(slot) != following:
             raise ClockError(f"slots are released one after the other: {following} is next.")
-        return slot
+        return operator.index(slot)
 
     def _offered(self) -> Epsilon:
         """The slot's budget: drawn once, and kept until the slot is closed, so that a retry changes nothing."""
@@ -167,46 +273,101 @@ class Stream:
             self._offer = self._allocation.draw(self._source)
         return self._offer
 
-    def _close(self, number: int, epsilon: Epsilon, histogram: Histogram, bills: list[Bill]) -> Release:
+    def _weigher(self, number: int, bills: list[Bill]) -> Callable[[Users], Integers]:
+        """Weights by the users' accounts; what they will pay is added to `bills`."""
+        accounts, epsilon = self._accounts, self._offered()
+        assert accounts is not None  # noqa: S101 - a converging budget weighs nobody
+        whole = self.brain.whole_weights or isinstance(self.compression, WholePDF)
+
+        def weigh(users: Users) -> Integers:
+            share = self._allocation.share
+            bills.append(accounts.bill(users, epsilon, number, share=share, whole=whole, stream=self.name))
+            return bills[-1].weights
+
+        return weigh
+
+    def _close(self, number: int, histogram: Histogram, bills: list[Bill]) -> Release:
+        epsilon = self._offered()
         measurement = self.brain.measure(self._state, histogram, epsilon, number, self._source)
-        measurement = replace(measurement, partial=self._accounts is not None and self._spent >= self.epsilon.units)
-        if self._accounts is not None:
-            self._accounts.debit(bills[0])
-        self._state, estimate = self.brain.update(self._state, measurement)
-        self._offer, self._last = None, number
-        self._spent += epsilon.units
+        partial = self._accounts is not None and self._spent >= self.epsilon.units
+        charge = None if self._accounts is None else self._accounts.charge(bills[0])
+        paid = Paid(
+            stream=self.name,
+            slot=number,
+            epsilon=epsilon.units,
+            partial=partial,
+            values=measurement.values.astype("<i8").tobytes(),
+            allocation=self._allocation.snapshot(),
+            assumption=histogram.assumption or "",
+        )
+        with self._settling():
+            self.store.pay(paid, self._ledger or "", b"" if charge is None else charge.records())
+            if self._accounts is not None and charge is not None:
+                self._accounts.apply(charge)
+            return self._publish(paid)
+
+    @contextmanager
+    def _settling(self) -> Iterator[None]:
+        """After an interruption only the store knows what happened: the next call asks it."""
+        try:
+            yield
+        except BaseException:
+            self._stale = True
+            raise
+
+    def _publish(self, paid: Paid) -> Release:
+        """Make the release of a paid slot: a pure function of the store, so that it can be made again."""
+        epsilon = Epsilon(paid.epsilon)
+        values = np.frombuffer(paid.values, dtype="<i8").astype(np.int64)
+        state, estimate = self.brain.update(self._state, Measurement(paid.slot, epsilon, values, paid.partial))
         weight = 1.0 if np.isnan(estimate.total) else max(estimate.total, 0.0)
-        self._accumulated = self._accumulated + weight * estimate.pdf
+        accumulated = self._accumulated + weight * estimate.pdf
+        mass = float(accumulated.sum())
         entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
         self._allocation.observe(weight, float(np.exp(entropy)))
-        mass = float(self._accumulated.sum())
-        spent = min(self.epsilon.units, self._spent)
-        guarantee = self.guarantee
-        if histogram.assumption:
-            guarantee += f" Assumed: {histogram.assumption}."
-        return Release(
+        total = self._spent + epsilon.units
+        spent = min(self.epsilon.units, total)
+        release = Release(
             domain=self.domain,
             pdf=estimate.pdf,
             variance=estimate.variance,
             skew=estimate.skew,
             total=float(estimate.total),
             total_variance=float(estimate.total_variance),
-            accumulated=self._accumulated / mass if mass > 0 else estimate.pdf.copy(),
-            slot=number,
-            start=None if self.slots is None else self.slots.start(number).isoformat(),
+            accumulated=accumulated / mass if mass > 0 else estimate.pdf.copy(),
+            slot=paid.slot,
+            start=None if self.slots is None else self.slots.start(paid.slot).isoformat(),
             epsilon=float(epsilon),
             epsilon_spent=float(Epsilon(spent)),
-            guarantee=guarantee,
-            certificate={
-                "mechanism": repr(self.brain),
-                "adjacency": "all events of one user",
-                "scope": self.name or "stream",
-                "epsilon_units": epsilon.units,
-                "epsilon_spent_units": spent,
-                "epsilon_total_units": self.epsilon.units,
-                "options": self.digest,
-            },
+            guarantee=self.guarantee + (f" Assumed: {paid.assumption}." if paid.assumption else ""),
+            certificate={},
         )
+        content = release.content()
+        facts = {
+            "kind": "release",
+            "format": 1,
+            "stream": self.name,
+            "slot": paid.slot,
+            "mechanism": repr(self.brain),
+            "adjacency": "all events of one user",
+            "epsilon_units": epsilon.units,
+            "epsilon_spent_units": spent,
+            "epsilon_total_units": self.epsilon.units,
+            "options": self.digest,
+            "measurement": paid.digest,
+            "release": content_digest(content),
+            "program": _PROGRAM,
+        }
+        link = extend(self.store.head(), facts, self._signer)
+        brain = self.brain
+        progress = Progress(
+            paid.slot, total, self._allocation.snapshot(), lambda: brain.to_bytes(state), accumulated.tobytes()
+        )
+        self.store.publish(self.name, content, link, progress)
+        self.store.testify()
+        self._state, self._accumulated, self._offer = state, accumulated, None
+        self._last, self._spent = paid.slot, total
+        return replace(release, certificate=link.certificate)
 
     # Many slots.
 
@@ -229,10 +390,7 @@ class Stream:
         """
         if self.slots is None:
             raise OptionError("`replay` needs a stream with a clock: give `slot`, for example slot='1h'.")
-        first, last = self.slots.number(start), self.slots.number(end)
-        for moment, number, name in ((start, first, "start"), (end, last, "end")):
-            if self.slots.instant(moment) != self.slots.instant(self.slots.start(number)):
-                raise OptionError(f"`{name}` must be the border of a slot. Got {moment!r}.")
+        first, last = self._border(start, "start"), self._border(end, "end")
         if last <= first:
             raise OptionError("`end` must be after `start`.")
         self._next(first)
@@ -262,63 +420,132 @@ class Stream:
             values = {part: take(column, rows) for part, column in columns.items()}
             yield self.release(take(users, rows), values.get("", values), slot=number)
 
-    # Saving.
+    def _border(self, moment: str | datetime, name: str) -> int:
+        """The slot that begins at a public time."""
+        if self.slots is None:
+            raise OptionError(f"`{name}` needs a stream with a clock: give `slot`, for example slot='1h'.")
+        number = self.slots.number(moment)
+        if self.slots.instant(moment) != self.slots.instant(self.slots.start(number)):
+            raise OptionError(f"`{name}` must be the border of a slot. Got {moment!r}.")
+        return number
 
-    @property
-    def digest(self) -> str:
-        """A fingerprint of all public options."""
-        options = {
+    # A live stream.
+
+    def append(
+        self,
+        users: object,
+        times: object,
+        values: object,
+        *,
+        now: str | datetime | None = None,
+        unit: str | None = None,
+        producer: str = "",
+        sequence: int | None = None,
+    ) -> bool:
+        """Keep events of open slots durably; False if the (producer, sequence) was there already.
+
+        What is kept is an account's name, a bin and a number: no id and no value. An event that is late, from the
+        future of the clock `now` (the system's, unless given), unreadable, or without user or bin is dropped by itself.
+        """
+        slots = self._clock_slots("append")
+        clock = Clock(slots, datetime.now(UTC) if now is None else now)
+        admitted = clock.admit(times, unit)
+        numbers = slots.numbers(times, unit)
+        codes, ids = self.domain.encode(values), canonical_users(users)
+        if not numbers.size == codes.size == ids.len():
+            raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
+        keep = admitted & (codes >= 0) & (numbers >= self.next_slot) & ids.is_not_null().to_numpy()
+        rows = np.flatnonzero(keep)
+        following = self.store.sequence(self.name, producer) + 1 if sequence is None else sequence
+        with self._settling():
+            return self.store.append(
+                self.name, self._open_events(ids.gather(rows), numbers[rows], codes[rows]), producer, following
+            )
+
+    def _open_events(self, ids: pl.Series, numbers: Integers, codes: Integers) -> OpenEvents:
+        import polars as pl
+
+        frame = pl.DataFrame({"user": ids, "slot": numbers, "bin": codes})
+        grouped = frame.group_by("user", "slot", "bin").len()
+        return OpenEvents(
+            digests(grouped["user"], self.store.key),
+            grouped["slot"].to_numpy(),
+            grouped["bin"].to_numpy(),
+            grouped["len"].cast(pl.Int64).to_numpy(),
+        )
+
+    def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
+        """Release every slot that the public clock has closed, from the events that were appended."""
+        slots = self._clock_slots("advance")
+        end = Clock(slots, datetime.now(UTC) if now is None else now).first_open
+        return self._advance(end)
+
+    def _advance(self, end: int) -> Iterator[Release]:
+        while (number := self.next_slot) < end:
+            events = self.store.events(self.name, number)
+            bills: list[Bill] = []
+            weights = None if self._accounts is None else self._weigher(number, bills)
+            rows = StoredRows(events.names, events.bins, events.counts)
+            compressed = histogram(rows, self.domain.size, method=self.compression, weights=weights)
+            yield self._close(number, compressed, bills)
+
+    def _clock_slots(self, what: str) -> Slots:
+        if self.slots is None:
+            raise OptionError(f"`{what}` needs a stream with a clock: give `slot`, for example slot='1h'.")
+        if self._first is None and self._last is None:
+            raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
+        return self.slots
+
+    # Options.
+
+    def _options(self) -> dict[str, object]:
+        return {
             "domain": self.domain.digest,
-            "epsilon": self.epsilon.units,
+            "epsilon_units": self.epsilon.units,
             "slots": repr(self.slots),
+            "start": self._first,
             "budget": repr(self.budget),
             "brain": repr(self.brain),
             "compression": repr(self.compression),
             "name": self.name,
+            "ledger": self._ledger,
         }
-        return hashlib.blake2b(json.dumps(options, sort_keys=True).encode(), digest_size=32).hexdigest()
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all public options."""
+        return options_digest(canonical(self._options()))
+
+    # Saving a stream that lives in memory.
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything needed to resume: private (it holds accounts and key), readable by the owner only.
-
-        Accounts that are shared with other streams are not written: save them by themselves (`accounts.snapshot()`).
-        """
-        saved.write(
-            path,
-            {
-                "options": self.digest,
-                "last": self._last,
-                "spent": self._spent,
-                "offer": None if self._offer is None else self._offer.units,
-            },
-            {
-                "key": self._key,
-                "allocation": self._allocation.snapshot().encode(),
-                "accounts": b"" if self._accounts is None or self.name else self._accounts.snapshot(),
-                "brain": self.brain.to_bytes(self._state),
-                "accumulated": self._accumulated.astype("<f8").tobytes(),
-            },
-        )
+        """Write the store of a stream in memory to a file: private (it holds accounts and key), its owner's only."""
+        self._next(None)  # settles a slot that was interrupted
+        self._memory("save").save(path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Resume exactly where `save` was called; refuses a file that is damaged or of a stream with other options."""
-        head, parts = saved.read(path)
-        if head.get("options") != self.digest:
+        """Go on where `save` was called; refuses a file that is damaged or of a stream with other options."""
+        self._memory("load")
+        store = MemoryStore.load(path)
+        if store.streams().get(self.name) != canonical(self._options()):
             raise StateError("the saved stream has other options; resume it with the options it was started with.")
-        try:
-            allocation = self.budget.allocation(self.epsilon, self.domain.size)
-            allocation.restore(parts["allocation"].decode())
-            accounts = self._accounts
-            if isinstance(self.budget, Ledger) and not self.name:
-                accounts = self.budget.accounts(self.epsilon, parts["key"])
-                accounts.restore(parts["accounts"])
-            elif accounts is not None and accounts.last_slot(self.name) != head["last"]:
-                raise StateError("the shared accounts are not at the slot at which this stream was saved.")
-            state = self.brain.from_bytes(self.domain, parts["brain"])
-            accumulated = np.frombuffer(parts["accumulated"], dtype="<f8").astype(np.float64)
-            last, spent, offer = head["last"], head["spent"], head["offer"]
-        except (KeyError, UnicodeError):
-            raise StateError("the saved stream is damaged: a part is missing.") from None
-        self._key, self._allocation, self._accounts, self._state = parts["key"], allocation, accounts, state
-        self._accumulated, self._last, self._spent = accumulated, last, spent
-        self._offer = None if offer is None else Epsilon(offer)
+        self.store = store
+        self._resume()
+
+    def _memory(self, what: str) -> MemoryStore:
+        if not isinstance(self.store, MemoryStore):
+            raise OptionError(f"`{what}` is for streams in memory; a store on disk is saved already.")
+        return self.store
+
+
+_PROGRAM = f"dpi {__version__}"
+
+
+def _pool(name: str, options: Mapping[str, object]) -> object:
+    """What a stream's ε is spent from: a ledger, or a series of its own."""
+    return ("series", name) if options["ledger"] is None else ("ledger", options["ledger"])
+
+
+def _different(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
+    """Names of the options that are not the same."""
+    return {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}

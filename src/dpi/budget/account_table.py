@@ -98,23 +98,51 @@ class AccountTable:
 
     def to_bytes(self) -> bytes:
         """All accounts as records."""
-        records = np.empty(len(self), dtype=_RECORD)
-        records["name"]["high"] = np.concatenate([run.high for run in self._runs])
-        records["name"]["low"] = np.concatenate([run.low for run in self._runs])
-        records["standing"] = np.concatenate([run.standing for run in self._runs])
-        return records.tobytes()
+        names = np.concatenate([np.stack([run.high, run.low], axis=1) for run in self._runs])
+        return to_records(names, np.concatenate([run.standing for run in self._runs]))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The accounts of `to_bytes`."""
-        if len(data) % _RECORD.itemsize:
-            raise StateError("the saved accounts are damaged: a record is incomplete.")
-        records = np.frombuffer(data, dtype=_RECORD)
-        records = records[np.argsort(records["name"]["high"])]
+        """The accounts of records; where a name stands more than once, the last record counts."""
+        records = np.frombuffer(merged(data), dtype=_RECORD)
         accounts = cls()
         name = records["name"]
         accounts._runs[0] = _Run(name["high"].copy(), name["low"].copy(), records["standing"].copy())
         return accounts
+
+    def largest(self) -> int:
+        """The most that any account has spent."""
+        return max((int(run.standing["spent"].max(initial=0)) for run in self._runs), default=0)
+
+
+def to_records(names: Digests, standing: Standings) -> bytes:
+    """Accounts as records of 36 bytes."""
+    records = np.empty(len(names), dtype=_RECORD)
+    records["name"]["high"], records["name"]["low"] = names[:, 0], names[:, 1]
+    records["standing"] = standing
+    return records.tobytes()
+
+
+def merged(data: bytes) -> bytes:
+    """Records sorted by name, the last of each name only: what a log of changes amounts to.
+
+    >>> names = np.array([[2, 0], [1, 0], [2, 0]], dtype=np.uint64)
+    >>> log = to_records(names, np.array([(5, 1, 0), (6, 1, 0), (7, 2, 0)], dtype=STANDING))
+    >>> AccountTable.from_bytes(merged(log)).largest(), len(merged(log)) // 36
+    (7, 2)
+    """
+    if len(data) % _RECORD.itemsize:
+        raise StateError("the saved accounts are damaged: a record is incomplete.")
+    records = np.frombuffer(data, dtype=_RECORD)
+    high, low = np.ascontiguousarray(records["name"]["high"]), records["name"]["low"]
+    order = np.argsort(high, kind="stable")
+    high = high[order]
+    if (high[1:] == high[:-1]).any():
+        order = np.lexsort((low, records["name"]["high"]))  # stable: equal names stay in the order of the log
+        high, low = records["name"]["high"][order], low[order]
+        last = np.append((high[1:] != high[:-1]) | (low[1:] != low[:-1]), True)
+        order = order[last]
+    return records[order].tobytes()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

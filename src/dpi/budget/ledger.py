@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.account_table import STANDING, AccountTable, Place, Standings
+from dpi.budget.account_table import STANDING, AccountTable, Place, Standings, to_records
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.series import Series, Zeta
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
-from dpi.identity import check_key, digests
+from dpi.identity import Digests, check_key, digests
 from dpi.integers import GRAINS, Integers, fraction_ceil, fraction_floor
 
 if TYPE_CHECKING:
@@ -119,12 +119,25 @@ class Bill:
     """The state of the accounts that this bill was written on."""
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Charge:
+    """What a bill changes: the accounts that pay, and what they hold afterwards. Private."""
+
+    bill: Bill
+    place: Place
+    standing: Standings
+
+    def records(self) -> bytes:
+        """The changed accounts, for a store."""
+        return to_records(self.place.names, self.standing)
+
+
 class Accounts:
     """The accounts of all users of a store, in memory.
 
-    Several streams may share the accounts: then ε covers them all. A slot is paid in two steps, so that a store can
-    put the second into one transaction with the noisy measurement: `bill` reads the accounts and gives every active
-    user a weight; `debit` charges exactly that. Slots follow each other.
+    Several streams may share the accounts: then ε covers them all. A slot is paid in steps, so that a store can put
+    the payment into one transaction with the noisy measurement: `bill` reads the accounts and gives every active user
+    a weight; `charge` says what that changes; `apply` changes it (`debit` does both). Slots follow each other.
 
     >>> import polars as pl
     >>> accounts = Accounts(Epsilon.at_most("0.12"), key=bytes(32))
@@ -151,6 +164,7 @@ class Accounts:
         self._seal = hashlib.blake2b(b"dpi seal", key=key, digest_size=32).digest()
         self._table = AccountTable()
         self._slots: dict[str, int] = {}
+        self._levies: list[tuple[int, int]] = []
         self._version = object()
 
     def __repr__(self) -> str:
@@ -166,9 +180,26 @@ class Accounts:
         standing["epoch"] = self._epoch(slot)
         return standing
 
+    def levy(self, units: int, slot: int) -> tuple[int, int]:
+        """Charge every account, future ones included, for slots whose debits were lost; in the epoch of `slot`."""
+        if units < 0:
+            raise OptionError("a levy must not be negative.")
+        self._levies.append((self._epoch(slot), units))
+        self._version = object()
+        return self._levies[-1]
+
+    def _available(self, slot: int) -> int:
+        """What an account holds at first, after levies."""
+        levied = sum(units for epoch, units in self._levies if epoch >= self._epoch(slot))
+        return max(0, self.epsilon.units - levied)
+
+    def names(self, users: pl.Series) -> Digests:
+        """The accounts' names of canonical ids. Private."""
+        return digests(users, self._key)
+
     def bill(
         self,
-        users: pl.Series,
+        users: pl.Series | Digests,
         epsilon: Epsilon,
         slot: int,
         *,
@@ -178,24 +209,27 @@ class Accounts:
     ) -> Bill:
         """Weights of the slot's users, by their own accounts; nothing is charged yet.
 
-        `users` are different canonical ids. Should two of them share an account (a collision of 128-bit digests), one
-        of them gets weight zero, so that the account still pays once. `share` (public) is the part of what is left on
-        an account that this slot may take: below one, nobody is silent for good. With `whole`, a user who cannot take
-        part with weight one does not take part: for mechanisms whose loss does not shrink with the weight.
+        `users` are different canonical ids, or the names of their accounts. Should two of them share an account (a
+        collision of 128-bit digests), one of them gets weight zero, so that the account still pays once. `share`
+        (public) is the part of what is left on an account that this slot may take: below one, nobody is silent for
+        good. With `whole`, a user who cannot take part with weight one does not take part: for mechanisms whose loss
+        does not shrink with the weight.
         """
         slot = operator.index(slot)
-        if users.has_nulls():
-            raise OptionError("`users` must not have missing ids.")
+        if not isinstance(users, np.ndarray):
+            if users.has_nulls():
+                raise OptionError("`users` must not have missing ids.")
+            users = self.names(users)
         if self.period is not None and self._slots.keys() - {stream}:
             raise OptionError("accounts with a `period` serve one stream: others would count their epochs differently.")
         if slot <= self._slots.get(stream, slot - 1):
             raise ClockError("slots are paid one after the other; this one is not after the last.")
         if not 0 < share <= 1 or share.denominator > 1 << 12:
             raise OptionError("`share` must be a fraction above 0 and at most 1, in steps of 2^-12.")
-        place = self._table.find(digests(users, self._key))
+        place = self._table.find(users)
         standing = self._standing(place, slot)
         grains = self.policy.grains(standing["active"].astype(np.int64))
-        remaining = self.epsilon.units - standing["spent"]
+        remaining = np.maximum(self._available(slot) - standing["spent"], 0)
         if epsilon.units == 0:
             grains[:] = 0
         else:
@@ -212,22 +246,35 @@ class Accounts:
 
     def debit(self, bill: Bill) -> None:
         """Charge a bill: all of it, or nothing if it is not payable."""
+        self.apply(self.charge(bill))
+
+    def charge(self, bill: Bill) -> Charge:
+        """What a bill changes; nothing is changed yet. Refuses a bill that is not payable."""
         if bill.version is not self._version:
             raise ClockError("this bill is of other accounts, or another slot was paid since; ask for a new one.")
         if bill.weights.size and not (int(bill.weights.min()) >= 0 and int(bill.weights.max()) <= GRAINS):
             raise OptionError("a bill's weights must be between 0 and 2^24 grains.")
         standing = self._standing(bill.place, bill.slot)
         cost = fraction_ceil(bill.epsilon.units, bill.weights[bill.place.order])
-        missing = standing["spent"] + cost - self.epsilon.units
+        available = self._available(bill.slot)
+        missing = np.where(cost > 0, standing["spent"] + cost - available, 0)
         if missing.size and int(missing.max()) > 0:
             worst = int(missing.argmax())
-            remaining = Fraction(int(self.epsilon.units - standing["spent"][worst]), UNITS)
+            remaining = Fraction(int(available - standing["spent"][worst]), UNITS)
             raise BudgetExceeded(Fraction(int(cost[worst]), UNITS), remaining, public=False)
         standing["spent"] += cost
         standing["active"] += 1
         paying = cost > 0
-        self._table.put(*((bill.place, standing) if paying.all() else (bill.place.only(paying), standing[paying])))
-        self._slots[bill.stream] = bill.slot
+        if paying.all():
+            return Charge(bill, bill.place, standing)
+        return Charge(bill, bill.place.only(paying), standing[paying])
+
+    def apply(self, charge: Charge) -> None:
+        """Write a charge that was made on these accounts as they are."""
+        if charge.bill.version is not self._version:
+            raise ClockError("this charge is of other accounts, or another slot was paid since.")
+        self._table.put(charge.place, charge.standing)
+        self._slots[charge.bill.stream] = charge.bill.slot
         self._version = object()
 
     def last_slot(self, stream: str = "") -> int | None:
@@ -236,14 +283,14 @@ class Accounts:
 
     def remaining(self, users: pl.Series, slot: int) -> list[Fraction]:
         """What the named users have left in the epoch of `slot`. Private: for the curator alone."""
-        place = self._table.find(digests(users, self._key))
+        place = self._table.find(self.names(users))
         left = np.empty(place.order.size, dtype=np.int64)
-        left[place.order] = self.epsilon.units - self._standing(place, slot)["spent"]
+        left[place.order] = np.maximum(self._available(slot) - self._standing(place, slot)["spent"], 0)
         return [Fraction(int(units), UNITS) for units in left]
 
     def snapshot(self) -> bytes:
         """All accounts, for `restore`. Private; it does not contain the key."""
-        head = {**self._options(), "slots": self._slots}
+        head = {**self._options(), "slots": self._slots, "levies": self._levies}
         body = _MAGIC + json.dumps(head).encode() + b"\n" + self._table.to_bytes()
         return hashlib.blake2b(body, digest_size=32, key=self._seal).digest() + body
 
@@ -254,17 +301,30 @@ class Accounts:
             raise StateError("the saved ledger is damaged or was made with another key.")
         text, _, rest = body[len(_MAGIC) :].partition(b"\n")
         head = json.loads(text)
-        slots = head.pop("slots")
+        slots, levies = head.pop("slots"), [(epoch, units) for epoch, units in head.pop("levies")]
         if head != self._options():
             raise StateError("the saved ledger belongs to other options (epsilon, policy or period).")
         if any(slots.get(stream, last - 1) < last for stream, last in self._slots.items()):
             raise StateError("the saved ledger is older than these accounts: restoring it would refill them.")
-        self._table = AccountTable.from_bytes(rest)
-        self._slots = slots
+        self.resume(rest, slots, levies)
+
+    def resume(self, records: bytes, slots: dict[str, int], levies: list[tuple[int, int]]) -> None:
+        """Continue from a store: records of charges in their order, the streams' last slots, and levies."""
+        self._table, self._slots, self._levies = AccountTable.from_bytes(records), slots, levies
         self._version = object()
+
+    @property
+    def within(self) -> bool:
+        """Whether no account has spent more than ε: what the curator checks. Private."""
+        return self._table.largest() <= self.epsilon.units
 
     def _options(self) -> dict[str, object]:
         return {"epsilon": self.epsilon.units, "policy": self.policy.description, "period": self.period}
+
+    @property
+    def description(self) -> str:
+        """ε, policy and period as text: a store continues accounts of the same description only."""
+        return json.dumps(self._options(), sort_keys=True)
 
 
 def _repeated(place: Place) -> npt.NDArray[np.bool_]:

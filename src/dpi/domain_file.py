@@ -1,0 +1,91 @@
+"""A domain as a public file: a list of values, one a line, or a JSON description of any domain.
+
+A domain file is written before any data is seen. It holds no key: a hashed domain is described by the fingerprint of
+its key, and the key lies in a file of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpi.domain import Bins, Categories, Domain, Hashed, Product
+from dpi.errors import OptionError
+
+if TYPE_CHECKING:
+    import os
+
+Description = dict[str, object]
+
+
+def describe(domain: Domain) -> Description:
+    """The domain as JSON values, without any key.
+
+    >>> describe(Categories(["DE", "FR"], other="elsewhere"))
+    {'kind': 'categories', 'values': ['DE', 'FR'], 'other': 'elsewhere'}
+    """
+    match domain:
+        case Categories():
+            return {"kind": "categories", "values": domain.values, "other": domain.other}
+        case Bins():
+            return {"kind": "bins", "edges": domain.edges.tolist()}
+        case Hashed():
+            return {"kind": "hashed", "buckets": domain.size, "fingerprint": domain.fingerprint}
+        case Product():
+            return {"kind": "product", "parts": {name: describe(part) for name, part in domain.parts.items()}}
+    raise OptionError(f"a domain of type {type(domain).__name__} cannot be written to a file.")
+
+
+def from_description(description: object, keys: Mapping[str, bytes] | None = None) -> Domain:
+    """The domain of `describe`; `keys` are those of hashed domains, by fingerprint.
+
+    >>> from_description({"kind": "bins", "edges": [0, 10]})
+    Bins([0, 10])
+    """
+    if not isinstance(description, dict):
+        raise OptionError("a domain must be described by a JSON object with a `kind`.")
+    try:
+        match description:
+            case {"kind": "categories", "values": list(values), **rest} if set(rest) <= {"other"}:
+                return Categories(values, other=rest.get("other", "other"))
+            case {"kind": "bins", "edges": list(edges), **rest} if not rest:
+                return Bins(edges)
+            case {"kind": "hashed", "buckets": int(buckets), "fingerprint": str(fingerprint), **rest} if not rest:
+                key = (keys or {}).get(fingerprint)
+                return Hashed.without_key(buckets, fingerprint) if key is None else Hashed(buckets, key)
+            case {"kind": "product", "parts": dict(parts), **rest} if not rest:
+                return Product(**{name: from_description(part, keys) for name, part in parts.items()})
+    except TypeError:
+        pass
+    raise OptionError(
+        "a domain's description must be one of: categories (values, other), bins (edges), hashed (buckets, "
+        "fingerprint), product (parts)."
+    )
+
+
+def read(path: str | os.PathLike[str], *, keys: Mapping[str, bytes] | None = None) -> Domain:
+    """The domain in a file: JSON if it ends in .json, otherwise one value a line (empty lines are left out)."""
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise OptionError(f"the domain file {file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise OptionError(f"the domain file {file} is not UTF-8 text.") from None
+    if file.suffix == ".json":
+        try:
+            description = json.loads(text)
+        except ValueError:
+            raise OptionError(f"the domain file {file} is not JSON.") from None
+        return from_description(description, keys)
+    values = [line.strip() for line in text.splitlines() if line.strip()]
+    if not values:
+        raise OptionError(f"the domain file {file} holds no values.")
+    return Categories(values)
+
+
+def write(path: str | os.PathLike[str], domain: Domain) -> None:
+    """Write the domain's description as JSON."""
+    Path(path).write_text(json.dumps(describe(domain), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,246 @@
+"""What a store holds, and the order in which a slot is closed.
+
+A slot closes in two transactions. `pay` debits the accounts, writes the *noisy measurement* and erases the slot's
+events: all of it or nothing. `publish` writes the release that the brain, a pure function, makes of the stored public
+state and that measurement, with its certificate. A crash before `pay` leaves the slot open with its events, and nobody
+has seen anything; a crash after it leaves a measurement without a release, and opening the stream again makes the same
+bytes of it. So a measurement is never drawn twice for one slot that anyone has heard of, and whether something is
+tried again never depends on a drawn value: what `pay` writes has a size that does not depend on it.
+
+A store knows bytes. It decides nothing about privacy, and it never sees a clean histogram.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+from dpi.budget.epsilon import Epsilon
+from dpi.budget.ledger import Accounts
+from dpi.budget.options import Ledger
+from dpi.chain import Head, Link
+from dpi.errors import OptionError
+from dpi.identity import Digests
+from dpi.integers import Integers
+from dpi.store.witness import Seen, Witness
+
+
+@dataclass(frozen=True, eq=False)
+class Paid:
+    """A slot that is paid for and measured: public, but not yet a release."""
+
+    stream: str
+    slot: int
+    epsilon: int
+    """Budget of the slot, in units."""
+    partial: bool
+    values: bytes
+    """The noisy measurement: whole numbers of 8 bytes."""
+    allocation: str
+    """What was drawn of the budget so far."""
+    assumption: str = ""
+
+    @property
+    def digest(self) -> str:
+        """The fingerprint of the measurement, which the release's certificate states."""
+        return hashlib.blake2b(self.values, digest_size=32, person=b"dpi measurement").hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Progress:
+    """A stream after its last release: all of it public."""
+
+    last: int
+    spent: int
+    """Sum of the budgets of its slots, in units."""
+    allocation: str
+    brain: Callable[[], bytes]
+    accumulated: bytes
+
+
+@dataclass(frozen=True)
+class Levy:
+    """What every account of a ledger was charged, in the epoch of a slot."""
+
+    slot: int
+    units: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OpenEvents:
+    """Events of open slots, as much of them as compression needs: account, slot, bin, number. Private."""
+
+    names: Digests
+    slots: Integers
+    bins: Integers
+    counts: Integers
+
+    @classmethod
+    def none(cls) -> Self:
+        """No events."""
+        empty = np.empty(0, dtype=np.int64)
+        return cls(np.empty((0, 2), dtype=np.uint64), empty, empty, empty)
+
+
+@dataclass(eq=False)
+class Store(ABC):
+    """Everything a stream needs to go on where it stopped; several streams of one store share one ledger."""
+
+    witness: Witness | None = field(default=None, init=False, repr=False)
+    """Where the head of the chain is kept as well."""
+    _shared: dict[str, Accounts] = field(default_factory=dict, init=False, repr=False)
+
+    # The ledger.
+
+    @property
+    @abstractmethod
+    def key(self) -> bytes:
+        """The secret with which users are named."""
+
+    @abstractmethod
+    def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
+        """Records and levies of a ledger, opened with these options if it is new.
+
+        Raises `StateError` if the ledger has other options.
+        """
+
+    def accounts(self, ledger: str, budget: Ledger, epsilon: Epsilon) -> Accounts:
+        """The accounts of a ledger, one object for all streams that share it."""
+        accounts = budget.accounts(epsilon, self.key)
+        if ledger in self._shared:
+            if self._shared[ledger].description != accounts.description:
+                raise OptionError("`epsilon`, `policy` and `period` must be those of the ledger that streams share.")
+            return self._shared[ledger]
+        records, levies = self.load_ledger(ledger, accounts.description)
+        accounts.resume(records, self._last_paid(ledger), [])
+        for levy in levies:
+            accounts.levy(levy.units, levy.slot)
+        self._shared[ledger] = accounts
+        return accounts
+
+    def _last_paid(self, ledger: str) -> dict[str, int]:
+        """The last slot that each stream of a ledger has paid for."""
+        slots = {}
+        for name, options in self.streams().items():
+            if json.loads(options)["ledger"] == ledger:
+                pending, reached = self.pending(name), self.reached(name)
+                if pending is not None:
+                    slots[name] = pending.slot
+                elif reached is not None:
+                    slots[name] = reached[0]
+        return slots
+
+    def forget(self) -> None:
+        """Drop what is held in memory: the next use reads what was stored."""
+        self._shared.clear()
+
+    # Streams.
+
+    @abstractmethod
+    def streams(self) -> dict[str, str]:
+        """Names of the streams, with their options as text."""
+
+    @abstractmethod
+    def domain(self, digest: str) -> str:
+        """The description of a domain, as text."""
+
+    @abstractmethod
+    def declare(
+        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Progress | None = None
+    ) -> None:
+        """Open a stream, or change its options: an entry of the chain says so.
+
+        `progress` is what the stream goes on from under its new options; events of open slots, which are told by bins
+        of the old domain, are erased.
+        """
+
+    @abstractmethod
+    def progress(self, stream: str) -> Progress | None:
+        """Where a stream is; None before its first release."""
+
+    @abstractmethod
+    def reached(self, stream: str) -> tuple[int, int] | None:
+        """Last slot and spent units of a stream; None before its first release."""
+
+    @abstractmethod
+    def pending(self, stream: str) -> Paid | None:
+        """The slot that was paid for and not yet released, if there is one."""
+
+    @abstractmethod
+    def pay(self, paid: Paid, ledger: str, charge: bytes) -> None:
+        """Debit the accounts, keep the measurement, erase the slot's events: at once, durably."""
+
+    @abstractmethod
+    def publish(self, stream: str, content: bytes, link: Link, progress: Progress) -> None:
+        """Keep a release and the state after it: at once, durably."""
+
+    @abstractmethod
+    def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
+        """Content and link of the releases of slots `first` to `last`, in order."""
+
+    # The chain.
+
+    @abstractmethod
+    def head(self) -> Head:
+        """The end of the chain."""
+
+    @abstractmethod
+    def links(self) -> Iterator[Link]:
+        """All entries, in order."""
+
+    @abstractmethod
+    def link(self, sequence: int) -> Link:
+        """One entry."""
+
+    @abstractmethod
+    def restored(self, levies: dict[str, Levy], progress: dict[str, Progress], link: Link) -> None:
+        """Charge ledgers and move streams on, as an entry of the chain says: at once, durably."""
+
+    def testify(self) -> None:
+        """Tell the witness, if there is one, how far the store has come."""
+        if self.witness is not None:
+            head = self.head()
+            reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
+            self.witness.write(
+                Seen(
+                    head.sequence,
+                    head.digest,
+                    {name: last for name, (last, _) in reached.items()},
+                    {name: spent for name, (_, spent) in reached.items()},
+                )
+            )
+
+    # Events of open slots.
+
+    @abstractmethod
+    def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
+        """Keep events durably, once for each (producer, sequence); False if they were there already.
+
+        Sequences of a producer increase; one at or below the last is a repetition.
+        """
+
+    @abstractmethod
+    def sequence(self, stream: str, producer: str) -> int:
+        """The last sequence of a producer; -1 before the first."""
+
+    @abstractmethod
+    def events(self, stream: str, slot: int) -> OpenEvents:
+        """The events of one open slot."""
+
+    # Life.
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

@@ -1,0 +1,236 @@
+"""A store in memory: for notebooks, tests, and streams whose life is one process."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Self
+
+import numpy as np
+
+from dpi import saved
+from dpi.budget.account_table import merged
+from dpi.chain import Head, Link
+from dpi.errors import StateError
+from dpi.identity import check_key
+from dpi.store.base import Levy, OpenEvents, Paid, Progress, Store
+
+_COLUMNS = ("names", "slots", "bins", "counts")
+
+
+@dataclass(eq=False, repr=False)
+class _Stream:
+    """What is kept of one stream."""
+
+    options: str
+    releases: deque[tuple[int, bytes, Link]]
+    progress: Progress | None = None
+    paid: Paid | None = None
+    events: list[OpenEvents] = field(default_factory=list)
+    sequences: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class MemoryStore(Store):
+    """Holds a ledger and streams for as long as the process lives; give it to several streams to share one ε.
+
+    >>> import dpi
+    >>> store = MemoryStore()
+    >>> options = dict(domain=dpi.Categories(["a", "b"]), epsilon=1, store=store)
+    >>> visits, orders = dpi.Stream(**options, name="visits"), dpi.Stream(**options, name="orders")
+    >>> visits.release(["ada"], ["a"]).slot, orders.release(["ada"], ["b"]).slot
+    (0, 0)
+    """
+
+    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+    history: int | None = None
+    """How many of the newest releases and entries of the chain are kept: all of them, unless a number is given."""
+    _streams: dict[str, _Stream] = field(default_factory=dict, init=False, repr=False)
+    _ledgers: dict[str, tuple[str, list[bytes], list[Levy]]] = field(default_factory=dict, init=False, repr=False)
+    _domains: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_key(self.secret, "secret")
+        self._links: deque[Link] = deque(maxlen=self.history)
+
+    @property
+    def key(self) -> bytes:
+        """The secret with which users are named."""
+        return self.secret
+
+    def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
+        """Records and levies of a ledger."""
+        known, runs, levies = self._ledgers.setdefault(ledger, (options, [], []))
+        if known != options:
+            raise StateError("the ledger has other options (epsilon, policy or period).")
+        return b"".join(runs), list(levies)
+
+    def streams(self) -> dict[str, str]:
+        """Names of the streams, with their options as text."""
+        return {name: stream.options for name, stream in self._streams.items()}
+
+    def domain(self, digest: str) -> str:
+        """The description of a domain, as text."""
+        return self._domains[digest]
+
+    def declare(
+        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Progress | None = None
+    ) -> None:
+        """Open a stream, or change its options."""
+        self._domains[domain[0]] = domain[1]
+        kept = self._streams.setdefault(stream, _Stream(options, deque(maxlen=self.history)))
+        kept.options, kept.progress = options, progress
+        kept.events.clear()
+        self._links.append(link)
+
+    def progress(self, stream: str) -> Progress | None:
+        """Where a stream is."""
+        return self._streams[stream].progress
+
+    def reached(self, stream: str) -> tuple[int, int] | None:
+        """Last slot and spent units of a stream."""
+        progress = self._streams[stream].progress
+        return None if progress is None else (progress.last, progress.spent)
+
+    def pending(self, stream: str) -> Paid | None:
+        """The slot that was paid for and not yet released."""
+        paid, progress = self._streams[stream].paid, self._streams[stream].progress
+        return paid if paid is not None and (progress is None or paid.slot > progress.last) else None
+
+    def pay(self, paid: Paid, ledger: str, charge: bytes) -> None:
+        """Debit the accounts, keep the measurement, erase the slot's events."""
+        stream = self._streams[paid.stream]
+        if ledger in self._ledgers:
+            runs = self._ledgers[ledger][1]
+            runs.append(charge)
+            while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
+                runs[-2:] = [merged(runs[-2] + runs[-1])]
+        stream.paid = paid
+        stream.events[:] = [_rows(events, events.slots > paid.slot) for events in stream.events]
+
+    def publish(self, stream: str, content: bytes, link: Link, progress: Progress) -> None:
+        """Keep a release and the state after it."""
+        self._streams[stream].releases.append((progress.last, content, link))
+        self._streams[stream].progress = progress
+        self._links.append(link)
+
+    def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
+        """Content and link of the releases of slots `first` to `last`."""
+        for slot, content, link in self._streams[stream].releases:
+            if (first is None or slot >= first) and (last is None or slot <= last):
+                yield content, link
+
+    def head(self) -> Head:
+        """The end of the chain."""
+        return self._links[-1].head if self._links else Head()
+
+    def links(self) -> Iterator[Link]:
+        """All entries, in order."""
+        return iter(self._links)
+
+    def link(self, sequence: int) -> Link:
+        """One entry, if it is kept."""
+        return next(link for link in self._links if link.head.sequence == sequence)
+
+    def restored(self, levies: dict[str, Levy], progress: dict[str, Progress], link: Link) -> None:
+        """Charge ledgers and move streams on."""
+        for ledger, levy in levies.items():
+            self._ledgers[ledger][2].append(levy)
+        for stream, after in progress.items():
+            self._streams[stream].progress = after
+        self._links.append(link)
+
+    def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
+        """Keep events, once for each (producer, sequence)."""
+        kept = self._streams[stream]
+        if sequence <= kept.sequences.get(producer, -1):
+            return False
+        kept.sequences[producer] = sequence
+        kept.events.append(events)
+        return True
+
+    def sequence(self, stream: str, producer: str) -> int:
+        """The last sequence of a producer."""
+        return self._streams[stream].sequences.get(producer, -1)
+
+    def events(self, stream: str, slot: int) -> OpenEvents:
+        """The events of one open slot."""
+        events = self._events(stream)
+        return _rows(events, events.slots == slot)
+
+    def _events(self, stream: str) -> OpenEvents:
+        """All open events, in one piece from now on."""
+        kept = self._streams[stream].events
+        parts = [OpenEvents.none(), *kept]
+        kept[:] = [OpenEvents(*(np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS))]
+        return kept[0]
+
+    # Saving.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a file: private (it holds accounts and key), readable by its owner only."""
+        parts = {"key": self.secret}
+        streams, ledgers = {}, {}
+        for name, (options, runs, levies) in self._ledgers.items():
+            ledgers[name] = [options, [[levy.slot, levy.units] for levy in levies]]
+            parts[f"accounts {name}"] = merged(b"".join(runs))
+        for name, kept in self._streams.items():
+            at = kept.progress
+            streams[name] = {
+                "options": kept.options,
+                "progress": None if at is None else [at.last, at.spent, at.allocation],
+                "releases": [[slot, *_link(link)] for slot, _, link in kept.releases],
+                "sequences": kept.sequences,
+            }
+            if at is not None:
+                parts |= {f"brain {name}": at.brain(), f"accumulated {name}": at.accumulated}
+            parts |= {f"release {name} {number}": content for number, (_, content, _) in enumerate(kept.releases)}
+            open_events = self._events(name)
+            parts |= {f"{column} {name}": getattr(open_events, column).tobytes() for column in _COLUMNS}
+        links = [_link(link) for link in self._links]
+        head = {"history": self.history, "ledgers": ledgers, "streams": streams, "domains": self._domains}
+        saved.write(path, {**head, "links": links}, parts)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The store of `save`; refuses a file that is damaged."""
+        head, parts = saved.read(path)
+        try:
+            store = cls(parts["key"], head["history"])
+            store._links.extend(Link(*link) for link in head["links"])
+            store._domains.update(head["domains"])
+            for name, (options, levies) in head["ledgers"].items():
+                store._ledgers[name] = (options, [parts[f"accounts {name}"]], [Levy(*levy) for levy in levies])
+            for name, kept in head["streams"].items():
+                stream = store._streams[name] = _Stream(kept["options"], deque(maxlen=store.history))
+                for number, (slot, *link) in enumerate(kept["releases"]):
+                    stream.releases.append((slot, parts[f"release {name} {number}"], Link(*link)))
+                stream.sequences.update(kept["sequences"])
+                stream.events.append(
+                    OpenEvents(
+                        np.frombuffer(parts[f"names {name}"], dtype=np.uint64).reshape(-1, 2),
+                        *(np.frombuffer(parts[f"{column} {name}"], dtype=np.int64) for column in _COLUMNS[1:]),
+                    )
+                )
+                if kept["progress"] is not None:
+                    state, mass = parts[f"brain {name}"], parts[f"accumulated {name}"]
+                    last, spent, allocation = kept["progress"]
+                    stream.progress = Progress(last, spent, allocation, partial(bytes, state), mass)
+        except (KeyError, TypeError, ValueError):
+            raise StateError("the saved store is damaged: a part is missing.") from None
+        return store
+
+    def close(self) -> None:
+        """Nothing to let go of: the store lives as long as the object."""
+
+
+def _rows(events: OpenEvents, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> OpenEvents:
+    return OpenEvents(events.names[rows], events.slots[rows], events.bins[rows], events.counts[rows])
+
+
+def _link(link: Link) -> list[str | None]:
+    return [link.text, link.digest, link.signature]

@@ -1,0 +1,132 @@
+"""A store in a schema of a PostgreSQL database.
+
+A commit counts when the server says so, with the durability it is set to (a replicated server should wait for its
+quorum: `synchronous_commit`); a server set to answer before its own disk has it is asked to wait. Deleted rows are
+vacuumed after every slot, so their space is used again; PostgreSQL does not overwrite it at once, and archived logs
+keep what they hold: see the how-to on back-ups.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import parse_qsl, urlencode
+
+from dpi.errors import OptionError, StoreBusy, StoreError
+from dpi.store.engine import Engine
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+class PostgreSQL(Engine):
+    """A connection to a schema of a database: `postgresql://…/database?schema=dpi`."""
+
+    types: ClassVar = {"bytes": "BYTEA", "whole": "BIGINT"}
+
+    def __init__(self, url: str, *, read_only: bool = False, wait: float = 0.0) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise OptionError("a PostgreSQL store needs psycopg: pip install 'dpi[postgres]'.") from None
+        self._url, self.schema = _split(url)
+        self._read_only = read_only
+        self._errors: type[Exception] = psycopg.Error
+        try:
+            self._connection: psycopg.Connection[tuple[Any, ...]] = psycopg.connect(self._url, autocommit=True)
+        except psycopg.Error as error:  # before anything private was said
+            raise StoreError(f"PostgreSQL cannot be reached: {str(error).splitlines()[0]}") from None
+        try:
+            self._set_up(wait)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _set_up(self, wait: float) -> None:
+        self.execute("SELECT set_config('search_path', ?, false)", (f'"{self.schema}"',))
+        if self._read_only:
+            self.execute("SET default_transaction_read_only = on")
+            return
+        if self.rows("SHOW synchronous_commit")[0][0] in ("off", "local"):
+            self.execute("SET synchronous_commit = on")
+        name = hashlib.blake2b(f"dpi/{self.schema}".encode(), digest_size=8).digest()
+        number = int.from_bytes(name, "big", signed=True)
+        deadline = time.monotonic() + wait
+        while not self.rows("SELECT pg_try_advisory_lock(?)", (number,))[0][0]:
+            if time.monotonic() >= deadline:
+                raise StoreBusy("another process writes to this store: wait for it, or open the store read-only.")
+            time.sleep(0.1)
+        self.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"')
+
+    def __repr__(self) -> str:
+        return f"PostgreSQL(schema={self.schema!r})"
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing may be written."""
+        return self._read_only
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> None:
+        """Run a statement."""
+        with self._plainly():
+            self._connection.execute(_placeholders(statement), tuple(values))
+
+    def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
+        """Run a statement for every row of values."""
+        with self._plainly(), self._connection.cursor() as cursor:
+            cursor.executemany(_placeholders(statement), rows)
+
+    def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """What a query finds."""
+        with self._plainly():
+            return self._connection.execute(_placeholders(statement), tuple(values)).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All statements inside happen durably at once, or none of them does."""
+        self.execute("BEGIN")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            with suppress(StoreError):
+                self.execute("ROLLBACK")
+            raise
+
+    def exists(self) -> bool:
+        """Whether the schema is there."""
+        return bool(self.rows("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'facts'", (self.schema,)))
+
+    def erase(self) -> None:
+        """Let the space of deleted events and runs be used again."""
+        self.execute("VACUUM events, account_runs, progress")
+
+    def close(self) -> None:
+        """Close the connection, and with it the right to write."""
+        self._connection.close()
+
+    @contextmanager
+    def _plainly(self) -> Iterator[None]:
+        """The server's errors as ours: by their kind alone, since its messages may quote a row."""
+        try:
+            yield
+        except self._errors as error:
+            kind = getattr(error, "sqlstate", None) or "no connection"
+            raise StoreError(f"PostgreSQL refused or was lost: {type(error).__name__} ({kind}).") from None
+
+
+def _placeholders(statement: str) -> bytes:
+    return statement.replace("?", "%s").encode()
+
+
+def _split(url: str) -> tuple[str, str]:
+    """The URL without our own parameter, and the schema."""
+    address, _, text = url.partition("?")
+    query = dict(parse_qsl(text))
+    schema = query.pop("schema", "dpi")
+    if not schema.isidentifier() or not schema.isascii():
+        raise OptionError("`schema` of a PostgreSQL store must be a plain name.")
+    return address + ("?" + urlencode(query) if query else ""), schema

@@ -1,0 +1,84 @@
+"""The tables of an SQL store, and how an older store becomes a newer one.
+
+Each version is a list of statements that turn the version before it into this one. They never touch the text of a
+chain entry or the content of a release, so the chain stays as it is.
+"""
+
+from __future__ import annotations
+
+from dpi.errors import StateError
+from dpi.store.engine import Engine
+
+VERSIONS: dict[int, tuple[str, ...]] = {
+    1: (
+        "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+        "CREATE TABLE domains (digest TEXT PRIMARY KEY, description TEXT NOT NULL)",
+        "CREATE TABLE streams (stream TEXT PRIMARY KEY, options TEXT NOT NULL)",
+        "CREATE TABLE progress (stream TEXT PRIMARY KEY, last {whole} NOT NULL, spent {whole} NOT NULL, "
+        "allocation TEXT NOT NULL, brain {bytes} NOT NULL, accumulated {bytes} NOT NULL, seal {bytes} NOT NULL)",
+        "CREATE TABLE measurements (stream TEXT NOT NULL, slot {whole} NOT NULL, epsilon {whole} NOT NULL, "
+        "partial {whole} NOT NULL, data {bytes} NOT NULL, allocation TEXT NOT NULL, assumption TEXT NOT NULL, "
+        "seal {bytes} NOT NULL, PRIMARY KEY (stream, slot))",
+        "CREATE TABLE chain (entry {whole} PRIMARY KEY, text TEXT NOT NULL, digest TEXT NOT NULL, signature TEXT)",
+        "CREATE TABLE releases (stream TEXT NOT NULL, slot {whole} NOT NULL, entry {whole} NOT NULL, "
+        "content {bytes} NOT NULL, PRIMARY KEY (stream, slot))",
+        "CREATE TABLE ledgers (ledger TEXT PRIMARY KEY, options TEXT NOT NULL)",
+        "CREATE TABLE levies (ledger TEXT NOT NULL, entry {whole} NOT NULL, slot {whole} NOT NULL, "
+        "units {whole} NOT NULL, PRIMARY KEY (ledger, entry))",
+        "CREATE TABLE account_runs (ledger TEXT NOT NULL, run {whole} NOT NULL, part {whole} NOT NULL, "
+        "size {whole} NOT NULL, data {bytes} NOT NULL, seal {bytes} NOT NULL, PRIMARY KEY (ledger, run, part))",
+        "CREATE TABLE sequences (stream TEXT NOT NULL, producer TEXT NOT NULL, sequence {whole} NOT NULL, "
+        "PRIMARY KEY (stream, producer))",
+        "CREATE TABLE events (stream TEXT NOT NULL, slot {whole} NOT NULL, account {bytes} NOT NULL, "
+        "bin {whole} NOT NULL, number {whole} NOT NULL, PRIMARY KEY (stream, slot, account, bin))",
+    ),
+}
+
+
+def prepare(engine: Engine, fingerprint: str | None) -> None:
+    """Make or migrate the tables, and check that the key is the store's own.
+
+    Raises `StateError` for a store of a newer program, and for another key.
+    """
+    newest = max(VERSIONS)
+    version = _version(engine)
+    if version == 0 and engine.read_only:
+        raise StateError("there is no store here.")
+    if version > newest:
+        raise StateError(
+            f"the store was written by a newer version of dpi (its schema is {version}, this program knows {newest})."
+        )
+    if version < newest and not engine.read_only:
+        with engine.transaction():
+            for step in range(version + 1, newest + 1):
+                for statement in VERSIONS[step]:
+                    engine.execute(statement.format(**engine.types))
+            _set(engine, "schema", str(newest))
+            if fingerprint is not None and version == 0:
+                _set(engine, "key", fingerprint)
+    if fingerprint is not None and _fact(engine, "key") != fingerprint:
+        raise StateError(
+            "the ledger key is not the one this store was made with: users would get new accounts. Put the right key "
+            "back; without it the store can be read, not continued."
+        )
+
+
+def _version(engine: Engine) -> int:
+    if not engine.exists():
+        return 0
+    text = _fact(engine, "schema")
+    if text is None or not text.isdigit():
+        raise StateError("this is no store of dpi, or it is damaged.")
+    return int(text)
+
+
+def _fact(engine: Engine, name: str) -> str | None:
+    rows = engine.rows("SELECT value FROM facts WHERE name = ?", (name,))
+    return str(rows[0][0]) if rows else None
+
+
+def _set(engine: Engine, name: str, value: str) -> None:
+    engine.execute(
+        "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        (name, value),
+    )

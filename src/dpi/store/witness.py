@@ -1,0 +1,70 @@
+"""The head of the chain, kept in a small file elsewhere, so that a store that was restored from an old copy is noticed.
+
+An old copy of a store has forgotten debits: going on from it would spend them again. The witness is written after a
+release is stored and before anyone is handed it; so it knows every release that was given out. It holds public facts
+only. Keep it on another disk or machine than the store, and out of the store's back-up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Self
+
+from dpi.errors import StateError, StoreError
+from dpi.secret import sync_folder
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the witness saw last."""
+
+    sequence: int
+    digest: str
+    last: dict[str, int] = field(default_factory=dict)
+    """The last released slot of each stream."""
+    spent: dict[str, int] = field(default_factory=dict)
+    """The sum of each stream's budgets, in units."""
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What was written; raises `StateError` if it is damaged."""
+        try:
+            seen = cls(**json.loads(text))
+            whole = [seen.sequence, *seen.last.values(), *seen.spent.values()]
+            if not isinstance(seen.digest, str) or not all(type(number) is int for number in whole):
+                raise ValueError
+        except (ValueError, TypeError, AttributeError):
+            raise StateError("the witness file is damaged: it no longer tells an old copy of the store.") from None
+        return seen
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A file that remembers the head of one store's chain."""
+
+    path: Path
+
+    def read(self) -> Seen | None:
+        """What was seen last; None if there is no file yet."""
+        try:
+            return Seen.from_json(self.path.read_text())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"the witness {self.path} cannot be read: {error.strerror}.") from None
+
+    def write(self, seen: Seen) -> None:
+        """Remember, durably."""
+        draft = self.path.with_name(self.path.name + ".new")
+        try:
+            with draft.open("w") as file:
+                file.write(json.dumps(asdict(seen), sort_keys=True) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
