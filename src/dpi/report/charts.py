@@ -11,7 +11,7 @@ from dpi.report import svg
 from dpi.report.facts import BARS, Band, Facts
 from dpi.report.figures import budget_text, count_text, percent_text, share_text
 from dpi.report.markup import Html, element, join
-from dpi.report.strip import LEVELS, level, picture
+from dpi.report.strip import LEVELS, level, pictures
 
 SERIES = 5
 """How many values are drawn as curves."""
@@ -29,7 +29,7 @@ def bars(facts: Facts) -> Html:
         hidden=True,
     )
     when = element("p", "Newest slot: ", element("strong", facts.names[-1]), id="when", aria_live="polite")
-    head = element("tr", *(element("th", name, scope="col") for name in ("Value", "Share", "Share (95 % interval)")))
+    head = element("tr", *(element("th", name, scope="col") for name in (facts.kind, "Share", "Share (95 % interval)")))
     table = element("table", element("thead", head), element("tbody", *rows, id="bars"), class_="bars")
     rest = []
     if facts.rest is not None:
@@ -40,7 +40,7 @@ def bars(facts: Facts) -> Html:
 
 def bar_scale(facts: Facts) -> float:
     """The share at the right end of the bars: the same for every slot, so that slots can be compared."""
-    return max(facts.largest, float(facts.shares.upper[:, -1].max()))
+    return 1.01 * max(facts.largest, float(facts.shares.upper[:, -1].max()))
 
 
 def _bar(facts: Facts, row: int) -> Html:
@@ -67,8 +67,8 @@ def heat(facts: Facts) -> Html:
     if facts.rest is not None:
         columns = len(facts.names)
         curve = svg.drawing(columns, svg.band(np.zeros(columns), facts.rest.value, 1.0))
-        rows.append(_map_row(f"everything else ({facts.others:,})", curve, facts.rest, len(facts.labels)))
-    head = element("tr", *(element("th", name, scope="col") for name in ("Value", "Share over time", "Newest slot")))
+        rows.append(_map_row("everything else", curve, facts.rest, len(facts.labels)))
+    head = element("tr", *(element("th", name, scope="col") for name in (facts.kind, "Share over time", "Newest slot")))
     foot = element("tr", element("td"), element("td", _axis(facts)), element("td"))
     table = element(
         "table",
@@ -92,7 +92,7 @@ def _map_row(label: str, drawn: Html, band: Band, row: int) -> Html:
 def _strip(facts: Facts, row: int) -> Html:
     shares = facts.shares.value[row]
     span = f"from {percent_text(_short(shares.min()))} to {percent_text(_short(shares.max()))}"
-    return element("img", src=picture(level(shares, facts.largest)), alt=span)
+    return pictures(level(shares, facts.largest), span)
 
 
 def _short(value: float) -> float:
@@ -101,7 +101,7 @@ def _short(value: float) -> float:
 
 def _legend(facts: Facts) -> Html:
     """The colour scale: how dark which share is."""
-    ramp = element("img", src=picture(np.linspace(0, 1, LEVELS)), alt="")
+    ramp = pictures(np.linspace(0, 1, LEVELS), "")
     round_shares = [0.0, *(m * 10.0**e for e in range(-7, 1) for m in (1, 2, 5))]
     places = [(share, float(level(np.array([share]), facts.largest)[0])) for share in round_shares]
     marks = list[Html]()
@@ -220,14 +220,20 @@ def _panel(
         element("span", percent_text(value) if percent else f"{value:,.6g}", style=f"bottom:{height}%")
         for value, height in ((0.0, 0), (top / 2, 50), (top, 100))
     ]
-    drawn = element("div", svg.drawing(len(facts.names), paths), *more, class_="plot", **data)
+    curve = svg.drawing(len(facts.names), paths)
+    told = f"{label} over time, from {facts.names[0]} to {facts.names[-1]}; {note}"
+    drawn = element("div", curve, *more, class_="plot", role="img", aria_label=told, **data)
     name = element("div", element("strong", label, title=label), element("span", note, class_="soft"), class_="name")
     return element("div", name, element("div", *scale, class_="scale", aria_hidden="true"), drawn, class_="panel")
 
 
 def _axis(facts: Facts) -> Html:
     columns = len(facts.names)
-    spans = [element("span", text, style=f"left:{100 * i / columns:.2f}%") for i, text in facts.marks]
+    spans = [
+        element("span", text, class_="end" if place > 85 else False, style=f"left:{place:.2f}%")
+        for place, text in ((100 * i / columns, text) for i, text in facts.marks)
+        if place <= 96
+    ]
     return element("div", *spans, class_="axis")
 
 
@@ -259,7 +265,7 @@ def _numbers(facts: Facts, rows: range | tuple[int, ...], count: int) -> Html:
     if len(rows) <= SERIES:
         head = ("Slot", *(facts.labels[row] for row in rows))
         return _table(head, [(facts.names[i], tuple(text(row, i) for row in rows)) for i in chosen])
-    head = ("Value", *(facts.names[i] for i in chosen))
+    head = (facts.kind, *(facts.names[i] for i in chosen))
     return _table(head, [(facts.labels[row], tuple(text(row, i) for i in chosen)) for row in rows])
 
 

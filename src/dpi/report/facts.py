@@ -15,7 +15,7 @@ import numpy as np
 
 from dpi.brain._interval import interval
 from dpi.budget.epsilon import UNITS
-from dpi.domain import Bins, Domain
+from dpi.domain import Bins, Domain, Product
 from dpi.errors import OptionError
 from dpi.integers import Integers
 from dpi.queries import Floats
@@ -85,6 +85,8 @@ class Facts:
     """What each column is called."""
     marks: tuple[tuple[int, str], ...]
     """Columns with a mark on the time axis, and its text."""
+    kind: str
+    """What a value is: its parts' names in a product."""
     labels: tuple[str, ...]
     rank: tuple[int, ...]
     """The rows in falling order of the accumulated PDF."""
@@ -119,10 +121,13 @@ def reduce(releases: Sequence[Release]) -> Facts:
     named = Band(*(np.empty((codes.size, count)) for _ in range(3)))
     rest, total = (Band(*(np.empty(count) for _ in range(3))) for _ in range(2))
     epsilon, spent = np.empty(count), np.empty(count)
-    slots, starts, guarantees, recent = [], [], dict[str, int](), list[Recent]()
+    slots, starts = list[int](), list[str | None]()
+    guarantees, recent = dict[str, int](), list[Recent]()
     for i, release in enumerate(releases):
         if release.domain is not newest.domain and release.domain != newest.domain:
             raise OptionError("`releases` must be of one stream: all with the same domain.")
+        if slots and release.slot <= slots[-1]:
+            raise OptionError("`releases` must be in the order of their slots, each slot once.")
         parts = (release.pdf[codes], release.variance[codes], release.skew[codes])
         ends = interval(*parts, release.total, LEVEL)
         named.value[:, i], (named.lower[:, i], named.upper[:, i]) = parts[0], ends
@@ -152,7 +157,8 @@ def reduce(releases: Sequence[Release]) -> Facts:
         marks=tuple(
             times.time_marks([clock[b] for b in borders]) if clock else times.slot_marks([slots[b] for b in borders])
         ),
-        labels=tuple(newest.domain.label(int(code)) for code in codes),
+        kind=" · ".join(newest.domain.parts) if isinstance(newest.domain, Product) else "Value",
+        labels=tuple(_label(newest.domain, int(code)) for code in codes),
         rank=rank,
         shares=named.averaged(borders),
         rest=rest.averaged(borders) if others else None,
@@ -200,8 +206,17 @@ def _total(release: Release) -> tuple[float, float, float]:
 def _recent(release: Release) -> Recent:
     order = np.argsort(-release.pdf, kind="stable")[:3]
     lower, upper = release.interval(LEVEL)
-    top = tuple((release.domain.label(int(c)), float(release.pdf[c]), float(lower[c]), float(upper[c])) for c in order)
+    top = tuple(
+        (_label(release.domain, int(c)), float(release.pdf[c]), float(lower[c]), float(upper[c])) for c in order
+    )
     return Recent(release.slot, top, _total(release), release.epsilon, release.epsilon_spent)
+
+
+def _label(domain: Domain, code: int) -> str:
+    """The bin's name; in a product its parts' names alone, since what the parts are stands in the table's head."""
+    if not isinstance(domain, Product):
+        return domain.label(code)
+    return " · ".join(domain.parts[name].label(part) for name, part in domain.codes(code).items())
 
 
 def _means(values: Floats, borders: Integers) -> Floats:

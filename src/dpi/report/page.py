@@ -90,10 +90,16 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
         ("budget", "Budget", _BUDGET, charts.budget(facts)),
         ("promise", "What the promise means", "", words.meaning(facts)),
         ("certificate", "Certificate", "", words.certificate(facts, status)),
-        ("recent", f"The last {len(facts.recent)} slots", "", charts.recent(facts)),
+        ("recent", "The last slots", "", charts.recent(facts)),
         ("reading", "How to read this page", "", words.reading(facts)),
     )
-    return element("main", element("header", element("h1", title), *top), *(_section(*part) for part in sections))
+    room = min(max(11.0, 1.5 + 0.55 * max(map(len, facts.labels))), 22.0)  # rem: as wide as labels need, within bounds
+    return element(
+        "main",
+        element("header", element("h1", title), *top),
+        *(_section(*part) for part in sections),
+        style=f"--label:{room:.1f}rem",
+    )
 
 
 _BARS = "The bar is the estimate, the line its 95 % interval."

@@ -3,8 +3,9 @@
 A picture of one pixel a column is a tenth of the size of drawn rectangles, is averaged by the browser where a column
 is narrower than a dot, and is there without a script.
 
-The palette has one hue and equal steps of lightness (OKLCH), so equal steps look equal and a grey print keeps the
-order. In the dark theme the style sheet turns lightness around and keeps the hue.
+The palettes have one hue and equal steps of lightness (OKLCH), so equal steps look equal and a grey print keeps the
+order. On paper and in the light theme a large share is dark, in the dark theme it is bright; the style sheet shows one
+of the two pictures.
 """
 
 from __future__ import annotations
@@ -18,21 +19,24 @@ from functools import cache
 import numpy as np
 
 from dpi.queries import Floats
+from dpi.report.markup import Html, element, join
 
 LEVELS = 64
-_LIGHT, _DARK, _HUE, _CHROMA = 0.975, 0.30, math.radians(252), 0.115
+THEMES = {"light": (0.975, 0.30), "dark": (0.235, 0.95)}
+"""Lightness of no share and of the largest."""
+_HUE, _CHROMA = math.radians(252), 0.115
 
 
 @cache
-def palette() -> tuple[tuple[int, int, int], ...]:
+def palette(theme: str) -> tuple[tuple[int, int, int], ...]:
     """The colours from no share to the largest, as red, green and blue from 0 to 255."""
-    return tuple(_colour(level / (LEVELS - 1)) for level in range(LEVELS))
+    start, end = THEMES[theme]
+    return tuple(_colour(start + (end - start) * level / (LEVELS - 1)) for level in range(LEVELS))
 
 
-def _colour(x: float) -> tuple[int, int, int]:
+def _colour(lightness: float) -> tuple[int, int, int]:
     """OKLCH to sRGB (Ottosson 2020); most colour in the middle, where the screen can show it."""
-    lightness = _LIGHT + (_DARK - _LIGHT) * x
-    chroma = _CHROMA * math.sin(math.pi * (0.04 + 0.82 * x))
+    chroma = _CHROMA * math.sin(math.pi * (1.224 - 1.215 * lightness))
     a, b = chroma * math.cos(_HUE), chroma * math.sin(_HUE)
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     medium = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
@@ -55,11 +59,16 @@ def level(share: Floats, largest: float) -> Floats:
     return np.sqrt(np.clip(share / largest, 0, 1)) if largest > 0 else np.zeros_like(share)
 
 
-def picture(levels: Floats) -> str:
-    """One row of pixels as a `data:` address of a PNG. The bytes are stored, not compressed: the same everywhere."""
+def pictures(levels: Floats, alt: str) -> Html:
+    """One row of pixels, for either theme."""
     pixels = np.rint(levels * (LEVELS - 1)).astype(np.uint8).tobytes()
+    return join(*(element("img", src=_png(pixels, theme), alt=alt, class_=f"on-{theme}") for theme in THEMES))
+
+
+def _png(pixels: bytes, theme: str) -> str:
+    """A `data:` address. The bytes are stored, not compressed: the same with every compression library."""
     header = struct.pack(">IIBBBBB", len(pixels), 1, 8, 3, 0, 0, 0)
-    colours = bytes(value for colour in palette() for value in colour)
+    colours = bytes(value for colour in palette(theme) for value in colour)
     parts = (b"IHDR", header), (b"PLTE", colours), (b"IDAT", zlib.compress(b"\0" + pixels, 0)), (b"IEND", b"")
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(map(_chunk, parts))).decode()
 

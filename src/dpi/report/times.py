@@ -33,7 +33,7 @@ def names(times: Sequence[datetime]) -> list[str]:
     """
     if len({moment.utcoffset() for moment in times}) == 1:
         times = [moment.replace(tzinfo=None) for moment in times]
-        if all(moment.time() == time() for moment in times):
+        if len(times) > 1 and all(moment.time() == time() for moment in times):
             return [f"{moment:%Y-%m-%d}" for moment in times]
     spec = "minutes"
     if any(moment.microsecond for moment in times):

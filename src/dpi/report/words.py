@@ -137,13 +137,14 @@ def reading(facts: Facts) -> Html:
     notes = list(_NOTES)
     if facts.others:
         notes.append(
-            f"Of {facts.domain.size:,} values {len(facts.labels)} have a row of their own (at most {VALUES}): the largest by"
-            " the PDF over all slots, and the largest of the newest slot. “Everything else” is the sum of the others."
+            f"Of {facts.domain.size:,} values {len(facts.labels)} have a row of their own (at most {VALUES}): "
+            "the largest by the PDF over all slots, and those of the newest slot. “Everything else” is the sum of all "
+            "others."
         )
     if facts.per_column > 1:
         notes.append(
-            f"{facts.slots:,} slots are drawn as {len(facts.names):,} columns (at most {COLUMNS:,}): a column is the mean of"
-            f" {facts.per_column} neighbouring slots and its interval the mean of theirs, which is cautious. A short peak "
-            "looks lower than it was. The newest slot has a column of its own."
+            f"{facts.slots:,} slots are drawn as {len(facts.names):,} columns (at most {COLUMNS:,}). A column is the "
+            f"mean of {facts.per_column} neighbouring slots and its interval the mean of theirs, which is cautious. A "
+            "short peak looks lower than it was. The newest slot has a column of its own."
         )
     return element("ul", *(element("li", note) for note in notes))
