@@ -52,10 +52,14 @@ class Band:
         """One row."""
         return Band(self.value[index], self.lower[index], self.upper[index])
 
+    def at(self, column: int) -> tuple[float, float, float]:
+        """One number and its interval, of a single row."""
+        return float(self.value[column]), float(self.lower[column]), float(self.upper[column])
+
     @property
     def last(self) -> tuple[float, float, float]:
         """The newest number and its interval, of a single row."""
-        return float(self.value[-1]), float(self.lower[-1]), float(self.upper[-1])
+        return self.at(-1)
 
 
 @dataclass(frozen=True)
