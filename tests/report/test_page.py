@@ -190,6 +190,14 @@ def test_a_stream_without_a_promise_is_not_explained_as_one():
     assert "as likely as not" not in text
 
 
+def test_a_promise_per_epoch_is_not_explained_as_one_for_ever():
+    """Where accounts are refilled, the page says that the loss adds up; where they are not, it does not."""
+    stream = dpi.Stream(domain=LETTERS, epsilon=1, budget=dpi.Ledger(per_slot=0.5, period=2))
+    text = Parsed(page([stream.release(["u"], ["a"])], title="t")).text
+    assert "E·ε" in text
+    assert "E·ε" not in Parsed(page(STREAMS["letters"], title="t")).text
+
+
 def test_different_guarantees_are_all_stated():
     """An assumption that only some releases carry is shown, with the number of slots it is about."""
     stream = [*releases(LETTERS, 3), *releases(LETTERS, 5, guarantee="Assumed: seen once.")[3:]]
