@@ -118,20 +118,47 @@ def test_the_same_releases_give_the_same_bytes(tmp_path):
     assert (tmp_path / "page.html").read_bytes() == one.encode()
 
 
-def test_the_numbers_shown_are_those_of_the_releases():
-    """Newest shares, totals, budgets and the last slots stand in the page as the releases have them."""
+def section(html, name):
+    """The text of one section of the page."""
+    return Parsed(re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL)[0]).text
+
+
+@pytest.mark.parametrize("name", ["largest", "map"])
+def test_the_newest_shares_are_those_of_the_newest_release(name):
+    """Bars and map name each value's share and interval in the newest slot once; the map's table adds one more."""
     stream = STREAMS["letters"]
-    text = Parsed(page(stream, title="t", verification=STATUS)).text
-    newest = stream[-1]
-    lower, upper = newest.interval(0.95)
+    text = section(page(stream, title="t"), name)
+    lower, upper = stream[-1].interval(0.95)
     for code in range(LETTERS.size):
-        assert share_text(newest.pdf[code], lower[code], upper[code]) in text
-    for release in stream[-RECENT:]:
-        assert count_text(release.total, *release.count().interval(0.95)) in text
-        assert budget_text(release.epsilon_spent) in text
-        ends = release.interval(0.95)
+        shown = share_text(stream[-1].pdf[code], lower[code], upper[code])
+        assert text.count(shown) == (1 if name == "largest" else 2)
+
+
+def test_curves_users_and_budget_are_those_of_the_releases():
+    """The newest numbers of the curves, the totals and the budgets are the newest release's."""
+    stream = STREAMS["letters"]
+    html, newest = page(stream, title="t"), stream[-1]
+    lower, upper = newest.interval(0.95)
+    for code in range(5):
+        assert section(html, "series").count(share_text(newest.pdf[code], lower[code], upper[code])) == 2
+    assert section(html, "users").count(count_text(newest.total, *newest.count().interval(0.95))) == 2
+    assert f"newest: {budget_text(newest.epsilon)}" in section(html, "budget")
+    assert f"so far: {budget_text(newest.epsilon_spent)}" in section(html, "budget")
+
+
+def test_the_last_slots_are_those_of_the_releases():
+    """The table holds each of the last slots with its largest values, total and budgets, newest first."""
+    stream = STREAMS["letters"]
+    text = section(page(stream, title="t"), "recent")
+    expected = []
+    for release in stream[: -RECENT - 1 : -1]:
+        lower, upper = release.interval(0.95)
+        expected += [str(release.slot), release.start[:16].replace("T", " ")]
         for code in np.argsort(-release.pdf)[:3]:
-            assert share_text(release.pdf[code], ends[0][code], ends[1][code]) in text
+            expected += [f"{LETTERS.label(int(code))} ", share_text(release.pdf[code], lower[code], upper[code])]
+        expected += [count_text(release.total, *release.count().interval(0.95))]
+        expected += [budget_text(release.epsilon), budget_text(release.epsilon_spent)]
+    assert text.split("\n")[-len(expected) :] == expected
 
 
 def test_shown_digits_are_the_rounded_number():
