@@ -10,11 +10,13 @@ Sees counts after noise; no histogram, no user.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpi.brain import _laplace_gauss
+from dpi.brain._laplace_gauss import Reals
 from dpi.brain._size import JUMP, Counts, Size
 from dpi.brain.base import Floats
 from dpi.synopsis.experts import Gaussians
@@ -31,7 +33,7 @@ SAMPLING = 1.5
 payers and all by a variance of p·(BIAS·(1 - c)² + SAMPLING·(1 - c)/payers)."""
 
 _FRESH_NODES = 300
-_SURE = 30.0  # log odds beyond which a jump is certain
+_FAINT = math.log(POSSIBLE / (1 - POSSIBLE))  # log odds of a jump below which there was none
 
 
 @dataclass(frozen=True)
@@ -142,44 +144,68 @@ def score(messages: Gaussians, forecast: Gaussians, slot: Slot, fresh: Floats) -
 
 def _score(
     messages: Gaussians, forecast: Gaussians, slot: Slot, values: Floats, fresh: Floats
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[Reals, Floats, Floats]:
     """Slope, probability of a jump, and the block's part of the four sums."""
     noise = slot.counts.noise
-    expected, known = slot.expected(forecast)
-    variance = known + slot.scatter(expected)
+    expected, variance = slot.expected(forecast)
+    variance += slot.scatter(expected)
     stays, slope, heat = _laplace_gauss.score(values - expected, variance, noise)
-    stays += np.log1p(-JUMP)
-    odds = fresh + np.log(JUMP) - stays
-    ratio = np.exp(np.minimum(odds, _SURE))
-    evidence = stays + np.log1p(ratio) + np.maximum(odds - _SURE, 0)
-    jumped = ratio / (1 + ratio)
-    jumped = np.maximum(jumped - POSSIBLE, 0)
-    jumped = jumped * jumped / (jumped + SEEN)
-    by_data = np.minimum(np.maximum(2 * forecast.variance / messages.variance - 1, 0), 1)
-    spread = (1 - jumped) * np.minimum(heat, 4 / (variance + noise**2)) * expected
-    sums = [evidence.sum(), by_data @ (fresh - evidence), spread.sum(), spread @ spread]
-    return np.asarray(slope, dtype=np.float64), jumped, np.array(sums)
+    stays += math.log1p(-JUMP)
+    moved = fresh.astype(stays.dtype)
+    odds = moved - stays
+    odds += math.log(JUMP)
+    maybe = np.flatnonzero(odds > _FAINT)
+    ratio = np.exp(np.minimum(odds, _FAINT))
+    evidence = stays + ratio * (1 - 0.5 * ratio)  # log(1 + ratio), within 4·10⁻⁷
+    gain = np.logaddexp(0, odds[maybe])
+    evidence[maybe] = stays[maybe] + gain
+    jumped = np.zeros(values.size)
+    jumped[maybe] = _damped(np.exp(odds[maybe] - gain))
+    by_data = (forecast.variance / messages.variance).astype(stays.dtype)
+    by_data *= 2
+    by_data -= 1
+    np.minimum(np.maximum(by_data, 0, out=by_data), 1, out=by_data)
+    variance += noise**2
+    spread = np.minimum(heat, 4 / variance)
+    spread *= expected
+    spread[maybe] *= 1 - jumped[maybe]
+    moved -= evidence
+    sums = [evidence.sum(dtype=np.float64), by_data @ moved, spread.sum(), spread @ spread]
+    return slope, jumped, np.array(sums)
+
+
+def _damped(probability: Reals) -> Reals:
+    excess = np.maximum(probability - POSSIBLE, 0)
+    return np.asarray(excess * excess / (excess + SEEN))
 
 
 def assimilate(messages: Gaussians, forecast: Gaussians, scored: Scored, alone: Gaussians) -> Gaussians:
     """The expert's messages after the slot it was scored on; `alone` are those of the slot alone, for jumps."""
-    mean, variance = np.empty_like(messages.mean), np.empty_like(messages.mean)
-    for here in blocks(mean.size):
-        slope, jumped = scored.slope[here], scored.jumped[here]
-        new = _assimilate(messages[here], forecast[here], scored.slot, slope, jumped, alone[here])
-        mean[here], variance[here] = new.mean, new.variance
-    return Gaussians(mean, variance)
+    after = Gaussians(np.empty_like(messages.mean), np.empty_like(messages.mean))
+    for here in blocks(messages.mean.size):
+        _assimilate(messages[here], forecast[here], scored.slot, scored.slope[here], after[here])
+    at = np.flatnonzero(scored.jumped)
+    jumped, mean, variance = scored.jumped[at], after.mean[at], after.variance[at]
+    away = alone.mean[at] - mean
+    after.mean[at] = mean + jumped * away
+    after.variance[at] = variance + jumped * (alone.variance[at] - variance + (1 - jumped) * away**2)
+    return after
 
 
-def _assimilate(
-    messages: Gaussians, forecast: Gaussians, slot: Slot, slope: Floats, jumped: Floats, alone: Gaussians
-) -> Gaussians:
+def _assimilate(messages: Gaussians, forecast: Gaussians, slot: Slot, slope: Floats, after: Gaussians) -> None:
+    """Fill in `after` as if no bin had jumped."""
     expected, known = slot.expected(forecast)
     information = _laplace_gauss.information(known + slot.scatter(expected), slot.counts.noise)
-    precision = information / np.maximum(1 - known * information, 1e-3) * slot.scale**2
-    site = forecast.mean + slope / (information * slot.scale)
-    variance = 1 / (1 / messages.variance + precision)
-    mean = variance * (messages.mean / messages.variance + precision * site)
-    away = alone.mean - mean
-    mixed = variance + jumped * (alone.variance - variance + (1 - jumped) * away**2)
-    return Gaussians(mean + jumped * away, mixed)
+    known *= information
+    gain = slot.scale**2 * messages.variance  # precision of the site over that of the message
+    gain *= information
+    gain /= np.maximum(1 - known, 1e-3)
+    information *= slot.scale
+    away = slope / information
+    away += forecast.mean
+    away -= messages.mean
+    away *= gain
+    gain += 1
+    np.divide(messages.variance, gain, out=after.variance)
+    away /= gain
+    np.add(messages.mean, away, out=after.mean)

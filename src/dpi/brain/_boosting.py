@@ -135,7 +135,7 @@ def measured(
         weights = first(forecast.weights.size, float(fresh.sum()), uniform)
 
     after = posterior(forecast, scored, weights, now, state.phase(slot))
-    belief = pooled(after.opinions(forecast, scored, weights, now), now)
+    belief = pooled(list(after.opinions(forecast, scored, weights, now)), now)
     mass = (1 - weights.uniform) * belief.mass + weights.uniform * gauge
     total, total_variance = _size.total(counts, now.size, mass)
     belief = blend(belief, uniform, weights.uniform, now.size.variance)
@@ -180,11 +180,10 @@ class Posterior:
             if not weights.all_new:
                 messages = now.alone()
                 reading = forecast.readout.read(messages)
-            yield Opinion(float(heard[-1]), messages, reading, 0.0, now.scale**2 * reading.variance)
+            yield Opinion(float(heard[-1]), messages, reading, np.zeros(reading.mean.size), reading.variance)
         for j in np.flatnonzero(heard[:-1]).tolist():
-            known = now.scale**2 * forecast.readings.variance[j]
             slope = (1 - scored[j].jumped) * scored[j].slope
-            yield Opinion(float(heard[j]), self.messages[j], self.readings[j], slope, known)
+            yield Opinion(float(heard[j]), self.messages[j], self.readings[j], slope, forecast.readings.variance[j])
 
 
 def posterior(forecast: Forecast, scored: Sequence[Scored], weights: Weights, now: Slot, phase: Phase) -> Posterior:

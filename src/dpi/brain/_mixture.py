@@ -6,8 +6,8 @@ score says which part of a surprise belongs to the slot. Sees beliefs and counts
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from dpi.brain._assimilation import Slot
 from dpi.brain._laplace_gauss import information, score
 from dpi.brain.base import Floats
 from dpi.synopsis.experts import Gaussians
+from dpi.synopsis.population import blocks
 
 SLACK = 1.35
 """The variance of a slot's own deviation counts this much more, because the dispersion is itself an estimate."""
@@ -34,9 +35,18 @@ class Opinion:
     weight: float
     messages: Gaussians
     reading: Gaussians
-    slope: Floats | float
+    slope: Floats
     known: Floats
-    """Variance of the counts that the expert expected, from its reading alone."""
+    """Variance of the expert's reading before the slot."""
+
+    def __getitem__(self, here: slice) -> Opinion:
+        return replace(
+            self,
+            messages=self.messages[here],
+            reading=self.reading[here],
+            slope=self.slope[here],
+            known=self.known[here],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,24 +62,33 @@ class Belief:
     mass: float
 
 
-def pooled(opinions: Iterable[Opinion], slot: Slot) -> Belief:
+def pooled(opinions: Sequence[Opinion], slot: Slot) -> Belief:
     """The weighted mixture of the experts' posteriors of the slot's PDF."""
-    bins = slot.counts.values.size
-    mean, second, skew, deviation, spread = np.zeros((5, bins))
-    for opinion in opinions:
-        weight, level = opinion.weight, opinion.reading.mean
-        mean += weight * level
-        few = np.minimum(opinion.reading.variance * (slot.scale / slot.counts.noise) ** 2, 1)
-        second += weight * ((1 + TAIL * few) * opinion.reading.variance + level**2)
-        skew += weight * np.maximum(1 - opinion.reading.variance / opinion.messages.variance, 0)
-        own = slot.dispersion * slot.scale * level
-        deviation += weight * slot.coverage * own * opinion.slope / slot.scale
-        seen = own * information(opinion.known + own, slot.counts.noise)
-        spread += weight * np.maximum(own * (1 - seen) - 2 * opinion.known * seen, 0.05 * own)
+    mean, released, variance, skew = np.zeros((4, slot.counts.values.size))
+    for here in blocks(mean.size):
+        mean[here], released[here], variance[here], skew[here] = _pooled([o[here] for o in opinions], slot)
     mass = float(mean.sum())
-    variance = np.maximum(second - mean**2, 0) + SLACK * spread / slot.scale**2 + slot.doubt * mean
-    released = np.maximum(mean + deviation, 0.1 * mean)
-    return Belief(released / released.sum(), variance / mass**2, skew, mass)
+    released /= released.sum()
+    variance /= mass**2
+    return Belief(released, variance, skew, mass)
+
+
+def _pooled(opinions: Sequence[Opinion], slot: Slot) -> Floats:
+    """Sums of one block of bins: the rate's mean, the slot's mean, its variance, and the share that is prior."""
+    mean, second, skew, deviation, spread = np.zeros((5, opinions[0].reading.mean.size))
+    for opinion in opinions:
+        weight, level, rate_variance = opinion.weight, opinion.reading.mean, opinion.reading.variance
+        mean += weight * level
+        few = np.minimum(rate_variance * (slot.scale / slot.counts.noise) ** 2, 1)
+        second += weight * ((1 + TAIL * few) * rate_variance + level**2)
+        skew += weight * np.maximum(1 - rate_variance / opinion.messages.variance, 0)
+        own = slot.dispersion * slot.scale * level
+        deviation += weight * slot.coverage / slot.scale * (own * opinion.slope)
+        known = slot.scale**2 * opinion.known
+        seen = own * information(known + own, slot.counts.noise)
+        spread += weight * np.maximum(own - seen * (own + 2 * known), 0.05 * own)
+    variance = np.maximum(second - mean**2, 0) + SLACK / slot.scale**2 * spread + slot.doubt * mean
+    return np.stack([mean, np.maximum(mean + deviation, 0.1 * mean), variance, skew])
 
 
 @dataclass(frozen=True, eq=False)

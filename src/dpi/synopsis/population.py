@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.integers import Integers
 from dpi.synopsis.experts import Floats, Gaussians
@@ -40,6 +41,10 @@ STEPS = 3
 TILT = 0.4
 """Share of the mass by which weak bins are over- or underestimated that is corrected in one slot."""
 
+Singles = npt.NDArray[np.float32]
+"""Places in a table and what is read there, in units of the message: single precision is twice as fast."""
+
+_TINY = 1e-30
 _NODES = np.arange(-5, 10.01, 0.25)
 _PER_NODE = 4
 _ROWS = 36
@@ -75,8 +80,8 @@ class Readout:
     first: float
     step: float
     likelihood: Floats
-    mean: Floats
-    variance: Floats
+    mean: Singles
+    variance: Singles
 
     @classmethod
     def tabulate(cls, population: Floats, bins: int, narrowest: float, widest: float) -> Readout:
@@ -100,7 +105,7 @@ class Readout:
         variance = variance[:, :, 0]
         spread = np.maximum(second - mean * mean, 1e-12 * variance)
         flat = likelihood.reshape(-1, level.size)
-        return cls(population, first, step, flat, (mean / np.sqrt(variance)).ravel(), (spread / variance).ravel())
+        return cls(population, first, step, flat, _corners(mean / np.sqrt(variance)), _corners(spread / variance))
 
     def read(self, messages: Gaussians) -> Gaussians:
         """Posterior mean and variance of every bin's level, for one expert or a pool."""
@@ -113,28 +118,33 @@ class Readout:
 
     def _read(self, messages: Gaussians) -> tuple[Floats, Floats]:
         deviation, ratio, cell, a, c = self._locate(messages)
-        above = cell + _NODES.size
-        corners = [(cell, (1 - a) * (1 - c)), (cell + 1, (1 - a) * c), (above, a * (1 - c)), (above + 1, a * c)]
-        mean = sum((weight * self.mean.take(at) for at, weight in corners), np.zeros(ratio.size))
-        variance = sum((weight * self.variance.take(at) for at, weight in corners), np.zeros(ratio.size))
+        mean, variance = (_bilinear(table, cell, a, c) for table in (self.mean, self.variance))
+        mean *= deviation
         certain = np.flatnonzero(ratio > _NODES[-1])  # so far from 0 that the population has nothing to add
-        mean[certain] = ratio[certain]
-        variance[certain] = 1
-        return mean * deviation, variance * messages.variance
+        mean, variance = mean.astype(np.float64), variance * messages.variance
+        mean[certain] = messages.mean[certain]
+        variance[certain] = messages.variance[certain]
+        return mean, variance
 
-    def _locate(self, messages: Gaussians) -> tuple[Floats, Floats, Integers, Floats, Floats]:
+    def _locate(self, messages: Gaussians) -> tuple[Singles, Singles, Integers, Singles, Singles]:
         """Deviation, mean / deviation, the cell's number, and the place within it."""
-        deviation = np.sqrt(messages.variance)
-        ratio = messages.mean / deviation
-        row = np.log(messages.variance)
+        row = np.maximum(messages.variance, _TINY).astype(np.float32)
+        deviation = np.sqrt(row)
+        ratio = messages.mean.astype(np.float32)
+        ratio /= deviation
+        np.log(row, out=row)
         row -= self.first
         row /= self.step
-        np.minimum(np.maximum(row, 0, out=row), _ROWS - 1.000001, out=row)
-        column = ratio - _NODES[0]
+        np.minimum(np.maximum(row, 0, out=row), _ROWS - 1.0001, out=row)
+        column = ratio - _NODES.item(0)
         column *= _PER_NODE
-        np.minimum(np.maximum(column, 0, out=column), _NODES.size - 1.000001, out=column)
-        i, j = row.astype(np.int64), column.astype(np.int64)
-        return deviation, ratio, i * _NODES.size + j, row - i, column - j
+        np.minimum(np.maximum(column, 0, out=column), _NODES.size - 1.0001, out=column)
+        above, left = np.floor(row), np.floor(column)
+        row -= above
+        column -= left
+        above *= _NODES.size
+        above += left
+        return deviation, ratio, above.astype(np.int64), row, column
 
     def learned(self, messages: Gaussians, reading: Gaussians, reach: float) -> Floats:
         """The population after one more slot's messages: expectation maximisation, a correction of mass, inertia.
@@ -155,7 +165,7 @@ class Readout:
         bins = ratio.size
         cell = cell + (a > 0.5) * _NODES.size + (c > 0.5)
         certain = ratio > _NODES[-1]
-        weights = np.bincount(cell[~certain], minlength=self.mean.size) / bins
+        weights = np.bincount(cell[~certain], minlength=len(self.likelihood)) / bins
         nearest = np.rint((np.log(messages.mean[certain]) - np.log(SMALLEST / bins)) / STEP)
         direct_levels = np.clip(nearest, 0, self.population.size - 1).astype(np.int64)
         direct = np.bincount(direct_levels, minlength=self.population.size) / bins
@@ -165,6 +175,27 @@ class Readout:
         for _ in range(STEPS):
             shares = shares * ((weights / (likelihood @ shares + 1e-300)) @ likelihood) + direct
         return shares
+
+
+def _bilinear(corners: Singles, cell: Integers, a: Singles, c: Singles) -> Singles:
+    """The corners' table at rows `a` and columns `c` within the cells."""
+    corner, right, above, both = (row.take(cell) for row in corners)
+    both *= a
+    both += right
+    both *= c
+    above *= a
+    above += both
+    above += corner
+    return above
+
+
+def _corners(table: Floats) -> Singles:
+    """A table of nodes as the coefficients of 1, column, row and row · column within each cell, for `_bilinear`."""
+    corner, right = table[:-1, :-1], table[:-1, 1:]
+    above, opposite = table[1:, :-1], table[1:, 1:]
+    coefficients = np.zeros((4, *table.shape), dtype=np.float32)
+    coefficients[:, :-1, :-1] = corner, right - corner, above - corner, opposite - above - right + corner
+    return coefficients.reshape(4, -1)
 
 
 def _tilt(messages: Gaussians, reading: Gaussians) -> float:
