@@ -19,8 +19,9 @@ from dpi.brain import _laplace_gauss
 from dpi.brain._laplace_gauss import Reals
 from dpi.brain._size import JUMP, Counts, Size
 from dpi.brain.base import Floats
-from dpi.synopsis.experts import Gaussians
-from dpi.synopsis.population import WIDTH, blocks, levels
+from dpi.integers import Integers
+from dpi.synopsis.experts import Gaussians, blocks
+from dpi.synopsis.population import WIDTH, levels
 
 SEEN = 0.05
 POSSIBLE = 0.01
@@ -120,8 +121,10 @@ class Scored:
     slot: Slot
     slope: Floats
     """Derivative of the log score with respect to each expected count, if the bin has not jumped."""
+    where: Integers
+    """Bins that may have jumped."""
     jumped: Floats
-    """Probability that each bin has jumped, damped; it stays below 0.96."""
+    """Probability that each of those has jumped, damped; it stays below 0.96."""
     evidence: float
     """Log score of the forecast."""
     novelty: float
@@ -129,23 +132,31 @@ class Scored:
     dispersion_score: float
     dispersion_information: float
 
+    def settled_slope(self) -> Floats:
+        """The slope, as far as bins have not jumped."""
+        slope = self.slope.copy()
+        slope[self.where] *= 1 - self.jumped
+        return slope
+
 
 def score(messages: Gaussians, forecast: Gaussians, slot: Slot, fresh: Floats) -> Scored:
     """Score one expert's forecast: its messages, read. `fresh` is the log density of every count if it has jumped."""
     bins = fresh.size
-    slope, jumped = np.empty(bins), np.empty(bins)
-    sums = np.zeros(4)
+    slope, sums = np.empty(bins), np.zeros(4)
+    where, jumped = [], []
     for here in blocks(bins):
         values = slot.counts.values[here]
-        slope[here], jumped[here], part = _score(messages[here], forecast[here], slot, values, fresh[here])
+        slope[here], maybe, probability, part = _score(messages[here], forecast[here], slot, values, fresh[here])
         sums += part
-    return Scored(slot, slope, jumped, *sums.tolist())
+        where.append(maybe + here.start)
+        jumped.append(probability)
+    return Scored(slot, slope, np.concatenate(where), np.concatenate(jumped), *sums.tolist())
 
 
 def _score(
     messages: Gaussians, forecast: Gaussians, slot: Slot, values: Floats, fresh: Floats
-) -> tuple[Reals, Floats, Floats]:
-    """Slope, probability of a jump, and the block's part of the four sums."""
+) -> tuple[Reals, Integers, Floats, Floats]:
+    """Slope, bins that may have jumped with the probability of that, and the block's part of the four sums."""
     noise = slot.counts.noise
     expected, variance = slot.expected(forecast)
     variance += slot.scatter(expected)
@@ -159,8 +170,7 @@ def _score(
     evidence = stays + ratio * (1 - 0.5 * ratio)  # log(1 + ratio), within 4·10⁻⁷
     gain = np.logaddexp(0, odds[maybe])
     evidence[maybe] = stays[maybe] + gain
-    jumped = np.zeros(values.size)
-    jumped[maybe] = _damped(np.exp(odds[maybe] - gain))
+    jumped = _damped(np.exp(odds[maybe] - gain))
     by_data = (forecast.variance / messages.variance).astype(stays.dtype)
     by_data *= 2
     by_data -= 1
@@ -168,24 +178,24 @@ def _score(
     variance += noise**2
     spread = np.minimum(heat, 4 / variance)
     spread *= expected
-    spread[maybe] *= 1 - jumped[maybe]
+    spread[maybe] *= 1 - jumped
     moved -= evidence
     sums = [evidence.sum(dtype=np.float64), by_data @ moved, spread.sum(), spread @ spread]
-    return slope, jumped, np.array(sums)
+    return slope, maybe, jumped, np.array(sums)
 
 
-def _damped(probability: Reals) -> Reals:
-    excess = np.maximum(probability - POSSIBLE, 0)
+def _damped(probability: Reals) -> Floats:
+    excess = np.maximum(probability.astype(np.float64) - POSSIBLE, 0)
     return np.asarray(excess * excess / (excess + SEEN))
 
 
 def assimilate(messages: Gaussians, forecast: Gaussians, scored: Scored, alone: Gaussians) -> Gaussians:
     """The expert's messages after the slot it was scored on; `alone` are those of the slot alone, for jumps."""
-    after = Gaussians(np.empty_like(messages.mean), np.empty_like(messages.mean))
+    after = Gaussians.empty(messages.mean.size)
     for here in blocks(messages.mean.size):
         _assimilate(messages[here], forecast[here], scored.slot, scored.slope[here], after[here])
-    at = np.flatnonzero(scored.jumped)
-    jumped, mean, variance = scored.jumped[at], after.mean[at], after.variance[at]
+    at, jumped = scored.where, scored.jumped
+    mean, variance = after.mean[at], after.variance[at]
     away = alone.mean[at] - mean
     after.mean[at] = mean + jumped * away
     after.variance[at] = variance + jumped * (alone.variance[at] - variance + (1 - jumped) * away**2)

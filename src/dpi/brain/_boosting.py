@@ -19,7 +19,7 @@ from dpi.brain._state import BoostedState, Phase
 from dpi.brain._weights import BEATEN, Weights, dispersed, first, reweigh, starts_anew
 from dpi.brain.base import Estimate, Floats
 from dpi.synopsis import experts
-from dpi.synopsis.experts import Gaussians, Pool, Season
+from dpi.synopsis.experts import Gaussians, Pool, Season, blocks
 from dpi.synopsis.population import Readout
 
 REMEMBERED = 0.99
@@ -42,8 +42,14 @@ class Forecast:
 
     def mixed(self) -> Gaussians:
         """The pool's forecast: the mixture of its readings."""
-        mean = self.weights @ self.readings.mean
-        return Gaussians(mean, self.weights @ (self.readings.variance + (self.readings.mean - mean) ** 2))
+        mixed = Gaussians.empty(self.readings.mean.shape[1])
+        for here in blocks(mixed.mean.size):
+            mean = mixed.mean[here] = self.weights @ self.readings.mean[:, here]
+            spread = self.readings.mean[:, here] - mean
+            spread *= spread
+            spread += self.readings.variance[:, here]
+            mixed.variance[here] = self.weights @ spread
+        return mixed
 
     def with_uniform(self) -> tuple[Gaussians, float]:
         """The forecast of the pool and the uniform expert, and the sum of levels that counts as the whole slot."""
@@ -88,7 +94,7 @@ def _passed(
     size = state.size.forecast()
     expected = size.scale * mass
     variance += SLACK * state.dispersion.value * pdf / expected
-    aged = experts.aged(forecast.messages, forecast.readings, pool.pace)
+    aged = experts.aged(forecast.messages.rows(), forecast.readings.rows(), pool.pace)
     trackers, season = experts.remembered(aged, state.season, slot, state.mass)
     if state.phase(slot) is Phase.FIRST:
         season = state.season  # still unseen
@@ -164,16 +170,19 @@ def _size_anew(state: BoostedState, counts: Counts, gauge: float) -> Size:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The pool after the slot; `leader` are the messages and the reading of the most likely expert or fresh start."""
+    """The pool after the slot; `leader` are the messages and the reading of the most likely expert or fresh start.
 
-    messages: Gaussians
-    readings: Gaussians
+    An expert that is not heard has the leader's reading: it only scales how fast its messages age.
+    """
+
+    messages: list[Gaussians]
+    readings: list[Gaussians]
     leader: tuple[Gaussians, Gaussians]
     anew: tuple[Gaussians, Gaussians] | None
     """What the seasonal expert remembers instead of its own, where it starts anew: messages and reading."""
 
     def opinions(self, forecast: Forecast, scored: Sequence[Scored], weights: Weights, now: Slot) -> Iterator[Opinion]:
-        """What enters the release: every expert that is not beaten, and a fresh start if that is not."""
+        """What enters the release: every expert that is heard, and a fresh start if that is."""
         heard = weights.heard()
         if heard[-1]:
             messages, reading = self.leader
@@ -182,8 +191,8 @@ class Posterior:
                 reading = forecast.readout.read(messages)
             yield Opinion(float(heard[-1]), messages, reading, np.zeros(reading.mean.size), reading.variance)
         for j in np.flatnonzero(heard[:-1]).tolist():
-            slope = (1 - scored[j].jumped) * scored[j].slope
-            yield Opinion(float(heard[j]), self.messages[j], self.readings[j], slope, forecast.readings.variance[j])
+            slope, known = scored[j].settled_slope(), forecast.readings.variance[j]
+            yield Opinion(float(heard[j]), self.messages[j], self.readings[j], slope, known)
 
 
 def posterior(forecast: Forecast, scored: Sequence[Scored], weights: Weights, now: Slot, phase: Phase) -> Posterior:
@@ -202,15 +211,18 @@ def posterior(forecast: Forecast, scored: Sequence[Scored], weights: Weights, no
     leader = alone if weights.all_new else updated(best)
     leading = (leader, read(leader))
     last = weights.experts.size - 1 if phase is not Phase.NONE and scored else None
+    heard = weights.heard()
     rows = []
     for j, weight in enumerate(weights.experts):
-        beaten = weight < BEATEN and j != last
-        messages = leader if beaten or j == best else updated(j)
-        rows.append(leading if messages is leader else (messages, read(messages)))
+        if j == best or (weight < BEATEN and j != last):
+            rows.append(leading)
+        else:
+            messages = updated(j)
+            rows.append((messages, read(messages) if heard[j] or j == last else leading[1]))
     starts = last is not None and (phase is Phase.FIRST or starts_anew(scored[last]))
     return Posterior(
-        messages=Gaussians.stacked([messages for messages, _ in rows]),
-        readings=Gaussians.stacked([reading for _, reading in rows]),
+        messages=[messages for messages, _ in rows],
+        readings=[reading for _, reading in rows],
         leader=leading,
         anew=(alone, read(alone)) if starts else None,
     )
@@ -222,10 +234,9 @@ def _remembered(
     """Trackers, season, size and mass for the next slot, with the mass kept near one, where the grid of levels is."""
     messages, readings = after.messages, after.readings
     if after.anew is not None:
-        messages = Gaussians.stacked([*messages[:-1].rows(), after.anew[0]])
-        readings = Gaussians.stacked([*readings[:-1].rows(), after.anew[1]])
+        messages, readings = [*messages[:-1], after.anew[0]], [*readings[:-1], after.anew[1]]
     if not 0.8 < mass < 1.25:
-        messages, readings = messages.rescaled(1 / mass), readings.rescaled(1 / mass)
+        messages, readings = ([row.rescaled(1 / mass) for row in rows] for rows in (messages, readings))
         size, mass = replace(size, scale=size.scale * mass), 1.0
     aged = experts.aged(messages, readings, pool.pace)
     return *experts.remembered(aged, state.season, slot, mass), size, mass

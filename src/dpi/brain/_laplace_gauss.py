@@ -31,8 +31,8 @@ SINGLE = 1e4
 """Single precision, twice as fast, serves up to this many b². Rounding then moves a slope by less than 10⁻⁶/b and the
 mean that it corrects, by V times that, by less than b/100."""
 
-_GONE = 60.0
-"""e^-60 is lost next to 1 in double precision; smaller terms would be denormal numbers, which are slow."""
+_GONE = 7.7
+"""e^-7.7² is lost next to 1 in double precision; smaller terms would be denormal numbers, which are slow."""
 
 
 class Score(NamedTuple):
@@ -80,8 +80,8 @@ def score(residual: Reals, variance: Reals | float, noise: float) -> Score:
     np.add(r, v, out=reach)
     arguments /= width
     scaled = np.minimum(gap, 0)
+    np.maximum(scaled, -_GONE, out=scaled)
     scaled *= scaled
-    np.minimum(scaled, _GONE, out=scaled)
     np.exp(np.negative(scaled, out=scaled), out=scaled)
     sign = np.copysign(1, gap)
     np.abs(gap, out=gap)

@@ -14,8 +14,7 @@ import numpy as np
 from dpi.brain._assimilation import Slot
 from dpi.brain._laplace_gauss import information, score
 from dpi.brain.base import Floats
-from dpi.synopsis.experts import Gaussians
-from dpi.synopsis.population import blocks
+from dpi.synopsis.experts import Gaussians, blocks
 
 SLACK = 1.35
 """The variance of a slot's own deviation counts this much more, because the dispersion is itself an estimate."""

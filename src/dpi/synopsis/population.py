@@ -11,14 +11,13 @@ Sees messages only: sums of measurements after noise. No histogram, no user.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dpi.integers import Integers
-from dpi.synopsis.experts import Floats, Gaussians
+from dpi.synopsis.experts import Floats, Gaussians, blocks
 
 STEP = 0.3
 """Distance of neighbouring levels, in logarithm."""
@@ -48,12 +47,6 @@ _TINY = 1e-30
 _NODES = np.arange(-5, 10.01, 0.25)
 _PER_NODE = 4
 _ROWS = 36
-_BLOCK = 8192  # bins at a time: temporaries stay in the cache
-
-
-def blocks(bins: int) -> Iterator[slice]:
-    """Ranges of bins that are small enough to be worked on in the cache."""
-    return (slice(first, min(first + _BLOCK, bins)) for first in range(0, bins, _BLOCK))
 
 
 def levels(bins: int) -> Floats:
@@ -109,22 +102,21 @@ class Readout:
 
     def read(self, messages: Gaussians) -> Gaussians:
         """Posterior mean and variance of every bin's level, for one expert or a pool."""
-        if messages.mean.ndim == 2:
-            return Gaussians.stacked([self.read(row) for row in messages.rows()])
-        mean, variance = np.empty_like(messages.mean), np.empty_like(messages.mean)
-        for here in blocks(mean.size):
-            mean[here], variance[here] = self._read(messages[here])
-        return Gaussians(mean, variance)
+        readings = Gaussians.empty(*messages.mean.shape)
+        for reading, row in zip(readings.rows(), messages.rows(), strict=True):
+            for here in blocks(row.mean.size):
+                self._read(row[here], reading[here])
+        return readings
 
-    def _read(self, messages: Gaussians) -> tuple[Floats, Floats]:
+    def _read(self, messages: Gaussians, reading: Gaussians) -> None:
+        """Fill in `reading`."""
         deviation, ratio, cell, a, c = self._locate(messages)
         mean, variance = (_bilinear(table, cell, a, c) for table in (self.mean, self.variance))
-        mean *= deviation
+        np.multiply(mean, deviation, out=reading.mean)
+        np.multiply(variance, messages.variance, out=reading.variance)
         certain = np.flatnonzero(ratio > _NODES[-1])  # so far from 0 that the population has nothing to add
-        mean, variance = mean.astype(np.float64), variance * messages.variance
-        mean[certain] = messages.mean[certain]
-        variance[certain] = messages.variance[certain]
-        return mean, variance
+        reading.mean[certain] = messages.mean[certain]
+        reading.variance[certain] = messages.variance[certain]
 
     def _locate(self, messages: Gaussians) -> tuple[Singles, Singles, Integers, Singles, Singles]:
         """Deviation, mean / deviation, the cell's number, and the place within it."""
