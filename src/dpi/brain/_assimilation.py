@@ -89,10 +89,14 @@ class Slot:
         message has the Laplace odds there against 0: y²/2R = y/b.
         """
         values, noise = self.counts.values, self.counts.noise
-        ratio = values / noise
-        doubtful = (ratio > 4) & (ratio < 4 + np.log(values.size))
-        variance = np.where(doubtful, 0.5 * values * noise, 2 * noise**2) + self.dispersion * np.maximum(values, 0)
-        return Gaussians(values / self.scale, variance / self.scale**2)
+        variance = np.maximum(values, 0)
+        variance *= self.dispersion
+        variance += 2 * noise**2
+        large = np.flatnonzero(values > 4 * noise)
+        doubtful = large[values[large] < (4 + math.log(values.size)) * noise]
+        variance[doubtful] += 0.5 * values[doubtful] * noise - 2 * noise**2
+        variance /= self.scale**2
+        return Gaussians(values / self.scale, variance)
 
     def fresh(self, population: Floats) -> Floats:
         """Log density of every count if its level were drawn anew from the population.

@@ -106,11 +106,15 @@ class Uniform:
         bins, noise = slot.counts.values.size, slot.counts.noise
         expected = size / bins
         own = slot.dispersion * expected
-        log, slope, heat = score(slot.counts.values - expected, float(slot.scatter(np.array(expected))), noise)
-        pdf = np.maximum(1 + slot.dispersion * slope, 0.1)
-        spread = heat * expected
+        pdf, sums = np.empty(bins), np.zeros(3)
+        for here in blocks(bins):
+            residual = slot.counts.values[here] - expected
+            log, slope, heat = score(residual, float(slot.scatter(np.array(expected))), noise)
+            pdf[here] = np.maximum(1 + slot.dispersion * slope, 0.1)
+            heat *= expected
+            sums += [part.sum(dtype=np.float64) for part in (log, heat, heat * heat)]
         variance = SLACK * own * (1 - own * float(information(own, noise))) / size**2
-        return cls(float(log.sum()), float(spread.sum()), float(spread @ spread), pdf / pdf.sum(), variance)
+        return cls(*sums.tolist(), pdf / pdf.sum(), variance)
 
 
 def bounded(variance: Floats, pdf: Floats) -> Floats:

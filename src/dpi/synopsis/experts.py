@@ -35,7 +35,7 @@ SEASONAL_DRIFT = 0.03
 SEASONAL_SHARE = 0.2
 """Prior weight of the seasonal expert."""
 
-_BLOCK = 8192
+_BLOCK = 16_384
 
 
 @dataclass(frozen=True)

@@ -86,15 +86,22 @@ class Readout:
         message = _NODES[None, :, None] * np.sqrt(variance)
         own = (WIDTH * level) ** 2
         both = variance + own
-        log = -0.5 * (message - level) ** 2 / both - 0.5 * np.log(both)
+        log = message - level
+        log *= log
+        log *= -0.5 / both
+        log -= 0.5 * np.log(both)
         log -= log.max(2, keepdims=True)
         likelihood = np.exp(log, out=log)
-        posterior = likelihood * population
-        posterior /= posterior.sum(2, keepdims=True) + 1e-300
+        total = likelihood @ population + 1e-300
         # A level is positive: where the message pulls its Gaussian below, the mean stays at a small share of the level.
-        means = np.maximum((level * variance + message * own) / both, 0.05 * level)
-        mean = (posterior * means).sum(2)
-        second = (posterior * (variance * own / both + means * means)).sum(2)
+        means = message * (own / both)
+        means += level * variance / both
+        np.maximum(means, 0.05 * level, out=means)
+        posterior = likelihood * means
+        mean = posterior @ population / total
+        posterior *= means
+        posterior += likelihood * (variance * own / both)
+        second = posterior @ population / total
         variance = variance[:, :, 0]
         spread = np.maximum(second - mean * mean, 1e-12 * variance)
         flat = likelihood.reshape(-1, level.size)
@@ -155,12 +162,14 @@ class Readout:
         """Steps of expectation maximisation, on the table's cells instead of the bins."""
         _, ratio, cell, a, c = self._locate(messages)
         bins = ratio.size
-        cell = cell + (a > 0.5) * _NODES.size + (c > 0.5)
-        certain = ratio > _NODES[-1]
-        weights = np.bincount(cell[~certain], minlength=len(self.likelihood)) / bins
+        cell[a > 0.5] += _NODES.size
+        cell += c > 0.5
+        certain = np.flatnonzero(ratio > _NODES[-1])
         nearest = np.rint((np.log(messages.mean[certain]) - np.log(SMALLEST / bins)) / STEP)
         direct_levels = np.clip(nearest, 0, self.population.size - 1).astype(np.int64)
         direct = np.bincount(direct_levels, minlength=self.population.size) / bins
+        weights = np.bincount(cell, minlength=len(self.likelihood))
+        weights = (weights - np.bincount(cell[certain], minlength=weights.size)) / bins
         used = np.flatnonzero(weights)
         weights, likelihood = weights[used], self.likelihood[used]
         shares = self.population
