@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 Reals = npt.NDArray[np.floating]
 
-_ERFC = (
-    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
-    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
+_ERFCX = (
+    *(0.225675862, 0.225669603, 0.207842577, 0.168543132, 0.141426169),
+    *(-0.005594733, 0.169068453, -0.182889897, 0.050258959),
 )
-"""W. H. Press et al., Numerical Recipes in C, 2nd ed. (1992), §6.2, `erfcc`: a Chebyshev fit of
-log(erfc(x)·e^(x²)/t) in t = 1/(1 + x/2), with a relative error of at most 1.2·10⁻⁷ for x ≥ 0."""
+"""The polynomial of degree eight in t = 1/(1 + x/2.5) that is nearest to erfcx(x)/t for x ≥ 0, in relative error (found
+by Lawson's reweighted least squares): it is off by at most 1.3·10⁻⁷."""
 
 SMALLEST = 1e-6
 """Gaussian variances below this share of b² count as this: Z has a kink at V = 0 that nothing measured resolves."""
@@ -44,18 +44,19 @@ class Score(NamedTuple):
 
 
 def erfcx(x: Reals) -> Reals:
-    """e^(x²)·erfc(x) for x ≥ 0, with a relative error of at most 1.2·10⁻⁷.
+    """e^(x²)·erfc(x) for x ≥ 0, with a relative error of at most 1.3·10⁻⁷, and 5·10⁻⁷ in single precision.
 
     >>> float(erfcx(np.array([0.0]))[0].round(6))
     1.0
     """
-    t = 1 / (1 + 0.5 * x)
-    fit = _ERFC[-1] * t
-    for coefficient in _ERFC[-2:0:-1]:
+    t = 0.4 * x
+    t += 1
+    np.divide(1, t, out=t)
+    fit = _ERFCX[-1] * t
+    for coefficient in _ERFCX[-2:0:-1]:
         fit += coefficient
         fit *= t
-    fit += _ERFC[0]
-    np.exp(fit, out=fit)
+    fit += _ERFCX[0]
     fit *= t
     return fit
 
