@@ -67,7 +67,8 @@ def score(residual: Reals, variance: Reals | float, noise: float) -> Score:
     In units of the noise, with r = V/b² and v = |u|/b, Z = e^(r/2)/4 · [e^-v·erfc(g) + e^v·erfc(h)] with
     g = (r - v)/√2r and h = (r + v)/√2r. By erfc(x) = e^(-x²)·erfcx(x), and erfc(g) = 2 - erfc(-g) where g < 0, both
     terms have the factor e^L with L = -w²/2r - (v - w), w = min(v, r); it is taken out, so that nothing overflows.
-    Minima and signs instead of branches: they are several times faster on arrays.
+    Minima and signs instead of branches: they are several times faster on arrays. The log density is off by at most
+    5·10⁻⁷·(1 + |log Z|), the slope by 10⁻⁶/b.
     """
     r = np.maximum(variance / noise**2, SMALLEST)
     u = residual / noise
@@ -103,10 +104,10 @@ def score(residual: Reals, variance: Reals | float, noise: float) -> Score:
     near /= both
     near /= noise
     both *= width
-    scaled /= both  # N(u; 0, V) / Z, times b²·√π/4
-    scaled *= -2 / math.sqrt(math.pi) / noise**2
-    scaled += 0.5 / noise**2
-    return Score(log, np.copysign(near, u), scaled)
+    heat = np.divide(scaled, both, out=scaled)  # N(u; 0, V) / Z, times b²·√π/4
+    heat *= -2 / math.sqrt(math.pi) / noise**2
+    heat += 0.5 / noise**2
+    return Score(log, np.copysign(near, u), heat)
 
 
 def information(variance: Reals | float, noise: float) -> Reals:

@@ -112,9 +112,10 @@ class Uniform:
             log, slope, heat = score(residual, float(slot.scatter(np.array(expected))), noise)
             pdf[here] = np.maximum(1 + slot.dispersion * slope, 0.1)
             heat *= expected
-            sums += [part.sum(dtype=np.float64) for part in (log, heat, heat * heat)]
+            sums += [log.sum(dtype=np.float64), heat.sum(dtype=np.float64), heat @ heat]
         variance = SLACK * own * (1 - own * float(information(own, noise))) / size**2
-        return cls(*sums.tolist(), pdf / pdf.sum(), variance)
+        evidence, score_sum, information_sum = sums.tolist()
+        return cls(evidence, score_sum, information_sum, pdf / pdf.sum(), variance)
 
 
 def bounded(variance: Floats, pdf: Floats) -> Floats:

@@ -43,7 +43,7 @@ TILT = 0.4
 Singles = npt.NDArray[np.float32]
 """Places in a table and what is read there, in units of the message: single precision is twice as fast."""
 
-_TINY = 1e-30
+_TINY = 1e-30  # the least that is kept apart from zero; single precision ends at 10⁻³⁸
 _NODES = np.arange(-5, 10.01, 0.25)
 _PER_NODE = 4
 _ROWS = 36
@@ -66,7 +66,8 @@ class Readout:
     """Posterior mean and variance of a level, given a message, under a population: a table, read bilinearly.
 
     Rows are log variances of the message from `first` in steps of `step`; columns are means in units of the deviation.
-    `likelihood` is that of every level in every cell.
+    `likelihood` is that of every level at every node; `mean` and `variance` are coefficients (`_corners`), in units of
+    the message's deviation and variance.
     """
 
     population: Floats
@@ -168,8 +169,9 @@ class Readout:
         nearest = np.rint((np.log(messages.mean[certain]) - np.log(SMALLEST / bins)) / STEP)
         direct_levels = np.clip(nearest, 0, self.population.size - 1).astype(np.int64)
         direct = np.bincount(direct_levels, minlength=self.population.size) / bins
-        weights = np.bincount(cell, minlength=len(self.likelihood))
-        weights = (weights - np.bincount(cell[certain], minlength=weights.size)) / bins
+        counts = np.bincount(cell, minlength=len(self.likelihood))
+        counts -= np.bincount(cell[certain], minlength=counts.size)
+        weights = counts / bins
         used = np.flatnonzero(weights)
         weights, likelihood = weights[used], self.likelihood[used]
         shares = self.population
@@ -179,15 +181,15 @@ class Readout:
 
 
 def _bilinear(corners: Singles, cell: Integers, a: Singles, c: Singles) -> Singles:
-    """The corners' table at rows `a` and columns `c` within the cells."""
-    corner, right, above, both = (row.take(cell) for row in corners)
+    """The table at row `a` and column `c` within each cell: positive, even where rounding would make it zero."""
+    value, right, above, both = (row.take(cell) for row in corners)
     both *= a
     both += right
     both *= c
     above *= a
-    above += both
-    above += corner
-    return above
+    value += above
+    value += both
+    return np.asarray(np.maximum(value, _TINY, out=value), dtype=np.float32)
 
 
 def _corners(table: Floats) -> Singles:
