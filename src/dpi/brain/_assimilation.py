@@ -20,7 +20,7 @@ from dpi.brain._laplace_gauss import Reals
 from dpi.brain._size import JUMP, Counts, Size
 from dpi.brain.base import Floats
 from dpi.integers import Integers
-from dpi.synopsis.experts import Gaussians, blocks
+from dpi.synopsis.experts import Expert, Gaussians, blocks
 from dpi.synopsis.population import WIDTH, levels
 
 SEEN = 0.05
@@ -143,8 +143,9 @@ class Scored:
         return slope
 
 
-def score(messages: Gaussians, forecast: Gaussians, slot: Slot, fresh: Floats) -> Scored:
-    """Score one expert's forecast: its messages, read. `fresh` is the log density of every count if it has jumped."""
+def score(expert: Expert, slot: Slot, fresh: Floats) -> Scored:
+    """Score one expert's forecast, its reading. `fresh` is the log density of every count if it has jumped."""
+    messages, forecast = expert
     bins = fresh.size
     slope, sums = np.empty(bins), np.zeros(4)
     where, jumped = [], []
@@ -193,8 +194,9 @@ def _damped(probability: Reals) -> Floats:
     return np.asarray(excess * excess / (excess + SEEN))
 
 
-def assimilate(messages: Gaussians, forecast: Gaussians, scored: Scored, alone: Gaussians) -> Gaussians:
+def assimilate(expert: Expert, scored: Scored, alone: Gaussians) -> Gaussians:
     """The expert's messages after the slot it was scored on; `alone` are those of the slot alone, for jumps."""
+    messages, forecast = expert
     after = Gaussians.empty(messages.mean.size)
     for here in blocks(messages.mean.size):
         _assimilate(messages[here], forecast[here], scored.slot, scored.slope[here], after[here])

@@ -7,14 +7,14 @@ score says which part of a surprise belongs to the slot. Sees beliefs and counts
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpi.brain._assimilation import Slot
 from dpi.brain._laplace_gauss import information, score
 from dpi.brain.base import Floats
-from dpi.synopsis.experts import Gaussians, blocks
+from dpi.synopsis.experts import Expert, blocks
 
 SLACK = 1.35
 """The variance of a slot's own deviation counts this much more, because the dispersion is itself an estimate."""
@@ -32,20 +32,14 @@ class Opinion:
     """One expert's belief after the slot, and its weight."""
 
     weight: float
-    messages: Gaussians
-    reading: Gaussians
+    expert: Expert
     slope: Floats
     known: Floats
     """Variance of the expert's reading before the slot."""
 
     def __getitem__(self, here: slice) -> Opinion:
-        return replace(
-            self,
-            messages=self.messages[here],
-            reading=self.reading[here],
-            slope=self.slope[here],
-            known=self.known[here],
-        )
+        expert = Expert(self.expert.messages[here], self.expert.reading[here])
+        return Opinion(self.weight, expert, self.slope[here], self.known[here])
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +68,14 @@ def pooled(opinions: Sequence[Opinion], slot: Slot) -> Belief:
 
 def _pooled(opinions: Sequence[Opinion], slot: Slot) -> Floats:
     """Sums of one block of bins: the rate's mean, the slot's mean, its variance, and the share that is prior."""
-    mean, second, skew, deviation, spread = np.zeros((5, opinions[0].reading.mean.size))
+    mean, second, skew, deviation, spread = np.zeros((5, opinions[0].slope.size))
     for opinion in opinions:
-        weight, level, rate_variance = opinion.weight, opinion.reading.mean, opinion.reading.variance
+        weight, (messages, reading) = opinion.weight, opinion.expert
+        level, rate_variance = reading.mean, reading.variance
         mean += weight * level
         few = np.minimum(rate_variance * (slot.scale / slot.counts.noise) ** 2, 1)
         second += weight * ((1 + TAIL * few) * rate_variance + level**2)
-        skew += weight * np.maximum(1 - rate_variance / opinion.messages.variance, 0)
+        skew += weight * np.maximum(1 - rate_variance / messages.variance, 0)
         own = slot.dispersion * slot.scale * level
         deviation += weight * slot.coverage / slot.scale * (own * opinion.slope)
         known = slot.scale**2 * opinion.known

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -98,6 +99,17 @@ class Gaussians:
         return Gaussians(np.stack([r.mean for r in rows]), np.stack([r.variance for r in rows]))
 
 
+class Expert(NamedTuple):
+    """One expert's messages, and what they say under the population."""
+
+    messages: Gaussians
+    reading: Gaussians
+
+    def rescaled(self, factor: float) -> Expert:
+        """The same beliefs about `factor` times the levels."""
+        return Expert(self.messages.rescaled(factor), self.reading.rescaled(factor))
+
+
 def blocks(bins: int) -> Iterator[slice]:
     """Ranges of bins that are small enough to be worked on in the cache."""
     return (slice(first, min(first + _BLOCK, bins)) for first in range(0, bins, _BLOCK))
@@ -112,16 +124,16 @@ def unknown(experts: int, bins: int) -> Gaussians:
     return Gaussians(np.full((experts, bins), 1 / bins), np.full((experts, bins), UNKNOWN))
 
 
-def aged(messages: Sequence[Gaussians], readings: Sequence[Gaussians], drifts: Floats) -> Gaussians:
+def aged(experts: Sequence[Expert], drifts: Floats) -> Gaussians:
     """The experts' messages one slot later: a log-walk of step d adds d²·E[level²] to a level's variance."""
-    pool = Gaussians.empty(len(messages), messages[0].mean.size)
-    for message, reading, drift, new in zip(messages, readings, drifts.tolist(), pool.rows(), strict=True):
-        new.mean[:] = message.mean
+    pool = Gaussians.empty(len(experts), experts[0].messages.mean.size)
+    for (messages, reading), drift, new in zip(experts, drifts.tolist(), pool.rows(), strict=True):
+        new.mean[:] = messages.mean
         for here in blocks(new.mean.size):
             step = reading.mean[here] ** 2
             step += reading.variance[here]
             step *= drift**2
-            step += message.variance[here]
+            step += messages.variance[here]
             np.minimum(step, UNKNOWN, out=new.variance[here])
     return pool
 
