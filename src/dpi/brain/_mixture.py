@@ -76,11 +76,14 @@ def _pooled(opinions: Sequence[Opinion], slot: Slot) -> Floats:
         few = np.minimum(rate_variance * (slot.scale / slot.counts.noise) ** 2, 1)
         second += weight * ((1 + TAIL * few) * rate_variance + level**2)
         skew += weight * np.maximum(1 - rate_variance / messages.variance, 0)
+        deviation += (weight * slot.coverage * slot.dispersion) * (level * opinion.slope)
         own = slot.dispersion * slot.scale * level
-        deviation += weight * slot.coverage / slot.scale * (own * opinion.slope)
         known = slot.scale**2 * opinion.known
-        seen = own * information(known + own, slot.counts.noise)
-        spread += weight * np.maximum(own - seen * (own + 2 * known), 0.05 * own)
+        both = known + own
+        seen = information(both, slot.counts.noise)
+        both += known
+        seen *= both
+        spread += weight * (own * np.maximum(1 - seen, 0.05))
     variance = np.maximum(second - mean**2, 0) + SLACK / slot.scale**2 * spread + slot.doubt * mean
     return np.stack([mean, np.maximum(mean + deviation, 0.1 * mean), variance, skew])
 

@@ -129,6 +129,9 @@ def aged(experts: Sequence[Expert], drifts: Floats) -> Gaussians:
     pool = Gaussians.empty(len(experts), experts[0].messages.mean.size)
     for (messages, reading), drift, new in zip(experts, drifts.tolist(), pool.rows(), strict=True):
         new.mean[:] = messages.mean
+        if drift == 0:
+            np.minimum(messages.variance, UNKNOWN, out=new.variance)
+            continue
         for here in blocks(new.mean.size):
             step = reading.mean[here] ** 2
             step += reading.variance[here]
