@@ -22,6 +22,7 @@ lint: .venv/dev
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/kernel.py
+	$(BIN)/python benchmarks/brain.py
 	$(BIN)/python benchmarks/published.py
 	$(BIN)/python benchmarks/utility.py
 
