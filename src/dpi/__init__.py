@@ -22,6 +22,7 @@ from dpi.plan import plan
 from dpi.plots import plot_series
 from dpi.release import Release
 from dpi.slots import Clock, Slots
+from dpi.sources import Batch, FileEvents, Position, read
 from dpi.stream import Stream
 from dpi.synopsis.pool import DirichletPool, MixedPool, Multinomial
 
@@ -30,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "RBA",
     "Accounts",
+    "Batch",
     "Bins",
     "Boosted",
     "BudgetExceeded",
@@ -39,6 +41,7 @@ __all__ = [
     "Converging",
     "DirichletPool",
     "Epsilon",
+    "FileEvents",
     "Geometric",
     "Hashed",
     "Histogram",
@@ -47,6 +50,7 @@ __all__ = [
     "MixedPool",
     "Multinomial",
     "OptionError",
+    "Position",
     "Product",
     "Published",
     "Release",
@@ -62,6 +66,7 @@ __all__ = [
     "normalise",
     "plan",
     "plot_series",
+    "read",
     "spend_first",
     "truncate",
     "whole_pdf",
