@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from dpi.errors import OptionError
 from dpi.sources.inputs import BLOCK, StandardInput
-from dpi.sources.lines import Lines
+from dpi.sources.lines import BYTE_ORDER_MARK, Lines
 from dpi.sources.source import Source
 from dpi.sources.textual import Parser, Textual
 
@@ -73,7 +73,10 @@ class Tail:
             return False, None
         if not block:
             block = self._file.read(BLOCK)
+        fresh = self._start + self._lines.consumed == 0
         whole = self._lines.feed(block)
+        if fresh:
+            whole = whole.removeprefix(BYTE_ORDER_MARK)
         if self._parser is None and whole:
             first, _, whole = whole.partition(b"\n")
             self._parser = self._source.parser(self._user, self._names, self._source.columns(first))
