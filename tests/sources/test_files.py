@@ -146,6 +146,19 @@ def test_a_damaged_columnar_file_refuses_as_a_whole(tmp_path: Path, suffix: str)
         next(events.slots(SLOTS, 0, 3))
 
 
+def test_a_text_column_that_is_not_text_refuses_as_a_whole(tmp_path: Path) -> None:
+    """A Parquet text column declares UTF-8: a writer that breaks this wrote a damaged file, and no row is shown."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"secret", b"\xff"]).buffers())
+    table = pa.table({"user": broken, "at": ["2026-01-01"] * 2, "value": ["DE"] * 2})
+    pq.write_table(table, tmp_path / "events.parquet")
+    with pytest.raises(dpi.StateError, match="UTF-8") as error:
+        next(dpi.read(tmp_path / "events.parquet", time="at").slots(SLOTS, 0, 3))
+    assert "secret" not in str(error.value)
+
+
 def test_a_damaged_compressed_file_refuses_before_the_first_slot(tmp_path: Path) -> None:
     """What gzip notices refuses the file, and the text holds nothing of it."""
     path = write(pl.concat([FRAME] * 5000), tmp_path / "events.csv.gz")
