@@ -87,6 +87,20 @@ def test_a_missing_column_is_named_before_anything_is_read(tmp_path: Path, suffi
         dpi.read(tmp_path / f"*.{suffix}", time="at")
 
 
+def test_the_error_of_a_file_without_a_header_shows_no_event(tmp_path: Path) -> None:
+    """If the first line names none of the columns it may be an event, and is not quoted."""
+    (tmp_path / "events.csv").write_text("ada,2026-01-01,DE\n")
+    with pytest.raises(dpi.SchemaError, match="names none of 'user'") as error:
+        dpi.read(tmp_path / "events.csv")
+    assert "ada" not in str(error.value)
+
+
+def test_a_file_that_two_patterns_fit_is_read_once(tmp_path: Path) -> None:
+    """Events are not counted twice."""
+    path = write(FRAME, tmp_path / "events.csv")
+    assert users(dpi.read([path, tmp_path / "*.csv", tmp_path / "e*"], time="at")) == EXPECTED
+
+
 def test_nothing_to_read_is_refused(tmp_path: Path) -> None:
     """A pattern that fits no file, a folder, an empty list, an unknown suffix, and an empty CSV file."""
     for wrong in (tmp_path / "*.csv", tmp_path / "no.csv", tmp_path, []):
