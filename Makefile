@@ -22,6 +22,7 @@ lint: .venv/dev
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/kernel.py
+	POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/published.py
 	$(BIN)/python benchmarks/utility.py
 

@@ -92,7 +92,7 @@ def test_what_lies_on_the_disk_is_private_and_unreadable(tmp_path: Path) -> None
     assert len(data) > 100_000
     assert b"secret" not in data
     assert b"user" not in data
-    found.close()  # type: ignore[attr-defined]
+    found.close()
     assert list(folder.iterdir()) == []
 
 
