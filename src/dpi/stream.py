@@ -15,7 +15,7 @@ import json
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -41,6 +41,7 @@ from dpi.noise import Source, SystemSource
 from dpi.release import Release, content_digest
 from dpi.signature import Signer
 from dpi.slots import Clock, Slots
+from dpi.sources import FileEvents
 from dpi.store import MemoryStore, Store, open_store
 from dpi.store.base import OpenEvents, Paid, Progress
 from dpi.tables import Table, take
@@ -386,7 +387,8 @@ class Stream:
 
         `events` is a table: a data frame of any library, a mapping of columns, or an iterable of mappings. `value`
         names the column of values or, for a Product domain, a column for each part. Events outside the period, or
-        with a time that cannot be read, are dropped, each by its own time.
+        with a time that cannot be read, are dropped, each by its own time. Files opened by `dpi.read` are read in
+        bounded memory; which of their columns is what was said there.
         """
         if self.slots is None:
             raise OptionError("`replay` needs a stream with a clock: give `slot`, for example slot='1h'.")
@@ -394,7 +396,15 @@ class Stream:
         if last <= first:
             raise OptionError("`end` must be after `start`.")
         self._next(first)
+        if isinstance(events, FileEvents):
+            return self._replay_files(events, first, last)
         return self._replay(Table(events), first, last, user, time, value, unit)
+
+    def _replay_files(self, events: FileEvents, first: int, last: int) -> Iterator[Release]:
+        assert self.slots is not None  # noqa: S101 - `replay` has checked
+        with closing(events.slots(self.slots, first, last)) as slots:
+            for number, users, values in slots:
+                yield self.release(users, values, slot=number)
 
     def _replay(
         self,
