@@ -18,6 +18,7 @@ from dpi.budget import (
 from dpi.compression import Histogram, compress, counts, normalise, truncate, whole_pdf
 from dpi.domain import Bins, Categories, Hashed, Product
 from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, StateError
+from dpi.partition import Blocks, Marginal
 from dpi.plan import plan
 from dpi.plots import plot_series
 from dpi.release import Release
@@ -31,6 +32,7 @@ __all__ = [
     "RBA",
     "Accounts",
     "Bins",
+    "Blocks",
     "Boosted",
     "BudgetExceeded",
     "Categories",
@@ -44,6 +46,7 @@ __all__ = [
     "Histogram",
     "Ledger",
     "LogSquared",
+    "Marginal",
     "MixedPool",
     "Multinomial",
     "OptionError",
