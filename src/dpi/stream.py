@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi import saved
+from dpi.accumulation import Accumulation
 from dpi.brain import brain_named
-from dpi.brain.base import Brain, Floats
+from dpi.brain.base import Brain
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import Accounts, Bill
 from dpi.budget.options import Converging, Ledger
@@ -87,7 +88,7 @@ class Stream:
         self._offer: Epsilon | None = None
         self._last: int | None = None
         self._spent = 0
-        self._accumulated: Floats = np.zeros(domain.size)
+        self._accumulation = Accumulation.of(domain.size)
 
     def _open_accounts(self, accounts: Accounts | None) -> Accounts | None:
         if isinstance(self.budget, Converging):
@@ -176,10 +177,9 @@ class Stream:
         self._offer, self._last = None, number
         self._spent += epsilon.units
         weight = 1.0 if np.isnan(estimate.total) else max(estimate.total, 0.0)
-        self._accumulated = self._accumulated + weight * estimate.pdf
+        self._accumulation = self._accumulation.added(estimate)
         entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
         self._allocation.observe(weight, float(np.exp(entropy)))
-        mass = float(self._accumulated.sum())
         spent = min(self.epsilon.units, self._spent)
         guarantee = self.guarantee
         if histogram.assumption:
@@ -191,7 +191,7 @@ class Stream:
             skew=estimate.skew,
             total=float(estimate.total),
             total_variance=float(estimate.total_variance),
-            accumulated=self._accumulated / mass if mass > 0 else estimate.pdf.copy(),
+            accumulated=self._accumulation.pdf(),
             slot=number,
             start=None if self.slots is None else self.slots.start(number).isoformat(),
             epsilon=float(epsilon),
@@ -296,7 +296,7 @@ class Stream:
                 "allocation": self._allocation.snapshot().encode(),
                 "accounts": b"" if self._accounts is None or self.name else self._accounts.snapshot(),
                 "brain": self.brain.to_bytes(self._state),
-                "accumulated": self._accumulated.astype("<f8").tobytes(),
+                "accumulated": self._accumulation.to_bytes(),
             },
         )
 
@@ -315,10 +315,10 @@ class Stream:
             elif accounts is not None and accounts.last_slot(self.name) != head["last"]:
                 raise StateError("the shared accounts are not at the slot at which this stream was saved.")
             state = self.brain.from_bytes(self.domain, parts["brain"])
-            accumulated = np.frombuffer(parts["accumulated"], dtype="<f8").astype(np.float64)
+            accumulation = Accumulation.from_bytes(self.domain.size, parts["accumulated"])
             last, spent, offer = head["last"], head["spent"], head["offer"]
         except (KeyError, UnicodeError):
             raise StateError("the saved stream is damaged: a part is missing.") from None
         self._key, self._allocation, self._accounts, self._state = parts["key"], allocation, accounts, state
-        self._accumulated, self._last, self._spent = accumulated, last, spent
+        self._accumulation, self._last, self._spent = accumulation, last, spent
         self._offer = None if offer is None else Epsilon(offer)
