@@ -139,6 +139,7 @@ STREAMS = {
     "bursts": Stream(bursts),
     "seasonal": Stream(seasonal),
     "seasonal+24": Stream(seasonal, period=24),
+    "sparse10k": Stream(lambda rng, slots: drifting(rng, slots, 10_000)),
     "sparse112k": Stream(lambda rng, slots: drifting(rng, slots, 112_000)),
     "smooth": Stream(smooth, domain=ordered),
     "smooth50k": Stream(lambda rng, slots: smooth(rng, slots, users=50_000), domain=ordered),

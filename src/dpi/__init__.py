@@ -21,6 +21,7 @@ from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, Sta
 from dpi.partition import Blocks, Marginal
 from dpi.plan import plan
 from dpi.plots import plot_series
+from dpi.prefix_tree import PrefixTree
 from dpi.release import Release
 from dpi.slots import Clock, Slots
 from dpi.stream import Stream
@@ -50,6 +51,7 @@ __all__ = [
     "MixedPool",
     "Multinomial",
     "OptionError",
+    "PrefixTree",
     "Product",
     "Published",
     "Release",

@@ -14,7 +14,7 @@ Sees estimates; no histogram, no user.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +26,11 @@ CAUTION = 2.0
 
 SMALLEST = 0.05
 """A correction takes at most all but this share of a probability away."""
+
+
+def users_of(estimate: Estimate) -> float:
+    """How many users a slot counts for: one, if its size is unknown."""
+    return 1.0 if np.isnan(estimate.total) else max(estimate.total, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +50,7 @@ class Accumulation:
     variance: float
     """Of the noise in `difference`, the same for every bin."""
     measured: int
-    """Slots whose bins were measured."""
+    """Slots whose bins were measured: draws of noise in `difference`."""
 
     @classmethod
     def of(cls, bins: int) -> Accumulation:
@@ -53,14 +58,17 @@ class Accumulation:
         return cls(np.zeros(bins), np.zeros(bins), 0.0, 0)
 
     def added(self, estimate: Estimate) -> Accumulation:
-        """With one more slot; a slot of unknown size counts as one user."""
-        users = 1.0 if np.isnan(estimate.total) else max(estimate.total, 0.0)
-        released = users * estimate.pdf
+        """With one more slot."""
+        released = users_of(estimate) * estimate.pdf
         if estimate.counts is None:
-            return Accumulation(self.released + released, self.difference, self.variance, self.measured)
+            return replace(self, released=self.released + released)
         difference = self.difference + (estimate.counts - released)
         variance = self.variance + estimate.counts_variance
         return Accumulation(self.released + released, difference, variance, self.measured + 1)
+
+    def beside(self, sums: Floats, variance: float, draws: int) -> Accumulation:
+        """The same releases beside other noisy sums over all slots, of that variance from so many draws of noise."""
+        return Accumulation(self.released, sums - self.released, variance, draws)
 
     def pdf(self) -> Floats:
         """The accumulative PDF; uniform if no slot had users."""

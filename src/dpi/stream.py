@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi import saved
-from dpi.accumulation import Accumulation
+from dpi.accumulation import Accumulation, users_of
 from dpi.brain import brain_named
-from dpi.brain.base import Brain
+from dpi.brain.base import Brain, Floats
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import Accounts, Bill
 from dpi.budget.options import Converging, Ledger
@@ -32,6 +32,7 @@ from dpi.domain import Domain
 from dpi.errors import ClockError, OptionError, SchemaError, StateError
 from dpi.integers import Integers
 from dpi.noise import Source, SystemSource
+from dpi.prefix_tree import PrefixSums, PrefixTree
 from dpi.release import Release
 from dpi.slots import Slots
 from dpi.tables import Table, take
@@ -46,7 +47,9 @@ class Stream:
     """Releases of one stream, slot after slot.
 
     `budget` is `Ledger()` (accounts for every user; the default) or `Converging(series)`. `brain` is "boosted"
-    (default) or a brain object. Streams that share `accounts` share one ε; each then needs a `name` of its own.
+    (default) or a brain object. With `accumulate=PrefixTree(per_slot=…)` a part of each slot's budget goes to the
+    accumulative PDF, which is otherwise made of the slots' own measurements. Streams that share `accounts` share one
+    ε; each then needs a `name` of its own.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -66,6 +69,7 @@ class Stream:
         budget: Ledger | Converging | None = None,
         brain: str | Brain[object] = "boosted",
         compression: Compression = normalise,
+        accumulate: PrefixTree | None = None,
         accounts: Accounts | None = None,
         name: str = "",
         key: bytes | None = None,
@@ -73,12 +77,17 @@ class Stream:
     ) -> None:
         if not isinstance(domain, Domain):
             raise OptionError("`domain` must be a domain, for example dpi.Categories([...]).")
+        if accumulate is not None and not isinstance(accumulate, PrefixTree):
+            raise OptionError("`accumulate` must be None or a PrefixTree(per_slot=...).")
+        if accumulate is not None and isinstance(compression, WholePDF):
+            raise OptionError("`accumulate` needs a compression that one user moves by one unit: use `normalise`.")
         self.domain = domain
         self.epsilon = Epsilon.at_most(epsilon)
         self.slots = None if slot is None else Slots(slot, origin=origin, zone=zone)
         self.budget = Ledger() if budget is None else budget
         self.brain: Brain[object] = brain_named(brain) if isinstance(brain, str) else brain
         self.compression = compression
+        self.accumulate = accumulate
         self.name = name
         self._source: Source = SystemSource() if unsafe_source is None else unsafe_source
         self._key = secrets.token_bytes(32) if key is None else key
@@ -89,6 +98,7 @@ class Stream:
         self._last: int | None = None
         self._spent = 0
         self._accumulation = Accumulation.of(domain.size)
+        self._tree = None if accumulate is None else accumulate.planted(domain.size, self._source)
 
     def _open_accounts(self, accounts: Accounts | None) -> Accounts | None:
         if isinstance(self.budget, Converging):
@@ -169,15 +179,18 @@ class Stream:
         return self._offer
 
     def _close(self, number: int, epsilon: Epsilon, histogram: Histogram, bills: list[Bill]) -> Release:
-        measurement = self.brain.measure(self._state, histogram, epsilon, number, self._source)
+        to_tree, to_brain = self._split(epsilon)
+        measurement = self.brain.measure(self._state, histogram, to_brain, number, self._source)
+        tree = self._tree.added(histogram, self._source) if self._tree is not None and to_tree.units else self._tree
         measurement = replace(measurement, partial=self._accounts is not None and self._spent >= self.epsilon.units)
         if self._accounts is not None:
             self._accounts.debit(bills[0])
         self._state, estimate = self.brain.update(self._state, measurement)
         self._offer, self._last = None, number
         self._spent += epsilon.units
-        weight = 1.0 if np.isnan(estimate.total) else max(estimate.total, 0.0)
+        weight = users_of(estimate)
         self._accumulation = self._accumulation.added(estimate)
+        self._tree = tree.passed(weight * estimate.pdf) if tree is not None and not to_tree.units else tree
         entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
         self._allocation.observe(weight, float(np.exp(entropy)))
         spent = min(self.epsilon.units, self._spent)
@@ -191,7 +204,7 @@ class Stream:
             skew=estimate.skew,
             total=float(estimate.total),
             total_variance=float(estimate.total_variance),
-            accumulated=self._accumulation.pdf(),
+            accumulated=self._accumulated(),
             slot=number,
             start=None if self.slots is None else self.slots.start(number).isoformat(),
             epsilon=float(epsilon),
@@ -207,6 +220,16 @@ class Stream:
                 "options": self.digest,
             },
         )
+
+    def _split(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
+        """The slot's budget for the tree and for the brain; it is for the brain alone if the tree's part is larger."""
+        part = 0 if self.accumulate is None else self.accumulate.epsilon.units
+        part = part if part <= epsilon.units else 0
+        return Epsilon(part), Epsilon(epsilon.units - part)
+
+    def _accumulated(self) -> Floats:
+        tree, sums = self._tree, self._accumulation
+        return (sums if tree is None else sums.beside(tree.sums(), tree.variance, tree.nodes)).pdf()
 
     # Many slots.
 
@@ -274,6 +297,7 @@ class Stream:
             "budget": repr(self.budget),
             "brain": repr(self.brain),
             "compression": repr(self.compression),
+            "accumulate": repr(self.accumulate),
             "name": self.name,
         }
         return hashlib.blake2b(json.dumps(options, sort_keys=True).encode(), digest_size=32).hexdigest()
@@ -297,6 +321,7 @@ class Stream:
                 "accounts": b"" if self._accounts is None or self.name else self._accounts.snapshot(),
                 "brain": self.brain.to_bytes(self._state),
                 "accumulated": self._accumulation.to_bytes(),
+                "tree": b"" if self._tree is None else self._tree.to_bytes(),
             },
         )
 
@@ -316,9 +341,12 @@ class Stream:
                 raise StateError("the shared accounts are not at the slot at which this stream was saved.")
             state = self.brain.from_bytes(self.domain, parts["brain"])
             accumulation = Accumulation.from_bytes(self.domain.size, parts["accumulated"])
+            tree = None
+            if self.accumulate is not None:
+                tree = PrefixSums.from_bytes(self.accumulate, self.domain.size, parts["tree"])
             last, spent, offer = head["last"], head["spent"], head["offer"]
         except (KeyError, UnicodeError):
             raise StateError("the saved stream is damaged: a part is missing.") from None
         self._key, self._allocation, self._accounts, self._state = parts["key"], allocation, accounts, state
-        self._accumulation, self._last, self._spent = accumulation, last, spent
+        self._accumulation, self._tree, self._last, self._spent = accumulation, tree, last, spent
         self._offer = None if offer is None else Epsilon(offer)
