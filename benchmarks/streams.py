@@ -112,6 +112,8 @@ class Stream:
     reshuffle: int | None = None
     """Everything changes every so many slots."""
     period: int | None = None
+    slots: int = 1000
+    """How many are worth the time."""
     domain: Callable[[int], Domain] = lambda bins: Hashed(bins, bytes(32))
     """Of so many bins; hashed values have no order."""
 
@@ -139,12 +141,12 @@ STREAMS = {
     "bursts": Stream(bursts),
     "seasonal": Stream(seasonal),
     "seasonal+24": Stream(seasonal, period=24),
-    "sparse10k": Stream(lambda rng, slots: drifting(rng, slots, 10_000)),
-    "sparse112k": Stream(lambda rng, slots: drifting(rng, slots, 112_000)),
-    "smooth": Stream(smooth, domain=ordered),
-    "smooth50k": Stream(lambda rng, slots: smooth(rng, slots, users=50_000), domain=ordered),
-    "spikes": Stream(spikes, domain=ordered),
-    "shuffled": Stream(lambda rng, slots: drifting(rng, slots, 10_000), domain=ordered),
-    "pairs": Stream(pairs, domain=product),
-    "pairs2": Stream(lambda rng, slots: pairs(rng, slots, bound=2.0), domain=product),
+    "sparse10k": Stream(lambda rng, slots: drifting(rng, slots, 10_000), slots=300),
+    "sparse112k": Stream(lambda rng, slots: drifting(rng, slots, 112_000), slots=30),
+    "smooth": Stream(smooth, slots=300, domain=ordered),
+    "smooth50k": Stream(lambda rng, slots: smooth(rng, slots, users=50_000), slots=300, domain=ordered),
+    "spikes": Stream(spikes, slots=300, domain=ordered),
+    "shuffled": Stream(lambda rng, slots: drifting(rng, slots, 10_000), slots=300, domain=ordered),
+    "pairs": Stream(pairs, slots=300, domain=product),
+    "pairs2": Stream(lambda rng, slots: pairs(rng, slots, bound=2.0), slots=300, domain=product),
 }

