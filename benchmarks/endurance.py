@@ -16,7 +16,7 @@ import numpy as np
 from dpi.brain.boosted import Boosted
 from dpi.budget import Epsilon
 from dpi.compression import Histogram
-from dpi.domain import Bins
+from dpi.domain import Hashed
 from dpi.integers import GRAINS
 from dpi.noise import SystemSource
 from measure import resident
@@ -33,7 +33,7 @@ def main() -> None:
     weights = 1 / np.arange(1, options.bins + 1) ** 1.1
     histogram = Histogram(rng.multinomial(50_000, weights / weights.sum()) * GRAINS, GRAINS)
     brain, source, epsilon = Boosted(), SystemSource(), Epsilon.at_most("0.05")
-    state = brain.initial(Bins(range(1, options.bins)))
+    state = brain.initial(Hashed(options.bins, bytes(32)))
     kernel = rng.random((6, options.bins))
     first = 0.0
     for start in range(0, options.slots, WINDOW):
