@@ -1,4 +1,4 @@
-"""Three streams on one store, with noise that is a function of stream and slot: a slot that is measured anew is the same.
+"""Three streams on one store, with noise that is a function of stream and slot: a slot measured anew is the same.
 
 Two streams share the ledger; the third has a random series of its own. One of them is live (`append`, `advance`). The
 accounts run empty on the way, and one slot has no events.
