@@ -161,7 +161,7 @@ def test_a_stream_that_was_opened_twice_releases_a_slot_once(reopen) -> None:
     store, options = reopen(), {"budget": dpi.Converging(dpi.Zeta(2))}
     one, two = stream(store, **options), stream(store, **options)
     one.release(["ada"], ["DE"])
-    with pytest.raises(OSError, match="paid for already|cannot be read or written|refused"):
+    with pytest.raises(OSError, match=r"paid for already|cannot be read or written|refused"):
         two.release(["ada"], ["DE"])
     assert two.next_slot == 1
     assert len([*store.releases("")]) == 1

@@ -82,7 +82,7 @@ def test_an_old_copy_is_refused(paths) -> None:
         seen = store.witness.read()
     paths.put_back()
     for options in ({}, {"read_only": True}):
-        with pytest.raises(StateError, match="old copy.*charge_lost"):
+        with pytest.raises(StateError, match=r"old copy.*charge_lost"):
             paths.open(**options)
     with dpi.open_store(paths_target(paths), read_only=True) as store:
         assert any("old copy" in problem for problem in verify(store, seen=seen).problems)
