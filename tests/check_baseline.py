@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -127,7 +128,7 @@ def the_loss_grows(make: Make) -> None:
     mechanism = make(0)
     times = [t for t in (1, 2, 3, 7, 8, 20, 50) if mechanism.horizon is None or t <= mechanism.horizon]
     losses = [mechanism.user_epsilon(t) for t in times]
-    assert all(a <= b for a, b in zip(losses, losses[1:], strict=False))
+    assert all(a <= b for a, b in pairwise(losses))
     assert mechanism.user_epsilon(0) == 0
     assert mechanism.user_epsilon(times[-1], 3) >= 3 * losses[-1] * (1 - 1e-12)
     assert mechanism.user_epsilon(times[-1], 1, delta=1e-4) <= losses[-1] * (1 + 1e-12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 
@@ -17,20 +18,17 @@ Make = Callable[[UnsafeSeededSource], Baseline]
 
 def noised(make: Make, stream: Sequence[object]) -> Noised:
     """What the mechanism adds noise to, with the scale in records, over a whole stream."""
-    mechanism = make(UnsafeSeededSource(5))
     seen: Noised = []
-    draw = mechanism._laplace
+    draw = Baseline._laplace
 
-    def record(grains: Integers, scale: Fraction) -> Integers:
+    def record(mechanism: Baseline, grains: Integers, scale: Fraction) -> Integers:
         seen.append((grains.copy(), scale))
-        return draw(grains, scale)
+        return draw(mechanism, grains, scale)
 
-    for part in (mechanism, getattr(mechanism, "_counter", None), *getattr(mechanism, "copies", [])):
-        if part is not None:
-            part._laplace = record
-            part._start()
-    for counts in stream:
-        mechanism.update(counts)
+    with mock.patch.object(Baseline, "_laplace", record):
+        mechanism = make(UnsafeSeededSource(5))
+        for counts in stream:
+            mechanism.update(counts)
     return seen
 
 

@@ -15,6 +15,9 @@ from dpi.baselines.accounting import Floats
 Uniform = Callable[[], float]
 """Draws a number in [0, 1)."""
 
+_MOST_ROUNDS = 2_000
+"""Of expectation maximisation: with few reports it creeps."""
+
 PIECEWISE_FROM = 0.61
 """Below this ε the hybrid report is Duchi's alone."""
 
@@ -57,7 +60,7 @@ class SquareWave:
         law = self.transition(bins)
         shares = np.full(bins, 1 / bins)
         likelihood = -math.inf
-        for _ in range(10_000):
+        for _ in range(_MOST_ROUNDS):
             predicted = law @ shares
             gain = float(seen @ np.log(predicted)) - likelihood
             if gain < stop:

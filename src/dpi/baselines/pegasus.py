@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import median
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from dpi.integers import GRAINS, Integers
 Smoother = Literal["median", "average", "js"]
 
 LONGEST_GROUP = 1 << 16
-"""A group is closed at this length: a public rule that bounds memory and keeps the deviations in 64 bits."""
+"""A group is closed at this length: a public rule that bounds memory."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -117,9 +118,9 @@ def _deviation(counts: list[int]) -> int:
 
     One record moves the sum by at most 2(1 - 1/n), so rounding keeps it at most 2 while n ≤ 2^25.
     """
-    values = np.array(counts, dtype=np.int64)
-    distance = int(np.abs(values.size * values - values.sum()).sum())
-    return min(distance * GRAINS // values.size, 1 << 60)
+    size, total = len(counts), sum(counts)
+    distance = sum(abs(size * count - total) for count in counts)
+    return min(distance * GRAINS // size, 1 << 60)
 
 
 def smooth(values: list[float], smoother: Smoother) -> float:
@@ -129,8 +130,8 @@ def smooth(values: list[float], smoother: Smoother) -> float:
     [2.0, 3.0, 4.0]
     """
     if smoother == "median":
-        return float(np.median(values))
-    mean = float(np.mean(values))
+        return median(values)
+    mean = sum(values) / len(values)
     return mean if smoother == "average" else mean + (values[-1] - mean) / len(values)
 
 
