@@ -63,7 +63,8 @@ class UserLevel:
     **Guarantee.** ε-DP for all records of one user, as long as the mechanism releases. *Why:* at most `cap` records of
     a user pass, over all time, and no other user's records change with them. Removing them one by one takes `cap`
     steps between streams that differ in one record each, at a cost of ε/cap apiece (group privacy). A mechanism
-    with a δ of its own keeps cap·e^((cap-1)·ε/cap)·δ. For counters none of it can be saved: a user may spend all in one slot.
+    with a δ of its own keeps cap·e^((cap-1)·ε/cap)·δ. For counters nothing can be
+    saved: a user may spend all in one slot.
     """
 
     def __init__(self, mechanism: Baseline, epsilon: Amount, cap: int) -> None:
