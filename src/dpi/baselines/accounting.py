@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -91,29 +92,48 @@ def from_renyi(shifts: Mapping[float, int], delta: float, *, improved: bool = Tr
 
 
 def from_law(shifts: Mapping[float, int], delta: float) -> float:
-    """The smallest ε at δ from the law of the total loss, rounded up to a grid: a bound from above.
-
-    δ(ε) = E[max(0, 1 - e^(ε - L))] for the sum L of all losses. Each loss is rounded up to a multiple of the grid's
-    step, so δ(ε) can only grow; the sums' law comes from Fourier transforms whose error is taken off δ.
-    """
+    """The smallest ε at δ from the law of the total loss: a bound from above."""
     allowed = delta * (1 - _FIXED_POINT) - _NUMERIC
     reach = sum(ratio * count for ratio, count in shifts.items())
-    releases = sum(shifts.values())
     if allowed <= 0 or reach == 0 or reach > _LARGEST_REACH:
         return reach
-    step = 2.1 * reach / (_GRID - 2 * releases)
+    losses, deltas = _curve(tuple(sorted(shifts.items())))
+    enough = np.flatnonzero(deltas <= allowed)
+    return float(losses[enough[0]]) if enough.size else reach
+
+
+def delta_at(shifts: Mapping[float, int], epsilon: float) -> float:
+    """The δ at which the releases keep this ε, from the law of the total loss: a bound from above.
+
+    >>> round(delta_at({1.0: 1}, 0.5), 4)  # 1 - e^((ε - r)/2)
+    0.2212
+    """
+    reach = sum(ratio * count for ratio, count in shifts.items())
+    if epsilon >= reach or reach > _LARGEST_REACH:
+        return 0.0 if epsilon >= reach else 1.0
+    losses, deltas = _curve(tuple(sorted(shifts.items())))
+    return min(1.0, float(deltas[np.searchsorted(losses, epsilon, side="right") - 1]) + _NUMERIC)
+
+
+@lru_cache(maxsize=4)
+def _curve(shifts: tuple[tuple[float, int], ...]) -> tuple[Floats, Floats]:
+    """δ(ε) = E[max(0, 1 - e^(ε - L))] of the sum L of all losses, on a grid of ε.
+
+    Each loss is rounded up to a multiple of the grid's step, so δ(ε) can only grow; the sum's law comes from Fourier
+    transforms, whose error the callers allow for.
+    """
+    reach = sum(ratio * count for ratio, count in shifts)
+    step = 2.1 * reach / (_GRID - 2 * sum(count for _, count in shifts))
     transform = np.ones(_GRID // 2 + 1, dtype=np.complex128)
-    for ratio, count in shifts.items():
+    for ratio, count in shifts:
         transform *= np.fft.rfft(_rounded_law(ratio, step)) ** count
     law = np.maximum(np.fft.irfft(transform, _GRID), 0)
     # Entry i stands for a total of i steps, or of i - 2^20 where i is beyond the middle.
     positive = law[: _GRID // 2]
-    losses = step * np.arange(positive.size)
+    losses = np.asarray(step * np.arange(positive.size), dtype=np.float64)
     tail = np.cumsum(positive[::-1])[::-1]
     discounted = np.cumsum((positive * np.exp(-losses))[::-1])[::-1]
-    deltas = tail - np.exp(losses) * discounted
-    enough = np.flatnonzero(deltas <= allowed)
-    return float(losses[enough[0]]) if enough.size else reach
+    return losses, np.asarray(tail - np.exp(losses) * discounted)
 
 
 def _rounded_law(ratio: float, step: float) -> Floats:

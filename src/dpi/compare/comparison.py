@@ -20,7 +20,7 @@ Series = tuple[float, ...]
 class Course:
     """How one system fared.
 
-    l1, kl: Σ|p - q| and KL(p ‖ q) from the slot's own PDF p to the released q, in every slot; NaN where a slot is empty.
+    l1, kl: Σ|p - q| and KL(p ‖ q) from the slot's own PDF p to the released q, in every slot; NaN if it is empty.
     accumulated_l1, accumulated_kl: the same for all records so far.
     loss: what a user in every slot has lost after each slot.
     """
@@ -70,7 +70,8 @@ class Comparison:
         lines = [
             f"{self.stream}: {self.slots} slots, {words}, ε = {self.epsilon:g}"
             + (f" ({declared})" if declared else ""),
-            f"{'mechanism':14s}{'L1':>9s}{'KL':>10s}{'L1 all':>9s}{'KL all':>10s}{'user loss':>11s}{'δ':>9s}{'ms/slot':>9s}",
+            f"{'mechanism':14s}{'L1':>9s}{'KL':>10s}{'L1 all':>9s}{'KL all':>10s}"
+            f"{'user loss':>11s}{'δ':>9s}{'ms/slot':>9s}",
         ]
         for name, course in sorted(self.courses.items(), key=lambda item: item[1].means()["kl"]):
             m = course.means()

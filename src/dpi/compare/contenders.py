@@ -1,7 +1,7 @@
-"""What takes part in a comparison: anything that sees a slot's records and gives two PDFs, of the slot and of all so far.
+"""What takes part in a comparison: it sees a slot's records and gives two PDFs, of the slot and of all so far.
 
-A contender also says what a user has lost by then. Baselines release noisy counts; what is negative in them is cut, and a
-thousandth of a record is added to every bin, so that a divergence is finite.
+A contender also says what a user has lost by then. Baselines release noisy counts; what is negative in them is cut, and
+a thousandth of a record is added to every bin, so that a divergence is finite.
 """
 
 from __future__ import annotations
