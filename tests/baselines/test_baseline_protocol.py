@@ -14,6 +14,7 @@ from dpi.baselines import (
     Perrier,
     QueryBoosting,
     RangeCounter,
+    Restarted,
     Setting,
     ToPL,
     ToPS,
@@ -39,6 +40,14 @@ MECHANISMS = {
     ),
     "noisy": lambda seed: NoisyHistogram(epsilon=1, bins=3, unsafe_source=Seeded(seed)),
     "demo": lambda seed: Demo(bins=3, unsafe_source=Seeded(seed)),
+    "restarted binary": lambda seed: Restarted(
+        epsilon=1, bins=2, mechanism=Binary(epsilon=3, bins=2, slots=5), unsafe_source=Seeded(seed)
+    ),
+    "restarted tops": lambda seed: Restarted(
+        epsilon=1,
+        mechanism=ToPS(epsilon=3, slots=4, prefix=3, largest=9, fan_out=2, dropped=0),
+        unsafe_source=Seeded(seed),
+    ),
     "per bin": lambda seed: PerBin(
         epsilon=1,
         bins=2,

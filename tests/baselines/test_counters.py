@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.baselines import Binary, Consistent, Hybrid, Logarithmic, NoisyHistogram, RangeCounter, certain_gap, top_k
+from dpi.baselines import (
+    Binary,
+    Consistent,
+    Hybrid,
+    Logarithmic,
+    NoisyHistogram,
+    RangeCounter,
+    Restarted,
+    certain_gap,
+    top_k,
+)
 from dpi.baselines.dyadic import blocks, covered, lowest_bit
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
@@ -20,6 +30,9 @@ COUNTERS = {
     "logarithmic": lambda source, bins=1: Logarithmic(epsilon=Fraction(1, 2), bins=bins, unsafe_source=source),
     "hybrid": lambda source, bins=1: Hybrid(epsilon=Fraction(1, 2), bins=bins, unsafe_source=source),
     "ranges": lambda source, bins=1: RangeCounter(epsilon=Fraction(1, 2), bins=bins, unsafe_source=source),
+    "restarted": lambda source, bins=1: Restarted(
+        epsilon=Fraction(1, 2), bins=bins, mechanism=Binary(epsilon=1, bins=bins, slots=11), unsafe_source=source
+    ),
     "noisy": lambda source, bins=1: NoisyHistogram(epsilon=Fraction(1, 2), bins=bins, unsafe_source=source),
 }
 
@@ -77,7 +90,7 @@ def test_user_loss_has_the_closed_forms():
         assert Hybrid(epsilon=1).user_epsilon(t, 3) == pytest.approx(3 * closed, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["binary", "logarithmic", "hybrid", "noisy"])
+@pytest.mark.parametrize("name", ["binary", "logarithmic", "hybrid", "restarted", "noisy"])
 @pytest.mark.parametrize("slots", [1, 6, 8, 23])
 def test_releases_are_unbiased_with_the_stated_variance(name, slots):
     """Mean and variance over 20,000 independent bins, each within six standard errors (false alarm below 10^-7)."""

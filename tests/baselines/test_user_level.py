@@ -65,7 +65,7 @@ def test_the_guarantee_is_said_in_words():
     assert user_level(Hybrid(epsilon=3), 1, 4).guarantee.startswith("ε = 1 per user for ever; at most 4")
     perrier = user_level(Perrier(epsilon=1, slots=9, prefix=2, threshold_delta=1e-9), 1, 4)
     assert perrier.delta == pytest.approx(4 * np.exp(0.75) * 1e-9)
-    assert "δ = 8.5e-09 per user for the 11 slots" in perrier.guarantee
+    assert "δ = 8.5e-09 per user for ever" in perrier.guarantee
     assert "cap=4" in repr(perrier)
 
 

@@ -16,6 +16,7 @@ from dpi.baselines.pegasus import Pegasus
 from dpi.baselines.per_bin import PerBin
 from dpi.baselines.perrier import Perrier
 from dpi.baselines.ranges import RangeCounter
+from dpi.baselines.restarted import Restarted
 from dpi.baselines.topl import ToPL
 from dpi.baselines.tops import ToPS
 from dpi.baselines.user_level import Cap, UserLevel, user_level
@@ -37,6 +38,7 @@ __all__ = [
     "Perrier",
     "QueryBoosting",
     "RangeCounter",
+    "Restarted",
     "Setting",
     "SlidingWindow",
     "ToPL",

@@ -45,6 +45,16 @@ class Loss:
         """The same for a user with this many records in every slot."""
         return Loss({ratio * records: count for ratio, count in self.shifts.items()}, self.pure * records)
 
+    def times(self, count: int) -> Loss:
+        """The same so many times."""
+        return Loss({ratio: count * n for ratio, n in self.shifts.items() if count}, self.pure * count)
+
+    def __add__(self, other: Loss) -> Loss:
+        shifts = dict(self.shifts)
+        for ratio, count in other.shifts.items():
+            shifts[ratio] = shifts.get(ratio, 0) + count
+        return Loss(shifts, self.pure + other.pure)
+
     def epsilon(self, delta: float | None = None) -> float:
         """The total loss, pure or at δ; at δ it is a bound from above, never more than the pure loss.
 

@@ -30,9 +30,10 @@ class ToPS(Baseline):
     dropped: how many of the lowest levels of the tree are not released; None is the published choice. Inside a block of
     b^dropped slots a predictor's guess is released, and the block's last slot puts it right.
 
-    **Guarantee.** ε-DP for one value. *Why:* the threshold's score moves by at most one, for all candidates in the
-    same direction, so the exponential mechanism at rate ε is ε-DP, and sees the prefix alone; the tree sees the other
-    values, cut to the threshold θ, each in one node of h released levels with noise θ·h/ε.
+    **Guarantee.** ε-DP for one value. *Why:* the threshold's score moves by at most one, for all candidates in the same
+    direction (a user without records has values of 0, so for many values too), so the exponential mechanism at rate ε
+    is ε-DP, and sees the prefix alone; the tree sees the other values, cut to the threshold θ, each in one node of h
+    released levels with noise θ·h/ε.
 
     >>> mechanism = ToPS(epsilon=1000, slots=3, prefix=100, largest=10, fan_out=4, dropped=0)
     >>> for value in range(100):

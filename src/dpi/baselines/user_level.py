@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dpi.baselines.accounting import Floats
 from dpi.baselines.base import Baseline, check_count
+from dpi.baselines.restarted import Restarted
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.integers import Integers
@@ -36,6 +37,8 @@ class Cap:
     def passes(self, users: npt.ArrayLike) -> Kept:
         """Which of a slot's records count."""
         ids = np.asarray(users)
+        if ids.dtype.kind == "O":
+            ids = ids.astype(str)
         if ids.ndim != 1:
             raise OptionError("`users` must be a vector of ids, one for each record.")
         different, place = np.unique(ids, return_inverse=True)
@@ -60,17 +63,22 @@ def _ordinals(place: Integers) -> Integers:
 class UserLevel:
     """A mechanism behind a cap; made by `user_level`.
 
-    **Guarantee.** ε-DP for all records of one user, as long as the mechanism releases. *Why:* at most `cap` records of
-    a user pass, over all time, and no other user's records change with them. Removing them one by one takes `cap`
-    steps between streams that differ in one record each, at a cost of ε/cap apiece (group privacy). A mechanism
-    with a δ of its own keeps cap·e^((cap-1)·ε/cap)·δ. For counters nothing can be
-    saved: a user may spend all in one slot.
+    **Guarantee.** ε-DP for all records of one user, for ever; a mechanism with a horizon is started again when it is
+    over (`Restarted`). *Why:* at most `cap` records of a user pass, over all time, and no other user's records change
+    with them. Removing them one by one takes `cap` steps between streams that differ in one record each, at a cost of
+    ε/cap apiece (group privacy). A mechanism with a δ of its own keeps cap·e^((cap-1)·ε/cap)·δ. For counters nothing
+    can be saved: a user may spend all in one slot.
     """
 
     def __init__(self, mechanism: Baseline, epsilon: Amount, cap: int) -> None:
         self.epsilon = rational(epsilon)
         self._cap = Cap(cap)
-        self.mechanism = replace(mechanism, epsilon=self.epsilon / cap)
+        share = self.epsilon / cap
+        if mechanism.horizon is None:
+            self.mechanism: Baseline = replace(mechanism, epsilon=share)
+        else:
+            source = mechanism.unsafe_source
+            self.mechanism = Restarted(epsilon=share, bins=mechanism.bins, mechanism=mechanism, unsafe_source=source)
 
     def __repr__(self) -> str:
         return f"UserLevel({self.mechanism!r}, epsilon={float(self.epsilon):g}, cap={self.cap})"
@@ -90,9 +98,7 @@ class UserLevel:
     def guarantee(self) -> str:
         """What is promised, in words."""
         delta = f", δ = {self.delta:.2g}" if self.delta else ""
-        horizon = self.mechanism.horizon
-        until = "for ever" if horizon is None else f"for the {horizon} slots that it releases"
-        return f"ε = {float(self.epsilon):g}{delta} per user {until}; at most {self.cap} records of a user count."
+        return f"ε = {float(self.epsilon):g}{delta} per user for ever; at most {self.cap} records of a user count."
 
     def update(self, users: npt.ArrayLike, values: npt.ArrayLike) -> Floats:
         """Close a slot: one record for each user and value, values being bins 0, 1, …; others are dropped."""
