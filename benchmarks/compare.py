@@ -1,6 +1,6 @@
 """DPI beside the systems of others: at equal guarantee, and as they were published.
 
-    python benchmarks/compare.py [--streams small20,shop,published] [--slots 300] [--epsilon 1] [--cap 10] [--pictures out]
+    python benchmarks/compare.py [--streams small20,shop] [--slots 300] [--epsilon 1] [--cap 10] [--pictures out]
 
 Prints a table for every stream and mode, and writes three pictures for each if asked.
 """

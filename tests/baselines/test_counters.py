@@ -11,6 +11,7 @@ from dpi.baselines import (
     Hybrid,
     Logarithmic,
     NoisyHistogram,
+    PerBin,
     RangeCounter,
     Restarted,
     certain_gap,
@@ -70,6 +71,19 @@ def test_one_record_loses_epsilon_and_no_more(name):
     assert max(losses) <= Fraction(1, 2)
     # A record of the last slots may not have reached all blocks that will hold it, so the largest is what counts.
     assert max(losses) == {"binary": Fraction(1, 2) * 5 / 7}.get(name, Fraction(1, 2))
+
+
+@pytest.mark.parametrize("name", ["vector", "per bin"])
+def test_records_in_several_bins_cost_as_many_in_one(name):
+    """A user with a record in each of two bins loses exactly twice what one record costs, in vectors and in copies."""
+
+    def make(source):
+        if name == "vector":
+            return Hybrid(epsilon=Fraction(1, 2), bins=3, unsafe_source=source)
+        return PerBin(epsilon=Fraction(1, 2), bins=3, mechanism=Hybrid(epsilon=1), unsafe_source=source)
+
+    loss = exact_loss(make, [[1, 5, 4]] * 13, [[0, 5, 3]] * 13)
+    assert loss == 2 * stated(make(None), 13)
 
 
 def test_the_published_scale_is_a_level_short():
