@@ -28,10 +28,10 @@ from dpi.accumulation import Accumulation
 from dpi.brain.boosted import Boosted
 from dpi.budget import Epsilon
 from dpi.compression import Histogram
+from dpi.datasets.generators import STREAMS, Floats
 from dpi.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
 from dpi.prefix_tree import PrefixSums, PrefixTree
-from streams import STREAMS, Floats
 from utility import clipped, divergence
 
 CHECKPOINTS = (100, 1_000, 10_000)

@@ -18,11 +18,11 @@ import numpy as np
 from dpi.brain.boosted import Boosted
 from dpi.budget import Epsilon
 from dpi.compression import Histogram
+from dpi.datasets.generators import drifting
 from dpi.domain import Bins
 from dpi.integers import GRAINS
 from dpi.noise import SystemSource, add_laplace
 from measure import row
-from streams import drifting
 
 EPSILON = Epsilon.at_most("0.05")
 

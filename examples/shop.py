@@ -14,21 +14,12 @@ import numpy as np
 import polars as pl
 
 import dpi
+from dpi.datasets.generators import PAGES, pages
 from dpi.queries import Floats
 
-PAGES = ["home", "search", "shoes", "coats", "books", "games", "garden", "offer", "help"]
 HOURS = 14 * 24
 CROWD = range(9 * 24 + 18, 9 * 24 + 23)
 START, END = "2026-03-02", "2026-03-16"
-
-
-def mix(hour: int) -> Floats:
-    """The share of each page in one hour."""
-    day = np.sin(2 * np.pi * (hour % 24 - 9) / 24)
-    weight = np.array([3.0, 2.2, 1.4 + day, 1.1, 1.0 - 0.7 * day, 1.0 - 0.8 * day, 0.5 + 0.3 * day, 0.3, 0.25])
-    if hour in CROWD:
-        weight[PAGES.index("offer")] = 5.0
-    return np.asarray(weight / weight.sum())
 
 
 def visits() -> pl.DataFrame:
@@ -42,7 +33,7 @@ def visits() -> pl.DataFrame:
         newest += int(leaving.sum())
         busy = 0.55 + 0.45 * np.sin(2 * np.pi * (hour % 24 - 9) / 24)
         here = np.repeat(visitors[rng.random(visitors.size) < busy], 2)
-        page = rng.choice(len(PAGES), here.size, p=mix(hour))
+        page = rng.choice(len(PAGES), here.size, p=pages(hour, crowd=hour in CROWD))
         minute = rng.integers(0, 3_600_000_000, here.size)
         frames.append(pl.DataFrame({"user": here, "page": page, "at": hour * 3_600_000_000 + minute}))
     start = pl.lit(START).str.to_datetime(time_unit="us")

@@ -23,3 +23,13 @@ def assert_law(counts: Sequence[float], probabilities: Sequence[float], false_al
         expected = np.append(expected[:keep], expected[keep:].sum())
     statistic = ((observed - expected) ** 2 / np.maximum(expected, 1e-300)).sum()
     assert stats.chi2.sf(statistic, observed.size - 1) > false_alarm
+
+
+def assert_variance(sample: Sequence[float], variance: float, kurtosis: float = 6.0) -> None:
+    """The mean of squares is the variance within six standard errors (false alarm below 10^-8, normal approximation).
+
+    A square has the variance (κ - 1)·σ⁴; sums of Laplace noises have a kurtosis κ of at most 6, that of one.
+    """
+    squares = np.asarray(sample, dtype=float) ** 2
+    error = 6 * np.sqrt((kurtosis - 1) / squares.size)
+    assert abs(squares.mean() / variance - 1) < error

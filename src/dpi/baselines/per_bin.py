@@ -1,0 +1,71 @@
+"""A mechanism for one counter, run once in every bin of a histogram."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpi.baselines.accounting import Floats, Loss
+from dpi.baselines.base import Baseline
+from dpi.errors import OptionError
+from dpi.integers import Integers
+
+
+@dataclass(kw_only=True, eq=False)
+class PerBin(Baseline):
+    """One copy of a mechanism in each bin, with this ε in place of the mechanism's own.
+
+    **Guarantee.** That of the mechanism: one record is in one bin, so copies in other bins do not see it. A user with
+    c records in a slot moves at most c bins, so the user's loss is bounded by that of c records in one bin.
+
+    >>> from dpi.baselines.hybrid import Hybrid
+    >>> mechanism = PerBin(epsilon=1000, bins=3, mechanism=Hybrid(epsilon=1))
+    >>> [round(x) for x in mechanism.update([4, 0, 2]).tolist()]
+    [4, 0, 2]
+    """
+
+    mechanism: Baseline = field(kw_only=True)
+
+    def _start(self) -> None:
+        if self.mechanism.bins != 1:
+            raise OptionError(f"`mechanism` must have one bin. Got {self.mechanism.bins}.")
+        self.facts = self.mechanism.facts  # type: ignore[misc]
+        source = self._source if self.unsafe_source is not None else self.mechanism.unsafe_source
+        self.copies = [replace(self.mechanism, epsilon=self.rate, unsafe_source=source) for _ in range(self.bins)]
+
+    def _step(self, grains: Integers) -> Floats:
+        return np.concatenate([copy.advance(grains[i : i + 1]) for i, copy in enumerate(self.copies)])
+
+    @property
+    def horizon(self) -> int | None:
+        """That of the mechanism."""
+        return self.mechanism.horizon
+
+    @property
+    def warm_up(self) -> int:
+        """That of the mechanism."""
+        return self.mechanism.warm_up
+
+    @property
+    def delta(self) -> float:
+        """That of the mechanism."""
+        return self.mechanism.delta
+
+    def loss(self, slots: int) -> Loss:
+        """That of one copy."""
+        return self.copies[0].loss(slots)
+
+    def _user_epsilon(self, slots: int, records: Fraction, delta: float | None) -> float:
+        return self.copies[0]._user_epsilon(slots, records, delta)
+
+    def variance(self, slot: int) -> float | None:
+        """The mean over the bins, where it is known."""
+        known = [v for copy in self.copies if (v := copy.variance(slot)) is not None]
+        return float(np.mean(known)) if len(known) == self.bins else None
+
+    @property
+    def memory(self) -> int:
+        """All copies."""
+        return sum(copy.memory for copy in self.copies)

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+from check_baseline import CHECKS
+from dpi.baselines import (
+    CATALOGUE,
+    Binary,
+    Demo,
+    Hybrid,
+    Logarithmic,
+    NoisyHistogram,
+    Pegasus,
+    PerBin,
+    Perrier,
+    QueryBoosting,
+    RangeCounter,
+    Restarted,
+    Setting,
+    ToPL,
+    ToPS,
+    baseline,
+)
+from dpi.errors import OptionError
+from dpi.noise import UnsafeSeededSource as Seeded
+
+MECHANISMS = {
+    "binary": lambda seed: Binary(epsilon=1, bins=3, slots=50, unsafe_source=Seeded(seed)),
+    "logarithmic": lambda seed: Logarithmic(epsilon=1, bins=3, unsafe_source=Seeded(seed)),
+    "hybrid": lambda seed: Hybrid(epsilon=1, bins=3, unsafe_source=Seeded(seed)),
+    "ranges": lambda seed: RangeCounter(epsilon=1, bins=5, unsafe_source=Seeded(seed)),
+    "pegasus": lambda seed: Pegasus(epsilon=1, bins=3, unsafe_source=Seeded(seed)),
+    "pegasus js": lambda seed: Pegasus(epsilon=1, smoother="js", threshold=2, unsafe_source=Seeded(seed)),
+    "perrier": lambda seed: Perrier(epsilon=1, slots=60, prefix=10, largest=50, unsafe_source=Seeded(seed)),
+    "tops": lambda seed: ToPS(
+        epsilon=1, slots=60, prefix=10, largest=50, fan_out=4, dropped=1, unsafe_source=Seeded(seed)
+    ),
+    "topl": lambda seed: ToPL(epsilon=1, slots=60, prefix=10, largest=50, grid=16, unsafe_source=Seeded(seed)),
+    "boosting": lambda seed: QueryBoosting(
+        epsilon=10, bins=4, rows=100, rounds=2, sample=5, unsafe_source=Seeded(seed)
+    ),
+    "noisy": lambda seed: NoisyHistogram(epsilon=1, bins=3, unsafe_source=Seeded(seed)),
+    "demo": lambda seed: Demo(bins=3, unsafe_source=Seeded(seed)),
+    "restarted binary": lambda seed: Restarted(
+        epsilon=1, bins=2, mechanism=Binary(epsilon=3, bins=2, slots=5), unsafe_source=Seeded(seed)
+    ),
+    "restarted tops": lambda seed: Restarted(
+        epsilon=1,
+        mechanism=ToPS(epsilon=3, slots=4, prefix=3, largest=9, fan_out=2, dropped=0),
+        unsafe_source=Seeded(seed),
+    ),
+    "per bin": lambda seed: PerBin(
+        epsilon=1,
+        bins=2,
+        mechanism=Perrier(epsilon=1, slots=60, prefix=10, largest=50),
+        unsafe_source=Seeded(seed),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_every_mechanism_passes_the_suite(name, check):
+    """Each check of the shared suite holds for each mechanism."""
+    check(MECHANISMS[name])
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_catalogue_sets_every_mechanism_up_for_a_histogram(name):
+    """By name, from public facts alone, a mechanism releases every declared slot."""
+    setting = Setting(epsilon=1, bins=4, slots=20, largest=100, rows=1000, unsafe_source=Seeded(1))
+    mechanism = baseline(name, setting)
+    for _ in range(20):
+        release = mechanism.update([5, 0, 9, 1])
+    assert release.shape == (4,)
+    assert np.isfinite(release).all()
+    assert mechanism.slot == 20
+
+
+def test_an_unknown_name_is_refused():
+    """The error lists what there is."""
+    with pytest.raises(OptionError, match="known are binary"):
+        baseline("magic", Setting(epsilon=1, bins=2, slots=3))

@@ -1,0 +1,180 @@
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dpi
+from dpi.baselines import CATALOGUE, Binary, NoisyHistogram, Setting
+from dpi.compare import (
+    AsPublished,
+    Capped,
+    Ours,
+    Terms,
+    compare,
+    compare_named,
+    plot_error,
+    plot_loss,
+    plot_trade_off,
+    slots_of,
+)
+from dpi.datasets.generators import Slot, stream_named
+from dpi.errors import OptionError
+from dpi.noise import UnsafeSeededSource
+from dpi.slots import Slots
+
+NAMES = ["dpi", *CATALOGUE]
+
+
+@pytest.fixture(scope="module")
+def both():
+    """All systems on a small stream, in both modes."""
+    return {
+        mode: compare_named(
+            NAMES, "n50k20", Terms(epsilon=1, mode=mode, cap=4), slots=20, unsafe_source=UnsafeSeededSource(1)
+        )
+        for mode in ("user", "published")
+    }
+
+
+def test_at_equal_guarantee_nobody_loses_more_than_epsilon(both):
+    """In the mode "user" every system's loss is at most ε in every slot, and never falls."""
+    for name, course in both["user"].courses.items():
+        assert max(course.loss) <= 1 + 1e-12, name
+        assert list(course.loss) == sorted(course.loss)
+
+
+def test_as_published_the_users_true_loss_stands_beside(both):
+    """In the mode "published" the loss is `user_epsilon` with the mechanism's own ε; ours stays at ε."""
+    courses = both["published"].courses
+    binary = Binary(epsilon=1, slots=20)
+    assert courses["binary"].loss == pytest.approx([binary.user_epsilon(t) for t in range(1, 21)])
+    assert courses["noisy"].loss[-1] == 20
+    assert math.isinf(courses["perrier"].loss[-1])
+    assert courses["demo"].loss[-1] == 0
+    assert courses["dpi"].loss[-1] <= 1
+    assert "one record" in courses["noisy"].guarantee
+
+
+def test_with_delta_the_loss_is_bounded_in_every_slot():
+    """At δ the series ends with the exact number, never falls, and is nowhere below the loss of its own slot."""
+    terms = Terms(epsilon=1, mode="published", delta=1e-5)
+    loss = compare_named(["noisy"], "n50k20", terms, slots=60).courses["noisy"].loss
+    mechanism = NoisyHistogram(epsilon=1)
+    assert loss[-1] == mechanism.user_epsilon(60, 1, 1e-5) < 60
+    assert list(loss) == sorted(loss)
+    for t in (1, 7, 33, 59):
+        assert loss[t - 1] >= mechanism.user_epsilon(t, 1, 1e-5)
+
+
+def test_every_slot_is_measured(both):
+    """All series have one finite error for each slot, and L1 lies between 0 and 2."""
+    for result in both.values():
+        for course in result.courses.values():
+            for series in (course.l1, course.kl, course.accumulated_l1, course.accumulated_kl):
+                assert len(series) == 20
+                assert np.isfinite(series).all()
+            assert 0 <= min(course.l1) <= max(course.l1) <= 2
+
+
+def test_results_can_be_written_and_read(both):
+    """JSON holds everything, with infinity as a word; the table has a line for every system."""
+    for result in both.values():
+        data = json.loads(result.to_json())
+        assert list(data["courses"]) == NAMES
+        assert data["settings"]["churn"] == 0.02
+        assert len(result.table().splitlines()) == 2 + len(NAMES)
+        assert {row["mechanism"] for row in result.rows()} == set(NAMES)
+    assert json.loads(both["published"].to_json())["courses"]["perrier"]["loss"][-1] == "infinity"
+
+
+def test_errors_are_those_of_the_releases():
+    """With next to no noise both PDFs are right, for mechanisms of prefixes and of slots."""
+    slots = [Slot(np.arange(n), np.array(v), np.zeros(3)) for n, v in ((4, [0, 0, 1, 2]), (2, [2, 2]), (3, [0, 1, 1]))]
+    for mechanism in (Binary(epsilon=1000, bins=3, slots=3), NoisyHistogram(epsilon=1000, bins=3)):
+        course = compare({"it": AsPublished(mechanism, 1, None)}, slots, 3, Terms(epsilon=1000)).courses["it"]
+        assert max(course.l1) < 0.1
+        assert max(course.accumulated_l1) < 0.1
+
+
+def test_the_cap_drops_what_is_beyond_it():
+    """With a cap of one, a user's second record is not in the release."""
+    slots = [
+        Slot(np.array([1, 2]), np.array([0, 1]), np.zeros(2)),
+        Slot(np.array([1, 3]), np.array([0, 1]), np.zeros(2)),
+    ]
+    contender = Capped(NoisyHistogram(epsilon=1, bins=2), 1000, 1, 1)
+    contender.release(slots[0])
+    released, _ = contender.release(slots[1])
+    assert released[1] > 0.95
+
+
+def test_ours_is_the_stream_itself():
+    """The contender's PDFs and losses are those of a stream with the same seed."""
+    stream = dpi.Stream(
+        domain=dpi.Categories(range(20), other=None), epsilon=1, unsafe_source=UnsafeSeededSource(4), key=bytes(32)
+    )
+    ours = Ours.default(1, 20, UnsafeSeededSource(4))
+    for t, slot in enumerate(stream_named("n50k20").slots(0, 4), 1):
+        release = stream.release(slot.users, slot.values)
+        pdf, accumulated = ours.release(slot)
+        np.testing.assert_array_equal(pdf, release.pdf)
+        np.testing.assert_array_equal(accumulated, release.accumulated)
+        assert ours.loss(t) == release.epsilon_spent
+    assert ours.delta == 0
+
+
+def test_empty_slots_have_no_error():
+    """An empty slot is released and not measured; JSON says null."""
+    empty = Slot(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.zeros(2))
+    full = Slot(np.array([1]), np.array([0]), np.zeros(2))
+    contender = Capped(NoisyHistogram(epsilon=1, bins=2), 1, 1, 1)
+    result = compare({"noisy": contender}, [full, empty], 2, Terms(epsilon=1))
+    assert math.isnan(result.courses["noisy"].l1[1])
+    assert json.loads(result.to_json())["courses"]["noisy"]["kl"][1] is None
+    assert math.isfinite(result.courses["noisy"].means()["l1"])
+
+
+def test_events_become_slots():
+    """Rows go to the slots of their own time; unreadable ones are dropped; empty slots stay."""
+    events = {
+        "user": ["a", None, "b", "a", "c"],
+        "time": ["2026-01-01T00:30", "2026-01-01T00:40", "2026-01-01T02:59", "never", "2026-01-02T00:00"],
+        "value": ["x", "x", "z", "x", "y"],
+    }
+    domain = dpi.Categories(["x", "y"])
+    slots = list(slots_of(events, domain, Slots("1h"), start="2026-01-01", end="2026-01-01T03:00"))
+    assert [slot.values.tolist() for slot in slots] == [[0], [], [2]]
+    contender = Capped(NoisyHistogram(epsilon=1, bins=domain.size), 1, 1, 1)
+    assert compare({"noisy": contender}, slots, domain.size, Terms(epsilon=1)).slots == 3
+
+
+def test_pictures_show_every_system(both):
+    """A line for each system with anything to draw; infinite losses are left out."""
+    assert len(plot_loss(both["user"]).axes[0].lines) == len(NAMES)
+    assert len(plot_error(both["user"], "accumulated_l1").axes[0].lines) == len(NAMES)
+    assert len(plot_trade_off([both["published"]]).axes[0].lines) == len(NAMES) - 1  # Perrier's loss is infinite
+    with pytest.raises(OptionError):
+        plot_trade_off([])
+
+
+def test_bad_terms_are_refused():
+    """Unknown modes, names and streams, and a stream without slots."""
+    with pytest.raises(OptionError, match="mode"):
+        Terms(epsilon=1, mode="event")
+    with pytest.raises(OptionError, match="magic"):
+        compare_named(["magic"], "published", Terms(epsilon=1), slots=3)
+    with pytest.raises(OptionError, match="nowhere"):
+        compare_named(["dpi"], "nowhere", Terms(epsilon=1), slots=3)
+    with pytest.raises(OptionError, match="no slots"):
+        compare({}, [], 2, Terms(epsilon=1))
+    assert Terms(epsilon=1).contender("noisy", Setting(1, 2, 3)).delta == 0
+
+
+def test_import_is_light():
+    """`import dpi.compare` loads neither scipy nor matplotlib."""
+    code = "import sys, dpi.compare; print([m for m in ('scipy', 'matplotlib') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
