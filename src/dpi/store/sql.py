@@ -110,7 +110,7 @@ class SQLStore(Store):
             return None
         last, spent, allocation, brain, accumulated, seal = rows[0]
         progress = Progress(int(last), int(spent), str(allocation), partial(bytes, brain), bytes(accumulated))
-        if bytes(seal) != _progress_seal(stream, progress):
+        if bytes(seal) != _progress_seal(stream, progress, bytes(brain)):
             raise StateError("the store is damaged: the state of a stream does not match its seal.")
         return progress
 
@@ -175,13 +175,14 @@ class SQLStore(Store):
         self.engine.erase()
 
     def _put(self, stream: str, progress: Progress) -> None:
-        values = (progress.last, progress.spent, progress.allocation, progress.brain(), progress.accumulated)
+        brain = progress.brain()
+        values = (progress.last, progress.spent, progress.allocation, brain, progress.accumulated)
         self.engine.execute(
             "INSERT INTO progress (stream, last, spent, allocation, brain, accumulated, seal) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream) DO UPDATE SET last = excluded.last, "
             "spent = excluded.spent, allocation = excluded.allocation, brain = excluded.brain, "
             "accumulated = excluded.accumulated, seal = excluded.seal",
-            (stream, *values, _progress_seal(stream, progress)),
+            (stream, *values, _progress_seal(stream, progress, brain)),
         )
 
     def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
@@ -319,8 +320,7 @@ def _paid_seal(paid: Paid) -> bytes:
     ).digest()
 
 
-def _progress_seal(stream: str, progress: Progress) -> bytes:
-    brain = progress.brain()
+def _progress_seal(stream: str, progress: Progress, brain: bytes) -> bytes:
     head = [stream, progress.last, progress.spent, progress.allocation, len(brain)]
     state = hashlib.blake2b(json.dumps(head).encode() + b"\n", digest_size=32, person=b"dpi progress")
     state.update(brain)
