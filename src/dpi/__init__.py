@@ -19,11 +19,14 @@ from dpi.budget import (
 from dpi.compression import Histogram, compress, counts, normalise, truncate, whole_pdf
 from dpi.domain import Bins, Categories, Hashed, Product
 from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, StateError, StoreBusy, StoreError
+from dpi.partition import Blocks, Marginal
 from dpi.plan import plan
 from dpi.plots import plot_series
+from dpi.prefix_tree import PrefixTree
 from dpi.release import Release
 from dpi.signature import Signer
 from dpi.slots import Clock, Slots
+from dpi.sources import Batch, FileEvents, Position, read
 from dpi.store import MemoryStore, open_store
 from dpi.stream import Stream
 from dpi.synopsis.pool import DirichletPool, MixedPool, Multinomial
@@ -31,7 +34,9 @@ from dpi.synopsis.pool import DirichletPool, MixedPool, Multinomial
 __all__ = [
     "RBA",
     "Accounts",
+    "Batch",
     "Bins",
+    "Blocks",
     "Boosted",
     "BudgetExceeded",
     "Categories",
@@ -40,15 +45,19 @@ __all__ = [
     "Converging",
     "DirichletPool",
     "Epsilon",
+    "FileEvents",
     "Geometric",
     "Hashed",
     "Histogram",
     "Ledger",
     "LogSquared",
+    "Marginal",
     "MemoryStore",
     "MixedPool",
     "Multinomial",
     "OptionError",
+    "Position",
+    "PrefixTree",
     "Product",
     "Published",
     "Release",
@@ -69,6 +78,7 @@ __all__ = [
     "open_store",
     "plan",
     "plot_series",
+    "read",
     "spend_first",
     "truncate",
     "whole_pdf",
