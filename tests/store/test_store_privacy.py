@@ -112,7 +112,7 @@ def test_an_analyst_with_rights_on_public_tables_can_verify_and_sees_no_account(
                 connection.execute(f"GRANT SELECT ON {schema}.{table} TO {role}")
             with dpi.open_store(f"{postgres}&options=-c%20role%3D{role}", read_only=True) as analyst:
                 assert verify(analyst).intact
-                for table in ("account_runs", "ledgers", "levies", "events", "sequences"):
+                for table in ("account_runs", "ledgers", "levies", "events", "sequences", "trees"):
                     with pytest.raises(StoreError, match="InsufficientPrivilege"):
                         analyst.engine.rows(f"SELECT * FROM {table}")  # noqa: S608 - a fixed list
         finally:
