@@ -217,7 +217,7 @@ class Stream:
             self._state = self.brain.from_bytes(self.domain, progress.brain())
             self._accumulation = Accumulation.from_bytes(self.domain.size, progress.accumulated)
             self._last, self._spent = progress.last, progress.spent
-        self._tree = self._grown(self._planted() if progress is None else progress.tree)
+        self._tree = self._grown((b"" if progress is None else progress.tree) or self._planted())
         if pending is not None:
             self._allocation.restore(pending.allocation)
             self._publish(pending)

@@ -24,7 +24,11 @@ PUBLIC = {
     "measurements": ("slot", "epsilon", "partial", "data", "allocation", "seal"),
 }
 """What anyone finds who verifies the store."""
-PRIVATE = {"account_runs": ("run", "part", "size", "data", "seal"), "ledgers": ("options", "seal")}
+PRIVATE = {
+    "account_runs": ("run", "part", "size", "data", "seal"),
+    "ledgers": ("options", "seal"),
+    "trees": ("data", "seal"),
+}
 """What the curator finds, and everybody who opens the store to write."""
 FLIPS = 100
 

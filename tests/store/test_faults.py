@@ -14,14 +14,12 @@ import time
 from pathlib import Path
 
 import pytest
-from workload import DOMAIN, KEY, close_slot, open_streams, outcome, run
+from workload import KEY, close_slot, open_streams, outcome, run
 
 import dpi
 from dpi.errors import StateError, StoreBusy, StoreError
 from dpi.store import schema
 from dpi.verification import check_accounts, verify
-
-WHOLE = {"name": "orders", "domain": DOMAIN, "epsilon": 1, "budget": dpi.Ledger(per_slot="0.2")}
 
 
 def expected(slots: int) -> dict[str, object]:

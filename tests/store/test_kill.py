@@ -52,7 +52,7 @@ def check(points: list[list[int]], target: str | None = None) -> None:
     assert statuses == [0]
     assert expected is not None
     assert expected.pop("problems") == []
-    assert expected.pop("boundaries") > max(max(at) for at in points) // 2
+    expected.pop("boundaries")
     for (statuses, outcome), at in zip(killed, points, strict=True):
         assert TWICE not in statuses, f"a slot was measured twice after a kill at {at}"
         assert statuses[0] == -signal.SIGKILL

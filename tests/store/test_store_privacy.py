@@ -10,6 +10,7 @@ from dpi.chain import Head
 from dpi.errors import StoreError
 from dpi.store.base import OpenEvents, Paid
 from dpi.store.postgres import PostgreSQL
+from dpi.verification import verify
 
 PRIVATE_TEXT = "postgres-would-quote-this"
 
@@ -89,3 +90,31 @@ def test_what_a_payment_writes_has_a_size_that_no_drawn_value_changes(sqlite, ke
             sizes.add(store.engine.rows(row, (slot,))[0][0])
         assert store.head() != Head()
     assert len(sizes) == 1
+
+
+def test_an_analyst_with_rights_on_public_tables_can_verify_and_sees_no_account(postgres, server, key_file) -> None:
+    """PostgreSQL can let a role read and verify what is public; the private tables stay closed to it."""
+    import psycopg
+
+    with dpi.open_store(postgres, key_file=key_file) as store:
+        for _ in run(store, 2):
+            pass
+        schema = store.engine.schema
+    role = f"{schema}_analyst"
+    with psycopg.connect(server, autocommit=True) as connection:
+        try:
+            connection.execute(f"CREATE ROLE {role}")
+        except psycopg.errors.InsufficientPrivilege:
+            pytest.skip("the user of the test server may not create roles")
+        try:
+            connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+            for table in ("facts", "chain", "releases", "measurements", "progress", "streams", "domains"):
+                connection.execute(f"GRANT SELECT ON {schema}.{table} TO {role}")
+            with dpi.open_store(f"{postgres}&options=-c%20role%3D{role}", read_only=True) as analyst:
+                assert verify(analyst).intact
+                for table in ("account_runs", "ledgers", "levies", "events", "sequences", "trees"):
+                    with pytest.raises(StoreError, match="InsufficientPrivilege"):
+                        analyst.engine.rows(f"SELECT * FROM {table}")  # noqa: S608 - a fixed list
+        finally:
+            connection.execute(f"DROP OWNED BY {role}")
+            connection.execute(f"DROP ROLE {role}")

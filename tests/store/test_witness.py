@@ -14,6 +14,7 @@ import dpi
 from dpi.compression import GRAINS
 from dpi.errors import StateError
 from dpi.noise import UnsafeSeededSource
+from dpi.prefix_tree import PrefixSums, PrefixTree
 from dpi.verification import check_accounts, verify
 
 USERS = {slot: [f"u{number}" for number in range(slot, slot + 4)] for slot in range(12)}
@@ -44,10 +45,8 @@ def paths(sqlite, key_file, tmp_path):
 
 def stream(store, budget=None, **options) -> dpi.Stream:
     """A stream of the test."""
-    budget = budget or dpi.Ledger(per_slot="0.3")
-    return dpi.Stream(
-        domain=DOMAIN, epsilon=1, budget=budget, store=store, unsafe_source=UnsafeSeededSource(5), **options
-    )
+    default = {"domain": DOMAIN, "epsilon": 1, "budget": budget or dpi.Ledger(per_slot="0.3")}
+    return dpi.Stream(store=store, **(default | {"unsafe_source": UnsafeSeededSource(5)} | options))
 
 
 class Truth:
@@ -230,3 +229,24 @@ def test_a_witness_that_cannot_be_written_holds_the_release_back(paths, monkeypa
     assert opened.released(0).slot == 0
     assert store.witness.read().last == {"": 0}
     store.close()
+
+
+def test_noise_of_an_open_node_is_not_used_again(paths) -> None:
+    """A tree of sums is planted anew: two sums with the same noise would differ by exact counts."""
+    tree = PrefixTree(per_slot="0.1", arity=4)
+    with paths.open() as store:
+        go_on(stream(store, accumulate=tree), range(2))
+        paths.copy()
+        go_on(stream(store, accumulate=tree), range(2, 5))
+    paths.put_back()
+    with dpi.open_store(paths_target(paths), read_only=True) as store:
+        old = store.progress("").tree
+    with paths.open(charge_lost=True) as store:
+        assert store.progress("").tree == b""
+        opened = stream(store, accumulate=tree, unsafe_source=UnsafeSeededSource(6))
+        grown = PrefixSums.from_bytes(tree, DOMAIN.size, old)
+        assert opened._tree.finished == (0, 0, 0)
+        assert not (opened._tree.opened == grown.opened).any()
+        go_on(opened, range(5, 7))
+        assert store.progress("").tree != b""
+    assert old not in Path(paths_target(paths)).read_bytes()

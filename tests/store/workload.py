@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import dpi
 from dpi.noise import UnsafeSeededSource
+from dpi.prefix_tree import PrefixTree
 from dpi.store import Store
 from dpi.verification import check_accounts, verify
 
@@ -20,17 +21,15 @@ SLOTS = 4
 CLOCK = {"slot": "1h", "start": "2026-01-01T00:00"}
 STREAMS = {
     "visits": {"budget": dpi.Ledger(per_slot="0.3"), **CLOCK},
-    "orders": {"budget": dpi.Ledger(per_slot="0.2", policy=dpi.spend_first)},
+    "orders": {"budget": dpi.Ledger(per_slot="0.2"), "accumulate": PrefixTree(per_slot="0.1", arity=2)},
     "alone": {"budget": dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0)), "separate": True, "epsilon": 2},
 }
 
 
 def open_streams(store: Store) -> list[dpi.Stream]:
-    """The streams of the workload, new or where they stopped."""
-    return [
-        dpi.Stream(**({"domain": DOMAIN, "epsilon": 1, "store": store, "name": name} | options))
-        for name, options in STREAMS.items()
-    ]
+    """The streams of the workload, new or where they stopped; a tree is planted with the same noise each time."""
+    default = {"domain": DOMAIN, "epsilon": 1, "store": store, "unsafe_source": UnsafeSeededSource(9)}
+    return [dpi.Stream(**(default | {"name": name} | options)) for name, options in STREAMS.items()]
 
 
 def seeded(stream: dpi.Stream, slot: int) -> None:
@@ -78,10 +77,17 @@ def outcome(store: Store) -> dict[str, object]:
     ledgers = store.ledgers()
     return {
         "ledgers": {name: _sorted(store.load_ledger(name, options)[0]) for name, options in ledgers.items()},
+        "trees": {name: _tree(store, name) for name in store.streams()},
         "releases": {name: [content.hex() for content, _ in store.releases(name)] for name in store.streams()},
         "chain": [[link.text, link.digest] for link in store.links()],
         "problems": [*verify(store).problems, *([] if isinstance(store, dpi.MemoryStore) else check_accounts(store))],
     }
+
+
+def _tree(store: Store, name: str) -> str:
+    """The tree of sums of a stream."""
+    progress = store.progress(name)
+    return "" if progress is None else progress.tree.hex()
 
 
 def _sorted(records: bytes) -> str:

@@ -6,7 +6,7 @@ does not disturb it. Sees a slot's counts after noise; no histogram, no user.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class Size:
     def forecast(self) -> Size:
         """The belief about the next slot's size."""
         return replace(self, variance=min(self.variance + self.change, LARGEST_VARIANCE))
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # numpy's floats have other powers in the last digit: a resumed state would differ
+            object.__setattr__(self, field.name, float(getattr(self, field.name)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -204,6 +204,10 @@ class Store(ABC):
     def progress(self, stream: str) -> Progress | None:
         """Where a stream is; None before its first release."""
 
+    def check_state(self, stream: str) -> None:
+        """Raise `StateError` if the public state of a stream is not as it was sealed; private tables are not read."""
+        self.progress(stream)
+
     @abstractmethod
     def reached(self, stream: str) -> tuple[int, int] | None:
         """Last slot and spent units of a stream; None before its first release."""

@@ -112,7 +112,7 @@ class PostgreSQL(Engine):
 
     def erase(self) -> None:
         """Let the space of deleted events and runs be used again."""
-        self.execute("VACUUM events, account_runs, progress")
+        self.execute("VACUUM events, account_runs, progress, trees")
 
     def close(self) -> None:
         """Give the right to write back, and close the connection: the server notices its end only a moment later."""

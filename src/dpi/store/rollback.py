@@ -4,9 +4,10 @@
 is charged L. A user's true spending is what the old copy says plus at most L, so after the charge no account has more
 left than it truly has, and the promise holds as if nothing had been lost. That L is all that is missing needs a store
 that has released nothing since the copy was made; a store that was under its witness then cannot have (see
-`dpi.store.witness`), any other is refused. Lost slots stay released as they were: the
-streams go on after them. A converging series in order goes on after the elements that were drawn; one drawn at random
-does not know which were, so it cannot go on.
+`dpi.store.witness`), any other is refused. Lost slots stay released as they were: the streams go on after them. A tree
+of sums is planted anew: the open nodes of the copy hold noise that was released since with other counts, and the
+difference of two sums with the same noise would be exact. A converging series in order goes on after the elements that
+were drawn; one drawn at random does not know which were, so it cannot go on.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
             before = levies.get(options["ledger"], Levy(last, 0))
             levies[options["ledger"]] = Levy(max(last, before.slot), before.units + units)
         allocation = here.allocation if options["ledger"] is not None else _skip(here.allocation, slots)
-        progress[name] = replace(here, last=last, spent=seen.spent[name], allocation=allocation)
+        progress[name] = replace(here, last=last, spent=seen.spent[name], allocation=allocation, tree=b"")
     facts = {
         "kind": "restored",
         "format": 1,

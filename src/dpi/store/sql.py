@@ -103,6 +103,14 @@ class SQLStore(Store):
 
     def progress(self, stream: str) -> Progress | None:
         """Where a stream is."""
+        progress = self._public_progress(stream)
+        return None if progress is None else replace(progress, tree=self._tree(stream))
+
+    def check_state(self, stream: str) -> None:
+        """Raise `StateError` if the public state of a stream is not as it was sealed; private tables are not read."""
+        self._public_progress(stream)
+
+    def _public_progress(self, stream: str) -> Progress | None:
         rows = self.engine.rows(
             "SELECT last, spent, allocation, brain, accumulated, seal FROM progress WHERE stream = ?", (stream,)
         )
@@ -110,9 +118,9 @@ class SQLStore(Store):
             return None
         last, spent, allocation, brain, accumulated, seal = rows[0]
         progress = Progress(int(last), int(spent), str(allocation), partial(bytes, brain), bytes(accumulated))
-        if bytes(seal) != _progress_seal(stream, progress):
+        if bytes(seal) != _progress_seal(stream, progress, bytes(brain)):
             raise StateError("the store is damaged: the state of a stream does not match its seal.")
-        return replace(progress, tree=self._tree(stream))
+        return progress
 
     def _tree(self, stream: str) -> bytes:
         """The tree of sums as the last transaction left it: its open nodes are private, so no older one is kept."""
@@ -122,7 +130,9 @@ class SQLStore(Store):
         return bytes(rows[0][0]) if rows else b""
 
     def _grow(self, stream: str, tree: bytes) -> None:
-        if tree:
+        if not tree:
+            self.engine.execute("DELETE FROM trees WHERE stream = ?", (stream,))
+        else:
             self.engine.execute(
                 "INSERT INTO trees (stream, data, seal) VALUES (?, ?, ?) "
                 "ON CONFLICT (stream) DO UPDATE SET data = excluded.data, seal = excluded.seal",
@@ -191,13 +201,14 @@ class SQLStore(Store):
         self.engine.erase()
 
     def _put(self, stream: str, progress: Progress) -> None:
-        values = (progress.last, progress.spent, progress.allocation, progress.brain(), progress.accumulated)
+        brain = progress.brain()
+        values = (progress.last, progress.spent, progress.allocation, brain, progress.accumulated)
         self.engine.execute(
             "INSERT INTO progress (stream, last, spent, allocation, brain, accumulated, seal) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream) DO UPDATE SET last = excluded.last, "
             "spent = excluded.spent, allocation = excluded.allocation, brain = excluded.brain, "
             "accumulated = excluded.accumulated, seal = excluded.seal",
-            (stream, *values, _progress_seal(stream, progress)),
+            (stream, *values, _progress_seal(stream, progress, brain)),
         )
         self._grow(stream, progress.tree)
 
@@ -252,6 +263,7 @@ class SQLStore(Store):
             for stream, after in progress.items():
                 self._put(stream, after)
             self._link(link)
+        self.engine.erase()
 
     def _link(self, link: Link) -> None:
         self.engine.execute(
@@ -340,8 +352,7 @@ def _tree_seal(stream: str, tree: bytes) -> bytes:
     return hashlib.blake2b(stream.encode() + b"\n" + tree, digest_size=32, person=b"dpi tree").digest()
 
 
-def _progress_seal(stream: str, progress: Progress) -> bytes:
-    brain = progress.brain()
+def _progress_seal(stream: str, progress: Progress, brain: bytes) -> bytes:
     head = [stream, progress.last, progress.spent, progress.allocation, len(brain)]
     state = hashlib.blake2b(json.dumps(head).encode() + b"\n", digest_size=32, person=b"dpi progress")
     state.update(brain)
