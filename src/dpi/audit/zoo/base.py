@@ -1,0 +1,108 @@
+"""What the zoo is built of: pairs of a broken mechanism and its correct twin, and small sessions with a known law."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+import dpi
+from dpi.audit.empirical import BlackBox
+from dpi.audit.exact import Finding, Open, worst_of
+from dpi.audit.laws import Joint, Laplace, Law, Point
+from dpi.audit.neighbours import Neighbours, Rows
+from dpi.audit.session import MakeStream, StreamSession, Wrap
+from dpi.brain.base import Brain
+from dpi.integers import GRAINS, Integers
+from dpi.noise import UnsafeSeededSource
+
+VALUES = ("a", "b", "c")
+DOMAIN = dpi.Categories(VALUES, other=None)
+SLOTS = 24
+EPSILON = Fraction(1)
+PER_SLOT = EPSILON / SLOTS
+
+
+@dataclass(frozen=True)
+class Check:
+    """What can be asked of one mechanism: an exact search, runs of it, what an analyst reaches; at least one."""
+
+    claimed: Fraction
+    exact: Callable[[], Finding] | None = None
+    sample: BlackBox | None = None
+    most_runs: int = 4_000
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A mechanism that is broken in one way, and the same without that."""
+
+    name: str
+    why: str
+    """Why it is broken, and where the docs say so."""
+    broken: Check
+    correct: Check
+
+
+def on(open_session: Open, *neighbours: Neighbours, claimed: Fraction = EPSILON) -> Check:
+    """An exact check on given neighbours, in both directions."""
+    return Check(claimed, exact=lambda: worst_of(open_session, neighbours))
+
+
+def stream(**options: object) -> MakeStream:
+    """A small stream; its brain has two trackers, since experts see nothing private."""
+    brain = options.pop("brain", dpi.Boosted(drifts=(0.003, 0.1)))
+
+    def make(wrap: Wrap) -> dpi.Stream:
+        defaults: dict[str, object] = {
+            "domain": DOMAIN,
+            "epsilon": EPSILON,
+            "budget": dpi.Ledger(per_slot="0.05"),
+            "unsafe_source": UnsafeSeededSource(1),
+            "key": bytes(32),
+        }
+        wrapped: Brain[object] = wrap(brain)  # type: ignore[arg-type]
+        return dpi.Stream(brain=wrapped, **(defaults | options))  # type: ignore[arg-type]
+
+    return make
+
+
+def stream_session(**options: object) -> Open:
+    """Sessions of a small stream."""
+    return lambda: StreamSession(stream(**options))
+
+
+def units(rows: Rows, weights: Mapping[str, Fraction] | None = None) -> Integers:
+    """The right way to count, in a few lines: one user, one unit, spread over the user's values."""
+    by_user: dict[str, list[int]] = defaultdict(list)
+    for user, value in rows:
+        if value in VALUES:
+            by_user[str(user)].append(VALUES.index(str(value)))
+    total = np.zeros(len(VALUES), dtype=np.int64)
+    for user, bins in by_user.items():
+        weight = int((Fraction(1) if weights is None else weights[user]) * GRAINS)
+        total += np.bincount(bins, minlength=len(VALUES)) * weight // len(bins)
+    return total
+
+
+class Counts:
+    """Lets out counts with Laplace noise in every step, 1/24 of ε each, and perhaps something without noise."""
+
+    def __init__(self, count: Callable[[Rows], Integers] = units, also: Callable[[Rows], Hashable] = lambda rows: None):
+        self._count, self._also = count, also
+
+    def look(self, rows: Rows) -> Law:
+        """Noisy counts; what comes without noise is a point."""
+        return Joint((Point(self._also(rows)), Laplace(self._count(rows), GRAINS / PER_SLOT)))
+
+    def force(self, output: object) -> object:
+        """Nothing besides."""
+        return None
+
+    @property
+    def claimed(self) -> Fraction:
+        """ε, over the 24 steps."""
+        return EPSILON
