@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dpi.audit.exact import loss_on
 from dpi.audit.neighbours import alone
-from dpi.audit.zoo.base import VALUES
+from dpi.audit.small import VALUES
 from dpi.audit.zoo.published_accounting import MU, ZETA, BrokenAlgorithm1
 from dpi.theory import claimed_loss, true_loss
 

@@ -74,7 +74,8 @@ def likelihood_ratio(cells: list[Cells]) -> Score:
     """The sum of all features' log ratios: the likelihood-ratio test if features were independent."""
 
     def score(runs: Floats) -> Floats:
-        return np.sum([cell(runs) for cell in cells], axis=0)
+        result: Floats = np.sum([cell(runs) for cell in cells], axis=0)
+        return result
 
     return score
 

@@ -122,14 +122,14 @@ def _choose(one: Floats, other: Floats, runs: int, error: float) -> _Event | Non
     half = len(one) // 2
     best: tuple[float, _Event] | None = None
     for name, score in learnt(one[:half], other[:half]):
-        scores = score(np.concatenate([one[half:], other[half:]]))
-        for cut in np.unique(np.quantile(scores, np.linspace(0, 1, 41), method="nearest")):
-            for reverse in (False, True):
-                event = _Event(name, score, float(cut), reverse)
-                ours, theirs = event.counts(one[half:], other[half:])
-                hope = _hoped(ours, theirs, len(one) - half, runs, error)
+        ours, theirs = np.sort(score(one[half:])), np.sort(score(other[half:]))
+        for cut in np.unique(np.quantile(np.concatenate([ours, theirs]), np.linspace(0, 1, 41), method="nearest")):
+            above = (x.size - int(np.searchsorted(x, cut, "left")) for x in (ours, theirs))
+            below = (int(np.searchsorted(x, cut, "right")) for x in (theirs, ours))
+            for reverse, happens in ((False, above), (True, below)):
+                hope = _hoped(*happens, len(one) - half, runs, error)
                 if best is None or hope > best[0]:
-                    best = hope, event
+                    best = hope, _Event(name, score, float(cut), reverse)
     return None if best is None else best[1]
 
 

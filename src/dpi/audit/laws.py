@@ -109,8 +109,8 @@ class Finite(Law):
 
     def log_ratio(self, other: Law, output: object) -> Loss:
         """A difference of two logarithms."""
-        theirs = other.logarithms.get(output, -math.inf) if isinstance(other, Finite) else -math.inf  # type: ignore[call-overload]
-        ours = self.logarithms.get(output, -math.inf)  # type: ignore[call-overload]
+        theirs = other.logarithms.get(output, -math.inf) if isinstance(other, Finite) else -math.inf
+        ours = self.logarithms.get(output, -math.inf)
         return 0.0 if ours == theirs else ours - theirs
 
 

@@ -137,7 +137,7 @@ def _routed(
         clock.advance(start + timedelta(hours=hour, minutes=50))
         times = [moment.isoformat() for _, moment, _ in batch]
         admitted = clock.admit(times) & (slots.numbers(times) == clock.first_open)
-        routed.append(tuple((batch[i][0], batch[i][2]) for i in np.flatnonzero(admitted)))
+        routed.append(tuple((batch[i][0], batch[i][2]) for i in np.flatnonzero(admitted).tolist()))
     return tuple(routed)
 
 

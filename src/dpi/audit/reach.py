@@ -58,8 +58,8 @@ class Reach:
 def captured(action: Callable[[], T]) -> tuple[T | None, dict[str, bytes]]:
     """The result of an action, and all it let out: errors with their causes, log records, warnings, prints.
 
-    >>> captured(lambda: print("three"))[1]["stdout"]
-    b'three\\n'
+    >>> captured(lambda: print("three", end=""))[1]["stdout"]
+    b'three'
     """
     records: list[str] = []
     handler = _Keep(records)

@@ -130,7 +130,7 @@ class AuditReport:
                 ],
             ),
         ]
-        notes = [f"* {row.name}: {row.note}." for row in self.rows if row.note]
+        notes = [f"* {row.name}: {row.note}." for row in self.rows if row.note and row.kind == "shipped"]
         if notes:
             parts.append("Notes\n" + "\n".join(notes))
         wrong = [f"* {row.name}: {row.verdict}. Witness: {row.witness}" for row in self.violations]

@@ -13,14 +13,14 @@ from dpi.audit.reach import compare
 from dpi.audit.report import AuditReport, Row
 from dpi.audit.session import StreamSession
 from dpi.audit.shipped import BOXES, DRAWS, STREAMS, Shipped
+from dpi.audit.small import VALUES, stream
 from dpi.audit.timing import time_to_release
 from dpi.audit.zoo import PAIRS, Check
-from dpi.audit.zoo.base import VALUES, stream
 
 Progress = Callable[[str], None]
 
 QUICK_FAMILIES = (neighbours.alone, neighbours.returning, neighbours.rounding)
-QUICK_RUNS, RUNS = 192, 448
+QUICK_RUNS, RUNS = 256, 1024
 """Runs of whole streams as black boxes, both sides together."""
 
 
@@ -51,7 +51,7 @@ def _shipped(mechanism: Shipped, quick: bool) -> Row:
     finding = search(
         mechanism.open,
         mechanism.values,
-        families=QUICK_FAMILIES if quick else neighbours.FAMILIES,
+        families=(*QUICK_FAMILIES, *mechanism.also) if quick else neighbours.FAMILIES,
         tries=0 if quick else 4,
         # Laplace noise loses the same both ways, so directions take turns there.
         both=mechanism.one_sided,
@@ -122,11 +122,11 @@ def _timing(quick: bool) -> Row:
 def _zoo(say: Progress) -> Iterator[Row]:
     for pair in PAIRS:
         say(pair.name)
-        yield _checked("broken", pair.name, pair.broken)
-        yield _checked("twin", pair.name, pair.correct)
+        yield _checked("broken", pair.name, pair.broken, pair.why)
+        yield _checked("twin", pair.name, pair.correct, "")
 
 
-def _checked(kind: str, name: str, check: Check) -> Row:
+def _checked(kind: str, name: str, check: Check, why: str) -> Row:
     finding = None if check.exact is None else check.exact()
     claimed = float(check.claimed if finding is None else finding.claimed)
     bound = None
@@ -142,4 +142,5 @@ def _checked(kind: str, name: str, check: Check) -> Row:
         None if bound is None else bound.epsilon,
         violated,
         witness,
+        why,
     )

@@ -104,12 +104,13 @@ def selection_loss(
     law: Callable[[Sequence[int]], Finite], pairs: Sequence[tuple[Sequence[int], Sequence[int]]], rate: Fraction
 ) -> Finding:
     """The largest loss of a selection on pairs of neighbouring scores; 2 · rate · (largest change) is claimed."""
-    found = []
+    found: list[Finding] = []
     for one, other in pairs:
         moved = max(abs(a - b) for a, b in zip(one, other, strict=True))
         ours, theirs = law(one), law(other)
-        for worst in (ours.worst(theirs), theirs.worst(ours)):
-            found.append(Finding(worst.loss, 2 * rate * moved, f"scores {list(one)} against {list(other)}"))
+        witness = f"scores {list(one)} against {list(other)}"
+        worst = (ours.worst(theirs), theirs.worst(ours))
+        found += [Finding(each.loss, 2 * rate * moved, witness) for each in worst]
     return max(found, key=lambda finding: finding.ratio)
 
 

@@ -23,6 +23,7 @@ from dpi.audit.laws import Joint, Law, Point, law_of
 from dpi.audit.neighbours import Rows
 from dpi.brain.base import Brain, Estimate, Measurement
 from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.options import Ledger
 from dpi.compression import Histogram
 from dpi.domain import Domain
 from dpi.errors import StateError
@@ -125,12 +126,12 @@ class StreamSession:
         """The law of the slot's measurement, together with the slot's budget, which is public."""
         assert self._probe is not None  # noqa: S101 - `make` has called `wrap`
         self._rows, self._probe.forced, self._probe.seen = rows, None, None
-        try:
+        with contextlib.suppress(_Looked):
             self._release()
-        except _Looked:
-            state, histogram, epsilon = self._probe.seen  # type: ignore[misc]
-            return Joint((Point(("budget", epsilon.units)), law_of(self._probe.inner, state, histogram, epsilon)))
-        raise StateError("the stream released a slot without a look at its brain: give `make` a brain it wraps.")
+        if self._probe.seen is None:
+            raise StateError("the stream released a slot without a look at its brain: give `make` a brain it wraps.")
+        state, histogram, epsilon = self._probe.seen
+        return Joint((Point(("budget", epsilon.units)), law_of(self._probe.inner, state, histogram, epsilon)))
 
     def force(self, output: object) -> str:
         """The release, as an analyst gets it."""
@@ -170,7 +171,7 @@ class StreamSession:
     def claimed(self) -> Fraction:
         """`epsilon_spent` of the last release; with epochs, ε for each one that was entered."""
         budget = self.stream.budget
-        period = getattr(budget, "period", None)
+        period = budget.period if isinstance(budget, Ledger) else None
         if period:
             return self.stream.epsilon.fraction * -(-self._slots // period)
         if self.last is None:

@@ -13,14 +13,13 @@ import numpy as np
 
 import dpi
 from dpi.audit.distinguishers import Floats
+from dpi.audit.draws import exponential_loss, noise_loss, permute_and_flip_loss
 from dpi.audit.empirical import BlackBox
 from dpi.audit.exact import Finding, Open
-from dpi.audit.neighbours import Neighbours, alone
-from dpi.audit.samplers import selection_loss
+from dpi.audit.neighbours import Family, Neighbours, alone, giant
 from dpi.audit.session import MakeStream, SeveralStreams, StreamSession
+from dpi.audit.small import EPSILON, VALUES, stream
 from dpi.audit.tight import FLOOR_BINS, tight_published, tight_questions, tight_with_floor, values
-from dpi.audit.zoo import numbers
-from dpi.audit.zoo.base import EPSILON, VALUES, stream
 from dpi.brain.base import Brain
 from dpi.noise import SystemSource
 
@@ -35,11 +34,15 @@ class Shipped:
     tight: bool = True
     one_sided: bool = False
     """Whether the two directions of a pair lose differently, so that both are tried."""
+    also: tuple[Family, ...] = ()
+    """Neighbours that are tried in the quick form too, because others do not reach the bound."""
     note: str = ""
 
 
-def _stream(name: str, note: str = "", *, tight: bool = True, **options: object) -> Shipped:
-    return Shipped(name, lambda: StreamSession(stream(**options)), tight=tight, note=note)
+def _stream(
+    name: str, note: str = "", *, tight: bool = True, also: tuple[Family, ...] = (), **options: object
+) -> Shipped:
+    return Shipped(name, lambda: StreamSession(stream(**options)), tight=tight, also=also, note=note)
 
 
 def _published(
@@ -66,12 +69,12 @@ STREAMS: tuple[Shipped, ...] = (
     _stream("boosted, ledger every 5th slot", budget=dpi.Ledger(slots=20, every=5)),
     _stream(
         "boosted, ledger that fades",
-        "a fading weight leaves money on the account for slots that have not come yet: 1/j² adds up to 1.6 slots of 0.25",
+        "weights of 1/j² add up to 1.6 slots of 0.25; the rest of ε stays on the account for slots to come",
         budget=dpi.Ledger(per_slot="0.25", policy=dpi.fade()),
         tight=False,
     ),
     _stream("boosted, ledger in epochs of 6 slots", "ε per epoch", budget=dpi.Ledger(per_slot="0.3", period=6)),
-    _stream("boosted, three events a user", compression=dpi.truncate(3, bytes(range(32)))),
+    _stream("boosted, three events a user", also=(giant,), compression=dpi.truncate(3, bytes(range(32)))),
     _stream("boosted, Spence in order", budget=dpi.Converging(dpi.Spence(mu=0.1, zeta=0.1))),
     _stream("boosted, Zeta(2) in order", budget=dpi.Converging(ZETA_2)),
     _stream("boosted, LogSquared in order", budget=dpi.Converging(dpi.LogSquared())),
@@ -113,9 +116,9 @@ class Draw:
 
 
 DRAWS: tuple[Draw, ...] = (
-    Draw("discrete Laplace noise", numbers.correct_noise_loss),
-    Draw("exponential mechanism", lambda: selection_loss(numbers.exponential_law, numbers.SCORES, numbers.RATE)),
-    Draw("permute-and-flip", lambda: selection_loss(numbers.permute_and_flip_law, numbers.SCORES, numbers.RATE)),
+    Draw("discrete Laplace noise", noise_loss),
+    Draw("exponential mechanism", exponential_loss),
+    Draw("permute-and-flip", permute_and_flip_loss),
 )
 
 

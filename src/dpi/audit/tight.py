@@ -54,7 +54,7 @@ FLOOR_BINS = 40
 
 
 def tight_with_floor(n_min: int = 50) -> Published:
-    """With a floor a user moves answers by 1/n_min: all synopses lie on the ramp's slope, the lone one on its other side.
+    """A user moves answers by 1/n_min: all synopses lie on the ramp's slope, the lone one on its other side.
 
     A uniform slot answers 1/40; the lone synopsis answers 2/40, the others 0, and the ramp falls from 0 to 2/40.
     """

@@ -11,7 +11,8 @@ from dpi.audit import neighbours
 from dpi.audit.laws import Laplace, Law
 from dpi.audit.neighbours import Rows
 from dpi.audit.session import MakeStream, SeveralStreams, StreamSession
-from dpi.audit.zoo.base import EPSILON, SLOTS, VALUES, Pair, on, stream, stream_session, units
+from dpi.audit.small import EPSILON, SLOTS, VALUES, stream, stream_session
+from dpi.audit.zoo.base import Pair, on, units
 from dpi.integers import GRAINS
 
 EVERY = neighbours.every_slot(SLOTS, VALUES)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import dpi
 from dpi.audit import neighbours
 from dpi.audit.session import StreamSession
+from dpi.audit.small import SLOTS, VALUES, stream, stream_session
 from dpi.audit.zoo.accounts import BrokenRestart
-from dpi.audit.zoo.base import SLOTS, VALUES, Pair, on, stream, stream_session
+from dpi.audit.zoo.base import Pair, on
 from dpi.budget.allocation import Allocation, NearestUnused
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.index_set import IndexSet

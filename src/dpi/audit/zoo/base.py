@@ -9,20 +9,13 @@ from fractions import Fraction
 
 import numpy as np
 
-import dpi
 from dpi.audit.empirical import BlackBox
 from dpi.audit.exact import Finding, Open, worst_of
 from dpi.audit.laws import Joint, Laplace, Law, Point
 from dpi.audit.neighbours import Neighbours, Rows
-from dpi.audit.session import MakeStream, StreamSession, Wrap
-from dpi.brain.base import Brain
+from dpi.audit.small import EPSILON, SLOTS, VALUES
 from dpi.integers import GRAINS, Integers
-from dpi.noise import UnsafeSeededSource
 
-VALUES = ("a", "b", "c")
-DOMAIN = dpi.Categories(VALUES, other=None)
-SLOTS = 24
-EPSILON = Fraction(1)
 PER_SLOT = EPSILON / SLOTS
 
 
@@ -50,29 +43,6 @@ class Pair:
 def on(open_session: Open, *neighbours: Neighbours, claimed: Fraction = EPSILON) -> Check:
     """An exact check on given neighbours, in both directions."""
     return Check(claimed, exact=lambda: worst_of(open_session, neighbours))
-
-
-def stream(**options: object) -> MakeStream:
-    """A small stream; its brain has two trackers, since experts see nothing private."""
-    brain = options.pop("brain", dpi.Boosted(drifts=(0.003, 0.1)))
-
-    def make(wrap: Wrap) -> dpi.Stream:
-        defaults: dict[str, object] = {
-            "domain": DOMAIN,
-            "epsilon": EPSILON,
-            "budget": dpi.Ledger(per_slot="0.05"),
-            "unsafe_source": UnsafeSeededSource(1),
-            "key": bytes(32),
-        }
-        wrapped: Brain[object] = wrap(brain)  # type: ignore[arg-type]
-        return dpi.Stream(brain=wrapped, **(defaults | options))  # type: ignore[arg-type]
-
-    return make
-
-
-def stream_session(**options: object) -> Open:
-    """Sessions of a small stream."""
-    return lambda: StreamSession(stream(**options))
 
 
 def units(rows: Rows, weights: Mapping[str, Fraction] | None = None) -> Integers:

@@ -6,7 +6,8 @@ import numpy as np
 
 from dpi.audit import neighbours
 from dpi.audit.neighbours import TARGET, Rows, pair
-from dpi.audit.zoo.base import SLOTS, VALUES, Counts, Pair, on, stream_session, units
+from dpi.audit.small import SLOTS, VALUES, stream_session
+from dpi.audit.zoo.base import Counts, Pair, on, units
 from dpi.compression import truncate
 from dpi.integers import GRAINS, Integers
 

@@ -6,7 +6,8 @@ from dpi.audit import neighbours
 from dpi.audit.laws import Law, Point
 from dpi.audit.neighbours import TARGET, Rows, pair
 from dpi.audit.session import StreamSession
-from dpi.audit.zoo.base import SLOTS, VALUES, Counts, Pair, on, stream, stream_session, units
+from dpi.audit.small import SLOTS, VALUES, stream, stream_session
+from dpi.audit.zoo.base import Counts, Pair, on, units
 from dpi.integers import Integers
 
 ALONE = neighbours.alone(SLOTS, VALUES)

@@ -8,18 +8,12 @@ from fractions import Fraction
 import numpy as np
 
 from dpi.audit.distinguishers import Floats
-from dpi.audit.exact import Finding
+from dpi.audit.draws import LEVELS, RATE, SCALE, SCORES, exponential_loss, noise_loss
 from dpi.audit.laws import Finite
-from dpi.audit.samplers import coins_law, geometric_loss, selection_law, selection_loss
-from dpi.audit.zoo.base import EPSILON, Check, Pair
-from dpi.noise import Source, SystemSource, add_laplace, bernoulli_exp, exponential_mechanism, geometric
-
-SCALE = Fraction(5, 2)
-LEVELS = (0, 110, 300)
-"""64 bits end at floor(2.5 · 64 · ln 2) = 110."""
-RATE = Fraction(1, 3)
-SCORES = (((0, 129), (1, 128)), ((0, 300, 1), (1, 299, 0)), ((1, 0, 0, 0), (0, 1, 1, 1)))
-"""The first pair lies where e^(-gap/3) passes 2^-62."""
+from dpi.audit.samplers import geometric_loss, selection_law, selection_loss
+from dpi.audit.small import EPSILON
+from dpi.audit.zoo.base import Check, Pair
+from dpi.noise import Source, SystemSource, add_laplace
 
 
 def broken_float_laplace(with_user: bool, runs: int) -> Floats:
@@ -27,7 +21,8 @@ def broken_float_laplace(with_user: bool, runs: int) -> Floats:
     words = SystemSource().words(runs)
     u = (words >> np.uint64(11)) / 2.0**53 - 0.5
     with np.errstate(divide="ignore"):
-        return (float(with_user) - np.sign(u) * np.log1p(-2 * np.abs(u)))[:, None]
+        noisy: Floats = float(with_user) - np.sign(u) * np.log1p(-2 * np.abs(u))
+    return noisy[:, None]
 
 
 def correct_discrete_laplace(with_user: bool, runs: int) -> Floats:
@@ -42,12 +37,6 @@ def broken_geometric(source: Source) -> int:
     return int(-float(SCALE) * np.log(u))
 
 
-def correct_geometric(source: Source) -> int:
-    """The shipped sampler, which draws bits until the result is decided."""
-    high, low, bits = geometric(1, SCALE, source)
-    return (int(high[0]) << bits) + int(low[0])
-
-
 def broken_selection(scores: Sequence[int], source: Source) -> int:
     """Weights as whole numbers of 2^-62: a candidate far behind has weight zero and can never be chosen."""
     top = max(scores)
@@ -56,30 +45,9 @@ def broken_selection(scores: Sequence[int], source: Source) -> int:
     return int(np.searchsorted(np.cumsum(np.array(weights, dtype=object)), target, side="right"))
 
 
-def correct_selection(scores: Sequence[int], source: Source) -> int:
-    """The shipped exponential mechanism."""
-    return exponential_mechanism(np.array(scores), RATE, source)
-
-
-def exponential_law(scores: Sequence[int]) -> Finite:
-    """The law of the shipped exponential mechanism, read off its draws."""
-    return selection_law(lambda source: correct_selection(scores, source), len(scores))
-
-
 def broken_law(scores: Sequence[int]) -> Finite:
     """The law of the broken one."""
     return selection_law(lambda source: broken_selection(scores, source), len(scores))
-
-
-def permute_and_flip_law(scores: Sequence[int]) -> Finite:
-    """The law of the shipped permute-and-flip, from its coins."""
-    gaps = [max(scores) - score for score in scores]
-    return coins_law(lambda gap, source: bool(bernoulli_exp(np.array([gap]), RATE, source)[0]), gaps)
-
-
-def correct_noise_loss() -> Finding:
-    """The shipped geometric sampler at its levels."""
-    return geometric_loss(correct_geometric, SCALE, LEVELS)
 
 
 PAIRS = (
@@ -93,12 +61,12 @@ PAIRS = (
         "noise of 64 fixed bits",
         "bounded support is not pure DP (DESIGN §6)",
         Check(1 / SCALE, exact=lambda: geometric_loss(broken_geometric, SCALE, LEVELS)),
-        Check(1 / SCALE, exact=correct_noise_loss),
+        Check(1 / SCALE, exact=noise_loss),
     ),
     Pair(
         "weights truncated to zero",
         "a candidate that cannot be chosen tells its score (DESIGN §6)",
         Check(2 * RATE, exact=lambda: selection_loss(broken_law, SCORES, RATE)),
-        Check(2 * RATE, exact=lambda: selection_loss(exponential_law, SCORES, RATE)),
+        Check(2 * RATE, exact=exponential_loss),
     ),
 )

@@ -11,7 +11,8 @@ import dpi
 from dpi.audit import neighbours
 from dpi.audit.neighbours import Rows
 from dpi.audit.session import StreamSession
-from dpi.audit.zoo.base import EPSILON, SLOTS, VALUES, Counts, Pair, on, stream, stream_session
+from dpi.audit.small import EPSILON, SLOTS, VALUES, stream, stream_session
+from dpi.audit.zoo.base import Counts, Pair, on
 
 ALONE = neighbours.alone(SLOTS, VALUES)
 EVERY = neighbours.every_slot(SLOTS, VALUES)

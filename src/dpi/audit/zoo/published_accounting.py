@@ -13,8 +13,9 @@ import dpi
 from dpi.audit import neighbours
 from dpi.audit.laws import Finite, Joint, Law
 from dpi.audit.neighbours import TARGET, Rows, pair
+from dpi.audit.small import EPSILON, SLOTS, VALUES, stream_session
 from dpi.audit.tight import tight_published
-from dpi.audit.zoo.base import EPSILON, SLOTS, VALUES, Pair, on, stream_session
+from dpi.audit.zoo.base import Pair, on
 from dpi.theory import claimed_loss, exponents
 
 MU = ZETA = 0.1
@@ -30,7 +31,7 @@ def choice_law(coefficient: float, score: float) -> Finite:
 
 
 class BrokenAlgorithm1:
-    """Weights exp(α_t·Σ_{j≤t} score_j), α_t = X_t/2, drawn from in every slot; Theorem 1 charges slot t for one score."""
+    """Weights exp(α_t·Σ_{j≤t} score_j), α_t = X_t/2, drawn from in every slot; Theorem 1 charges for one score."""
 
     def __init__(self, draws: int, slots: int) -> None:
         self._draws, self._step, self._sum = draws, 0, 0.0

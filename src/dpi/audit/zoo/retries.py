@@ -12,7 +12,8 @@ from dpi.audit.distinguishers import Floats
 from dpi.audit.exact import loss_on
 from dpi.audit.laws import Finite, Joint, Laplace, Law
 from dpi.audit.neighbours import Rows
-from dpi.audit.zoo.base import EPSILON, PER_SLOT, SLOTS, VALUES, Check, Counts, Pair, on, units
+from dpi.audit.small import EPSILON, SLOTS, VALUES
+from dpi.audit.zoo.base import PER_SLOT, Check, Counts, Pair, on, units
 from dpi.integers import GRAINS
 from dpi.noise import SystemSource, add_laplace
 

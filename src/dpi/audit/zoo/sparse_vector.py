@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from dpi.audit.laws import Finite, Law, Point
 from dpi.audit.neighbours import TARGET, Rows, pair
-from dpi.audit.zoo.base import EPSILON, SLOTS, VALUES, Pair, on
+from dpi.audit.small import EPSILON, SLOTS, VALUES
+from dpi.audit.zoo.base import Pair, on
 
 Floats = npt.NDArray[np.float64]
 THRESHOLD = 3

@@ -8,7 +8,8 @@ from fractions import Fraction
 from dpi.audit import neighbours
 from dpi.audit.reach import compare
 from dpi.audit.session import StreamSession
-from dpi.audit.zoo.base import VALUES, Check, Pair, stream
+from dpi.audit.small import VALUES, stream
+from dpi.audit.zoo.base import Check, Pair
 
 FEW = 4
 EVERY = neighbours.every_slot(FEW, VALUES)
