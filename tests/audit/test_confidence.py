@@ -30,7 +30,7 @@ def test_bounds_are_quantiles_of_beta_laws(counts, error):
 @pytest.mark.parametrize("trials", [1, 7, 60])
 @pytest.mark.parametrize("error", [0.05, 1e-4])
 def test_bounds_are_wrong_as_rarely_as_they_say(trials, error):
-    """Summed over all outcomes, the lower bound exceeds the truth with probability at most `error`; so does the upper."""
+    """Summed over all outcomes, either bound is on the wrong side with probability at most `error`."""
     bounds = [clopper_pearson(k, trials, error) for k in range(trials + 1)]
     for step in range(1, 60):
         p = step / 60
@@ -39,8 +39,8 @@ def test_bounds_are_wrong_as_rarely_as_they_say(trials, error):
             assert sum(m for m, w in zip(masses, wrong, strict=True) if w) <= error * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("successes", "trials", "error"), [(2, 1, 0.1), (-1, 1, 0.1), (0, 0, 0.1), (0, 1, 0), (0, 1, 1)])
-def test_nonsense_is_refused(successes, trials, error):
+@pytest.mark.parametrize("counts", [(2, 1, 0.1), (-1, 1, 0.1), (0, 0, 0.1), (0, 1, 0), (0, 1, 1)])
+def test_nonsense_is_refused(counts):
     """Each says what is expected."""
     with pytest.raises(OptionError, match="must"):
-        clopper_pearson(successes, trials, error)
+        clopper_pearson(*counts)

@@ -1,17 +1,20 @@
 """Empirical bounds hold as often as they say, whenever one stops, and find what is broken with few runs."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import dpi
-from dpi.audit import Bound, black_box, lower_bound, neighbours
+from dpi.audit import Bound, Finite, Joint, Laplace, Point, black_box, lower_bound, neighbours
 from dpi.audit.empirical import _bound, _choose
 from dpi.audit.small import VALUES, stream
+from dpi.audit.transcripts import drawn
 from dpi.errors import OptionError
-from dpi.noise import SystemSource
+from dpi.noise import SystemSource, UnsafeSeededSource
+from statistics_ import assert_law
 
 FALSE_ALARM = 1e-7
 
@@ -116,3 +119,21 @@ def test_streams_are_black_boxes():
     bound = lower_bound(box, claimed=1.0, most_runs=256)
     assert isinstance(bound, Bound)
     assert bound.epsilon > 1
+
+
+def test_runs_of_different_length_are_told_apart():
+    """A number that is missing in one stream is an output like any other."""
+    bound = lower_bound(lambda with_user, runs: np.zeros((runs, 2 if with_user else 3)), most_runs=500)
+    assert bound.epsilon > 1
+
+
+def test_transcripts_of_a_law_follow_it():
+    """Outputs that are drawn from a session's laws have the laws' frequencies; others cannot be drawn."""
+    law = Joint((Finite({"x": math.log(0.3), "y": math.log(0.7)}), Point(1), Laplace(np.array([4]), Fraction(1, 100))))
+    source = UnsafeSeededSource(6)
+    draws = [drawn(law, source) for _ in range(4_000)]
+    counts = [sum(draw[0] == name for draw in draws) for name in "xy"]
+    assert_law(counts, [0.3, 0.7])
+    assert {(draw[1], int(draw[2][0])) for draw in draws} == {(1, 4)}
+    with pytest.raises(OptionError, match="cannot be drawn"):
+        drawn(object(), source)

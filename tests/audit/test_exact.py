@@ -1,17 +1,20 @@
 """The exact audit through real streams: known losses are found exactly, and looking changes nothing."""
 
 import math
+import os
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dpi
 from dpi.audit import Finding, Laplace, Law, Point, StreamSession, loss_on, neighbours, search, worst_of
 from dpi.audit.session import Probe
 from dpi.audit.small import DOMAIN, VALUES, stream
-from dpi.brain.base import Brain, Measurement
+from dpi.brain.base import Brain, Estimate, Measurement
 from dpi.budget.epsilon import UNITS
 from dpi.errors import OptionError, StateError
 from dpi.noise import UnsafeSeededSource
@@ -22,7 +25,7 @@ class Off(Brain[object]):
     """The boosted brain with noise that is `factor` times too small."""
 
     factor: Fraction
-    inner: dpi.Boosted = dpi.Boosted(drifts=(0.1,))
+    inner = dpi.Boosted(drifts=(0.1,))
 
     def initial(self, domain):
         """As the boosted brain."""
@@ -158,3 +161,27 @@ def test_the_probe_prints_the_brain_behind_it():
     plain = stream()(lambda brain: brain)
     assert StreamSession(stream()).stream.digest == plain.digest
     assert repr(Probe(dpi.Boosted())) == repr(dpi.Boosted())
+
+
+class Blind(Off):
+    """Exact noise, and a release that says nothing: fast, and as private as any."""
+
+    def update(self, state, measurement):
+        """A uniform PDF."""
+        return state, Estimate(np.full(3, 1 / 3), np.zeros(3), np.zeros(3), 1.0, 1.0)
+
+
+amounts = st.fractions(Fraction(1, 1000), 3, max_denominator=10**6)
+users = st.sampled_from([neighbours.TARGET, "x", "y"])
+slots = st.lists(st.lists(st.tuples(users, st.sampled_from(VALUES)), max_size=9).map(tuple), min_size=20, max_size=24)
+
+
+@settings(max_examples=200 if os.environ.get("DPI_SLOW") else 12)
+@given(amounts, amounts, slots, st.sampled_from([dpi.spend_first, dpi.fade()]), st.sampled_from([None, 1, 7]))
+def test_no_neighbours_lose_more_than_claimed_at_any_amounts(epsilon, per_slot, rows, policy, period):
+    """Whatever ε, budget, policy and rows: the loss is a rational number that does not exceed the claim by one bit."""
+    budget = dpi.Ledger(per_slot=min(epsilon * Fraction(99, 100), per_slot), policy=policy, period=period)
+    make = stream(brain=Blind(Fraction(1)), epsilon=epsilon, budget=budget)
+    finding = loss_on(lambda: StreamSession(make), neighbours.pair("any", rows))
+    assert isinstance(finding.loss, Fraction)
+    assert finding.loss <= finding.claimed

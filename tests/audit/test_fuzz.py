@@ -97,7 +97,8 @@ class StreamMachine(RuleBasedStateMachine):
             assert self.spent <= EPSILON
         elif self.accounts.period is None:
             after = self._remaining()
-            present = {PRIVATE in str(user) and str(user) or "941717001" for user, _ in batch if user not in (None, "")}
+            there = [str(user) for user, _ in batch if user not in (None, "")]
+            present = {user if PRIVATE in user else "941717001" for user in there}
             for person, left in after.items():
                 assert self.left[person] - (amount if person in present else 0) <= left <= self.left[person]
             self.left = after
@@ -107,10 +108,10 @@ class StreamMachine(RuleBasedStateMachine):
         """A column that cannot be read or a slot out of order is refused without a private value in the text."""
         users, given = [user for user, _ in batch], [value for _, value in batch]
         before = None if self.accounts is None else self._remaining()
+        out_of_order = self.released and slot != self.released[-1] + 1
+        columns = (column, given[:2]) if which else (users[:2], column)
         with pytest.raises(EXPECTED) as caught:
-            if self.released and slot != self.released[-1] + 1:
-                self.stream.release(users, given, slot=slot)
-            self.stream.release(*((column, given[:2]) if which else (users[:2], column)))
+            self.stream.release(*((users, given) if out_of_order else columns), slot=slot if out_of_order else None)
         self._check(caught.value)
         assert before == (None if self.accounts is None else self._remaining())
 

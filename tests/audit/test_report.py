@@ -34,7 +34,8 @@ def test_every_row_has_one_verdict(row, verdict):
     """Shipped ones and twins hold, broken ones are caught; anything else fails the audit with exit code 1."""
     assert row.verdict == verdict
     assert report(row).exit_code == (0 if verdict in ("holds", "caught") else 1)
-    assert (verdict in str(report(row))) and json.loads(report(row).to_json())["rows"][0]["verdict"] == verdict
+    assert verdict in str(report(row))
+    assert json.loads(report(row).to_json())["rows"][0]["verdict"] == verdict
 
 
 def test_a_report_reads_well():

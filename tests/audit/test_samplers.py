@@ -6,8 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpi.audit.draws import RATE, exponential_law, exponential_loss, noise_loss, permute_and_flip_law
-from dpi.audit.draws import permute_and_flip_loss
+from dpi.audit.draws import (
+    RATE,
+    exponential_law,
+    exponential_loss,
+    noise_loss,
+    permute_and_flip_law,
+    permute_and_flip_loss,
+)
 from dpi.audit.samplers import border, geometric_loss, selection_law
 from dpi.noise import geometric
 

@@ -111,7 +111,7 @@ def learnt(one: Floats, other: Floats) -> Iterator[tuple[str, Score]]:
     if not cells:
         return
     separation = [float(np.abs(cell(one).mean() - cell(other).mean())) for cell in cells]
-    for at in np.argsort(separation)[::-1][:6]:
+    for at in np.argsort(-np.array(separation), kind="stable")[:6]:
         cell = cells[int(at)]
         name = (
             f"feature {cell.feature}"

@@ -87,18 +87,22 @@ def lower_bound(
     size = _FIRST
     while used + 2 * size <= most_runs:
         look += 1
-        event = _choose(seen[0], seen[1], size, error / 2**look)
+        width = max(rows.shape[1] for rows in seen)
+        event = _choose(_prepared(seen[0], width), _prepared(seen[1], width), size, error / 2**look)
         fresh = [_batch(run, side, size) for side in (True, False)]
         used += 2 * size
-        bound = 0.0 if event is None else _bound(event.counts(*fresh), size, error / 2**look)
-        if event is not None and bound > best.epsilon:
-            best = Bound(bound, error, used, look, event.name)
-        best = Bound(best.epsilon, error, used, look, best.event)
+        bound = 0.0
+        if event is not None:
+            counts = event.counts(_prepared(fresh[0], width), _prepared(fresh[1], width))
+            bound = _bound(counts, size, error / 2**look)
+        name = event.name if event is not None and bound > best.epsilon else best.event
+        best = Bound(max(bound, best.epsilon), error, used, look, name)
         if progress is not None:
             progress(f"look {look}: {used} runs, ε ≥ {best.epsilon:.3g}")
         if best.epsilon > claimed:
             break
-        seen = [np.concatenate([old, new]) for old, new in zip(seen, fresh, strict=True)]
+        width = max(rows.shape[1] for rows in (*seen, *fresh))
+        seen = [np.concatenate([_wide(rows, width) for rows in side]) for side in zip(seen, fresh, strict=True)]
         size *= 2
     return best
 
@@ -107,7 +111,16 @@ def _batch(run: BlackBox, with_user: bool, runs: int) -> Floats:
     rows = np.asarray(run(with_user, runs), dtype=np.float64)
     if rows.ndim != 2 or len(rows) != runs:
         raise OptionError("a black box must return one row of numbers for each run.")
-    return enriched(rows)
+    return rows
+
+
+def _wide(rows: Floats, width: int) -> Floats:
+    """The rows with so many columns; a missing number is an output too."""
+    return np.pad(rows[:, :width], ((0, 0), (0, max(0, width - rows.shape[1]))), constant_values=np.nan)
+
+
+def _prepared(rows: Floats, width: int) -> Floats:
+    return enriched(_wide(rows, width))
 
 
 def _bound(counts: tuple[int, int], runs: int, error: float) -> float:
@@ -124,10 +137,10 @@ def _choose(one: Floats, other: Floats, runs: int, error: float) -> _Event | Non
     for name, score in learnt(one[:half], other[:half]):
         ours, theirs = np.sort(score(one[half:])), np.sort(score(other[half:]))
         for cut in np.unique(np.quantile(np.concatenate([ours, theirs]), np.linspace(0, 1, 41), method="nearest")):
-            above = (x.size - int(np.searchsorted(x, cut, "left")) for x in (ours, theirs))
-            below = (int(np.searchsorted(x, cut, "right")) for x in (theirs, ours))
-            for reverse, happens in ((False, above), (True, below)):
-                hope = _hoped(*happens, len(one) - half, runs, error)
+            above = [x.size - int(np.searchsorted(x, cut, "left")) for x in (ours, theirs)]
+            below = [int(np.searchsorted(x, cut, "right")) for x in (theirs, ours)]
+            for reverse, (happens, does_not) in ((False, above), (True, below)):
+                hope = _hoped(happens, does_not, len(one) - half, runs, error)
                 if best is None or hope > best[0]:
                     best = hope, _Event(name, score, float(cut), reverse)
     return None if best is None else best[1]

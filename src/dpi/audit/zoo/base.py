@@ -14,6 +14,7 @@ from dpi.audit.exact import Finding, Open, worst_of
 from dpi.audit.laws import Joint, Laplace, Law, Point
 from dpi.audit.neighbours import Neighbours, Rows
 from dpi.audit.small import EPSILON, SLOTS, VALUES
+from dpi.audit.transcripts import transcripts
 from dpi.integers import GRAINS, Integers
 
 PER_SLOT = EPSILON / SLOTS
@@ -40,9 +41,10 @@ class Pair:
     correct: Check
 
 
-def on(open_session: Open, *neighbours: Neighbours, claimed: Fraction = EPSILON) -> Check:
-    """An exact check on given neighbours, in both directions."""
-    return Check(claimed, exact=lambda: worst_of(open_session, neighbours))
+def on(open_session: Open, *neighbours: Neighbours, claimed: Fraction = EPSILON, runs: int = 0) -> Check:
+    """An exact check on given neighbours, in both directions; with `runs`, also as a black box on the first of them."""
+    sample = transcripts(open_session, neighbours[0]) if runs else None
+    return Check(claimed, exact=lambda: worst_of(open_session, neighbours), sample=sample, most_runs=runs)
 
 
 def units(rows: Rows, weights: Mapping[str, Fraction] | None = None) -> Integers:

@@ -80,7 +80,7 @@ PAIRS = (
     Pair(
         "bounding per record, not per user",
         "one user, one unit (DESIGN §3)",
-        on(broken_records, GIANT),
+        on(broken_records, GIANT, runs=512),
         on(stream_session(), GIANT),
     ),
     Pair(

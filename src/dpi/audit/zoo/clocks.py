@@ -54,7 +54,7 @@ PAIRS = (
     Pair(
         "skipped empty slots",
         "every slot is released, an empty one too (DESIGN §1)",
-        on(BrokenSkip, ALONE),
+        on(BrokenSkip, ALONE, runs=512),
         on(stream_session(), ALONE),
     ),
     Pair(

@@ -16,6 +16,7 @@ from dpi.audit.zoo.base import Counts, Pair, on
 
 ALONE = neighbours.alone(SLOTS, VALUES)
 EVERY = neighbours.every_slot(SLOTS, VALUES)
+RUNS = 512
 
 
 def broken_domain() -> Counts:
@@ -66,20 +67,20 @@ PAIRS = (
     Pair(
         "a domain learnt from data",
         "the set of values seen is private (DESIGN §1; PAPER-NOTES row 1)",
-        on(broken_domain, EVERY, ALONE),
+        on(broken_domain, ALONE, EVERY, runs=RUNS),
         on(stream_session(), EVERY, ALONE),
     ),
     Pair(
         "a period read off the data",
         "the first and last event decide what is released (DESIGN §8.4)",
-        on(broken_period, ALONE),
+        on(broken_period, ALONE, runs=RUNS),
         on(stream_session(), ALONE),
     ),
     Pair(
         "released true totals",
         "the size of a slot is private (PAPER-NOTES row 8)",
-        on(broken_total, EVERY),
-        on(Counts, EVERY),
+        on(broken_total, EVERY, runs=RUNS),
+        on(Counts, EVERY, runs=RUNS),
     ),
     Pair(
         "epsilon_spent read off accounts",
