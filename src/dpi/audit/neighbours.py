@@ -9,7 +9,7 @@ search in `dpi.audit.exact` climbs with it.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -39,6 +39,10 @@ class Neighbours:
     def __len__(self) -> int:
         return len(self.one)
 
+    def first(self, slots: int) -> Neighbours:
+        """The first slots alone."""
+        return Neighbours(self.name, self.one[:slots], self.other[:slots])
+
     def describe(self) -> str:
         """The witness in words: in which slots the user was there, and with how many rows."""
         there = [(t, len(a) - len(b)) for t, (a, b) in enumerate(zip(self.one, self.other, strict=True)) if a != b]
@@ -48,12 +52,15 @@ class Neighbours:
 
 def without_target(slots: Sequence[Rows]) -> tuple[Rows, ...]:
     """All slots without the user's rows; ids are compared by their canonical text, so 7, 7.0 and "7" are one user."""
-    return tuple(tuple(row for row in rows if not _is_target(row[0])) for rows in slots)
+    targets = _targets(user for rows in slots for user, _ in rows)
+    return tuple(tuple(row for row in rows if row[0] not in targets) for rows in slots)
 
 
-def _is_target(user: object) -> bool:
-    text = canonical([user, None], "user").to_list()[0]
-    return str(text) in _TARGETS
+def _targets(users: Iterable[object]) -> set[object]:
+    """Those of the ids that are the user's."""
+    ids = list(set(users))
+    texts = canonical([*ids, None], "user").to_list()
+    return {user for user, text in zip(ids, texts, strict=False) if str(text) in _TARGETS}
 
 
 def pair(name: str, slots: Sequence[Rows]) -> Neighbours:
@@ -124,7 +131,7 @@ def late(slots: int, values: Sequence[object]) -> Neighbours:
         batch: list[tuple[object, datetime, object]] = [(user, here, value) for user, value in _crowd(t, values)]
         batch += [(TARGET, here + timedelta(days=d), values[t % len(values)]) for d in (-1, 0, 30_000)]
         arrivals.append(batch)
-    ours = [[event for event in batch if not _is_target(event[0])] for batch in arrivals]
+    ours = [[event for event in batch if event[0] != TARGET] for batch in arrivals]
     return Neighbours("late and early events", *(_routed(a, clock_slots, start) for a in (arrivals, ours)))
 
 

@@ -109,7 +109,7 @@ def _timing(quick: bool) -> Row:
         rows = (pair.one if with_user else pair.other)[0]
         stream()(lambda brain: brain).release([user for user, _ in rows], [value for _, value in rows])
 
-    timing = time_to_release(once, repeats=40 if quick else 100)
+    timing = time_to_release(once, repeats=60 if quick else 150)
     low, high = timing.ratio
     witness = (
         f"medians {timing.seconds[0] * 1e3:.2f} and {timing.seconds[1] * 1e3:.2f} ms, ratio in {low:.2f} … {high:.2f} "

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from dpi.audit.confidence import incomplete_beta
 
 Floats = npt.NDArray[np.float64]
-ERROR = 1e-3
+ERROR = 1e-6
 _RESAMPLED = 200
 _POWER = 0.9
 
