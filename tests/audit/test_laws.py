@@ -23,6 +23,7 @@ def test_no_output_of_laplace_noise_is_worse_than_the_worst(values, scale, rando
     other = [value + random.randint(-9, 9) for value in values]
     one, two = (Laplace(np.array(v), Fraction(scale)) for v in (values, other))
     worst = one.worst(two)
+    assert one.worst(two, outward=random.randint(1, 10**9)).loss == worst.loss
     assert worst.loss == Fraction(sum(abs(a - b) for a, b in zip(values, other, strict=True)), scale)
     for _ in range(20):
         output = np.array([random.randint(-60, 60) for _ in values])

@@ -23,6 +23,8 @@ from dpi.audit.session import Session
 from dpi.errors import OptionError
 
 FEWEST_SLOTS = 20
+OUTWARD = (0, 1 << 27, 0, 1 << 34)
+"""Measurements lie this many grains off the data in transcripts that are tried: 0, 8 and 1,024 users."""
 ROUNDING = 1e-9
 """Allowance, relative, for losses that are sums of float logarithms; rational losses get none."""
 
@@ -53,8 +55,10 @@ Open = Callable[[], Session]
 """Starts a mechanism anew: the same each time, but for the rows it will be given."""
 
 
-def loss_on(open_session: Open, neighbours: Neighbours, *, reverse: bool = False) -> Finding:
+def loss_on(open_session: Open, neighbours: Neighbours, *, reverse: bool = False, outward: int = 0) -> Finding:
     """The loss of one pair of streams, in favour of the stream with the user, or (`reverse`) without.
+
+    `outward` leads through transcripts whose measurements are so many grains off the data, at the same loss.
 
     >>> import dpi
     >>> from dpi.audit import StreamSession, neighbours
@@ -71,7 +75,7 @@ def loss_on(open_session: Open, neighbours: Neighbours, *, reverse: bool = False
     total: Loss = Fraction(0)
     for step, rows in enumerate(zip(*streams, strict=True)):
         first, second = (side.look(r) for side, r in zip(sides, rows, strict=True))
-        worst = first.worst(second)
+        worst = first.worst(second, outward)
         total = total + worst.loss
         if math.isinf(total):
             return Finding(math.inf, one.claimed, f"{neighbours.describe()}; told apart for sure in step {step}")
@@ -85,7 +89,7 @@ def worst_of(open_session: Open, candidates: Iterable[Neighbours], *, both: bool
     found: list[Finding] = []
     for i, neighbours in enumerate(candidates):
         for reverse in (False, True) if both else (bool(i % 2),):
-            found.append(loss_on(open_session, neighbours, reverse=reverse))
+            found.append(loss_on(open_session, neighbours, reverse=reverse, outward=OUTWARD[i % len(OUTWARD)]))
             if math.isinf(found[-1].loss):
                 return found[-1]
     if not found:
@@ -110,7 +114,11 @@ def search(
     if slots < FEWEST_SLOTS:
         raise OptionError(f"`slots` must be at least {FEWEST_SLOTS}. Got {slots!r}.")
     candidates = [family(slots, values) for family in families]
-    findings = [worst_of(open_session, [neighbours], both=both) for neighbours in candidates]
+    findings = []
+    for i, neighbours in enumerate(candidates):
+        directions, outward = ((False, True) if both else (bool(i % 2),)), OUTWARD[i % len(OUTWARD)]
+        found = [loss_on(open_session, neighbours, reverse=reverse, outward=outward) for reverse in directions]
+        findings.append(max(found, key=lambda finding: finding.ratio))
     best = max(range(len(findings)), key=lambda i: findings[i].ratio)
     finding, at = findings[best], candidates[best]
     chance = random.Random(seed)  # noqa: S311 - decides what is tried
@@ -118,7 +126,8 @@ def search(
         if finding.violates:
             break
         candidate = mutated(at, values, chance)
-        tried = loss_on(open_session, candidate, reverse=bool(attempt % 2))
+        outward = chance.choice(OUTWARD)
+        tried = loss_on(open_session, candidate, reverse=bool(attempt % 2), outward=outward)
         if tried.ratio >= finding.ratio:
             finding, at = tried, candidate
     return finding

@@ -39,8 +39,11 @@ class Law(ABC):
     """The distribution of one step's output."""
 
     @abstractmethod
-    def worst(self, other: Law) -> Worst:
-        """The output that speaks loudest for this law against the other one."""
+    def worst(self, other: Law, outward: int = 0) -> Worst:
+        """The output that speaks loudest for this law against the other one.
+
+        Where many do so alike, `outward` says how far from the data to take one: transcripts lead to different budgets.
+        """
 
     @abstractmethod
     def log_ratio(self, other: Law, output: object) -> Loss:
@@ -57,7 +60,7 @@ class Point(Law):
 
     value: Hashable
 
-    def worst(self, other: Law) -> Worst:
+    def worst(self, other: Law, outward: int = 0) -> Worst:
         """The value, which the other law either has for sure or not at all."""
         return Worst(self.value, self.log_ratio(other, self.value))
 
@@ -77,9 +80,15 @@ class Laplace(Law):
     values: Integers
     scale: Fraction
 
-    def worst(self, other: Law) -> Worst:
-        """The noiseless values: |y - h′| - |y - h| is largest there, |h - h′|."""
-        return Worst(self.values, self.log_ratio(other, self.values))
+    def worst(self, other: Law, outward: int = 0) -> Worst:
+        """The noiseless values, or further out on their side: |y - h′| - |y - h| is |h - h′| there, and never more."""
+        output = self.values
+        if outward and isinstance(other, Laplace) and other.values.shape == self.values.shape:
+            turns = np.where(np.arange(self.values.size) % 2, -1, 1)
+            output = self.values + outward * np.where(
+                self.values == other.values, turns, np.sign(self.values - other.values)
+            )
+        return Worst(output, self.log_ratio(other, output))
 
     def log_ratio(self, other: Law, output: object) -> Loss:
         """Σ (|y - h′| - |y - h|) / scale, a rational number."""
@@ -100,7 +109,7 @@ class Finite(Law):
 
     logarithms: Mapping[Hashable, float]
 
-    def worst(self, other: Law) -> Worst:
+    def worst(self, other: Law, outward: int = 0) -> Worst:
         """The best of all outputs."""
         possible = [output for output, log in self.logarithms.items() if log > -math.inf]
         ratios = [(float(self.log_ratio(other, output)), output) for output in possible]
@@ -128,7 +137,7 @@ class Choices(Law):
     histogram: Histogram
     epsilon: Epsilon
 
-    def worst(self, other: Law) -> Worst:
+    def worst(self, other: Law, outward: int = 0) -> Worst:
         """The best measurement found; see the class."""
         if not isinstance(other, Choices) or other.epsilon != self.epsilon:
             return Worst(np.zeros(0, dtype=np.int64), math.inf)
@@ -164,11 +173,11 @@ class Joint(Law):
 
     parts: tuple[Law, ...]
 
-    def worst(self, other: Law) -> Worst:
+    def worst(self, other: Law, outward: int = 0) -> Worst:
         """The worst of each part."""
         if not isinstance(other, Joint) or len(other.parts) != len(self.parts):
             return Worst(None, math.inf)
-        found = [part.worst(its) for part, its in zip(self.parts, other.parts, strict=True)]
+        found = [part.worst(its, outward) for part, its in zip(self.parts, other.parts, strict=True)]
         return Worst(tuple(worst.output for worst in found), _sum([worst.loss for worst in found]))
 
     def log_ratio(self, other: Law, output: object) -> Loss:

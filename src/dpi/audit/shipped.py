@@ -151,6 +151,6 @@ def _box(**options: object) -> BlackBox:
 
 BOXES: tuple[tuple[str, float, BlackBox], ...] = (
     ("boosted, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), brain=dpi.Boosted(drifts=(0.1,)))),
-    ("published, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), brain=tight_published(3))),
+    ("published, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), brain=tight_published(3, size=2))),
 )
 """Name, claimed ε, runs."""

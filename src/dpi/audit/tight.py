@@ -37,11 +37,11 @@ class OneAgainstMany(Pool):
         return np.array(self.many if index else self.lone, dtype=np.int64)
 
 
-def tight_published(bins: int, *, accumulative: bool = False) -> Published:
+def tight_published(bins: int, *, size: int = POOL_SIZE, accumulative: bool = False) -> Published:
     """No floor: with the user alone the slot is the first bin, without it is uniform; one query, so no share for it."""
     lone = (bins, *[0] * (bins - 1))
     return Published(
-        OneAgainstMany(lone, (1,) * bins),
+        OneAgainstMany(lone, (1,) * bins, size),
         queries=Ranges([0], [1], bins=bins),
         lam=0.1,
         mu=0.05,
