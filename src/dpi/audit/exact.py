@@ -86,14 +86,16 @@ def loss_on(open_session: Open, neighbours: Neighbours, *, reverse: bool = False
 
 def worst_of(open_session: Open, candidates: Iterable[Neighbours], *, both: bool = True) -> Finding:
     """The worst finding over neighbours, in both directions or in turns."""
-    found: list[Finding] = []
-    for i, neighbours in enumerate(candidates):
-        for reverse in (False, True) if both else (bool(i % 2),):
-            found.append(loss_on(open_session, neighbours, reverse=reverse, outward=OUTWARD[i % len(OUTWARD)]))
-            if math.isinf(found[-1].loss):
-                return found[-1]
+    found = [_tried(open_session, neighbours, i, both) for i, neighbours in enumerate(candidates)]
     if not found:
         raise OptionError("give at least one pair of neighbours.")
+    return max(found, key=lambda finding: finding.ratio)
+
+
+def _tried(open_session: Open, neighbours: Neighbours, turn: int, both: bool) -> Finding:
+    """One pair, in both directions or the one whose turn it is, along a transcript whose turn it is."""
+    directions, outward = ((False, True) if both else (bool(turn % 2),)), OUTWARD[turn % len(OUTWARD)]
+    found = [loss_on(open_session, neighbours, reverse=reverse, outward=outward) for reverse in directions]
     return max(found, key=lambda finding: finding.ratio)
 
 
@@ -114,11 +116,7 @@ def search(
     if slots < FEWEST_SLOTS:
         raise OptionError(f"`slots` must be at least {FEWEST_SLOTS}. Got {slots!r}.")
     candidates = [family(slots, values) for family in families]
-    findings = []
-    for i, neighbours in enumerate(candidates):
-        directions, outward = ((False, True) if both else (bool(i % 2),)), OUTWARD[i % len(OUTWARD)]
-        found = [loss_on(open_session, neighbours, reverse=reverse, outward=outward) for reverse in directions]
-        findings.append(max(found, key=lambda finding: finding.ratio))
+    findings = [_tried(open_session, neighbours, i, both) for i, neighbours in enumerate(candidates)]
     best = max(range(len(findings)), key=lambda i: findings[i].ratio)
     finding, at = findings[best], candidates[best]
     chance = random.Random(seed)  # noqa: S311 - decides what is tried

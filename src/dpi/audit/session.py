@@ -24,7 +24,7 @@ from dpi.audit.neighbours import Rows
 from dpi.brain.base import Brain, Estimate, Measurement
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.options import Ledger
-from dpi.compression import Histogram
+from dpi.compression import Histogram, counts
 from dpi.domain import Domain
 from dpi.errors import StateError
 from dpi.noise import Source
@@ -177,6 +177,19 @@ class StreamSession:
         if self.last is None:
             return Fraction(0)
         return Fraction(int(str(self.last.certificate["epsilon_spent_units"])), UNITS)
+
+
+class DeclaredCounts(StreamSession):
+    """A stream of counts without ids: `per_user` is what one user adds to a slot at most, on the caller's word."""
+
+    def __init__(self, make: MakeStream, values: Sequence[object], per_user: int) -> None:
+        self._values, self._per_user = list(values), per_user
+        super().__init__(make)
+
+    def _release(self) -> Release:
+        seen = [value for _, value in self._rows]
+        totals = [sum(value == bin_ for value in seen) for bin_ in self._values]
+        return self.stream.release_counts(counts(totals, per_user=self._per_user))
 
 
 class SeveralStreams:

@@ -17,7 +17,7 @@ from dpi.audit.draws import exponential_loss, noise_loss, permute_and_flip_loss
 from dpi.audit.empirical import BlackBox
 from dpi.audit.exact import Finding, Open
 from dpi.audit.neighbours import Family, Neighbours, alone, giant
-from dpi.audit.session import MakeStream, SeveralStreams, StreamSession
+from dpi.audit.session import DeclaredCounts, MakeStream, SeveralStreams, StreamSession
 from dpi.audit.small import EPSILON, VALUES, stream
 from dpi.audit.tight import FLOOR_BINS, tight_published, tight_questions, tight_with_floor, values
 from dpi.brain.base import Brain
@@ -60,6 +60,7 @@ def _two_streams() -> SeveralStreams:
 
 
 ZETA_2 = dpi.Zeta(2)
+COUNTED = stream(budget=dpi.Converging(ZETA_2))
 RESTARTED = stream(budget=dpi.Ledger(per_slot="0.07"))
 
 STREAMS: tuple[Shipped, ...] = (
@@ -103,6 +104,13 @@ STREAMS: tuple[Shipped, ...] = (
     ),
     _published("published, whole PDFs", tight_published(3), compression=dpi.whole_pdf),
     Shipped("two streams with one ledger", _two_streams),
+    Shipped(
+        "boosted, declared counts, Zeta(2) in order",
+        lambda: DeclaredCounts(COUNTED, VALUES, per_user=400),
+        tight=False,
+        also=(giant,),
+        note="a user who adds less than declared loses less; the declaration itself cannot be audited",
+    ),
     Shipped("boosted, restarted after every 5 slots", lambda: StreamSession(RESTARTED, restart_every=5)),
 )
 
