@@ -9,11 +9,12 @@ search in `dpi.audit.exact` climbs with it.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import polars as pl
 
 from dpi.columns import canonical
 from dpi.slots import Clock, Slots
@@ -25,7 +26,6 @@ Rows = tuple[Row, ...]
 
 TARGET: object = "zq-private-target"
 """The user who is in one of the two streams."""
-_TARGETS = {str(TARGET), "7"}
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,14 @@ class Neighbours:
     name: str
     one: tuple[Rows, ...]
     other: tuple[Rows, ...]
+    user: object = TARGET
 
     def __len__(self) -> int:
         return len(self.one)
 
     def first(self, slots: int) -> Neighbours:
         """The first slots alone."""
-        return Neighbours(self.name, self.one[:slots], self.other[:slots])
+        return Neighbours(self.name, self.one[:slots], self.other[:slots], self.user)
 
     def describe(self) -> str:
         """The witness in words: in which slots the user was there, and with how many rows."""
@@ -50,22 +51,13 @@ class Neighbours:
         return f"{self.name}: user in {len(there)} of {len(self)} slots: {rows}{' …' if len(there) > 12 else ''}"
 
 
-def without_target(slots: Sequence[Rows]) -> tuple[Rows, ...]:
-    """All slots without the user's rows; ids are compared by their canonical text, so 7, 7.0 and "7" are one user."""
-    targets = _targets(user for rows in slots for user, _ in rows)
-    return tuple(tuple(row for row in rows if row[0] not in targets) for rows in slots)
-
-
-def _targets(users: Iterable[object]) -> set[object]:
-    """Those of the ids that are the user's."""
-    ids = list(set(users))
-    texts = canonical([*ids, None], "user").to_list()
-    return {user for user, text in zip(ids, texts, strict=False) if str(text) in _TARGETS}
-
-
-def pair(name: str, slots: Sequence[Rows]) -> Neighbours:
-    """The slots, and the slots without the user."""
-    return Neighbours(name, tuple(slots), without_target(slots))
+def pair(name: str, slots: Sequence[Rows], user: object = TARGET) -> Neighbours:
+    """The slots, and the slots without the user; ids are compared by canonical text, so 7, 7.0 and "7" are one."""
+    ids = list({someone for rows in slots for someone, _ in rows})
+    *names, name_of_user = canonical([*ids, user, None], "user").cast(pl.String).to_list()[:-1]
+    same = {someone for someone, text in zip(ids, names, strict=True) if text == name_of_user}
+    other = tuple(tuple(row for row in rows if row[0] not in same) for rows in slots)
+    return Neighbours(name, tuple(slots), other, user)
 
 
 Family = Callable[[int, Sequence[object]], Neighbours]
@@ -151,7 +143,7 @@ def _routed(
 def types(slots: int, values: Sequence[object]) -> Neighbours:
     """The user's id is 7, "7", 7.0, b"7" and a numpy integer in turn."""
     ids: tuple[object, ...] = (7, "7", 7.0, b"7", np.int64(7))
-    return pair("ids of several types", [(*_crowd(t, values), (ids[t % 5], values[0])) for t in range(slots)])
+    return pair("ids of several types", [(*_crowd(t, values), (ids[t % 5], values[0])) for t in range(slots)], 7)
 
 
 def broken_rows(slots: int, values: Sequence[object]) -> Neighbours:
@@ -171,5 +163,5 @@ def mutated(neighbours: Neighbours, values: Sequence[object], chance: random.Ran
     for _ in range(chance.randint(1, 3)):
         t = chance.randrange(len(slots))
         count = chance.choice((0, 1, 1, 2, 3, 7))
-        slots[t] = neighbours.other[t] + tuple((TARGET, chance.choice(values)) for _ in range(count))
-    return pair(neighbours.name.removesuffix(", varied") + ", varied", slots)
+        slots[t] = neighbours.other[t] + tuple((neighbours.user, chance.choice(values)) for _ in range(count))
+    return pair(neighbours.name.removesuffix(", varied") + ", varied", slots, neighbours.user)
