@@ -1,0 +1,210 @@
+"""Laws of what a mechanism lets out in one step, and the most that two of them differ by.
+
+A law knows the probability of every output, exactly. Between two laws, of the same step on two neighbouring streams,
+lies a log-likelihood ratio for every output; `worst` gives the output with the largest. Ratios of Laplace noise are
+rational numbers and are kept as such, so a verdict on them has no rounding in it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpi.brain.base import Measurement
+from dpi.brain.boosted import Boosted
+from dpi.brain.published import Published, PublishedState
+from dpi.budget.epsilon import Epsilon
+from dpi.compression import Histogram
+from dpi.errors import OptionError
+from dpi.integers import Integers
+
+Loss = Fraction | float
+"""A log-likelihood ratio: rational where it is one, infinite where an output tells the two apart for sure."""
+
+
+@dataclass(frozen=True)
+class Worst:
+    """An output and its log-likelihood ratio."""
+
+    output: object
+    loss: Loss
+
+
+class Law(ABC):
+    """The distribution of one step's output."""
+
+    @abstractmethod
+    def worst(self, other: Law, outward: int = 0) -> Worst:
+        """The output that speaks loudest for this law against the other one.
+
+        Where many do so alike, `outward` says how far from the data to take one: transcripts lead to different budgets.
+        """
+
+    @abstractmethod
+    def log_ratio(self, other: Law, output: object) -> Loss:
+        """Ln P(output | this) - ln P(output | other)."""
+
+
+@dataclass(frozen=True)
+class Point(Law):
+    """No randomness: an output that differs between neighbours gives everything away.
+
+    >>> Point(3).worst(Point(4)).loss
+    inf
+    """
+
+    value: Hashable
+
+    def worst(self, other: Law, outward: int = 0) -> Worst:
+        """The value, which the other law either has for sure or not at all."""
+        return Worst(self.value, self.log_ratio(other, self.value))
+
+    def log_ratio(self, other: Law, output: object) -> Loss:
+        """Zero or infinite."""
+        return Fraction(0) if isinstance(other, Point) and other.value == output else math.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Laplace(Law):
+    """Whole numbers with exact discrete Laplace noise: P(y) ∝ e^(-|y - value|/scale), bin by bin.
+
+    >>> Laplace(np.array([5, 7]), Fraction(2)).worst(Laplace(np.array([4, 7]), Fraction(2))).loss
+    Fraction(1, 2)
+    """
+
+    values: Integers
+    scale: Fraction
+
+    def worst(self, other: Law, outward: int = 0) -> Worst:
+        """The noiseless values, or further out on their side: |y - h′| - |y - h| is |h - h′| there, and never more."""
+        output = self.values
+        if outward and isinstance(other, Laplace) and other.values.shape == self.values.shape:
+            turns = np.where(np.arange(self.values.size) % 2, -1, 1)
+            output = self.values + outward * np.where(
+                self.values == other.values, turns, np.sign(self.values - other.values)
+            )
+        return Worst(output, self.log_ratio(other, output))
+
+    def log_ratio(self, other: Law, output: object) -> Loss:
+        """Σ (|y - h′| - |y - h|) / scale, a rational number."""
+        if not isinstance(other, Laplace) or (other.values.shape, other.scale) != (self.values.shape, self.scale):
+            return math.inf
+        y = np.asarray(output).astype(object)
+        return Fraction(int((abs(y - other.values) - abs(y - self.values)).sum())) / self.scale
+
+
+@dataclass(frozen=True, eq=False)
+class Finite(Law):
+    """Any output of a list, by its log-probability; what is not listed cannot happen.
+
+    >>> half = Finite({0: math.log(0.5), 1: math.log(0.5)})
+    >>> half.worst(Finite({0: 0.0}))
+    Worst(output=1, loss=inf)
+    """
+
+    logarithms: Mapping[Hashable, float]
+
+    def worst(self, other: Law, outward: int = 0) -> Worst:
+        """The best of all outputs."""
+        possible = [output for output, log in self.logarithms.items() if log > -math.inf]
+        ratios = [(float(self.log_ratio(other, output)), output) for output in possible]
+        loss, output = max(ratios, key=lambda pair: pair[0])
+        return Worst(output, loss)
+
+    def log_ratio(self, other: Law, output: object) -> Loss:
+        """A difference of two logarithms."""
+        theirs = other.logarithms.get(output, -math.inf) if isinstance(other, Finite) else -math.inf
+        ours = self.logarithms.get(output, -math.inf)
+        return 0.0 if ours == theirs else ours - theirs
+
+
+@dataclass(frozen=True, eq=False)
+class Choices(Law):
+    """What the published brain lets out: queries and synopses, each drawn given those before, and perhaps a total.
+
+    The law of a choice depends on the choices before it. So `worst` is a search: for every query, it takes that query
+    in all draws, then the synopsis with the largest ratio, and keeps the best. With one draw and one round that is all
+    there is; with more it is a lower bound of the largest ratio.
+    """
+
+    brain: Published
+    state: PublishedState
+    histogram: Histogram
+    epsilon: Epsilon
+
+    def worst(self, other: Law, outward: int = 0) -> Worst:
+        """The best measurement found; see the class."""
+        if not isinstance(other, Choices) or other.epsilon != self.epsilon:
+            return Worst(np.zeros(0, dtype=np.int64), math.inf)
+        if self.epsilon.units == 0:
+            return Worst(np.zeros(0, dtype=np.int64), Fraction(0))
+        found = [self._complete(other, [query] * self.brain.draws) for query in range(len(self.state.queries))]
+        return max(found, key=lambda worst: float(worst.loss))
+
+    def _complete(self, other: Choices, values: list[int]) -> Worst:
+        choices = 2 * self.brain.draws * (self.brain.rounds if self.brain.every_slot or not self.state.slots else 1)
+        while len(values) < choices:
+            ours, theirs = (
+                law.brain.probabilities(law.state, law.histogram, law.epsilon, values) for law in (self, other)
+            )
+            values = values + [int((ours - theirs).argmax())] * self.brain.draws
+        if self.brain.total_share:
+            values = [*values, int(self.histogram.grains.sum())]
+        output = np.array(values, dtype=np.int64)
+        return Worst(output, self.log_ratio(other, output))
+
+    def log_ratio(self, other: Law, output: object) -> Loss:
+        """A difference of two log-likelihoods, in floats."""
+        if not isinstance(other, Choices) or other.epsilon != self.epsilon:
+            return math.inf
+        measurement = Measurement(0, self.epsilon, np.asarray(output))
+        ours, theirs = (law.brain.log_likelihood(law.state, law.histogram, measurement) for law in (self, other))
+        return ours - theirs
+
+
+@dataclass(frozen=True, eq=False)
+class Joint(Law):
+    """Several independent outputs of one step."""
+
+    parts: tuple[Law, ...]
+
+    def worst(self, other: Law, outward: int = 0) -> Worst:
+        """The worst of each part."""
+        if not isinstance(other, Joint) or len(other.parts) != len(self.parts):
+            return Worst(None, math.inf)
+        found = [part.worst(its, outward) for part, its in zip(self.parts, other.parts, strict=True)]
+        return Worst(tuple(worst.output for worst in found), _sum([worst.loss for worst in found]))
+
+    def log_ratio(self, other: Law, output: object) -> Loss:
+        """The sum over the parts."""
+        if not isinstance(other, Joint) or not isinstance(output, tuple) or len(other.parts) != len(self.parts):
+            return math.inf
+        parts = zip(self.parts, other.parts, output, strict=True)
+        return _sum([part.log_ratio(its, value) for part, its, value in parts])
+
+
+def _sum(losses: list[Loss]) -> Loss:
+    total: Loss = Fraction(0)
+    for loss in losses:
+        total = total + loss
+    return total
+
+
+def law_of(brain: object, state: object, histogram: Histogram, epsilon: Epsilon) -> Law:
+    """The law of what a brain measures. A brain of one's own has a method `law(state, histogram, epsilon)`."""
+    if hasattr(brain, "law"):
+        law = brain.law(state, histogram, epsilon)
+        if isinstance(law, Law):
+            return law
+    if isinstance(brain, Boosted):
+        return Laplace(histogram.grains, epsilon.scale) if epsilon.units else Point(())
+    if isinstance(brain, Published) and isinstance(state, PublishedState):
+        return Choices(brain, state, histogram, epsilon)
+    raise OptionError(
+        f"no likelihood is known for {type(brain).__name__}: give it a method `law`, or audit it blindly."
+    )

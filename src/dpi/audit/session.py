@@ -1,0 +1,215 @@
+"""One run of a mechanism whose outputs are chosen by the auditor.
+
+A session takes the rows of one step, tells the law of what it would let out, and is then forced to let out a given
+output. Two sessions on neighbouring streams, forced to the same outputs, are one transcript seen from both sides.
+
+`StreamSession` does that to a real `Stream`, through its public interface: a brain that stands before the stream's own
+one looks at the histogram that compression, accounts and allocation have made of the rows, and gives up; the stream,
+which has paid nothing, is then asked again, and gets the forced measurement. All that is private stays as it would be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from dpi.audit.laws import Joint, Law, Point, law_of
+from dpi.audit.neighbours import Rows
+from dpi.brain.base import Brain, Estimate, Measurement
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.options import Ledger
+from dpi.compression import Histogram, counts
+from dpi.domain import Domain
+from dpi.errors import StateError
+from dpi.noise import Source
+from dpi.release import Release
+from dpi.stream import Stream
+
+
+class Session(Protocol):
+    """One run, step by step."""
+
+    def look(self, rows: Rows) -> Law:
+        """The law of this step's output, given all outputs so far."""
+        ...
+
+    def force(self, output: object) -> object:
+        """Let out this output; returns what an analyst sees of the step besides."""
+        ...
+
+    @property
+    def claimed(self) -> Fraction:
+        """The loss that the mechanism admits to, so far."""
+        ...
+
+
+Wrap = Callable[[Brain[object]], Brain[object]]
+MakeStream = Callable[[Wrap], Stream]
+"""Makes a stream whose brain went through the given function: `lambda wrap: Stream(brain=wrap(Boosted()), …)`."""
+
+
+class _Looked(Exception):
+    """The histogram was seen, and nothing was let out."""
+
+
+class Probe(Brain[object]):
+    """Stands before a brain: shows what it would look at, and lets out what it is told to."""
+
+    _last: tuple[object, tuple[object, Estimate]] | None = None
+
+    def __init__(self, inner: Brain[object]) -> None:
+        self.inner = inner
+        self.seen: tuple[object, Histogram, Epsilon] | None = None
+        self.forced: object = None
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+    @property
+    def whole_weights(self) -> bool:
+        """As the brain behind."""
+        return self.inner.whole_weights
+
+    def initial(self, domain: Domain) -> object:
+        """As the brain behind."""
+        return self.inner.initial(domain)
+
+    def measure(self, state: object, histogram: Histogram, epsilon: Epsilon, slot: int, source: Source) -> Measurement:
+        """Gives up after a look, or returns what is forced."""
+        self.seen = state, histogram, epsilon
+        if self.forced is None:
+            raise _Looked
+        return Measurement(slot, epsilon, np.asarray(self.forced, dtype=np.int64))
+
+    def update(self, state: object, measurement: Measurement) -> tuple[object, Estimate]:
+        """As the brain behind: a pure function, so the two sides of a transcript share its result."""
+        given = (self.inner, self.inner.to_bytes(state), measurement.slot, measurement.epsilon, measurement.partial)
+        key = (*given, measurement.values.tobytes())
+        if Probe._last is None or Probe._last[0] != key:
+            Probe._last = key, self.inner.update(state, measurement)
+        return Probe._last[1]
+
+    def to_bytes(self, state: object) -> bytes:
+        """As the brain behind."""
+        return self.inner.to_bytes(state)
+
+    def from_bytes(self, domain: Domain, data: bytes) -> object:
+        """As the brain behind."""
+        return self.inner.from_bytes(domain, data)
+
+
+class StreamSession:
+    """A stream under audit. With `restart_every`, it is saved, thrown away and loaded after every so many slots."""
+
+    def __init__(self, make: MakeStream, *, restart_every: int | None = None) -> None:
+        self._make, self._restart_every = make, restart_every
+        self._probe: Probe | None = None
+        self._rows: Rows = ()
+        self._slots = 0
+        self.last: Release | None = None
+        self.stream = self._open()
+
+    def _open(self) -> Stream:
+        return self._make(self._wrap)
+
+    def _wrap(self, brain: Brain[object]) -> Brain[object]:
+        self._probe = Probe(brain)
+        return self._probe
+
+    def look(self, rows: Rows) -> Law:
+        """The law of the slot's measurement, together with the slot's budget, which is public."""
+        assert self._probe is not None  # noqa: S101 - `make` has called `wrap`
+        self._rows, self._probe.forced, self._probe.seen = rows, None, None
+        with contextlib.suppress(_Looked):
+            self._release()
+        if self._probe.seen is None:
+            raise StateError("the stream released a slot without a look at its brain: give `make` a brain it wraps.")
+        state, histogram, epsilon = self._probe.seen
+        return Joint((Point(("budget", epsilon.units)), law_of(self._probe.inner, state, histogram, epsilon)))
+
+    def force(self, output: object) -> str:
+        """The release, as an analyst gets it."""
+        assert self._probe is not None  # noqa: S101 - `look` has checked
+        values = output[1] if isinstance(output, tuple) else output
+        self._probe.forced = np.asarray(values, dtype=np.int64)
+        self.last = self._release()
+        self._slots += 1
+        if self._restart_every and self._slots % self._restart_every == 0:
+            self.restart()
+        return self.last.to_json()
+
+    def attempt(self, users: object, values: object, **options: int) -> None:
+        """Ask for a release without letting one out: raises what the stream refuses with, if it does."""
+        assert self._probe is not None  # noqa: S101 - `make` has called `wrap`
+        self._probe.forced = None
+        with contextlib.suppress(_Looked):
+            self.stream.release(users, values, **options)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of the last step: private."""
+        return self._rows
+
+    def _release(self) -> Release:
+        return self.stream.release([user for user, _ in self._rows], [value for _, value in self._rows])
+
+    def restart(self) -> None:
+        """Save, throw away, load."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "saved"
+            self.stream.save(path)
+            self.stream = self._open()
+            self.stream.load(path)
+
+    @property
+    def claimed(self) -> Fraction:
+        """`epsilon_spent` of the last release; with epochs, ε for each one that was entered."""
+        budget = self.stream.budget
+        period = budget.period if isinstance(budget, Ledger) else None
+        if period:
+            return self.stream.epsilon.fraction * -(-self._slots // period)
+        if self.last is None:
+            return Fraction(0)
+        return Fraction(int(str(self.last.certificate["epsilon_spent_units"])), UNITS)
+
+
+class DeclaredCounts(StreamSession):
+    """A stream of counts without ids: `per_user` is what one user adds to a slot at most, on the caller's word."""
+
+    def __init__(self, make: MakeStream, values: Sequence[object], per_user: int) -> None:
+        self._values, self._per_user = list(values), per_user
+        super().__init__(make)
+
+    def _release(self) -> Release:
+        seen = [value for _, value in self._rows]
+        totals = [sum(value == bin_ for value in seen) for bin_ in self._values]
+        return self.stream.release_counts(counts(totals, per_user=self._per_user))
+
+
+class SeveralStreams:
+    """Streams that take turns: step i goes to stream i mod n. `claimed` is ε of the accounts they share."""
+
+    def __init__(self, makes: Sequence[MakeStream], claimed: Fraction) -> None:
+        self._sessions = [StreamSession(make) for make in makes]
+        self._turn, self._claimed = 0, claimed
+
+    def look(self, rows: Rows) -> Law:
+        """The law of the stream whose turn it is."""
+        return self._sessions[self._turn].look(rows)
+
+    def force(self, output: object) -> object:
+        """The release of the stream whose turn it is."""
+        seen = self._sessions[self._turn].force(output)
+        self._turn = (self._turn + 1) % len(self._sessions)
+        return seen
+
+    @property
+    def claimed(self) -> Fraction:
+        """ε, once for all streams."""
+        return self._claimed

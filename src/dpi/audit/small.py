@@ -1,0 +1,39 @@
+"""A small stream to audit: three values, ε = 1, a brain of two trackers. What differs is an option."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import dpi
+from dpi.audit.exact import Open
+from dpi.audit.session import MakeStream, StreamSession, Wrap
+from dpi.brain.base import Brain
+from dpi.noise import UnsafeSeededSource
+
+VALUES = ("a", "b", "c")
+DOMAIN = dpi.Categories(VALUES, other=None)
+SLOTS = 24
+EPSILON = Fraction(1)
+
+
+def stream(**options: object) -> MakeStream:
+    """A small stream; its brain has two trackers, since experts see nothing private."""
+    brain = options.pop("brain", dpi.Boosted(drifts=(0.003, 0.1)))
+
+    def make(wrap: Wrap) -> dpi.Stream:
+        defaults: dict[str, object] = {
+            "domain": DOMAIN,
+            "epsilon": EPSILON,
+            "budget": dpi.Ledger(per_slot="0.05"),
+            "unsafe_source": UnsafeSeededSource(1),
+            "key": bytes(32),
+        }
+        wrapped: Brain[object] = wrap(brain)  # type: ignore[arg-type]
+        return dpi.Stream(brain=wrapped, **(defaults | options))  # type: ignore[arg-type]
+
+    return make
+
+
+def stream_session(**options: object) -> Open:
+    """Sessions of a small stream."""
+    return lambda: StreamSession(stream(**options))

@@ -1,0 +1,33 @@
+"""Mechanisms that are broken in one known way, each beside its correct twin: what an audit is audited with.
+
+Nothing here is for use, and nothing outside `dpi.audit` may import it: a contract of the import linter holds that.
+"""
+
+from dpi.audit.zoo import (
+    accounts,
+    allocations,
+    batches,
+    clocks,
+    numbers,
+    public_facts,
+    published_accounting,
+    retries,
+    sparse_vector,
+    surfaces,
+)
+from dpi.audit.zoo.base import Check, Pair
+
+PAIRS: tuple[Pair, ...] = (
+    *published_accounting.PAIRS,
+    *public_facts.PAIRS,
+    *retries.PAIRS,
+    *clocks.PAIRS,
+    *batches.PAIRS,
+    *numbers.PAIRS,
+    *accounts.PAIRS,
+    *allocations.PAIRS,
+    *sparse_vector.PAIRS,
+    *surfaces.PAIRS,
+)
+
+__all__ = ["PAIRS", "Check", "Pair"]

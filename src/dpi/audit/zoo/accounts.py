@@ -1,0 +1,97 @@
+"""Accounts: one user with two of them, two ledgers, and ledgers that a restart refills."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from fractions import Fraction
+
+import dpi
+from dpi.audit import neighbours
+from dpi.audit.laws import Laplace, Law
+from dpi.audit.neighbours import Rows
+from dpi.audit.session import MakeStream, SeveralStreams, StreamSession
+from dpi.audit.small import EPSILON, SLOTS, VALUES, stream, stream_session
+from dpi.audit.zoo.base import Pair, on, units
+from dpi.integers import GRAINS
+
+EVERY = neighbours.every_slot(SLOTS, VALUES)
+RETURNING = neighbours.returning(SLOTS, VALUES)
+TYPES = neighbours.types(SLOTS, VALUES)
+COST = Fraction(1, 5)
+
+
+class BrokenKeys:
+    """A ledger whose accounts are kept by what an id looks like in Python: 7, "7" and 7.0 are three users."""
+
+    def __init__(self) -> None:
+        self._left: dict[str, Fraction] = defaultdict(lambda: EPSILON)
+
+    def look(self, rows: Rows) -> Law:
+        """Weights by what is left, one unit each."""
+        keys = {repr(user) for user, _ in rows}
+        self._weights = {key: min(Fraction(1), self._left[key] / COST) for key in keys}
+        return Laplace(units(tuple((repr(user), value) for user, value in rows), self._weights), GRAINS / COST)
+
+    def force(self, output: object) -> object:
+        """Debit."""
+        for key, weight in self._weights.items():
+            self._left[key] -= weight * COST
+        return None
+
+    @property
+    def claimed(self) -> Fraction:
+        """ε for each account."""
+        return EPSILON
+
+
+class BrokenRestart(StreamSession):
+    """A stream that starts anew after a restart: every account is full again."""
+
+    def restart(self) -> None:
+        """Throws everything away."""
+        self.stream = self._open()
+
+    @property
+    def claimed(self) -> Fraction:
+        """ε, for ever."""
+        return EPSILON
+
+
+DEAR = stream(budget=dpi.Ledger(per_slot="0.2"))
+
+
+def _named(name: str, accounts: dpi.Accounts | None) -> MakeStream:
+    if accounts is None:
+        return DEAR
+    return stream(budget=dpi.Ledger(per_slot="0.2"), accounts=accounts, name=name)
+
+
+def _two(shared: bool) -> Callable[[], SeveralStreams]:
+    def open_both() -> SeveralStreams:
+        accounts = dpi.Accounts(dpi.Epsilon.at_most(EPSILON), key=bytes(32)) if shared else None
+        return SeveralStreams([_named(name, accounts) for name in ("visits", "orders")], EPSILON)
+
+    return open_both
+
+
+PAIRS = (
+    Pair(
+        "a ledger that keys one user twice",
+        "an id has one canonical encoding (DESIGN §3)",
+        on(BrokenKeys, TYPES),
+        on(stream_session(budget=dpi.Ledger(per_slot="0.2")), TYPES),
+    ),
+    Pair(
+        "accounts refilled on restart",
+        "accounts are state; deletion is a refill (DESIGN §4, §7)",
+        on(lambda: BrokenRestart(DEAR, restart_every=8), EVERY),
+        on(lambda: StreamSession(DEAR, restart_every=8), EVERY, RETURNING),
+    ),
+    Pair(
+        "two streams with two silent ledgers",
+        "ε is per store: streams share one ledger, or say that they do not (DESIGN §1)",
+        on(_two(shared=False), EVERY),
+        on(_two(shared=True), EVERY),
+    ),
+)
