@@ -98,6 +98,19 @@ def link_of(certificate: Entry) -> Link:
     return Link(canonical(entry), str(certificate.get("digest")), None if signature is None else str(signature))
 
 
+def most_spent(options: Entry, first: int, last: int, units: int) -> int:
+    """The most that one user can have lost in slots `first` to `last` of a stream, whose budgets sum to `units`.
+
+    ε, or with accounts that are refilled ε for each epoch that was entered; and never more than the budgets.
+
+    >>> most_spent({"epsilon_units": 10, "period": 2}, 0, 2, 100)
+    20
+    """
+    epsilon, period = options.get("epsilon_units"), options.get("period")
+    epochs = last // period - first // period + 1 if isinstance(period, int) and period > 0 else 1
+    return min(epochs * epsilon, units) if isinstance(epsilon, int) else units
+
+
 def options_digest(text: str) -> str:
     """The fingerprint of a stream's options, which every certificate of it states."""
     return hashlib.blake2b(text.encode(), digest_size=32, person=b"dpi options").hexdigest()

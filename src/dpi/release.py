@@ -46,7 +46,7 @@ class Release(Distribution):
     epsilon: float
     """Budget of this slot."""
     epsilon_spent: float
-    """The most that any one user can have lost so far: min(ε, Σ ε_t)."""
+    """The most that any one user can have lost so far: min(ε, Σ ε_t), with epochs min(E·ε, Σ ε_t) after E of them."""
     guarantee: str
     """What is promised, in words, with every assumption."""
     certificate: dict[str, object]

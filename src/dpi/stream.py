@@ -29,7 +29,7 @@ from dpi.brain.base import Brain, Floats, Measurement
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import Bill
 from dpi.budget.options import Converging, Ledger
-from dpi.chain import canonical, extend, options_digest
+from dpi.chain import canonical, extend, most_spent, options_digest
 from dpi.compression import Compression, Histogram, Users, WholePDF, compress, histogram, normalise
 from dpi.domain import Domain
 from dpi.domain_file import describe
@@ -205,6 +205,7 @@ class Stream:
             self._accounts = self.store.accounts(self._ledger, self.budget, self.epsilon)
         self._allocation = self.budget.allocation(self.epsilon, self.domain.size)
         self._offer: Epsilon | None = None
+        self._began: int | None = None
         self._last: int | None = None
         self._spent = 0
         self._stale = False
@@ -216,7 +217,7 @@ class Stream:
             self._allocation.restore(progress.allocation)
             self._state = self.brain.from_bytes(self.domain, progress.brain())
             self._accumulation = Accumulation.from_bytes(self.domain.size, progress.accumulated)
-            self._last, self._spent = progress.last, progress.spent
+            self._began, self._last, self._spent = progress.first, progress.last, progress.spent
         self._tree = self._grown((b"" if progress is None else progress.tree) or self._planted())
         if pending is not None:
             self._allocation.restore(pending.allocation)
@@ -359,7 +360,8 @@ class Stream:
         entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
         self._allocation.observe(weight, float(np.exp(entropy)))
         total = self._spent + epsilon.units
-        spent = min(self.epsilon.units, total)
+        began = paid.slot if self._began is None else self._began
+        spent = most_spent(self._options(), began, paid.slot, total)
         release = Release(
             domain=self.domain,
             pdf=estimate.pdf,
@@ -394,6 +396,7 @@ class Stream:
         link = extend(self.store.head(), facts, self._signer)
         brain = self.brain
         progress = Progress(
+            first=began,
             last=paid.slot,
             spent=total,
             allocation=self._allocation.snapshot(),
@@ -404,7 +407,7 @@ class Stream:
         self.store.publish(self.name, content, link, progress)
         self.store.testify()
         self._state, self._accumulation, self._tree, self._offer = state, accumulation, tree, None
-        self._last, self._spent = paid.slot, total
+        self._began, self._last, self._spent = began, paid.slot, total
         return replace(release, certificate=link.certificate)
 
     def _split(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
@@ -569,6 +572,7 @@ class Stream:
             "accumulate": repr(self.accumulate),
             "name": self.name,
             "ledger": self._ledger,
+            "period": self.budget.period if isinstance(self.budget, Ledger) else None,
         }
 
     @property

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dpi.budget.account_table import AccountTable
-from dpi.chain import Entry, Head, Link, canonical, link_of, options_digest, text_digest
+from dpi.chain import Entry, Head, Link, canonical, link_of, most_spent, options_digest, text_digest
 from dpi.domain_file import describe, from_description
 from dpi.errors import OptionError, StateError
 from dpi.release import Release, content_digest
@@ -51,6 +51,7 @@ class _Streams:
     """What the entries so far say of each stream."""
 
     options: dict[str, Entry] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -94,6 +95,7 @@ class _Streams:
         if stream in self.last and slot != self.last[stream] + 1:
             yield "does not release the slot after the last"
         self.last[stream] = slot
+        self.first.setdefault(stream, slot)
         epsilon, total = entry.get("epsilon_units"), options.get("epsilon_units")
         if not isinstance(epsilon, int) or not isinstance(total, int) or epsilon < 0:
             yield "states no budget"
@@ -101,7 +103,7 @@ class _Streams:
         self.units[stream] += epsilon
         if entry.get("epsilon_total_units") != total:
             yield "states another total ε than the stream declared"
-        if entry.get("epsilon_spent_units") != min(total, self.units[stream]):
+        if entry.get("epsilon_spent_units") != most_spent(options, self.first[stream], slot, self.units[stream]):
             yield "states another sum of budgets than its slots have"
         if options.get("ledger") is None and self.units[stream] > total:
             yield "spends more than the series has"
@@ -208,9 +210,10 @@ class _Chain:
     signed: bool
 
     def verification(self, problems: list[str], verifier: Verifier | None) -> Verification:
+        seen = self.streams
         spent = {
-            name: min(int(str(options["epsilon_units"])), self.streams.units[name]) / (1 << 40)
-            for name, options in self.streams.options.items()
+            name: most_spent(options, seen.first.get(name, 0), seen.last.get(name, 0), seen.units[name]) / (1 << 40)
+            for name, options in seen.options.items()
         }
         signed = None if verifier is None else self.signed
         return Verification(self.head.sequence + 1, self.head.digest, tuple(problems), signed, spent=spent)

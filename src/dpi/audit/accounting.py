@@ -11,7 +11,7 @@ from dpi.audit.zoo.published_accounting import MU, ZETA, BrokenAlgorithm1
 from dpi.theory import claimed_loss, true_loss
 
 PRINTED = {(10, 1): "0.06/0.35", (100, 1): "0.58/0.61", (1000, 1): "5.2/0.86"}
-"""PAPER-NOTES row 3, true bound over claim for ε = 1 and μ = ζ = 0.1; with 20 draws: "exceeded from the start"."""
+"""The corrected bound over the claim of Theorem 1 for ε = 1 and μ = ζ = 0.1 (docs/published.md)."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Excess:
     found: float
     """The exact loss for a user who is alone in every slot, with a pool of a million."""
     printed: str
-    """What PAPER-NOTES row 3 says."""
+    """The corrected bound over the claim, as docs/published.md has it."""
 
     @property
     def excess(self) -> float:

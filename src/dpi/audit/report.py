@@ -113,7 +113,7 @@ class AuditReport:
                     for r in self.rows
                 ],
             ),
-            "Algorithm 1 by its own accounting (ε = 1, μ = ζ = 0.1), beside PAPER-NOTES row 3 (true bound/claim):",
+            "Algorithm 1 by its own accounting (ε = 1, μ = ζ = 0.1), beside the corrected bound (docs/published.md):",
             _table(
                 ("slots", "draws", "claimed", "true bound", "exact found", "excess", "row 3"),
                 [

@@ -54,8 +54,8 @@ def _published(
 
 
 def _two_streams() -> SeveralStreams:
-    accounts = dpi.Accounts(dpi.Epsilon.at_most(EPSILON), key=bytes(32))
-    makes = [stream(budget=dpi.Ledger(per_slot="0.15"), accounts=accounts, name=name) for name in ("visits", "orders")]
+    store, budget = dpi.MemoryStore(), dpi.Ledger(per_slot="0.15")
+    makes = [stream(budget=budget, store=store, name=name) for name in ("visits", "orders")]
     return SeveralStreams(makes, EPSILON)
 
 
@@ -83,7 +83,7 @@ STREAMS: tuple[Shipped, ...] = (
     _stream("boosted, Zeta(2) by RBA", budget=dpi.Converging(ZETA_2, dpi.RBA(4))),
     _stream(
         "boosted, Zeta(2) by RBA(1e8)",
-        "the published Λ spends almost nothing: the claim is what was drawn, not ε (PAPER-NOTES row 6)",
+        "the published Λ spends almost nothing: the claim is what was drawn, not ε",
         budget=dpi.Converging(ZETA_2, dpi.RBA(1e8)),
     ),
     _stream("boosted, Zeta(2) by ranges", budget=dpi.Converging(ZETA_2, dpi.RBA.ranges(0.1, 0.01))),
@@ -99,7 +99,7 @@ STREAMS: tuple[Shipped, ...] = (
     _published(
         "published, multinomial pool, 4 draws",
         dpi.Published(dpi.Multinomial(32, 20), draws=4, total_share=0.2),
-        "no synopsis of a random pool gains what all others lose; the bound is for the worst pool (PAPER-NOTES row 2)",
+        "no synopsis of a random pool gains what all others lose; the bound is for the worst pool",
         tight=False,
     ),
     _published("published, whole PDFs", tight_published(3), compression=dpi.whole_pdf),

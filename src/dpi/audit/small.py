@@ -26,7 +26,6 @@ def stream(**options: object) -> MakeStream:
             "epsilon": EPSILON,
             "budget": dpi.Ledger(per_slot="0.05"),
             "unsafe_source": UnsafeSeededSource(1),
-            "key": bytes(32),
         }
         wrapped: Brain[object] = wrap(brain)  # type: ignore[arg-type]
         return dpi.Stream(brain=wrapped, **(defaults | options))  # type: ignore[arg-type]

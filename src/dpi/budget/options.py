@@ -57,7 +57,7 @@ class Ledger:
 
     def _even(self, per_slot: Fraction, epsilon: Epsilon) -> Allocation:
         largest = per_slot if self.every == 1 else per_slot * (SPREAD + self.every * (1 - SPREAD))
-        if largest > epsilon.fraction:
+        if Epsilon.at_most(largest, "per_slot") > epsilon:
             raise OptionError(f"a slot must cost at most epsilon ({float(epsilon):g}). Got {float(largest):g}.")
         return Constant(per_slot) if self.every == 1 else Concentrated(per_slot, self.every)
 

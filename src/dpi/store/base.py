@@ -62,6 +62,8 @@ class Paid:
 class Progress:
     """A stream after its last release: all of it public, but for open nodes of a tree."""
 
+    first: int
+    """The first slot ever released."""
     last: int
     spent: int
     """Sum of the budgets of its slots, in units."""

@@ -195,7 +195,7 @@ class MemoryStore(Store):
             at = kept.progress
             streams[name] = {
                 "options": kept.options,
-                "progress": None if at is None else [at.last, at.spent, at.allocation],
+                "progress": None if at is None else [at.first, at.last, at.spent, at.allocation],
                 "releases": [[slot, *_link(link)] for slot, _, link in kept.releases],
                 "sequences": kept.sequences,
             }
@@ -231,9 +231,9 @@ class MemoryStore(Store):
                 )
                 if kept["progress"] is not None:
                     state, mass = parts[f"brain {name}"], parts[f"accumulated {name}"]
-                    last, spent, allocation = kept["progress"]
+                    first, last, spent, allocation = kept["progress"]
                     tree = parts[f"tree {name}"]
-                    stream.progress = Progress(last, spent, allocation, partial(bytes, state), mass, tree)
+                    stream.progress = Progress(first, last, spent, allocation, partial(bytes, state), mass, tree)
         except (KeyError, TypeError, ValueError):
             raise StateError("the saved store is damaged: a part is missing.") from None
         return store

@@ -14,8 +14,9 @@ VERSIONS: dict[int, tuple[str, ...]] = {
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
         "CREATE TABLE domains (digest TEXT PRIMARY KEY, description TEXT NOT NULL)",
         "CREATE TABLE streams (stream TEXT PRIMARY KEY, options TEXT NOT NULL)",
-        "CREATE TABLE progress (stream TEXT PRIMARY KEY, last {whole} NOT NULL, spent {whole} NOT NULL, "
-        "allocation TEXT NOT NULL, brain {bytes} NOT NULL, accumulated {bytes} NOT NULL, seal {bytes} NOT NULL)",
+        "CREATE TABLE progress (stream TEXT PRIMARY KEY, first {whole} NOT NULL, last {whole} NOT NULL, "
+        "spent {whole} NOT NULL, allocation TEXT NOT NULL, brain {bytes} NOT NULL, accumulated {bytes} NOT NULL, "
+        "seal {bytes} NOT NULL)",
         "CREATE TABLE measurements (stream TEXT NOT NULL, slot {whole} NOT NULL, epsilon {whole} NOT NULL, "
         "partial {whole} NOT NULL, data {bytes} NOT NULL, allocation TEXT NOT NULL, assumption TEXT NOT NULL, "
         "seal {bytes} NOT NULL, PRIMARY KEY (stream, slot))",

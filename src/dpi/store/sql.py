@@ -112,12 +112,14 @@ class SQLStore(Store):
 
     def _public_progress(self, stream: str) -> Progress | None:
         rows = self.engine.rows(
-            "SELECT last, spent, allocation, brain, accumulated, seal FROM progress WHERE stream = ?", (stream,)
+            "SELECT first, last, spent, allocation, brain, accumulated, seal FROM progress WHERE stream = ?", (stream,)
         )
         if not rows:
             return None
-        last, spent, allocation, brain, accumulated, seal = rows[0]
-        progress = Progress(int(last), int(spent), str(allocation), partial(bytes, brain), bytes(accumulated))
+        first, last, spent, allocation, brain, accumulated, seal = rows[0]
+        progress = Progress(
+            int(first), int(last), int(spent), str(allocation), partial(bytes, brain), bytes(accumulated)
+        )
         if bytes(seal) != _progress_seal(stream, progress, bytes(brain)):
             raise StateError("the store is damaged: the state of a stream does not match its seal.")
         return progress
@@ -202,10 +204,10 @@ class SQLStore(Store):
 
     def _put(self, stream: str, progress: Progress) -> None:
         brain = progress.brain()
-        values = (progress.last, progress.spent, progress.allocation, brain, progress.accumulated)
+        values = (progress.first, progress.last, progress.spent, progress.allocation, brain, progress.accumulated)
         self.engine.execute(
-            "INSERT INTO progress (stream, last, spent, allocation, brain, accumulated, seal) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream) DO UPDATE SET last = excluded.last, "
+            "INSERT INTO progress (stream, first, last, spent, allocation, brain, accumulated, seal) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream) DO UPDATE SET last = excluded.last, "
             "spent = excluded.spent, allocation = excluded.allocation, brain = excluded.brain, "
             "accumulated = excluded.accumulated, seal = excluded.seal",
             (stream, *values, _progress_seal(stream, progress, brain)),
@@ -353,7 +355,7 @@ def _tree_seal(stream: str, tree: bytes) -> bytes:
 
 
 def _progress_seal(stream: str, progress: Progress, brain: bytes) -> bytes:
-    head = [stream, progress.last, progress.spent, progress.allocation, len(brain)]
+    head = [stream, progress.first, progress.last, progress.spent, progress.allocation, len(brain)]
     state = hashlib.blake2b(json.dumps(head).encode() + b"\n", digest_size=32, person=b"dpi progress")
     state.update(brain)
     state.update(progress.accumulated)

@@ -10,7 +10,7 @@ import dpi
 from dpi.audit import neighbours
 from dpi.audit.laws import Laplace, Law
 from dpi.audit.neighbours import Rows
-from dpi.audit.session import MakeStream, SeveralStreams, StreamSession
+from dpi.audit.session import SeveralStreams, StreamSession
 from dpi.audit.small import EPSILON, SLOTS, VALUES, stream, stream_session
 from dpi.audit.zoo.base import Pair, on, units
 from dpi.integers import GRAINS
@@ -61,16 +61,11 @@ class BrokenRestart(StreamSession):
 DEAR = stream(budget=dpi.Ledger(per_slot="0.2"))
 
 
-def _named(name: str, accounts: dpi.Accounts | None) -> MakeStream:
-    if accounts is None:
-        return DEAR
-    return stream(budget=dpi.Ledger(per_slot="0.2"), accounts=accounts, name=name)
-
-
 def _two(shared: bool) -> Callable[[], SeveralStreams]:
     def open_both() -> SeveralStreams:
-        accounts = dpi.Accounts(dpi.Epsilon.at_most(EPSILON), key=bytes(32)) if shared else None
-        return SeveralStreams([_named(name, accounts) for name in ("visits", "orders")], EPSILON)
+        store = dpi.MemoryStore() if shared else None
+        budget = dpi.Ledger(per_slot="0.2")
+        return SeveralStreams([stream(budget=budget, store=store, name=n) for n in ("visits", "orders")], EPSILON)
 
     return open_both
 
@@ -78,19 +73,19 @@ def _two(shared: bool) -> Callable[[], SeveralStreams]:
 PAIRS = (
     Pair(
         "a ledger that keys one user twice",
-        "an id has one canonical encoding (DESIGN §3)",
+        "an id has one canonical encoding",
         on(BrokenKeys, TYPES),
         on(stream_session(budget=dpi.Ledger(per_slot="0.2")), TYPES),
     ),
     Pair(
         "accounts refilled on restart",
-        "accounts are state; deletion is a refill (DESIGN §4, §7)",
+        "accounts are state; deletion is a refill",
         on(lambda: BrokenRestart(DEAR, restart_every=8), EVERY),
         on(lambda: StreamSession(DEAR, restart_every=8), EVERY, RETURNING),
     ),
     Pair(
         "two streams with two silent ledgers",
-        "ε is per store: streams share one ledger, or say that they do not (DESIGN §1)",
+        "ε is per store: streams share one ledger, or say that they do not",
         on(_two(shared=False), EVERY),
         on(_two(shared=True), EVERY),
     ),

@@ -43,13 +43,13 @@ WITHOUT = stream(budget=dpi.Converging(dpi.Zeta(2), dpi.RBA(LAMBDA)))
 PAIRS = (
     Pair(
         "RBA with replacement",
-        "elements are drawn once each, or their sum has no bound (DESIGN §4)",
+        "elements are drawn once each, or their sum has no bound",
         on(WITH, EVERY),
         on(lambda: StreamSession(WITHOUT), EVERY),
     ),
     Pair(
         "RBA state refilled on restart",
-        "the used elements are state (DESIGN §4)",
+        "the used elements are state",
         on(lambda: BrokenRestart(WITHOUT, restart_every=3), EVERY),
         on(lambda: StreamSession(WITHOUT, restart_every=3), EVERY),
     ),

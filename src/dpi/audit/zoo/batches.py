@@ -67,25 +67,25 @@ def broken_truncation() -> Counts:
 PAIRS = (
     Pair(
         "a batch that fails on one row",
-        "a row is dropped by itself (DESIGN §8.2)",
+        "a row is dropped by itself",
         on(broken_batch, BROKEN_ROWS),
         on(stream_session(), BROKEN_ROWS),
     ),
     Pair(
         "a shared queue that drops under a flood",
-        "per-user caps come before anything shared (DESIGN §8.3)",
+        "per-user caps come before anything shared",
         on(broken_queue, GIANT),
         on(stream_session(), GIANT),
     ),
     Pair(
         "bounding per record, not per user",
-        "one user, one unit (DESIGN §3)",
+        "one user, one unit",
         on(broken_records, GIANT, runs=512),
         on(stream_session(), GIANT),
     ),
     Pair(
         "truncation by row number",
-        "which rows are kept is decided by the user's own content (DESIGN §3)",
+        "which rows are kept is decided by the user's own content",
         on(broken_truncation, ROW_NUMBERS),
         on(stream_session(compression=truncate(1, bytes(range(32)))), ROW_NUMBERS),
     ),

@@ -53,13 +53,13 @@ class CorrectClock(StreamSession):
 PAIRS = (
     Pair(
         "skipped empty slots",
-        "every slot is released, an empty one too (DESIGN §1)",
+        "every slot is released, an empty one too",
         on(BrokenSkip, ALONE, runs=512),
         on(stream_session(), ALONE),
     ),
     Pair(
         "a watermark from event time",
-        "only the public clock closes a slot (DESIGN §8.1)",
+        "only the public clock closes a slot",
         on(broken_watermark, FAR_FUTURE),
         on(lambda: CorrectClock(stream()), FAR_FUTURE),
     ),

@@ -53,19 +53,19 @@ def broken_law(scores: Sequence[int]) -> Finite:
 PAIRS = (
     Pair(
         "float Laplace noise",
-        "sums of floats keep a trace of their parts (DESIGN §6; Mironov 2012)",
+        "sums of floats keep a trace of their parts (Mironov 2012)",
         Check(EPSILON, sample=broken_float_laplace, most_runs=400_000),
         Check(EPSILON, sample=correct_discrete_laplace, most_runs=8_000),
     ),
     Pair(
         "noise of 64 fixed bits",
-        "bounded support is not pure DP (DESIGN §6)",
+        "bounded support is not pure DP",
         Check(1 / SCALE, exact=lambda: geometric_loss(broken_geometric, SCALE, LEVELS)),
         Check(1 / SCALE, exact=noise_loss),
     ),
     Pair(
         "weights truncated to zero",
-        "a candidate that cannot be chosen tells its score (DESIGN §6)",
+        "a candidate that cannot be chosen tells its score",
         Check(2 * RATE, exact=lambda: selection_loss(broken_law, SCORES, RATE)),
         Check(2 * RATE, exact=exponential_loss),
     ),

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import polars as pl
 
-import dpi
 from dpi.audit import neighbours
 from dpi.audit.neighbours import Rows
 from dpi.audit.session import StreamSession
@@ -51,40 +50,41 @@ class BrokenSpent(StreamSession):
     """`epsilon_spent` is the largest account instead of min(ε, Σ ε_t): it tells whether somebody was there."""
 
     def __init__(self) -> None:
-        accounts = dpi.Accounts(dpi.Epsilon.at_most(1), key=bytes(32))
-        self._accounts, self._users = accounts, set[str]()
-        super().__init__(stream(accounts=accounts, name="visits"))
+        self._users = set[str]()
+        super().__init__(stream())
 
     def force(self, output: object) -> str:
         """The release, with what accounts really hold."""
         release = super().force(output)
         self._users |= {str(user) for user, _ in self._rows}
-        left = self._accounts.remaining(pl.Series(sorted(self._users), dtype=pl.String), 0)
+        accounts = self.stream._accounts
+        assert accounts is not None  # noqa: S101 - the stream has a ledger
+        left = accounts.remaining(pl.Series(sorted(self._users), dtype=pl.String), 0)
         return f"{release} spent {float(EPSILON - min(left, default=Fraction(1)))}"
 
 
 PAIRS = (
     Pair(
         "a domain learnt from data",
-        "the set of values seen is private (DESIGN §1; PAPER-NOTES row 1)",
+        "the set of values seen is private",
         on(broken_domain, ALONE, EVERY, runs=RUNS),
         on(stream_session(), EVERY, ALONE),
     ),
     Pair(
         "a period read off the data",
-        "the first and last event decide what is released (DESIGN §8.4)",
+        "the first and last event decide what is released",
         on(broken_period, ALONE, runs=RUNS),
         on(stream_session(), ALONE),
     ),
     Pair(
         "released true totals",
-        "the size of a slot is private (PAPER-NOTES row 8)",
+        "the size of a slot is private",
         on(broken_total, EVERY, runs=RUNS),
         on(Counts, EVERY, runs=RUNS),
     ),
     Pair(
         "epsilon_spent read off accounts",
-        "what accounts really hold is private (DESIGN §5, §8.6)",
+        "what accounts really hold is private",
         on(BrokenSpent, EVERY, ALONE),
         on(stream_session(), EVERY, ALONE),
     ),

@@ -82,13 +82,13 @@ def _sampled(draws: int) -> Check:
 PAIRS = (
     Pair(
         "fresh noise on retry",
-        "two draws of one slot cost twice (DESIGN §7)",
+        "two draws of one slot cost twice",
         _sampled(2),
         _sampled(1),
     ),
     Pair(
         "a retry that depends on the value",
-        "P(y)/P(accepted) is no Laplace law (DESIGN §6, §7)",
+        "P(y)/P(accepted) is no Laplace law",
         on(BrokenRejection, ALONE),
         on(CorrectSaturation, ALONE),
     ),

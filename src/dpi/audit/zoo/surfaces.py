@@ -42,7 +42,7 @@ def _check(kind: type[StreamSession]) -> Check:
 PAIRS = (
     Pair(
         "a count of rows in a log line",
-        "every log line made from private data is private (DESIGN §1, §8.6)",
+        "every log line made from private data is private",
         _check(BrokenLog),
         _check(StreamSession),
     ),
