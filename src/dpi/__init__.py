@@ -24,6 +24,7 @@ from dpi.plots import plot_series
 from dpi.release import Release
 from dpi.signature import Signer
 from dpi.slots import Clock, Slots
+from dpi.sources import Batch, FileEvents, Position, read
 from dpi.store import MemoryStore, open_store
 from dpi.stream import Stream
 from dpi.synopsis.pool import DirichletPool, MixedPool, Multinomial
@@ -31,6 +32,7 @@ from dpi.synopsis.pool import DirichletPool, MixedPool, Multinomial
 __all__ = [
     "RBA",
     "Accounts",
+    "Batch",
     "Bins",
     "Boosted",
     "BudgetExceeded",
@@ -40,6 +42,7 @@ __all__ = [
     "Converging",
     "DirichletPool",
     "Epsilon",
+    "FileEvents",
     "Geometric",
     "Hashed",
     "Histogram",
@@ -49,6 +52,7 @@ __all__ = [
     "MixedPool",
     "Multinomial",
     "OptionError",
+    "Position",
     "Product",
     "Published",
     "Release",
@@ -69,6 +73,7 @@ __all__ = [
     "open_store",
     "plan",
     "plot_series",
+    "read",
     "spend_first",
     "truncate",
     "whole_pdf",

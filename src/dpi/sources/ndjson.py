@@ -1,0 +1,63 @@
+"""NDJSON: one JSON object a line, each read by itself.
+
+A reader that infers a type for the column lets one row decide how others are understood: a single `"x"` turns
+everybody's 1.0 into the text 1.0. Here each scalar becomes its own canonical text, as `dpi.columns` writes that object:
+1, 1.0 and "1" are one id, "1.0" is another. What is no scalar (null, a list, an object) is missing, by itself; a line
+that is no JSON object is dropped, by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dpi.columns import EXACT_FLOAT, canonical
+from dpi.sources.lines import readable
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_decode = json.JSONDecoder().decode
+
+
+class Ndjson:
+    r"""Reads the fields `names` of each line; `user` is the one that holds ids.
+
+    >>> lines = b'{"user": 1.0, "value": 1e300}\n{"user": "1"\n{"user": "1", "value": [2]}\n[]\n'
+    >>> Ndjson("user", ["user", "value"]).parse(lines).rows()
+    [('1', '1e+300'), ('1', None)]
+    """
+
+    def __init__(self, user: str, names: Sequence[str]) -> None:
+        self._user = user
+        self._names = names
+
+    def parse(self, lines: bytes) -> pl.DataFrame:
+        """The canonical texts of the fields, one row for each line that is a JSON object."""
+        import polars as pl
+
+        rows = list(_objects(readable(lines).decode()))
+        return pl.DataFrame({name: self._texts([row.get(name) for row in rows], name) for name in self._names})
+
+    def _texts(self, column: list[object], name: str) -> pl.Series:
+        import polars as pl
+
+        # A float too large to be exact is no id, but it is a number, and a numeric bin can hold it.
+        rows = column if name == self._user else [repr(row) if _is_large(row) else row for row in column]
+        return canonical(rows, name).cast(pl.String)
+
+
+def _is_large(row: object) -> bool:
+    return type(row) is float and math.isfinite(row) and abs(row) >= EXACT_FLOAT[8]
+
+
+def _objects(text: str) -> Iterator[dict[str, object]]:
+    for line in text.split("\n"):
+        try:
+            row = _decode(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            yield row
