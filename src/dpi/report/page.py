@@ -1,0 +1,163 @@
+"""The page: one HTML file with everything in it, and nothing fetched from anywhere.
+
+It is a function of public releases and of what a verification found, so it may be given to anybody. The same releases
+give the same bytes: there is no wall clock in it. A content policy in the page forbids every request and every script
+but the page's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from dpi.errors import OptionError
+from dpi.release import Release
+from dpi.report import charts, words
+from dpi.report.facts import Facts, reduce
+from dpi.report.figures import budget_text, count_text, packed
+from dpi.report.markup import Html, data_block, element, join
+from dpi.report.status import Status
+
+
+def page(releases: Sequence[Release], *, title: str, verification: Status | None = None) -> str:
+    """The HTML page of a stream of releases, oldest first; `verification` says what a check of the store found.
+
+    >>> import dpi
+    >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
+    >>> releases = [stream.release(users=["ada", "bob"], values=["DE", "FR"])]
+    >>> html = page(releases, title="Visits", verification=Status(entries=1, chain_intact=True))
+    >>> html[:15], "<h1>Visits</h1>" in html, "https:" in html
+    ('<!doctype html>', True, False)
+    """
+    if not isinstance(title, str) or not title.strip():
+        raise OptionError("`title` must be a text that names the stream.")
+    status = Status() if verification is None else verification
+    facts = reduce(releases) if len(releases) else None
+    script = _resource("script.js")
+    body = _stream(title, facts, status) if facts else _nothing(title, status)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", title),
+        element("style", Html(_resource("style.css"))),
+    )
+    data = [data_block("data", _data(facts)), element("script", Html(script))] if facts else []
+    return "<!doctype html>\n" + element("html", head, element("body", body, *data), lang="en") + "\n"
+
+
+def write(path: str | os.PathLike[str], html: str) -> None:
+    """Write a page, in UTF-8 whatever the machine's settings."""
+    Path(path).write_bytes(html.encode())
+
+
+def _resource(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _nothing(title: str, status: Status) -> Html:
+    sentence = element("p", "No slot of this stream has been released yet, so there is nothing to show.")
+    return element(
+        "main",
+        element("h1", title),
+        *words.problems(status),
+        sentence,
+        _section("certificate", "Certificate", "", words.certificate(None, status)),
+    )
+
+
+def _stream(title: str, facts: Facts, status: Status) -> Html:
+    toggle = element("button", "Dark or light", type="button", id="theme", hidden=True)
+    top = (toggle, _headline(facts), *words.problems(status), words.promise(facts), _tiles(facts))
+    few = min(charts.SERIES, len(facts.labels))
+    averaged = f" (here the mean of {facts.per_column} neighbouring slots)" if facts.per_column > 1 else ""
+    sections = (
+        ("largest", "The largest values", _BARS, charts.bars(facts)),
+        ("map", "Shares over time", _MAP.format(averaged=averaged), charts.heat(facts)),
+        ("series", f"The {few} largest values over time", _SERIES, charts.series(facts)),
+        ("users", "Users", _USERS, charts.totals(facts)),
+        ("budget", "Budget", _BUDGET, charts.budget(facts)),
+        ("promise", "What the promise means", "", words.meaning(facts)),
+        ("certificate", "Certificate", "", words.certificate(facts, status)),
+        ("recent", "The last slots", "", charts.recent(facts)),
+        ("reading", "How to read this page", "", words.reading(facts)),
+    )
+    room = min(max(11.0, 1.5 + 0.55 * max(map(len, facts.labels))), 22.0)  # rem: as wide as labels need, within bounds
+    return element(
+        "main",
+        element("header", element("h1", title), *top),
+        *(_section(*part) for part in sections),
+        style=f"--label:{room:.1f}rem",
+    )
+
+
+_BARS = "The bar is the estimate, the line its 95 % interval."
+_MAP = "A row is a value, a column a slot{averaged}, the colour the share of users."
+_SERIES = (
+    "With 95 % bands; largest by the PDF over all slots. Each panel has its own scale from 0, and a band that leaves "
+    "it is cut off."
+)
+_USERS = (
+    "Estimated number of users in a slot, with its 95 % interval. Where accounts are kept, users whose account is "
+    "empty are not counted."
+)
+_BUDGET = "What each slot cost, and the most that any one user can have lost so far."
+
+
+def _section(identifier: str, title: str, introduction: str, content: Html) -> Html:
+    heading = element("h2", title, id=f"{identifier}-title")
+    introduced = [element("p", introduction, class_="soft")] if introduction else []
+    return element("section", heading, *introduced, content, id=identifier, aria_labelledby=f"{identifier}-title")
+
+
+def _headline(facts: Facts) -> Html:
+    clock = f", times in {facts.zone}" if facts.zone else ""
+    every = f" of {facts.width}" if facts.width else ""
+    span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
+    text = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}. Values: "
+    return element("p", text, element("code", repr(facts.domain)), class_="lead")
+
+
+def _tiles(facts: Facts) -> Html:
+    users, *interval = count_text(*facts.total.last).split(" ", 1)
+    tiles = [
+        ("Slots", f"{facts.slots:,}"),
+        ("Values", f"{facts.domain.size:,}"),
+        ("ε per user", "see above" if facts.epsilon_total is None else budget_text(facts.epsilon_total)),
+        ("Spent at most, per user", budget_text(float(facts.spent[-1]))),
+        ("Users in the newest slot", join(users, *(element("small", text) for text in interval))),
+    ]
+    return element(
+        "dl", *(element("div", element("dt", name), element("dd", text)) for name, text in tiles), class_="tiles"
+    )
+
+
+def _data(facts: Facts) -> dict[str, object]:
+    """What the script needs for tooltips and for other slots: rounded numbers that the page may show."""
+    bands = [facts.shares.row(row) for row in range(len(facts.labels))]
+    if facts.rest is not None:
+        bands.append(facts.rest)
+    ends = zip(facts.total.value.tolist(), facts.total.lower.tolist(), facts.total.upper.tolist(), strict=True)
+    costs = zip(facts.epsilon.tolist(), facts.spent.tolist(), strict=True)
+    return {
+        "labels": [*facts.labels, *(["everything else"] if facts.rest is not None else [])],
+        "named": len(facts.labels),
+        "columns": facts.names,
+        "cells": [packed(band.value, band.lower, band.upper) for band in bands],
+        "texts": {
+            "total": [count_text(*end) for end in ends],
+            "epsilon": [f"ε {budget_text(one)}, spent at most {budget_text(spent)}" for one, spent in costs],
+        },
+        "scale": charts.bar_scale(facts),
+    }

@@ -1,0 +1,114 @@
+// Tooltips, the choice of a slot, and the theme. The page is complete without any of it.
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const RADIX = 1001; // as in figures.py: a cell is ((d·R + share)·R + lower)·R + upper in six digits
+  const newest = data.columns.length - 1;
+  const slider = document.getElementById("slot");
+  const when = document.getElementById("when");
+  const rest = document.getElementById("rest");
+  const plots = [...document.querySelectorAll(".plot")];
+
+  function make(name, className, text = "") {
+    const made = document.createElement(name);
+    made.className = className;
+    made.textContent = text;
+    return made;
+  }
+
+  function cell(row, column) {
+    let number = 0;
+    for (const digit of data.cells[row].slice(6 * column, 6 * column + 6)) number = 64 * number + DIGITS.indexOf(digit);
+    const upper = number % RADIX;
+    number = Math.floor(number / RADIX);
+    const lower = number % RADIX;
+    number = Math.floor(number / RADIX);
+    const share = number % RADIX;
+    const decimals = Math.floor(number / RADIX);
+    const text = (whole) => (whole / 10 ** decimals).toFixed(decimals);
+    const part = (whole) => whole / 10 ** (decimals + 2);
+    return {
+      text: `${text(share)} % (${text(lower)} … ${text(upper)})`,
+      share: part(share),
+      lower: part(lower),
+      upper: part(upper),
+    };
+  }
+
+  // The bars of one column, largest first; rows of equal share keep the order of the map.
+  function bars(column) {
+    const rows = [...document.getElementById("bars").rows];
+    const width = (share) => `${Math.min(100, (100 * share) / data.scale)}%`;
+    const order = Array.from({ length: data.named }, (_, row) => ({ label: data.labels[row], ...cell(row, column) }));
+    order.sort((a, b) => b.share - a.share);
+    rows.forEach((row, place) => {
+      const { label, text, share, lower, upper } = order[place];
+      const [head, drawn, number] = row.cells;
+      head.textContent = head.title = label;
+      number.textContent = text;
+      drawn.querySelector(".bar").style.width = width(share);
+      drawn.querySelector(".whisker").style.left = width(lower);
+      drawn.querySelector(".whisker").style.width = width(upper - lower);
+    });
+    if (rest) rest.textContent = cell(data.named, column).text;
+  }
+
+  function choose(column) {
+    slider.value = column;
+    slider.setAttribute("aria-valuetext", data.columns[column]);
+    when.textContent = column === newest ? "Newest slot: " : "Slot: ";
+    when.append(make("strong", "", data.columns[column]));
+    const at = column === newest ? "" : `${(100 * (column + 0.5)) / data.columns.length}%`;
+    document.documentElement.style.setProperty("--at", at || "-9px");
+    bars(column);
+  }
+
+  const tip = make("div", "");
+  tip.id = "tip";
+  tip.hidden = true;
+  document.body.append(tip);
+
+  function columnAt(plot, event) {
+    const box = plot.getBoundingClientRect();
+    const column = Math.floor(((event.clientX - box.left) / box.width) * data.columns.length);
+    return Math.max(0, Math.min(newest, column));
+  }
+
+  function show(plot, event) {
+    const column = columnAt(plot, event);
+    const row = plot.dataset.row;
+    const [head, text] =
+      row === undefined
+        ? ["", data.texts[plot.dataset.text][column]]
+        : [data.labels[row], cell(Number(row), column).text];
+    tip.replaceChildren(...(head ? [make("strong", "", head)] : []), make("span", "", text));
+    tip.append(make("span", "soft", data.columns[column]));
+    tip.hidden = false;
+    const { width, height } = tip.getBoundingClientRect();
+    const left = event.clientX + 14 + width > innerWidth ? event.clientX - 14 - width : event.clientX + 14;
+    const top = event.clientY + 14 + height > innerHeight ? event.clientY - 14 - height : event.clientY + 14;
+    tip.style.left = `${Math.max(4, left)}px`;
+    tip.style.top = `${Math.max(4, top)}px`;
+  }
+
+  for (const plot of plots) {
+    plot.append(make("i", "mark"));
+    plot.addEventListener("pointermove", (event) => show(plot, event));
+    plot.addEventListener("pointerleave", () => (tip.hidden = true));
+    plot.addEventListener("click", (event) => choose(columnAt(plot, event)));
+  }
+  addEventListener("keydown", (event) => event.key === "Escape" && (tip.hidden = true));
+
+  slider.closest(".chooser").hidden = newest === 0;
+  slider.addEventListener("input", () => choose(Number(slider.value)));
+  slider.setAttribute("aria-valuetext", data.columns[newest]);
+
+  const theme = document.getElementById("theme");
+  theme.hidden = false;
+  theme.addEventListener("click", () => {
+    const root = document.documentElement;
+    const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    root.dataset.theme = (root.dataset.theme || system) === "dark" ? "light" : "dark";
+  });
+})();

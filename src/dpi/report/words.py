@@ -1,0 +1,150 @@
+"""What the page says in words: the promise, what it means, what it does not cover, and how to read the page."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from dpi.report.facts import COLUMNS, VALUES, Facts
+from dpi.report.figures import budget_text
+from dpi.report.markup import Html, element, join
+from dpi.report.status import Status
+
+
+def promise(facts: Facts) -> Html:
+    """The guarantee, exactly as the releases state it."""
+    return join(
+        *(
+            element("blockquote", text, *([] if count == facts.slots else [element("small", f" ({count:,} slots)")]))
+            for text, count in facts.guarantees
+        )
+    )
+
+
+def meaning(facts: Facts) -> Html:
+    """What the guarantee means, and what it does not cover."""
+    if any(re.match(r"\s*(no|none)\b", text, re.IGNORECASE) for text, _ in facts.guarantees):
+        return element("p", "Some of these releases promise nothing: see the statement at the top.", class_="alarm")
+    return join(_meaning(facts.epsilon_total), *_limits())
+
+
+def _meaning(epsilon: float | None) -> Html:
+    start = (
+        "Whoever sees everything that is ever released learns almost the same, whether or not all events of any one "
+        "user had been in the stream. “Almost” is the number ε: within the scope stated at the top, no conclusion "
+        "becomes more than e"
+    )
+    claim = join(start, element("sup", "ε"), " times as likely through one user’s data. ")
+    if epsilon is None:
+        return element("p", claim)
+    factor, sure = _factor(epsilon), 100 / (1 + math.exp(-epsilon))
+    return element(
+        "p",
+        claim,
+        f"Here ε = {budget_text(epsilon)}, a factor of {factor}. An example: somebody who held it as likely as not "
+        f"that your data is in the stream can be at most {sure:.3g} % sure of it after seeing the releases.",
+    )
+
+
+def _factor(epsilon: float) -> str:
+    factor = math.exp(min(epsilon, 700.0))
+    return f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.1e}"
+
+
+_LIMITS = (
+    (
+        "What holds for people in general.",
+        "If a release shows that most visitors at night buy books, that tells something about you if you visit at "
+        "night, whether or not your data was used.",
+    ),
+    (
+        "Groups and many ids.",
+        "A group of g people, or one person with g ids, is protected with g·ε.",
+    ),
+    (
+        "Other data.",
+        "Streams with accounts of their own, and whatever is published elsewhere about the same people, add to the "
+        "loss.",
+    ),
+    (
+        "What is public anyway.",
+        "The list of values, the slots and their times, the options, the budget of each slot: they are declared, not "
+        "read off the data.",
+    ),
+    (
+        "The curator.",
+        "Whoever runs the program sees the events. The promise is about what leaves it.",
+    ),
+)
+
+
+def _limits() -> list[Html]:
+    items = [element("li", element("strong", head), " ", text) for head, text in _LIMITS]
+    return [element("h3", "What is not protected"), element("ul", *items)]
+
+
+def certificate(facts: Facts | None, status: Status) -> Html:
+    """What a verification found, and the newest certificate."""
+    checks = (
+        ("Chain of certificates", status.chain_intact, "intact", "broken"),
+        ("Signature of the head", status.signed, "valid", "missing or not valid"),
+        ("Accounts, checked by the curator", status.curator_checked, "none above ε", "not in order"),
+    )
+    rows = [_fact(name, _verdict(found, good, bad)) for name, found, good, bad in checks]
+    rows.append(_fact("Entries", f"{status.entries:,}"))
+    rows.append(_fact("Head", element("code", status.head) if status.head else "none"))
+    newest = [] if facts is None else [_fact(key, element("code", text)) for key, text in facts.certificate]
+    return join(
+        element("dl", *rows),
+        *([element("h3", "The newest certificate"), element("dl", *newest)] if newest else []),
+    )
+
+
+def problems(status: Status) -> list[Html]:
+    """A warning if a verification found anything wrong."""
+    if status.sound:
+        return []
+    found = [element("li", text) for text in status.problems]
+    text = "The stored releases did not pass their verification. Do not rely on this page."
+    return [
+        element("div", element("p", text), *([element("ul", *found)] if found else []), class_="alarm", role="alert")
+    ]
+
+
+def _fact(name: str, value: str) -> Html:
+    return element("div", element("dt", name), element("dd", value))
+
+
+def _verdict(found: bool | None, good: str, bad: str) -> Html:
+    if found is None:
+        return element("span", "not checked", class_="open")
+    return element("span", f"✓ {good}" if found else f"✗ {bad}", class_="good" if found else "bad")
+
+
+_NOTES = (
+    "A share is the part of a slot’s users that a value has; a user with several values is divided among them. It is "
+    "an estimate made from a noisy measurement and from earlier releases, never the exact number.",
+    "“12.3 % (11.8 … 12.9)” is an estimate and its 95 % interval: of a hundred such intervals about 95 hold the true "
+    "share. Two values whose intervals overlap may stand in either order.",
+    "ε of a slot is its budget: the more, the narrower the intervals. “Spent at most” is the most that any one user "
+    "can have lost so far. What users really have lost is private, and is not on this page.",
+    "Asking, drawing or copying releases costs no privacy: everything here is made from releases alone.",
+)
+
+
+def reading(facts: Facts) -> Html:
+    """How to read the page."""
+    notes = list(_NOTES)
+    if facts.others:
+        notes.append(
+            f"Of {facts.domain.size:,} values {len(facts.labels)} have a row of their own (at most {VALUES}): "
+            "the largest by the PDF over all slots, and those of the newest slot. “Everything else” is the sum of all "
+            "others."
+        )
+    if facts.per_column > 1:
+        notes.append(
+            f"{facts.slots:,} slots are drawn as {len(facts.names):,} columns (at most {COLUMNS:,}). A column is the "
+            f"mean of {facts.per_column} neighbouring slots and its interval the mean of theirs, which is cautious. A "
+            "short peak looks lower than it was. The newest slot has a column of its own."
+        )
+    return element("ul", *(element("li", note) for note in notes))
