@@ -13,6 +13,7 @@ from dpi.errors import OptionError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from dpi.plan import Plan
     from dpi.release import Release
 
 _COLOURS = ("#1b3a5c", "#c8553d", "#588157", "#8d6a9f", "#e0a458", "#5fa8d3", "#6c757d", "#b5838d")
@@ -69,4 +70,21 @@ def plot_series(releases: Sequence[Release], values: int = 5) -> Figure:
     below.set_xlabel("start of the slot" if timed else "slot")
     if timed:
         below.tick_params(axis="x", rotation=20)
+    return figure
+
+
+def plot_plan(plan: Plan) -> Figure:
+    """Error and paying users over the budget of a slot; for a population that stays, how long its accounts last."""
+    cost = [option.per_slot for option in plan.options]
+    lasting = plan.population is not None
+    figure = _figure(7, 4.6)
+    above, below = figure.subplots(2, 1, sharex=True)
+    above.loglog(cost, [option.half_width for option in plan.options], "o-", color=_COLOURS[0], lw=1.6)
+    above.plot(plan.best.per_slot, plan.best.half_width, "o", color=_COLOURS[1], ms=9)
+    above.set_ylabel("± share (95 %), one slot")
+    second = [option.dry_after if lasting else option.paying for option in plan.options]
+    below.semilogx(cost, second, "o-", color=_COLOURS[2], lw=1.6)
+    below.set_ylim(bottom=0)
+    below.set_ylabel("slots until accounts\nare empty" if lasting else "paying users in a slot")
+    below.set_xlabel("ε of a slot")
     return figure

@@ -1,0 +1,1 @@
+"""Made-up streams whose truth is known."""
