@@ -20,8 +20,10 @@ MOST_BINS = 1 << 20
 
 
 def domain(
-    values: Annotated[
-        list[str] | None, typer.Argument(metavar="[VALUE|FILE]...", help="Values, or files with one value a line.")
+    values: Annotated[list[str] | None, typer.Argument(metavar="VALUE", help="The values.")] = None,
+    lists: Annotated[
+        list[Path] | None,
+        typer.Option("--list", metavar="FILE", help="A public list with one value a line. May be repeated."),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The domain file.")] = Path("domain.json"),
     other: Annotated[
@@ -49,14 +51,14 @@ def domain(
 
     Examples:
       dpi domain DE FR IT --other elsewhere -o countries.json
-      dpi domain iso-3166.txt -o countries.json
+      dpi domain --list iso-3166.txt -o countries.json
       dpi domain --bins 0:100:10 -o ages.json
       dpi domain --hashed 4096 --key-file urls.key -o urls.json
       dpi domain --product country=countries.json --product age=ages.json -o pairs.json
     """
-    kinds = [bool(values), bins is not None, hashed is not None, bool(product)]
+    kinds = [bool(values or lists), bins is not None, hashed is not None, bool(product)]
     if sum(kinds) != 1:
-        raise OptionError("give either values, or `--bins`, or `--hashed`, or `--product`.")
+        raise OptionError("give either values or `--list`, or `--bins`, or `--hashed`, or `--product`.")
     if key_file is not None and hashed is None:
         raise OptionError("`--key-file` is for `--hashed`.")
     made: Domain
@@ -69,7 +71,10 @@ def domain(
     elif product:
         made = _product(product, domain_keys(domain_key))
     else:
-        made = Categories(listed(values or []), other=None if no_other else other)
+        made = Categories(
+            [*(values or []), *(value for path in lists or [] for value in listed(path))],
+            other=None if no_other else other,
+        )
     domain_file.write(out, made)
     if json:
         document({"file": str(out), "bins": made.size, "digest": made.digest})
@@ -77,18 +82,15 @@ def domain(
         say(f"{out}: {made}, {made.size:,} bins.")
 
 
-def listed(words: list[str]) -> list[str]:
-    """Values, and the lines of files among them."""
-    values: list[str] = []
-    for word in words:
-        path = Path(word)
-        if path.is_file():
-            values += [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-        elif path.suffix in (".txt", ".csv", ".json"):
-            raise OptionError(f"there is no file {word}.")
-        else:
-            values.append(word)
-    return values
+def listed(path: Path) -> list[str]:
+    """The lines of a file."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise OptionError(f"the list {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise OptionError(f"the list {path} is not UTF-8 text.") from None
+    return [line.strip() for line in lines if line.strip()]
 
 
 def edges(text: str) -> list[float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from queue import Full, Queue
@@ -105,21 +106,15 @@ class _Table:
         self._written = self._writing.submit(self._write)
         return self
 
-    def add(self, frame: pl.DataFrame) -> None:
-        """Append rows."""
+    def add(self, frame: pl.DataFrame | None) -> None:
+        """Append rows; None ends the file. A writer that has failed takes no more."""
         while not self._written.done():
-            try:
-                return self._frames.put(frame, timeout=1)
-            except Full:
-                continue
+            with suppress(Full):
+                self._frames.put(frame, timeout=1)
+                break
 
     def __exit__(self, *error: object) -> None:
-        while not self._written.done():
-            try:
-                self._frames.put(None, timeout=1)
-                break
-            except Full:
-                continue
+        self.add(None)
         self._writing.shutdown()
         self._written.result()
 
