@@ -306,3 +306,17 @@ def test_plans_come_from_stated_numbers():
     for bad in ({"users": 0}, {"bins": 1.5}, {"seen": -1}, {"epsilon": 0}):
         with pytest.raises(OptionError):
             dpi.plan(**({"epsilon": 1, "users": 10, "bins": 2} | bad))
+
+
+def test_an_interrupted_payment_leaves_one_set_of_accounts(monkeypatch):
+    """After an interruption the streams of a store still pay from the same accounts: none of them is refilled."""
+    store, budget = dpi.MemoryStore(), dpi.Ledger(per_slot=0.5)
+    one, two = (stream(store=store, name=name, budget=budget) for name in ("one", "two"))
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            one.release(["x"], ["a"])
+    assert one.next_slot == 1  # it was paid for, so it was released when the stream went on
+    two.release(["x"], ["a"])
+    assert one._accounts is two._accounts
+    assert one._accounts.remaining(pl.Series(["x"]), 0)[0] < Fraction(1, 10**6)

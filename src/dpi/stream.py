@@ -258,7 +258,7 @@ class Stream:
 
     def _next(self, slot: int | None) -> int:
         if self._stale:
-            self.store.forget()
+            self.store.reread()
             self._resume()
         following = (self._first or 0) if self._last is None else self._last + 1
         if slot is None:

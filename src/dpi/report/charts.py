@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from dpi.queries import Floats
 from dpi.report import svg
 from dpi.report.facts import BARS, Band, Facts
 from dpi.report.figures import budget_text, count_text, percent_text, share_text
 from dpi.report.markup import Html, element, join
+from dpi.report.panels import (
+    axis,
+    axis_row,
+    curve,
+    folded,
+    panel,
+    room_above,
+    sample,
+    scale_top,
+    shares_by_slot,
+    shares_by_value,
+)
 from dpi.report.strip import LEVELS, level, pictures
 
 SERIES = 5
@@ -69,7 +78,7 @@ def heat(facts: Facts) -> Html:
         curve = svg.drawing(columns, svg.band(np.zeros(columns), facts.rest.value, 1.0))
         rows.append(_map_row("everything else", curve, facts.rest, len(facts.labels)))
     head = element("tr", *(element("th", name, scope="col") for name in (facts.kind, "Share over time", "Newest slot")))
-    foot = element("tr", element("td"), element("td", _axis(facts)), element("td"))
+    foot = element("tr", element("td"), element("td", axis(facts)), element("td"))
     table = element(
         "table",
         element("thead", head),
@@ -77,7 +86,7 @@ def heat(facts: Facts) -> Html:
         element("tfoot", foot, aria_hidden="true"),
         class_="map" if len(facts.names) > 400 else "map crisp",
     )
-    return join(_legend(facts), table, _numbers(facts, range(len(facts.labels)), 12))
+    return join(_legend(facts), table, shares_by_value(facts))
 
 
 def _map_row(label: str, drawn: Html, band: Band, row: int) -> Html:
@@ -127,30 +136,29 @@ def series(facts: Facts) -> Html:
     panels = []
     for row in rows:
         band = facts.shares.row(row)
-        top = min(_top(band), 1.0)
-        panels.append(_panel(facts, facts.labels[row], share_text(*band.last), _curve(band, top), top, data_row=row))
-    return join(*panels, _axis_row(facts), _numbers(facts, rows, 24))
+        top = min(scale_top(band), 1.0)
+        panels.append(panel(facts, facts.labels[row], share_text(*band.last), curve(band, top), top, data_row=row))
+    return join(*panels, axis_row(facts), shares_by_slot(facts, rows))
 
 
 def totals(facts: Facts) -> Html:
     """The number of users over time, where it was measured."""
     if not np.isfinite(facts.total.value).any():
         return element("p", "The number of users was not measured in this stream.")
-    top = _top(facts.total)
-    panel = _panel(
-        facts, "users", count_text(*facts.total.last), _curve(facts.total, top), top, percent=False, data_text="total"
-    )
-    rows = [(name, (count_text(*ends),)) for name, ends in _sampled(facts, facts.total)]
-    return join(panel, _axis_row(facts), _table(("Slot", "Users (95 % interval)"), rows))
+    top = scale_top(facts.total)
+    newest = count_text(*facts.total.last)
+    drawn = panel(facts, "users", newest, curve(facts.total, top), top, percent=False, data_text="total")
+    rows = [(facts.names[i], (count_text(*facts.total.at(i)),)) for i in sample(len(facts.names))]
+    return join(drawn, axis_row(facts), folded(("Slot", "Users (95 % interval)"), rows))
 
 
 def budget(facts: Facts) -> Html:
     """The budget of each slot, and what is spent of all of it."""
     columns = len(facts.names)
     zero = np.zeros(columns)
-    top = _above(float(facts.epsilon.max()))
+    top = room_above(float(facts.epsilon.max()))
     slot = join(svg.band(zero, facts.epsilon, top), svg.line(facts.epsilon, top))
-    whole = _above(facts.epsilon_total or 0.0, float(facts.spent.max()))
+    whole = room_above(facts.epsilon_total or 0.0, float(facts.spent.max()))
     spent = join(svg.band(zero, facts.spent, whole), svg.line(facts.spent, whole))
     limit = []
     if facts.epsilon_total is not None:
@@ -160,13 +168,13 @@ def budget(facts: Facts) -> Html:
     per = "ε of a slot" if facts.per_column == 1 else "ε of a slot (mean)"
     rows = [
         (facts.names[i], (budget_text(float(facts.epsilon[i])), budget_text(float(facts.spent[i]))))
-        for i in _sample(columns, 24)
+        for i in sample(columns)
     ]
     return join(
-        _panel(facts, per, f"newest: {now}", slot, top, percent=False, data_text="epsilon"),
-        _panel(facts, "spent at most", f"so far: {sum_}", spent, whole, *limit, percent=False, data_text="epsilon"),
-        _axis_row(facts),
-        _table(("Slot", per, "Spent at most, per user"), rows),
+        panel(facts, per, f"newest: {now}", slot, top, percent=False, data_text="epsilon"),
+        panel(facts, "spent at most", f"so far: {sum_}", spent, whole, *limit, percent=False, data_text="epsilon"),
+        axis_row(facts),
+        folded(("Slot", per, "Spent at most, per user"), rows),
     )
 
 
@@ -183,7 +191,8 @@ def recent(facts: Facts) -> Html:
     body = []
     for name, slot in facts.recent:
         top = [
-            element("div", f"{label} ", element("span", share_text(*ends), class_="soft")) for label, *ends in slot.top
+            element("div", f"{label} ", element("span", share_text(share, lower, upper), class_="soft"))
+            for label, share, lower, upper in slot.top
         ]
         cells = (join(*top), count_text(*slot.total), budget_text(slot.epsilon), budget_text(slot.spent))
         start = name if facts.zone else "—"
@@ -192,91 +201,3 @@ def recent(facts: Facts) -> Html:
     titles = element("tr", *(element("th", title, scope="col") for title in head))
     table = element("table", element("thead", titles), element("tbody", *body), class_="numbers")
     return element("div", table, class_="scroll", tabindex=0, role="region", aria_label="The last slots")
-
-
-# What the charts are made of.
-
-
-def _top(band: Band) -> float:
-    """The end of a scale: all estimates, and all but the widest intervals; what is above it is cut off."""
-    upper = band.upper[np.isfinite(band.upper)]
-    return _above(float(np.nanmax(band.value)), float(np.quantile(upper, 0.98)) if upper.size else 0.0)
-
-
-def _above(*numbers: float) -> float:
-    """A round end of a scale with a little room above the largest number."""
-    return svg.round_top(1.04 * max(numbers))
-
-
-def _curve(band: Band, top: float) -> Html:
-    return join(svg.band(band.lower, band.upper, top), svg.line(band.value, top))
-
-
-def _panel(
-    facts: Facts, label: str, note: str, paths: Html, top: float, *more: Html, percent: bool = True, **data: str | int
-) -> Html:
-    """A chart with its name at the left and three marks on its scale."""
-    scale = [
-        element("span", percent_text(value) if percent else f"{value:,.6g}", style=f"bottom:{height}%")
-        for value, height in ((0.0, 0), (top / 2, 50), (top, 100))
-    ]
-    curve = svg.drawing(len(facts.names), paths)
-    told = f"{label} over time, from {facts.names[0]} to {facts.names[-1]}; {note}"
-    drawn = element("div", curve, *more, class_="plot", role="img", aria_label=told, **data)
-    name = element("div", element("strong", label, title=label), element("span", note, class_="soft"), class_="name")
-    return element("div", name, element("div", *scale, class_="scale", aria_hidden="true"), drawn, class_="panel")
-
-
-def _axis(facts: Facts) -> Html:
-    columns = len(facts.names)
-    spans = [
-        element("span", text, class_="end" if place > 85 else False, style=f"left:{place:.2f}%")
-        for place, text in ((100 * i / columns, text) for i, text in facts.marks)
-        if place <= 96
-    ]
-    return element("div", *spans, class_="axis")
-
-
-def _axis_row(facts: Facts) -> Html:
-    empty = element("div", class_="name"), element("div", class_="scale")
-    return element("div", *empty, _axis(facts), class_="panel", aria_hidden="true")
-
-
-def _sample(columns: int, count: int) -> list[int]:
-    """Evenly spread columns, the newest among them."""
-    return sorted({round(i) for i in np.linspace(columns - 1, 0, min(count, columns)).tolist()})
-
-
-def _sampled(facts: Facts, band: Band, count: int = 24) -> list[tuple[str, tuple[float, float, float]]]:
-    return [
-        (facts.names[i], (float(band.value[i]), float(band.lower[i]), float(band.upper[i])))
-        for i in _sample(len(facts.names), count)
-    ]
-
-
-def _numbers(facts: Facts, rows: range | tuple[int, ...], count: int) -> Html:
-    """Shares as a table: a column for each value if there are few, or a row for each."""
-    chosen = _sample(len(facts.names), count)
-
-    def text(row: int, column: int) -> str:
-        parts: list[Floats] = [facts.shares.value, facts.shares.lower, facts.shares.upper]
-        return share_text(*(float(part[row, column]) for part in parts))
-
-    if len(rows) <= SERIES:
-        head = ("Slot", *(facts.labels[row] for row in rows))
-        return _table(head, [(facts.names[i], tuple(text(row, i) for row in rows)) for i in chosen])
-    head = (facts.kind, *(facts.names[i] for i in chosen))
-    return _table(head, [(facts.labels[row], tuple(text(row, i) for i in chosen)) for row in rows])
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, tuple[str, ...]]]) -> Html:
-    """The numbers behind a chart, folded away."""
-    titles = element("tr", *(element("th", title, scope="col") for title in head))
-    body = [
-        element("tr", element("th", name, scope="row"), *(element("td", cell) for cell in cells))
-        for name, cells in rows
-    ]
-    table = element("table", element("thead", titles), element("tbody", *body), class_="numbers")
-    scroll = element("div", table, class_="scroll", tabindex=0, role="region", aria_label="Numbers of the chart")
-    summary = element("summary", "Numbers of this chart, at evenly spread slots")
-    return element("details", summary, scroll)

@@ -41,6 +41,10 @@ class Band:
     lower: Floats
     upper: Floats
 
+    def put(self, column: int, value: Floats | float, lower: Floats | float, upper: Floats | float) -> None:
+        """Fill one column."""
+        self.value[..., column], self.lower[..., column], self.upper[..., column] = value, lower, upper
+
     def averaged(self, borders: Integers) -> Band:
         """The means of neighbouring slots.
 
@@ -52,10 +56,14 @@ class Band:
         """One row."""
         return Band(self.value[index], self.lower[index], self.upper[index])
 
+    def at(self, column: int) -> tuple[float, float, float]:
+        """One number and its interval, of a single row."""
+        return float(self.value[column]), float(self.lower[column]), float(self.upper[column])
+
     @property
     def last(self) -> tuple[float, float, float]:
         """The newest number and its interval, of a single row."""
-        return float(self.value[-1]), float(self.lower[-1]), float(self.upper[-1])
+        return self.at(-1)
 
 
 @dataclass(frozen=True)
@@ -113,36 +121,51 @@ class Facts:
         return float(self.shares.value.max())
 
 
+class _Numbers:
+    """What is kept of each release, filled one release at a time."""
+
+    def __init__(self, codes: Integers, count: int) -> None:
+        self.codes = codes
+        self.shares = Band(*(np.empty((codes.size, count)) for _ in range(3)))
+        self.rest, self.total = (Band(*(np.empty(count) for _ in range(3))) for _ in range(2))
+        self.epsilon, self.spent = np.empty(count), np.empty(count)
+        self.slots, self.starts = list[int](), list[str | None]()
+        self.guarantees, self.recent = dict[str, int](), list[Recent]()
+
+    def add(self, release: Release) -> None:
+        """Keep what is drawn of the next release."""
+        if self.slots and release.slot <= self.slots[-1]:
+            raise OptionError("`releases` must be in the order of their slots, each slot once.")
+        i, codes = len(self.slots), self.codes
+        pdf, variance, skew = release.pdf[codes], release.variance[codes], release.skew[codes]
+        self.shares.put(i, pdf, *interval(pdf, variance, skew, release.total, LEVEL))
+        self.rest.put(i, *_rest(release, codes))
+        self.total.put(i, *_total(release))
+        self.epsilon[i], self.spent[i] = release.epsilon, release.epsilon_spent
+        self.slots.append(release.slot)
+        self.starts.append(release.start)
+        self.guarantees[release.guarantee] = self.guarantees.get(release.guarantee, 0) + 1
+        if len(self.slots) > self.epsilon.size - RECENT:
+            self.recent.append(_recent(release))
+
+
 def reduce(releases: Sequence[Release]) -> Facts:
     """The facts of a stream with at least one release."""
     count = len(releases)
     newest = releases[count - 1]
     codes, rank = _named(newest)
-    named = Band(*(np.empty((codes.size, count)) for _ in range(3)))
-    rest, total = (Band(*(np.empty(count) for _ in range(3))) for _ in range(2))
-    epsilon, spent = np.empty(count), np.empty(count)
-    slots, starts = list[int](), list[str | None]()
-    guarantees, recent = dict[str, int](), list[Recent]()
-    for i, release in enumerate(releases):
+    read = _Numbers(codes, count)
+    for release in releases:
         if release.domain is not newest.domain and release.domain != newest.domain:
             raise OptionError("`releases` must be of one stream: all with the same domain.")
-        if slots and release.slot <= slots[-1]:
-            raise OptionError("`releases` must be in the order of their slots, each slot once.")
-        parts = (release.pdf[codes], release.variance[codes], release.skew[codes])
-        ends = interval(*parts, release.total, LEVEL)
-        named.value[:, i], (named.lower[:, i], named.upper[:, i]) = parts[0], ends
-        rest.value[i], rest.lower[i], rest.upper[i] = _rest(release, codes)
-        total.value[i], total.lower[i], total.upper[i] = _total(release)
-        epsilon[i], spent[i] = release.epsilon, release.epsilon_spent
-        slots.append(release.slot)
-        starts.append(release.start)
-        guarantees[release.guarantee] = guarantees.get(release.guarantee, 0) + 1
-        if i >= count - RECENT:
-            recent.append(_recent(release))
-    clock = times.moments(starts)
-    called = times.names(clock) if clock else [f"slot {slot:,}" for slot in slots]
+        read.add(release)
+    clock = times.moments(read.starts)
+    called = times.names(clock) if clock else [f"slot {slot:,}" for slot in read.slots]
     per_column = max(1, math.ceil((count - 1) / (COLUMNS - 1)))
     borders = np.append(np.arange(0, count - 1, per_column), count - 1)
+    marks = (
+        times.time_marks([clock[b] for b in borders]) if clock else times.slot_marks([read.slots[b] for b in borders])
+    )
     others = newest.domain.size - codes.size
     units = newest.certificate.get("epsilon_total_units")
     return Facts(
@@ -154,22 +177,20 @@ def reduce(releases: Sequence[Release]) -> Facts:
         width=times.width(clock) if clock else "",
         per_column=per_column,
         names=tuple(_spans(called, borders)),
-        marks=tuple(
-            times.time_marks([clock[b] for b in borders]) if clock else times.slot_marks([slots[b] for b in borders])
-        ),
+        marks=tuple(marks),
         kind=" · ".join(newest.domain.parts) if isinstance(newest.domain, Product) else "Value",
         labels=tuple(_label(newest.domain, int(code)) for code in codes),
         rank=rank,
-        shares=named.averaged(borders),
-        rest=rest.averaged(borders) if others else None,
+        shares=read.shares.averaged(borders),
+        rest=read.rest.averaged(borders) if others else None,
         others=others,
-        total=total.averaged(borders),
-        epsilon=_means(epsilon, borders),
-        spent=np.maximum.reduceat(spent, borders),
+        total=read.total.averaged(borders),
+        epsilon=_means(read.epsilon, borders),
+        spent=np.maximum.reduceat(read.spent, borders),
         epsilon_total=units / UNITS if isinstance(units, int) else None,
-        guarantees=tuple(guarantees.items()),
+        guarantees=tuple(read.guarantees.items()),
         certificate=tuple((key, str(value)) for key, value in sorted(newest.certificate.items())),
-        recent=tuple(zip(reversed(called), reversed(recent), strict=False)),
+        recent=tuple(zip(reversed(called), reversed(read.recent), strict=False)),
     )
 
 

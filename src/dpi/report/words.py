@@ -25,7 +25,11 @@ def meaning(facts: Facts) -> Html:
     """What the guarantee means, and what it does not cover."""
     if any(re.match(r"\s*(no|none)\b", text, re.IGNORECASE) for text, _ in facts.guarantees):
         return element("p", "Some of these releases promise nothing: see the statement at the top.", class_="alarm")
-    return join(_meaning(facts.epsilon_total), *_limits())
+    epochs = any("epoch" in text for text, _ in facts.guarantees)
+    note = (
+        "The promise holds for each epoch by itself, and so do these numbers: over E epochs the loss can grow to E·ε."
+    )
+    return join(_meaning(facts.epsilon_total), *([element("p", note)] if epochs else []), *_limits())
 
 
 def _meaning(epsilon: float | None) -> Html:

@@ -113,16 +113,23 @@ class Store(ABC):
     def accounts(self, ledger: str, budget: Ledger, epsilon: Epsilon) -> Accounts:
         """The accounts of a ledger, one object for all streams that share it."""
         accounts = budget.accounts(epsilon, self.key)
-        if ledger in self._shared:
-            if self._shared[ledger].description != accounts.description:
-                raise OptionError("`epsilon`, `policy` and `period` must be those of the ledger that streams share.")
-            return self._shared[ledger]
+        if ledger not in self._shared:
+            self._read(ledger, accounts)
+            self._shared[ledger] = accounts
+        if self._shared[ledger].description != accounts.description:
+            raise OptionError("`epsilon`, `policy` and `period` must be those of the ledger that streams share.")
+        return self._shared[ledger]
+
+    def reread(self) -> None:
+        """Put what was stored into the accounts in memory; streams that share them keep sharing them."""
+        for ledger, accounts in self._shared.items():
+            self._read(ledger, accounts)
+
+    def _read(self, ledger: str, accounts: Accounts) -> None:
         records, levies = self.load_ledger(ledger, accounts.description)
         accounts.resume(records, self._last_paid(ledger), [])
         for levy in levies:
             accounts.levy(levy.units, levy.slot)
-        self._shared[ledger] = accounts
-        return accounts
 
     def _last_paid(self, ledger: str) -> dict[str, int]:
         """The last slot that each stream of a ledger has paid for."""
@@ -135,10 +142,6 @@ class Store(ABC):
                 elif reached is not None:
                     slots[name] = reached[0]
         return slots
-
-    def forget(self) -> None:
-        """Drop what is held in memory: the next use reads what was stored."""
-        self._shared.clear()
 
     # Streams.
 

@@ -1,0 +1,292 @@
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import dpi
+from dpi.errors import OptionError
+from dpi.report import Status, page, write
+from dpi.report.facts import COLUMNS, RECENT, VALUES
+from dpi.report.figures import budget_text, count_text, share_text
+from made_releases import GUARANTEE, releases, without_total
+
+LETTERS = dpi.Categories(list("abcdefgh"))
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'&"
+STATUS = Status(entries=40, head="c0ffee", chain_intact=True, signed=False)
+VOID = {"meta", "img", "input", "br"}
+
+
+class Parsed(HTMLParser):
+    """Elements with their attributes, texts outside scripts and styles, and elements that are not closed in order."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.elements, self.texts, self.open, self.crossed = [], [], [], []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        """Note an element."""
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        """Check that it is the innermost open one."""
+        if not self.open or self.open.pop() != tag:
+            self.crossed.append(tag)
+
+    def handle_data(self, data):
+        """Keep what a reader sees."""
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.texts.append(data)
+
+    @property
+    def text(self):
+        """All texts."""
+        return "\n".join(self.texts)
+
+    @property
+    def ids(self):
+        """All identifiers."""
+        return [attributes["id"] for _, attributes in self.elements if "id" in attributes]
+
+
+STREAMS = {
+    "letters": releases(LETTERS, 40),
+    "one slot": releases(LETTERS, 1),
+    "two values": releases(dpi.Categories(["yes", "no"], other=None), 30),
+    "one value": releases(dpi.Categories(["all"], other=None), 3),
+    "bins": releases(dpi.Bins(range(0, 100, 10)), 30),
+    "product": releases(dpi.Product(c=dpi.Categories(["x", "y"]), n=dpi.Bins([1, 2])), 30),
+    "hashed": releases(dpi.Hashed(300, key=bytes(32)), 12),
+    "no clock": releases(LETTERS, 30, clock=False),
+    "broken clock": releases(LETTERS, 5, start="<yesterday>"),
+    "no total": without_total(LETTERS, 30),
+    "hostile": releases(dpi.Categories([HOSTILE, "b"]), 5, guarantee=HOSTILE, certificate={HOSTILE: HOSTILE}),
+    "no releases": [],
+}
+
+
+@pytest.fixture(params=STREAMS.values(), ids=STREAMS, scope="module")
+def stream(request):
+    """Each of the streams."""
+    return request.param
+
+
+def test_every_element_is_closed_in_order_and_every_id_is_used_once(stream):
+    """The page is balanced HTML, whatever the stream."""
+    parsed = Parsed(page(stream, title="t", verification=STATUS))
+    assert (parsed.open, parsed.crossed) == ([], [])
+    assert len(parsed.ids) == len(set(parsed.ids))
+
+
+def test_nothing_is_fetched_from_anywhere(stream):
+    """No address but `data:` stands in the page, and its policy forbids every request and every other script."""
+    html = page(stream, title=HOSTILE, verification=STATUS)
+    assert not re.search(r"https?:|url\(|@import|<link|<iframe|<object|<base|<form", html)
+    for _, attributes in Parsed(html).elements:
+        for name, value in attributes.items():
+            assert not name.startswith("on")
+            if name in ("src", "href", "srcset", "action", "poster"):
+                assert value.startswith("data:image/png;base64,")
+    policy = next(a["content"] for _, a in Parsed(html).elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    for script in re.findall(r"<script>(.*?)</script>", html, re.DOTALL):
+        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
+
+
+def test_titles_labels_and_statements_cannot_become_markup():
+    """Text that looks like markup is shown as text, in the page and in the script's data."""
+    status = Status(head=HOSTILE, problems=(HOSTILE,))
+    html = page(STREAMS["hostile"], title=HOSTILE, verification=status)
+    parsed = Parsed(html)
+    assert "<img src=x" not in html
+    assert [tag for tag, _ in parsed.elements].count("script") == 2
+    assert not any("onerror" in attributes for _, attributes in parsed.elements)
+    assert parsed.text.count(HOSTILE) > 6
+
+
+def test_the_same_releases_give_the_same_bytes(tmp_path):
+    """There is no wall clock and no order of a set in the page, and `write` adds nothing."""
+    one, other = (page(releases(LETTERS, 40), title="t", verification=STATUS) for _ in range(2))
+    assert one == other
+    write(tmp_path / "page.html", one)
+    assert (tmp_path / "page.html").read_bytes() == one.encode()
+
+
+def section(html, name):
+    """The text of one section of the page."""
+    return Parsed(re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL)[0]).text
+
+
+@pytest.mark.parametrize("name", ["largest", "map"])
+def test_the_newest_shares_are_those_of_the_newest_release(name):
+    """Bars and map name each value's share and interval in the newest slot once; the map's table adds one more."""
+    stream = STREAMS["letters"]
+    text = section(page(stream, title="t"), name)
+    lower, upper = stream[-1].interval(0.95)
+    for code in range(LETTERS.size):
+        shown = share_text(stream[-1].pdf[code], lower[code], upper[code])
+        assert text.count(shown) == (1 if name == "largest" else 2)
+
+
+def test_curves_users_and_budget_are_those_of_the_releases():
+    """The newest numbers of the curves, the totals and the budgets are the newest release's."""
+    stream = STREAMS["letters"]
+    html, newest = page(stream, title="t"), stream[-1]
+    lower, upper = newest.interval(0.95)
+    for code in range(5):
+        assert section(html, "series").count(share_text(newest.pdf[code], lower[code], upper[code])) == 2
+    assert section(html, "users").count(count_text(newest.total, *newest.count().interval(0.95))) == 2
+    assert f"newest: {budget_text(newest.epsilon)}" in section(html, "budget")
+    assert f"so far: {budget_text(newest.epsilon_spent)}" in section(html, "budget")
+
+
+def test_the_last_slots_are_those_of_the_releases():
+    """The table holds each of the last slots with its largest values, total and budgets, newest first."""
+    stream = STREAMS["letters"]
+    text = section(page(stream, title="t"), "recent")
+    expected = []
+    for release in stream[: -RECENT - 1 : -1]:
+        lower, upper = release.interval(0.95)
+        expected += [str(release.slot), release.start[:16].replace("T", " ")]
+        for code in np.argsort(-release.pdf)[:3]:
+            expected += [f"{LETTERS.label(int(code))} ", share_text(release.pdf[code], lower[code], upper[code])]
+        expected += [count_text(release.total, *release.count().interval(0.95))]
+        expected += [budget_text(release.epsilon), budget_text(release.epsilon_spent)]
+    assert text.split("\n")[-len(expected) :] == expected
+
+
+def test_shown_digits_are_the_rounded_number():
+    """A share is rounded to its nearest, not cut or shifted."""
+    stream = STREAMS["letters"]
+    text = Parsed(page(stream, title="t")).text
+    label, share = stream[-1].top(1)[0]
+    assert f"{100 * share:.1f} % (" in text
+    assert label in text
+
+
+def test_without_a_script_everything_but_tooltips_is_there():
+    """With scripts removed, all values, curves, tables, the guarantee and the certificate are still in the page."""
+    stream = STREAMS["letters"]
+    html = re.sub(r"<script.*?</script>", "", page(stream, title="Visits", verification=STATUS), flags=re.DOTALL)
+    parsed = Parsed(html)
+    for code in range(LETTERS.size):
+        assert LETTERS.label(code) in parsed.texts
+    for words in (GUARANTEE, "Visits", "c0ffee", "✓ intact", "✗ missing or not valid", "not checked", "ε = 1"):
+        assert words in parsed.text
+    assert "2.7" in parsed.text, "e^1"
+    assert "73.1 %" in parsed.text, "1/(1 + e^-1)"
+    drawn = [attributes["d"] for tag, attributes in parsed.elements if tag == "path"]
+    assert len(drawn) == 2 * (5 + 1 + 2), "line and band of five values, the total and two budgets"
+    assert all(path.startswith("M0 ") for path in drawn)
+    pictures = [a["src"] for tag, a in parsed.elements if tag == "img"]
+    assert len(pictures) == 2 * (LETTERS.size + 1), "a row for each value and the legend, in two themes"
+    hidden = [attributes.get("id") for _, attributes in parsed.elements if "hidden" in attributes]
+    assert hidden == ["theme", None], "only the two controls that need a script"
+
+
+def test_a_chart_is_named_and_has_its_numbers_in_a_table():
+    """Curves have a text for readers who do not see them, and each group of charts a table."""
+    parsed = Parsed(page(STREAMS["letters"], title="t"))
+    plots = [a for _, a in parsed.elements if a.get("class") == "plot" and a.get("role") == "img"]
+    assert len(plots) == 8
+    assert all(a["aria-label"] for a in plots)
+    assert [tag for tag, _ in parsed.elements].count("details") == 4
+    sections = [a["aria-labelledby"] for tag, a in parsed.elements if tag == "section"]
+    assert set(sections) <= set(parsed.ids)
+    assert "slot" in [a.get("for") for tag, a in parsed.elements if tag == "label"]
+
+
+def test_a_broken_chain_is_said_at_the_top():
+    """A page of releases that did not pass their verification says so before it shows them, and only then."""
+    status = Status(chain_intact=False, problems=("entry 7 is missing",))
+    text = Parsed(page(STREAMS["letters"], title="t", verification=status)).text
+    assert text.index("entry 7 is missing") < text.index("The largest values")
+    assert "Do not rely" not in Parsed(page(STREAMS["letters"], title="t", verification=Status())).text
+
+
+def test_a_stream_without_a_promise_is_not_explained_as_one():
+    """Where the guarantee says none, the page does not say what ε would mean."""
+    text = Parsed(page(releases(LETTERS, 3, guarantee="None: the period was read off the data."), title="t")).text
+    assert "promise nothing" in text
+    assert "as likely as not" not in text
+
+
+def test_a_promise_per_epoch_is_not_explained_as_one_for_ever():
+    """Where accounts are refilled, the page says that the loss adds up; where they are not, it does not."""
+    stream = dpi.Stream(domain=LETTERS, epsilon=1, budget=dpi.Ledger(per_slot=0.5, period=2))
+    text = Parsed(page([stream.release(["u"], ["a"])], title="t")).text
+    assert "E·ε" in text
+    assert "E·ε" not in Parsed(page(STREAMS["letters"], title="t")).text
+
+
+def test_different_guarantees_are_all_stated():
+    """An assumption that only some releases carry is shown, with the number of slots it is about."""
+    stream = [*releases(LETTERS, 3), *releases(LETTERS, 5, guarantee="Assumed: seen once.")[3:]]
+    text = Parsed(page(stream, title="t")).text
+    assert GUARANTEE in text
+    assert "Assumed: seen once." in text
+    assert "(2 slots)" in text
+
+
+def test_700_slots_of_50_bins_stay_below_one_megabyte():
+    """A month of hours is a small file."""
+    stream = releases(dpi.Categories([f"value {i}" for i in range(49)]), 700)
+    assert len(page(stream, title="t").encode()) < 1_000_000
+
+
+def test_a_long_stream_of_many_values_is_reduced_and_says_so():
+    """Beyond the bounds neighbours are averaged, values are summed, and the page names both."""
+    stream = releases(dpi.Categories([f"value {i}" for i in range(200)]), 2000)
+    html = page(stream, title="t")
+    parsed = Parsed(html)
+    assert len(html.encode()) < 1_300_000
+    assert f"at most {COLUMNS:,}" in parsed.text
+    assert f"at most {VALUES}" in parsed.text
+    assert "mean of 2 neighbouring slots" in parsed.text
+    assert "Everything else (141 values)" in parsed.text
+
+
+def test_an_empty_stream_is_a_sentence():
+    """Without releases there is a page that says so, and no script."""
+    parsed = Parsed(page([], title="Visits", verification=STATUS))
+    assert "No slot of this stream has been released yet" in parsed.text
+    assert "script" not in [tag for tag, _ in parsed.elements]
+
+
+@pytest.mark.parametrize("title", ["", "  ", None])
+def test_a_page_needs_a_title(title):
+    """A page that does not say what it is about is refused."""
+    with pytest.raises(OptionError, match="title"):
+        page(STREAMS["letters"], title=title)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        [*releases(LETTERS, 2), *releases(dpi.Categories(["x"]), 3)[2:]],
+        releases(LETTERS, 3)[::-1],
+        [*releases(LETTERS, 1), *releases(LETTERS, 1)],
+    ],
+    ids=["two domains", "backwards", "twice"],
+)
+def test_releases_that_are_no_stream_are_refused(stream):
+    """One domain, and slots in order, each once."""
+    with pytest.raises(OptionError, match="releases"):
+        page(stream, title="t")
+
+
+@pytest.mark.parametrize("brain", ["boosted", dpi.Published()], ids=["boosted", "published"])
+@pytest.mark.parametrize("budget", [dpi.Ledger(per_slot=0.3), dpi.Converging(dpi.LogSquared())])
+def test_real_streams_of_every_kind_have_a_page(brain, budget):
+    """What brains and budgets release can be drawn, spent accounts and empty slots too."""
+    stream = dpi.Stream(domain=dpi.Categories(["a", "b"]), epsilon=1, slot="1d", budget=budget, brain=brain)
+    made = [stream.release(["u", "v"] * (slot % 2), ["a", "b"] * (slot % 2)) for slot in range(6)]
+    parsed = Parsed(page(made, title="t"))
+    assert stream.guarantee in parsed.text
+    assert (parsed.open, parsed.crossed) == ([], [])
