@@ -151,11 +151,23 @@ class Stream:
             )
         elif self.store.pending(self.name) is not None:
             raise StateError("a slot is paid and not yet released: open the stream once with its old options.")
+        self._check_ledger(streams)
         facts = {"kind": "options", "format": 1, "stream": self.name, "options": options, "program": _PROGRAM}
         link = extend(self.store.head(), facts, self._signer)
         domain = (self.domain.digest, canonical(describe(self.domain)))
         after = None if known is None else self._changed(known)
         self.store.declare(self.name, canonical(options), domain, link, after)
+
+    def _check_ledger(self, streams: Mapping[str, str]) -> None:
+        """Refuse a ledger of another promise, before anything is said in the chain."""
+        if not isinstance(self.budget, Ledger):
+            return
+        described = self.budget.accounts(self.epsilon, self.store.key).description
+        if self.store.ledgers().get(str(self._ledger), described) != described:
+            raise OptionError("`epsilon`, `policy` and `period` must be those of the ledger that streams share.")
+        others = [text for name, text in streams.items() if name != self.name]
+        if self.budget.period is not None and any(json.loads(text)["ledger"] == self._ledger for text in others):
+            raise OptionError("accounts with a `period` serve one stream: others would count their epochs differently.")
 
     def _changed(self, known: Mapping[str, object]) -> Progress | None:
         """Where the stream goes on after a change: a brain for another domain or of another kind starts anew."""
@@ -173,6 +185,8 @@ class Stream:
 
     def _resume(self) -> None:
         """Read everything from the store, and release a slot that was paid for and is not yet released."""
+        if self.store.streams().get(self.name) != canonical(self._options()):
+            raise StateError("the stream's options were changed in the store: open it anew.")
         self._accounts = None
         if isinstance(self.budget, Ledger):
             assert self._ledger is not None  # noqa: S101 - a ledger budget has a ledger
@@ -247,6 +261,7 @@ class Stream:
 
     def released(self, slot: int) -> Release:
         """A release that the store holds."""
+        self.store.settle()
         for content, link in self.store.releases(self.name, slot, slot):
             return Release.from_content(content, self.domain, link.certificate)
         raise OptionError(f"slot {slot} is not in the store.")
@@ -257,8 +272,8 @@ class Stream:
         return self._next(None)
 
     def _next(self, slot: int | None) -> int:
+        self.store.settle()
         if self._stale:
-            self.store.reread()
             self._resume()
         following = (self._first or 0) if self._last is None else self._last + 1
         if slot is None:
@@ -312,7 +327,7 @@ class Stream:
         try:
             yield
         except BaseException:
-            self._stale = True
+            self._stale = self.store.doubtful = True
             raise
 
     def _publish(self, paid: Paid) -> Release:

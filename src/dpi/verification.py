@@ -1,7 +1,9 @@
 """Checking a chain of certificates: whether it is whole, and whether its sums are what it says.
 
-Everything here reads public bytes, so anyone may do it. That no account is beyond ε only the curator can check: with
-`accounts`, which needs the ledger's key.
+`verify` reads public bytes, so anyone may do it who has the store: the chain, the releases and measurements it vouches
+for, and the state that streams go on from. It does not see accounts, levies, and events of open slots. That accounts
+and levies are as they were sealed, and no account is beyond ε, only the curator can check: `check_accounts` needs the
+ledger's key.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dpi.budget.account_table import AccountTable
 from dpi.chain import Entry, Head, Link, canonical, link_of, options_digest, text_digest
-from dpi.domain_file import from_description
+from dpi.domain_file import describe, from_description
 from dpi.errors import OptionError, StateError
 from dpi.release import Release, content_digest
 
@@ -55,8 +57,8 @@ class _Streams:
     def read(self, entry: Entry) -> Iterator[str]:
         """Take in one entry; say what is wrong with it."""
         match entry:
-            case {"kind": "options", "stream": str(stream), "options": dict(options)}:
-                if stream in self.options and options.get("epsilon_units") != self.options[stream]["epsilon_units"]:
+            case {"kind": "options", "stream": str(stream), "options": dict(options)} if _readable(options):
+                if stream in self.options and options["epsilon_units"] != self.options[stream]["epsilon_units"]:
                     yield "changes ε"
                 self.options[stream] = options
             case {"kind": "release", "stream": str(stream), "slot": int(slot)}:
@@ -67,6 +69,9 @@ class _Streams:
                 yield "is of no known kind"
 
     def _restored(self, last: dict[str, int], spent: dict[str, int], charged: dict[str, int]) -> Iterator[str]:
+        if not all(type(number) is int for part in (last, spent, charged) for number in part.values()):
+            yield "states no whole numbers"
+            return
         due: dict[str, int] = defaultdict(int)
         for stream, options in self.options.items():
             lost = spent.get(stream, self.units[stream]) - self.units[stream]
@@ -102,6 +107,14 @@ class _Streams:
             yield "spends more than the series has"
 
 
+def _readable(options: Entry) -> bool:
+    """Whether options say what the checks need."""
+    match options:
+        case {"epsilon_units": int(), "domain": str(), "ledger": str() | None}:
+            return True
+    return False
+
+
 def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None = None) -> Verification:
     """Recompute the chain of a store, the digests of its releases, and its sums.
 
@@ -114,10 +127,14 @@ def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None 
     True
     """
     problems: list[str] = []
-    found = _chain(store.links(), verifier, problems)
-    if seen is not None and seen.sequence >= 0 and (seen.sequence, seen.digest) not in found.heads:
-        problems.append(f"entry {seen.sequence}, which the witness saw, is not in the chain: the store is an old copy")
-    problems += _releases(store, found)
+    with store.snapshot():
+        found = _chain(store.links(), verifier, problems)
+        if seen is not None and seen.sequence >= 0 and (seen.sequence, seen.digest) not in found.heads:
+            problems.append(
+                f"entry {seen.sequence}, which the witness saw, is not in the chain: the store is an old copy"
+            )
+        problems += _releases(store, found)
+        problems += _states(store, found)
     return found.verification(problems, verifier)
 
 
@@ -203,9 +220,10 @@ def _chain(links: Iterable[Link], verifier: Verifier | None, problems: list[str]
             faults.append("does not match its digest")
         try:
             entry = link.entry
-        except StateError:
-            entry = {}
-        if canonical(entry) != link.text:
+            text = canonical(entry)
+        except (StateError, ValueError):
+            entry, text = {}, ""
+        if text != link.text:
             faults.append("is not in canonical form")
         if entry.get("sequence") != number or entry.get("previous") != found.head.digest:
             faults.append("does not follow the one before it")
@@ -236,14 +254,40 @@ def _releases(store: Store, found: _Chain) -> Iterator[str]:
                 yield f"the release of slot {slot} is not the one its certificate vouches for"
     for name, slot in vouched:
         yield f"the release of slot {slot} of stream {name!r} is missing"
-    for stream, options in found.streams.options.items():
-        if (store.reached(stream) or (None, 0)) != (found.streams.last.get(stream), found.streams.units[stream]):
-            yield f"the state of stream {stream!r} is not the one after its last release"
+
+
+def _states(store: Store, found: _Chain) -> Iterator[str]:
+    """Compare what a stream goes on from with what the chain says of it."""
+    declared = found.streams.options
+    yield from (f"the stream {name!r} is not in the chain" for name in store.streams() if name not in declared)
+    for stream, options in declared.items():
         if store.streams().get(stream) != canonical(options):
             yield f"the options of stream {stream!r} are not those of the chain"
+            continue
+        if (store.reached(stream) or (None, 0)) != (found.streams.last.get(stream), found.streams.units[stream]):
+            yield f"the state of stream {stream!r} is not the one after its last release"
         try:
-            described = from_description(json.loads(store.domain(str(options["domain"])))).digest
+            store.progress(stream)
+            yield from _measurements(store, stream, found)
+        except StateError as error:
+            yield f"stream {stream!r}: {error}"
+        try:
+            described = from_description(json.loads(store.domain(str(options["domain"]))))
+            whole = described.digest == options["domain"]
+            whole &= canonical(describe(described)) == store.domain(described.digest)
         except (StateError, OptionError, ValueError, KeyError):
-            described = ""
-        if described != options["domain"]:
+            whole = False
+        if not whole:
             yield f"the domain of stream {stream!r} is damaged"
+
+
+def _measurements(store: Store, stream: str, found: _Chain) -> Iterator[str]:
+    """Compare the measurements that are kept with those the certificates state."""
+    kept = {paid.slot: (paid.digest, paid.epsilon) for paid in store.measurements(stream)}
+    for entry in found.releases.values():
+        slot = entry.get("slot")
+        if entry.get("stream") != stream or not isinstance(slot, int):
+            continue
+        stated = (entry.get("measurement"), entry.get("epsilon_units"))
+        if kept.get(slot, None if store.keeps_measurements else stated) != stated:
+            yield f"the measurement of slot {slot} of stream {stream!r} is not the one its certificate states"

@@ -16,8 +16,9 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -92,8 +93,13 @@ class OpenEvents:
 class Store(ABC):
     """Everything a stream needs to go on where it stopped; several streams of one store share one ledger."""
 
+    keeps_measurements: ClassVar[bool] = True
+    """Whether all measurements are kept, or the last of each stream only."""
+
     witness: Witness | None = field(default=None, init=False, repr=False)
     """Where the head of the chain is kept as well."""
+    doubtful: bool = field(default=False, init=False, repr=False)
+    """Whether a write was interrupted, so that only the store knows what its accounts hold."""
     _shared: dict[str, Accounts] = field(default_factory=dict, init=False, repr=False)
 
     # The ledger.
@@ -102,6 +108,10 @@ class Store(ABC):
     @abstractmethod
     def key(self) -> bytes:
         """The secret with which users are named."""
+
+    @abstractmethod
+    def ledgers(self) -> dict[str, str]:
+        """Names of the ledgers, with their options as text."""
 
     @abstractmethod
     def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
@@ -120,10 +130,17 @@ class Store(ABC):
             raise OptionError("`epsilon`, `policy` and `period` must be those of the ledger that streams share.")
         return self._shared[ledger]
 
-    def reread(self) -> None:
-        """Put what was stored into the accounts in memory; streams that share them keep sharing them."""
-        for ledger, accounts in self._shared.items():
-            self._read(ledger, accounts)
+    def settle(self) -> None:
+        """After an interrupted write, put what was stored into the accounts in memory, before any stream pays again.
+
+        Streams that share the accounts keep sharing them: one that went on with accounts that lack another's debit
+        would write them back, and the debit would be lost.
+        """
+        if self.doubtful:
+            for ledger, accounts in self._shared.items():
+                self._read(ledger, accounts)
+            self.testify()
+            self.doubtful = False
 
     def _read(self, ledger: str, accounts: Accounts) -> None:
         records, levies = self.load_ledger(ledger, accounts.description)
@@ -174,6 +191,10 @@ class Store(ABC):
     @abstractmethod
     def pending(self, stream: str) -> Paid | None:
         """The slot that was paid for and not yet released, if there is one."""
+
+    @abstractmethod
+    def measurements(self, stream: str) -> Iterator[Paid]:
+        """The measurements that are kept, in order; raises `StateError` at one that does not match its seal."""
 
     @abstractmethod
     def pay(self, paid: Paid, ledger: str, charge: bytes) -> None:
@@ -237,6 +258,10 @@ class Store(ABC):
         """The events of one open slot."""
 
     # Life.
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Everything read inside is of one moment, also while another process writes."""
+        return nullcontext()
 
     @abstractmethod
     def close(self) -> None:

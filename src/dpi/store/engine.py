@@ -31,6 +31,10 @@ class Engine(ABC):
         """All statements inside happen durably at once, or none of them does."""
 
     @abstractmethod
+    def snapshot(self) -> AbstractContextManager[None]:
+        """All queries inside see one state of the database."""
+
+    @abstractmethod
     def exists(self) -> bool:
         """Whether the schema is there."""
 

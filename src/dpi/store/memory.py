@@ -8,14 +8,14 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dpi import saved
 from dpi.budget.account_table import merged
 from dpi.chain import Head, Link
-from dpi.errors import StateError
+from dpi.errors import StateError, StoreError
 from dpi.identity import check_key
 from dpi.store.base import Levy, OpenEvents, Paid, Progress, Store
 
@@ -46,6 +46,8 @@ class MemoryStore(Store):
     (0, 0)
     """
 
+    keeps_measurements: ClassVar = False
+
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     history: int | None = None
     """How many of the newest releases and entries of the chain are kept: all of them, unless a number is given."""
@@ -61,6 +63,10 @@ class MemoryStore(Store):
     def key(self) -> bytes:
         """The secret with which users are named."""
         return self.secret
+
+    def ledgers(self) -> dict[str, str]:
+        """Names of the ledgers, with their options as text."""
+        return {name: options for name, (options, _, _) in self._ledgers.items()}
 
     def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
         """Records and levies of a ledger."""
@@ -101,9 +107,17 @@ class MemoryStore(Store):
         paid, progress = self._streams[stream].paid, self._streams[stream].progress
         return paid if paid is not None and (progress is None or paid.slot > progress.last) else None
 
+    def measurements(self, stream: str) -> Iterator[Paid]:
+        """The last measurement: older ones are not kept in memory."""
+        paid = self._streams[stream].paid
+        return iter([] if paid is None else [paid])
+
     def pay(self, paid: Paid, ledger: str, charge: bytes) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
         stream = self._streams[paid.stream]
+        before = [stream.paid.slot] if stream.paid else [stream.progress.last] if stream.progress else []
+        if any(slot >= paid.slot for slot in before):
+            raise StoreError("the slot was paid for already.")
         if ledger in self._ledgers:
             runs = self._ledgers[ledger][1]
             runs.append(charge)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 from dpi.errors import StateError
+from dpi.signature import Signer
 from dpi.store import rollback
 from dpi.store.engine import Engine
 from dpi.store.sql import SQLStore
@@ -25,12 +27,16 @@ def open_store(
     wait: float = 0.0,
     witness: str | os.PathLike[str] | None = None,
     charge_lost: bool = False,
+    new_witness: bool = False,
+    signer: Signer | None = None,
 ) -> SQLStore:
     """The store at a path or URL; made if there is none, unless `read_only`.
 
     Read-only, the key is left alone unless a `curator` asks, who looks at accounts. `witness` is a file kept elsewhere
     that remembers the head of the chain: a store that is older than it is refused, or with `charge_lost` every account
-    is charged for what the store has forgotten.
+    is charged for what the store has forgotten (an entry of the chain says so, signed by `signer`). From then on the
+    store is not written to without its witness; if that is lost, `new_witness` begins another, and whoever says it
+    vouches that no newer copy of the store has released anything.
 
     One process writes to a store: another gets `StoreBusy`, at once or after `wait` seconds. The ledger's key lies in
     `key_file` (for a path, the same name with .key added), is made with the store, and belongs into your back-up of
@@ -51,22 +57,43 @@ def open_store(
     try:
         key = None if read_only and not curator else ledger_key(key_path, new=not read_only and not engine.exists())
         store = SQLStore(engine, key)
-        if witness is not None:
-            _check(store, Witness(Path(witness)), charge_lost)
+        path = None if witness is None else Path(witness)
+        if read_only:
+            seen = None if path is None else Witness(path).read()
+            if seen is not None and rollback.lost(store, seen):
+                rollback.refuse(store, seen)
+        elif path is not None:
+            _call(store, path, charge_lost, new_witness, signer)
+        elif store.witnessed_by is not None:
+            raise StateError("this store has a witness, and an old copy is told by it alone: name it (`witness=`).")
         return store
     except BaseException:
         engine.close()
         raise
 
 
-def _check(store: SQLStore, witness: Witness, charge_lost: bool) -> None:
-    seen = witness.read()
+def _call(store: SQLStore, path: Path, charge_lost: bool, new_witness: bool, signer: Signer | None) -> None:
+    """Ask the witness whether the store is the newest; from then on tell it of every release."""
+    seen, known = (None if new_witness else Witness(path).read()), store.witnessed_by
+    if seen is None and known is not None and not new_witness:
+        raise StateError(
+            f"the witness {path} is missing: without it nobody can tell whether the store is an old copy. Put it back; "
+            "or say `new_witness=True`, if you are sure that the store is the newest one."
+        )
+    if seen is not None and known not in (None, seen.witness):
+        raise StateError(f"the witness {path} is not the one of this store.")
     if seen is not None and rollback.lost(store, seen):
-        if not charge_lost or store.engine.read_only:
+        if not charge_lost:
             rollback.refuse(store, seen)
-        rollback.charge(store, seen)
-    store.witness = None if store.engine.read_only else witness
-    store.testify()
+        if known is None:
+            raise StateError(
+                "this copy is from before the witness, or of another store: what it has forgotten is not known."
+            )
+        rollback.charge(store, seen, signer)
+    store.witness = Witness(path, secrets.token_hex(16) if seen is None else seen.witness)
+    store.testify()  # before the store says that it has a witness: a crash in between must not leave it without one
+    if store.witnessed_by != store.witness.name:
+        store.witnessed_by = store.witness.name
 
 
 def _engine(name: str, remote: bool, read_only: bool, wait: float) -> Engine:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from dpi.errors import OptionError, StoreBusy, StoreError
 from dpi.store.engine import Engine
@@ -96,6 +96,16 @@ class PostgreSQL(Engine):
                 self.execute("ROLLBACK")
             raise
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All queries inside see one state of the database."""
+        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        try:
+            yield
+        finally:
+            with suppress(StoreError):
+                self.execute("ROLLBACK")
+
     def exists(self) -> bool:
         """Whether the schema is there."""
         return bool(self.rows("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'facts'", (self.schema,)))
@@ -129,4 +139,4 @@ def _split(url: str) -> tuple[str, str]:
     schema = query.pop("schema", "dpi")
     if not schema.isidentifier() or not schema.isascii():
         raise OptionError("`schema` of a PostgreSQL store must be a plain name.")
-    return address + ("?" + urlencode(query) if query else ""), schema
+    return address + ("?" + urlencode(query, quote_via=quote) if query else ""), schema

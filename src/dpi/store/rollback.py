@@ -2,7 +2,9 @@
 
 **Charging.** Let L be the sum of ε_t over the lost slots, which the witness knows. Every account, future ones included,
 is charged L. A user's true spending is what the old copy says plus at most L, so after the charge no account has more
-left than it truly has, and the promise holds as if nothing had been lost. Lost slots stay released as they were: the
+left than it truly has, and the promise holds as if nothing had been lost. That L is all that is missing needs a store
+that has released nothing since the copy was made; a store that was under its witness then cannot have (see
+`dpi.store.witness`), any other is refused. Lost slots stay released as they were: the
 streams go on after them. A converging series in order goes on after the elements that were drawn; one drawn at random
 does not know which were, so it cannot go on.
 """
@@ -14,6 +16,7 @@ from dataclasses import replace
 
 from dpi.chain import extend
 from dpi.errors import StateError
+from dpi.signature import Signer
 from dpi.store.base import Levy, Progress, Store
 from dpi.store.witness import Seen
 
@@ -23,8 +26,8 @@ def lost(store: Store, seen: Seen) -> bool:
     if seen.sequence < 0:
         return False
     head = store.head()
-    if head.sequence == seen.sequence:
-        return head.digest != seen.digest
+    if head.sequence >= 0 and store.link(head.sequence).entry.get("lost_head") == seen.digest:
+        return False  # charged for already: the process ended before it could tell the witness
     return head.sequence < seen.sequence or store.link(seen.sequence).digest != seen.digest
 
 
@@ -37,8 +40,13 @@ def refuse(store: Store, seen: Seen) -> None:
     )
 
 
-def charge(store: Store, seen: Seen) -> None:
+def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
     """Charge every account for the lost slots, and say so in the chain."""
+    if store.head().sequence >= seen.sequence:
+        raise StateError(
+            "the store and its witness went different ways: what accounts have spent in both is not known. Put the "
+            "newest copy back, or start a new store."
+        )
     levies: dict[str, Levy] = {}
     progress: dict[str, Progress] = {}
     for name, last in seen.last.items():
@@ -62,7 +70,7 @@ def charge(store: Store, seen: Seen) -> None:
         "spent_units": seen.spent,
         "charged_units": {name: levy.units for name, levy in levies.items()},
     }
-    store.restored(levies, progress, extend(store.head(), facts))
+    store.restored(levies, progress, extend(store.head(), facts, signer))
 
 
 def _skip(allocation: str, slots: int) -> str:

@@ -22,11 +22,11 @@ VERSIONS: dict[int, tuple[str, ...]] = {
         "CREATE TABLE chain (entry {whole} PRIMARY KEY, text TEXT NOT NULL, digest TEXT NOT NULL, signature TEXT)",
         "CREATE TABLE releases (stream TEXT NOT NULL, slot {whole} NOT NULL, entry {whole} NOT NULL, "
         "content {bytes} NOT NULL, PRIMARY KEY (stream, slot))",
-        "CREATE TABLE ledgers (ledger TEXT PRIMARY KEY, options TEXT NOT NULL)",
+        "CREATE TABLE ledgers (ledger TEXT PRIMARY KEY, options TEXT NOT NULL, seal {bytes} NOT NULL)",
         "CREATE TABLE levies (ledger TEXT NOT NULL, entry {whole} NOT NULL, slot {whole} NOT NULL, "
         "units {whole} NOT NULL, PRIMARY KEY (ledger, entry))",
         "CREATE TABLE account_runs (ledger TEXT NOT NULL, run {whole} NOT NULL, part {whole} NOT NULL, "
-        "size {whole} NOT NULL, data {bytes} NOT NULL, seal {bytes} NOT NULL, PRIMARY KEY (ledger, run, part))",
+        "size {whole} NOT NULL, seal {bytes} NOT NULL, data {bytes} NOT NULL, PRIMARY KEY (ledger, run, part))",
         "CREATE TABLE sequences (stream TEXT NOT NULL, producer TEXT NOT NULL, sequence {whole} NOT NULL, "
         "PRIMARY KEY (stream, producer))",
         "CREATE TABLE events (stream TEXT NOT NULL, slot {whole} NOT NULL, account {bytes} NOT NULL, "
@@ -48,15 +48,19 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
         raise StateError(
             f"the store was written by a newer version of dpi (its schema is {version}, this program knows {newest})."
         )
-    if version < newest and not engine.read_only:
+    if version < newest and engine.read_only:
+        raise StateError(
+            "the store was written by an older version of dpi: open it once for writing, which migrates it."
+        )
+    if version < newest:
         with engine.transaction():
             for step in range(version + 1, newest + 1):
                 for statement in VERSIONS[step]:
                     engine.execute(statement.format(**engine.types))
-            _set(engine, "schema", str(newest))
+            set_fact(engine, "schema", str(newest))
             if fingerprint is not None and version == 0:
-                _set(engine, "key", fingerprint)
-    if fingerprint is not None and _fact(engine, "key") != fingerprint:
+                set_fact(engine, "key", fingerprint)
+    if fingerprint is not None and fact(engine, "key") != fingerprint:
         raise StateError(
             "the ledger key is not the one this store was made with: users would get new accounts. Put the right key "
             "back; without it the store can be read, not continued."
@@ -66,18 +70,20 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
 def _version(engine: Engine) -> int:
     if not engine.exists():
         return 0
-    text = _fact(engine, "schema")
+    text = fact(engine, "schema")
     if text is None or not text.isdigit():
         raise StateError("this is no store of dpi, or it is damaged.")
     return int(text)
 
 
-def _fact(engine: Engine, name: str) -> str | None:
+def fact(engine: Engine, name: str) -> str | None:
+    """What the store says of itself under a name."""
     rows = engine.rows("SELECT value FROM facts WHERE name = ?", (name,))
     return str(rows[0][0]) if rows else None
 
 
-def _set(engine: Engine, name: str, value: str) -> None:
+def set_fact(engine: Engine, name: str, value: str) -> None:
+    """Write or replace a fact."""
     engine.execute(
         "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
         (name, value),

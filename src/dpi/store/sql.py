@@ -1,11 +1,8 @@
 """A store in an SQL database: the same tables and statements on SQLite and on PostgreSQL.
 
-Accounts are not rows. A debit appends one run of changed accounts (36 bytes each) to a log; runs of similar size are
-merged, so that a ledger of n accounts has O(log n) runs and an account is written O(log n) times. A run is sealed with
-the ledger's key, so that damage to it is found.
-
-A slot's events are rows of (account, bin, number), so that one user's flood of equal events takes one row; `pay`
-deletes them. How the engine erases what was deleted is written at each engine.
+Accounts are a log of runs (`dpi.store.account_log`). A slot's events are rows of (account, bin, number), so that one
+user's flood of equal events takes one row; `pay` deletes them. How the engine erases what was deleted is written at
+each engine.
 """
 
 from __future__ import annotations
@@ -13,20 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from dpi.budget.account_table import merged
 from dpi.chain import Head, Link
 from dpi.errors import StateError
+from dpi.store.account_log import AccountLog
 from dpi.store.base import Levy, OpenEvents, Paid, Progress, Store
 from dpi.store.engine import Engine
-from dpi.store.schema import prepare
+from dpi.store.schema import fact, prepare, set_fact
 
-PART = 1 << 24
-"""Bytes of a run that are kept in one row."""
 MOST = (1 << 31) - 1
 """The number of equal events of one user in one slot is cut at this: it is the user's own."""
 
@@ -40,6 +36,8 @@ class SQLStore(Store):
 
     def __post_init__(self) -> None:
         prepare(self.engine, None if self.secret is None else _fingerprint(self.secret))
+        if not self.engine.read_only:
+            self.engine.erase()  # a process that ended before it came to this has left it to us
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.engine!r})"
@@ -58,51 +56,18 @@ class SQLStore(Store):
         known = self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (ledger,))
         if not known:
             with self.engine.transaction():
-                self.engine.execute("INSERT INTO ledgers (ledger, options) VALUES (?, ?)", (ledger, options))
+                self._accounts.begin(ledger, options)
         elif known[0][0] != options:
             raise StateError("the store's ledger has other options (epsilon, policy or period).")
-        levies = self.engine.rows("SELECT slot, units FROM levies WHERE ledger = ? ORDER BY entry", (ledger,))
-        runs = [self._run(ledger, run) for run, _ in self._runs(ledger)]
-        return b"".join(runs), [Levy(int(slot), int(units)) for slot, units in levies]
+        return self._accounts.read(ledger, options)
 
     def ledgers(self) -> dict[str, str]:
         """Names of the ledgers, with their options as text."""
         return {str(name): str(text) for name, text in self.engine.rows("SELECT ledger, options FROM ledgers")}
 
-    def _runs(self, ledger: str) -> list[tuple[int, int]]:
-        """Numbers and sizes of a ledger's runs, oldest first."""
-        rows = self.engine.rows(
-            "SELECT run, SUM(size) FROM account_runs WHERE ledger = ? GROUP BY run ORDER BY run", (ledger,)
-        )
-        return [(int(run), int(size)) for run, size in rows]
-
-    def _run(self, ledger: str, run: int) -> bytes:
-        parts = self.engine.rows(
-            "SELECT data, seal FROM account_runs WHERE ledger = ? AND run = ? ORDER BY part", (ledger, run)
-        )
-        for number, (data, seal) in enumerate(parts):
-            if bytes(seal) != self._seal(ledger, run, number, bytes(data)):
-                raise StateError("the store's ledger is damaged: a seal does not match its accounts.")
-        return b"".join(bytes(data) for data, _ in parts)
-
-    def _seal(self, ledger: str, run: int, part: int, data: bytes) -> bytes:
-        where = hashlib.blake2b(f"{ledger}/{run}/{part}".encode(), key=self.key, digest_size=16).digest()
-        return hashlib.blake2b(data, key=self.key, salt=where, person=b"dpi accounts", digest_size=32).digest()
-
-    def _log(self, ledger: str, charge: bytes) -> None:
-        """Append a run; merge it with those before it that are not much larger."""
-        runs = self._runs(ledger)
-        number = runs[-1][0] + 1 if runs else 0
-        while runs and runs[-1][1] <= 2 * len(charge):
-            number = runs.pop()[0]
-            charge = merged(self._run(ledger, number) + charge)
-        self.engine.execute("DELETE FROM account_runs WHERE ledger = ? AND run >= ?", (ledger, number))
-        for part, start in enumerate(range(0, len(charge), PART)):
-            data = charge[start : start + PART]
-            self.engine.execute(
-                "INSERT INTO account_runs (ledger, run, part, size, data, seal) VALUES (?, ?, ?, ?, ?, ?)",
-                (ledger, number, part, len(data), data, self._seal(ledger, number, part, data)),
-            )
+    @property
+    def _accounts(self) -> AccountLog:
+        return AccountLog(self.engine, self.key)
 
     # Streams.
 
@@ -137,6 +102,7 @@ class SQLStore(Store):
                 self._put(stream, progress)
             self.engine.execute("DELETE FROM events WHERE stream = ?", (stream,))
             self._link(link)
+        self.engine.erase()
 
     def progress(self, stream: str) -> Progress | None:
         """Where a stream is."""
@@ -158,26 +124,38 @@ class SQLStore(Store):
 
     def pending(self, stream: str) -> Paid | None:
         """The slot that was paid for and not yet released."""
-        rows = self.engine.rows(
-            "SELECT slot, epsilon, partial, data, allocation, assumption, seal FROM measurements "
-            "WHERE stream = ? AND slot > COALESCE((SELECT last FROM progress WHERE stream = ?), ?) ORDER BY slot",
-            (stream, stream, -(1 << 62)),
-        )
-        if not rows:
-            return None
-        slot, epsilon, partial, data, allocation, assumption, seal = rows[0]
-        paid = Paid(
-            stream, int(slot), int(epsilon), bool(partial), bytes(data), str(allocation), str(assumption)
-        )  # fmt: skip
-        if len(rows) > 1 or bytes(seal) != _paid_seal(paid):
-            raise StateError("the store is damaged: a measurement does not match its seal.")
-        return paid
+        reached = self.reached(stream)
+        after = [*self._measured(stream, -(1 << 62) if reached is None else reached[0] + 1)]
+        if len(after) > 1:
+            raise StateError("the store is damaged: two slots are paid for and not released.")
+        return after[0] if after else None
+
+    def measurements(self, stream: str) -> Iterator[Paid]:
+        """All measurements, in order."""
+        return self._measured(stream, -(1 << 62))
+
+    def _measured(self, stream: str, first: int) -> Iterator[Paid]:
+        at = first
+        while True:
+            rows = self.engine.rows(
+                "SELECT slot, epsilon, partial, data, allocation, assumption, seal FROM measurements "
+                "WHERE stream = ? AND slot >= ? ORDER BY slot LIMIT 64",
+                (stream, at),
+            )
+            for slot, epsilon, part, data, allocation, assumption, seal in rows:
+                paid = Paid(stream, int(slot), int(epsilon), bool(part), bytes(data), str(allocation), str(assumption))
+                if bytes(seal) != _paid_seal(paid):
+                    raise StateError("the store is damaged: a measurement does not match its seal.")
+                yield paid
+                at = paid.slot + 1
+            if not rows:
+                return
 
     def pay(self, paid: Paid, ledger: str, charge: bytes) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
         with self.engine.transaction():
             if charge:
-                self._log(ledger, charge)
+                self._accounts.append(ledger, charge)
             self.engine.execute(
                 "INSERT INTO measurements (stream, slot, epsilon, partial, data, allocation, assumption, seal) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -256,10 +234,7 @@ class SQLStore(Store):
         """Charge ledgers and move streams on."""
         with self.engine.transaction():
             for ledger, levy in levies.items():
-                self.engine.execute(
-                    "INSERT INTO levies (ledger, entry, slot, units) VALUES (?, ?, ?, ?)",
-                    (ledger, link.head.sequence, levy.slot, levy.units),
-                )
+                self._accounts.levy(ledger, link.head.sequence, levy)
             for stream, after in progress.items():
                 self._put(stream, after)
             self._link(link)
@@ -313,6 +288,22 @@ class SQLStore(Store):
             np.array(bins, dtype=np.int64),
             np.array(numbers, dtype=np.int64),
         )
+
+    # Life.
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Everything read inside is of one moment, also while another process writes."""
+        return self.engine.snapshot()
+
+    @property
+    def witnessed_by(self) -> str | None:
+        """The name of the witness that this store is never continued without; None if it has none."""
+        return fact(self.engine, "witness")
+
+    @witnessed_by.setter
+    def witnessed_by(self, name: str) -> None:
+        with self.engine.transaction():
+            set_fact(self.engine, "witness", name)
 
     def close(self) -> None:
         """Let go of the database and of the right to write to it."""

@@ -13,11 +13,13 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from dpi import secret
 from dpi.errors import StateError, StoreBusy, StoreError
+from dpi.identity import KEY_BYTES
 from dpi.store.engine import Engine
 
 
@@ -32,26 +34,31 @@ class SQLite(Engine):
 
     def __init__(self, path: Path, *, read_only: bool = False, wait: float = 0.0) -> None:
         self._path, self._read_only = path, read_only
-        self._lock = None if read_only else _lock(path, wait)
+        self._lock = None if read_only else _lock(path.resolve(), wait)
         try:
             if not read_only:
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+                _make(path)
             with _plainly():
                 mode = "ro" if read_only else "rw"
                 self._connection = sqlite3.connect(
                     f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=30.0
                 )
+                self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+                self.exists()  # before anything of a foreign database is changed
                 if not read_only:
                     self._set_up()
         except BaseException as error:
-            self._unlock()
+            self.close()
             if isinstance(error, OSError) and not isinstance(error, StoreError):
                 raise StoreError(f"the store {path} cannot be opened: {error.strerror}.") from None
             raise
 
     def _set_up(self) -> None:
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON", "temp_store = MEMORY"):
+        for pragma in ("synchronous = FULL", "temp_store = MEMORY"):
             self._connection.execute(f"PRAGMA {pragma}")
+        for pragma, answer in (("journal_mode = WAL", "wal"), ("secure_delete = ON", 1)):
+            if self.rows(f"PRAGMA {pragma}")[0][0] != answer:
+                raise StoreError(f"SQLite cannot erase safely on this disk: it refuses {pragma}.")
 
     def __repr__(self) -> str:
         return f"SQLite({str(self._path)!r})"
@@ -88,6 +95,15 @@ class SQLite(Engine):
                 self.execute("ROLLBACK")
             raise
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All queries inside see one state of the database."""
+        self.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.execute("ROLLBACK")
+
     def exists(self) -> bool:
         """Whether the schema is there."""
         tables = {name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -96,15 +112,18 @@ class SQLite(Engine):
         return bool(tables)
 
     def erase(self) -> None:
-        """Copy the log into the file, where deleted rows are zeros, and cut it to nothing."""
+        """Copy the log into the file, where deleted rows are zeros, and cut it to nothing.
+
+        A release never waits for a reader: what one still looks at is erased with the next slot.
+        """
+        self.execute("PRAGMA busy_timeout = 0")
         self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.execute("PRAGMA busy_timeout = 30000")
 
     def close(self) -> None:
         """Close the file and let others write."""
-        self._connection.close()
-        self._unlock()
-
-    def _unlock(self) -> None:
+        if hasattr(self, "_connection"):
+            self._connection.close()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -119,6 +138,15 @@ def _plainly() -> Iterator[None]:
         if "not a database" in str(error) or "malformed" in str(error):
             raise StateError("this is no store of dpi, or it is damaged.") from None
         raise StoreError(f"the store cannot be read or written: {error}.") from None
+
+
+def _make(path: Path) -> None:
+    """An empty file for its owner alone.
+
+    One that exists is not touched: to open and close it would take SQLite's own locks from this process.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _lock(path: Path, wait: float) -> int:
@@ -145,7 +173,7 @@ def _lock(path: Path, wait: float) -> int:
 def ledger_key(path: Path, *, new: bool) -> bytes:
     """The secret in a key file; made for a new store."""
     if new and not path.exists():
-        secret.create(path, os.urandom(32).hex().encode() + b"\n")
+        secret.create(path, os.urandom(KEY_BYTES).hex().encode() + b"\n")
     try:
         key = bytes.fromhex(secret.read(path).decode().strip())
     except FileNotFoundError:
@@ -154,5 +182,9 @@ def ledger_key(path: Path, *, new: bool) -> bytes:
             "backup of secrets; the store can still be read (`report`, `query`, `verify`)."
         ) from None
     except ValueError:
-        raise StateError(f"the ledger key {path} is damaged: it must hold 64 hexadecimal digits.") from None
+        key = b""
+    except OSError as error:
+        raise StoreError(f"the ledger key {path} cannot be read: {error.strerror}.") from None
+    if len(key) != KEY_BYTES:
+        raise StateError(f"the ledger key {path} is damaged: it must hold {2 * KEY_BYTES} hexadecimal digits.")
     return key

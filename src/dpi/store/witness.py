@@ -1,15 +1,19 @@
 """The head of the chain, kept in a small file elsewhere, so that a store that was restored from an old copy is noticed.
 
 An old copy of a store has forgotten debits: going on from it would spend them again. The witness is written after a
-release is stored and before anyone is handed it; so it knows every release that was given out. It holds public facts
-only. Keep it on another disk or machine than the store, and out of the store's back-up.
+release is stored and before `release` hands it to anyone; so it knows every release that was given out. (Who reads the
+store itself meanwhile may see one a moment earlier.) It holds public facts only. Keep it on another disk or machine
+than the store, and out of the store's back-up.
+
+Witness and store know each other by a name drawn at random: a store that has a witness is not continued without it. So
+an old copy cannot go on unseen for a while and then come back, which is what charging for lost slots relies on.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -27,6 +31,8 @@ class Seen:
     """The last released slot of each stream."""
     spent: dict[str, int] = field(default_factory=dict)
     """The sum of each stream's budgets, in units."""
+    witness: str = ""
+    """The name by which the store knows its witness."""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -34,7 +40,11 @@ class Seen:
         try:
             seen = cls(**json.loads(text))
             whole = [seen.sequence, *seen.last.values(), *seen.spent.values()]
-            if not isinstance(seen.digest, str) or not all(type(number) is int for number in whole):
+            if (
+                not isinstance(seen.digest, str)
+                or not isinstance(seen.witness, str)
+                or not all(type(number) is int for number in whole)
+            ):
                 raise ValueError
         except (ValueError, TypeError, AttributeError):
             raise StateError("the witness file is damaged: it no longer tells an old copy of the store.") from None
@@ -46,11 +56,12 @@ class Witness:
     """A file that remembers the head of one store's chain."""
 
     path: Path
+    name: str = ""
 
     def read(self) -> Seen | None:
         """What was seen last; None if there is no file yet."""
         try:
-            return Seen.from_json(self.path.read_text())
+            return Seen.from_json(self.path.read_text(errors="replace"))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -61,7 +72,7 @@ class Witness:
         draft = self.path.with_name(self.path.name + ".new")
         try:
             with draft.open("w") as file:
-                file.write(json.dumps(asdict(seen), sort_keys=True) + "\n")
+                file.write(json.dumps(asdict(replace(seen, witness=self.name)), sort_keys=True) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self.path)
