@@ -14,9 +14,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.errors import OptionError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CHOICES = (1, 2, 4, 10, 20, 40, 100)
 
@@ -65,6 +69,23 @@ class Plan:
         """
         lasting = [o for o in self.options if o.dry_after is None or o.dry_after >= (self.lasting or 0)]
         return min(lasting, key=lambda option: (float(f"{option.half_width:.9g}"), -option.paying))
+
+    def plot(self) -> Figure:
+        """Error over the budget of a slot, and paying users or how long accounts last (needs the extra `plot`)."""
+        from dpi.plots import COLOURS, blank
+
+        cost, lasting = [option.per_slot for option in self.options], self.population is not None
+        figure = blank(7, 4.6)
+        above, below = figure.subplots(2, 1, sharex=True)
+        above.loglog(cost, [option.half_width for option in self.options], "o-", color=COLOURS[0], lw=1.6)
+        above.plot(self.best.per_slot, self.best.half_width, "o", color=COLOURS[1], ms=9)
+        above.set_ylabel("± share (95 %), one slot")
+        second = [option.dry_after if lasting else option.paying for option in self.options]
+        below.semilogx(cost, second, "o-", color=COLOURS[2], lw=1.6)
+        below.set_ylim(bottom=0)
+        below.set_ylabel("slots until accounts\nare empty" if lasting else "paying users in a slot")
+        below.set_xlabel("ε of a slot")
+        return figure
 
     def __str__(self) -> str:
         stay = f"each user seen in {self.seen:,} slots"

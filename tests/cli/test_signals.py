@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 import pytest
-from cli_files import ENVIRONMENT, PROGRAM
 
 import dpi
+from cli_files import ENVIRONMENT, PROGRAM
 from dpi.cli.outfile import read_releases
 from dpi.cli.stored import Stored
 
@@ -44,10 +44,16 @@ def released():
         return list(Stored(store).releases())
 
 
-@pytest.mark.parametrize("out", ["releases.parquet", "releases.ndjson"])
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code", "out"),
+    [
+        (signal.SIGINT, 130, "releases.parquet"),
+        (signal.SIGTERM, 143, "releases.ndjson"),
+        (signal.SIGKILL, -9, "releases.ndjson"),
+    ],
+)
 def test_a_stopped_run_goes_on(cli, visits, number, code, out):
-    """After Ctrl-C, SIGTERM or a kill the store is whole, and the next run leaves every slot once, in store and file."""
+    """After Ctrl-C, SIGTERM or a kill the store is whole; the next run leaves every slot once, in store and file."""
     ended, stdout, stderr = interrupted(visits, out, number)
     assert ended == code
     assert stdout == ""

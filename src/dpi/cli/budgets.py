@@ -75,7 +75,12 @@ def budget(
         return Converging(series(converging), draw=None if drawn is None else draw(drawn))
     if drawn is not None:
         raise OptionError("`--draw` needs `--converging`.")
-    return Ledger(per_slot="auto" if per_slot is None else per_slot, slots=slots, every=every or 1, period=period)
+    return Ledger(
+        per_slot="auto" if per_slot is None else per_slot,
+        slots=slots,
+        every=1 if every is None else every,
+        period=period,
+    )
 
 
 def brain(name: str, season: int | None) -> Brain[object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from dpi import domain_file, secret
 from dpi.domain import Categories, Domain, Hashed
 from dpi.errors import OptionError
+from dpi.identity import KEY_BYTES
 
 
 def domain_keys(paths: Sequence[Path] | None) -> dict[str, bytes]:
@@ -20,14 +21,16 @@ def domain_keys(paths: Sequence[Path] | None) -> dict[str, bytes]:
 def read_key(path: Path, *, make: bool = False) -> bytes:
     """The 32 bytes in a key file of 64 hexadecimal digits; made, for its owner alone, if that is asked for."""
     if make and not path.exists():
-        secret.create(path, os.urandom(32).hex().encode() + b"\n")
+        secret.create(path, os.urandom(KEY_BYTES).hex().encode() + b"\n")
     try:
-        key = bytes.fromhex(secret.read(path).decode().strip())
+        text = secret.read(path)
     except FileNotFoundError:
         raise OptionError(f"there is no key file {path}.") from None
+    try:
+        key = bytes.fromhex(text.decode().strip())
     except ValueError:
-        raise OptionError(f"the key file {path} is damaged: it must hold 64 hexadecimal digits.") from None
-    if len(key) != 32:
+        key = b""
+    if len(key) != KEY_BYTES:
         raise OptionError(f"the key file {path} is damaged: it must hold 64 hexadecimal digits.")
     return key
 

@@ -31,6 +31,8 @@ _SPELLINGS = {
     "`change=True`": "`--change`",
     "`separate=True`": "`--separate`",
     "`charge_lost=True` (`--charge-lost`)": "`--charge-lost`",
+    "`new_witness=True`": "`--new-witness`",
+    "(`witness=`)": "(`--witness`)",
     "another `name`": "another `--name`",
     "epsilon_units": "epsilon",
 }

@@ -53,7 +53,9 @@ def plan(
     made = make(epsilon=epsilon, users=users, bins=bins, seen=seen, population=population, lasting=lasting)
     width = None if slot is None else duration(slot)
     if plot is not None:
-        draw(made, plot)
+        if plot.suffix not in (".svg", ".png", ".pdf"):
+            raise OptionError(f"`--plot` must end in .svg, .png or .pdf. Got {str(plot)!r}.")
+        made.plot().savefig(plot)
     if json:
         document({**asdict(made), "best": asdict(made.best)})
         return
@@ -121,12 +123,3 @@ def _time(slots: float, width: int | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {name}"
     return f"{seconds:,.0f} seconds"
-
-
-def draw(made: Plan, path: Path) -> None:
-    """The error over the budget of a slot and, for a population that stays, how long accounts last."""
-    from dpi.plots import plot_plan
-
-    if path.suffix not in (".svg", ".png", ".pdf"):
-        raise OptionError(f"`--plot` must end in .svg, .png or .pdf. Got {str(path)!r}.")
-    plot_plan(made).savefig(path)

@@ -47,9 +47,10 @@ class Shelf:
     key_file: Path | None = None
     witness: Path | None = None
     charge_lost: bool = False
+    new_witness: bool = False
     wait: float = 0.0
 
-    def open(self) -> Store:
+    def open(self, signer: Signer | None = None) -> Store:
         """The store, for writing."""
         return open_store(
             self.store,
@@ -57,6 +58,8 @@ class Shelf:
             wait=self.wait,
             witness=self.witness,
             charge_lost=self.charge_lost,
+            new_witness=self.new_witness,
+            signer=signer,
         )
 
 
@@ -77,7 +80,7 @@ def opened(
     """The stream in its store; a new one begins at `begin`, one that is there goes on where it stopped."""
     slots = clockwork.slots
     slots.border(begin, "--from")
-    with shelf.open() as store:
+    with shelf.open(signer) as store:
         known = store.streams().get(shelf.name)
         begun = None if known is None else json.loads(known)["start"]
         start = begin if known is None else None if begun is None else slots.start(begun)

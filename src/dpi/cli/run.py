@@ -168,6 +168,10 @@ def run(
         bool,
         typer.Option("--charge-lost", rich_help_panel=STORE, help="Go on with an old copy; everybody pays for it."),
     ] = False,
+    new_witness: Annotated[
+        bool,
+        typer.Option("--new-witness", rich_help_panel=STORE, help="The old one is lost, and this store the newest."),
+    ] = False,
     sign: Annotated[
         Path | None, typer.Option("--sign", metavar="FILE", rich_help_panel=STORE, help="Private key; see dpi keys.")
     ] = None,
@@ -218,7 +222,7 @@ def run(
     with (
         Interruption() as interruption,
         opened(
-            Shelf(store, name, key_file, witness, charge_lost, wait),
+            Shelf(store, name, key_file, witness, charge_lost, new_witness, wait),
             clockwork,
             begin,
             domain=meant,

@@ -181,6 +181,8 @@ def ledger_key(path: Path, *, new: bool) -> bytes:
             f"the ledger key {path} is missing: without it every user would get a new account. Put it back from your "
             "backup of secrets; the store can still be read (`report`, `query`, `verify`)."
         ) from None
+    except StateError:  # others may read it
+        raise
     except ValueError:
         key = b""
     except OSError as error:
