@@ -119,6 +119,7 @@ def test_a_file_that_was_cut_has_sequences_of_its_own(tmp_path):
     path = tmp_path / "log.ndjson"
     path.write_text("")
     store = dpi.MemoryStore()
+    dpi.Stream(domain=dpi.Categories(["DE"]), epsilon=1, store=store)
     nothing = dpi.store.base.OpenEvents.none()
     place = Place(store, "", str(path))
     assert place.start == ()

@@ -28,8 +28,9 @@ def register(name: str, command: Callable[..., None]) -> None:
     for parameter, hint in get_type_hints(command, include_extras=True).items():
         if get_origin(hint) is Annotated and parameter != "config":
             kind, information = get_args(hint)[:2]
-            declared = [text.lstrip("-") for text in getattr(information, "param_decls", None) or ()]
-            _commands[name][max(declared, key=len, default=parameter)] = (parameter, kind)
+            texts = (information.default, *(information.param_decls or ()))  # in `Annotated` the first is the default
+            names = [text.lstrip("-") for text in texts if isinstance(text, str) and text.startswith("-")]
+            _commands[name][max(names, key=len, default=parameter)] = (parameter, kind)
 
 
 def use(context: typer.Context, path: Path | None) -> Path | None:
