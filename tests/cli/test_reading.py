@@ -86,7 +86,8 @@ def test_which_slots(cli, store):
 @pytest.mark.parametrize(
     "question",
     [["topp", "3"], ["top", "few"], ["top", "0"], ["probability", "XX"], ["mean"], ["quantile", "x"],
-     ["correlation", "a", "b"], ["total", "--slot", "7"], ["total", "--slot", "x"], ["total", "--stream", "none"], ["total", "--from", "soon"]],
+     ["correlation", "a", "b"], ["total", "--slot", "7"],
+     ["total", "--slot", "x"], ["total", "--stream", "none"], ["total", "--from", "soon"]],
 )  # fmt: skip
 def test_questions_that_have_no_answer(cli, store, question):
     """They are wrong usage."""

@@ -19,7 +19,7 @@ def series(text: str) -> Series:
     """A converging series.
 
     >>> series("zeta:2"), series("log-squared"), series("spence:0.1,0.1").constant
-    (Zeta(s=Fraction(2, 1)), LogSquared(), Fraction(200, 1))
+    (Zeta(2), LogSquared(), Fraction(200, 1))
     """
     name, numbers = _split(text)
     match name, numbers:

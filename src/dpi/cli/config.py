@@ -33,6 +33,11 @@ def register(name: str, command: Callable[..., None]) -> None:
             _commands[name][max(names, key=len, default=parameter)] = (parameter, kind)
 
 
+def options(command: str) -> list[str]:
+    """The keys of a command's table."""
+    return list(_commands[command])
+
+
 def use(context: typer.Context, path: Path | None) -> Path | None:
     """What `--config` does: the file's values become the defaults of the command."""
     if path is not None and not context.resilient_parsing:

@@ -28,7 +28,7 @@ def mix(hour: int) -> npt.NDArray[np.float64]:
     """The share of each page in one hour.
 
     >>> dict(zip(PAGES, mix(12).round(2).tolist()))["home"], PAGES[int(mix(CROWD[0]).argmax())]
-    (0.24, 'offer')
+    (0.28, 'offer')
     """
     day = np.sin(2 * np.pi * (hour % 24 - 9) / 24)
     weight = np.array([3.0, 2.2, 1.4 + day, 1.1, 1.0 - 0.7 * day, 1.0 - 0.8 * day, 0.5 + 0.3 * day, 0.3, 0.25])
