@@ -62,7 +62,7 @@ def test_demo(cli):
     cli("verify", "shop/shop.db", "--curator")
     said = cli("demo", "--days", "1", "--folder", "shop")  # again, from the start
     assert "shop/report.html" in said
-    command = next(line.strip() for line in said.splitlines() if line.startswith("  dpi run"))
+    command = said[said.index("  dpi run") :].partition("\n\n")[0].replace("\\\n", "")
     Path("shop/shop.db").unlink()
     Path("shop/shop.db.key").unlink()
     done = subprocess.run([*PROGRAM, *_words(command)[1:]], capture_output=True, text=True, env=ENVIRONMENT, check=True)

@@ -3,6 +3,8 @@
 
 def main() -> None:
     """Run a command; `typer` and `rich` are loaded here, not by `import dpi`."""
-    from dpi.cli.app import app
-
+    try:
+        from dpi.cli.app import app
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
     app(prog_name="dpi")

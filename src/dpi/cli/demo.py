@@ -62,7 +62,7 @@ def demo(
     domain = Categories(shop.PAGES)
     if not json:
         say(f"{24 * days} hours of a made-up shop, {domain.size} pages, ε = 1 per visitor for ever. The same as:", "")
-        say(f"  {_command(files, begin, end)}", "")
+        say(*_command(files, begin, end), "")
     began = time.perf_counter()
     with (
         Interruption() as interruption,
@@ -125,11 +125,16 @@ def _clear(path: Path) -> None:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def _command(files: dict[str, Path], begin: str, end: str) -> str:
-    words = ["dpi", "run", files["visits.parquet"], "--time", "at", "--value", "page", "--domain", files["pages.txt"]]
-    words += ["--slot", "1h", "--season", "24", "--from", begin, "--to", end, "--epsilon", "1"]
-    words += ["--store", files["shop.db"], "--name", NAME, "--out", files["releases.parquet"]]
-    return shlex.join(str(word) for word in words)
+def _command(files: dict[str, Path], begin: str, end: str) -> list[str]:
+    """The run that a demo is, in lines that a shell takes."""
+    visits, pages, store, releases = (
+        shlex.quote(str(files[name])) for name in ("visits.parquet", "pages.txt", "shop.db", "releases.parquet")
+    )
+    return [
+        f"  dpi run {visits} --time at --value page --domain {pages} \\",
+        f"      --slot 1h --season 24 --from {begin} --to {end} --epsilon 1 \\",
+        f"      --store {store} --name {shlex.quote(NAME)} --out {releases}",
+    ]
 
 
 def _picture(releases: list[Release], path: Path) -> Path | None:

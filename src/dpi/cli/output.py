@@ -34,6 +34,7 @@ def table(
 ) -> None:
     """A plain table; the first `left` columns hold names, the others numbers."""
     drawn = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="", header_style="bold")
+    drawn.show_header = any(headings)
     for index, heading in enumerate(headings):
         drawn.add_column(heading, justify="left" if index < left else "right", overflow="fold")
     for row in rows:
@@ -42,6 +43,16 @@ def table(
     if not console.is_terminal:
         console = Console(highlight=False, emoji=False, width=160)
     console.print(drawn)
+
+
+def address(store: str) -> str:
+    """A store's name without the password that a database's address may hold.
+
+    >>> address("postgresql://curator:hush@db.example/visits"), address("visits.db")
+    ('postgresql://db.example/visits', 'visits.db')
+    """
+    scheme, separator, rest = store.partition("://")
+    return f"{scheme}://{rest.rpartition('@')[2]}" if separator else store
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,11 +110,8 @@ def first_slot(stream: Stream, slots: Slots, first: int) -> int:
             f"every slot is released: the next one begins at {slots.start(following).isoformat()}, so `--from` must "
             "not be after it."
         )
-    for release in Stored(stream.store, stream.name).releases():
-        oldest = release.slot
-        break
-    else:
-        oldest = following
+    begun = json.loads(stream.store.streams()[stream.name])["start"]
+    oldest = begun if begun is not None else next((r.slot for r in Stored(stream.store, stream.name).releases()), first)
     if first < oldest:
         raise OptionError(
             f"the stream in the store begins at {slots.start(oldest).isoformat()}, so `--from` must not be before it."
@@ -135,9 +132,14 @@ def play(
     first = stream.next_slot
     if stream.slots is None or first >= end:
         return
-    for number, users, values in events.slots(stream.slots, first, end, memory=memory, progress=bars.read):
-        with interruption.whole():
-            release = stream.release(users, values, slot=number)
-            if out is not None:
-                out.add(release)
-        bars.released(number + 1 - first)
+    slots = events.slots(stream.slots, first, end, memory=memory, progress=bars.read)
+    try:
+        for number, users, values in slots:
+            with interruption.whole():
+                release = stream.release(users, values, slot=number)
+                if out is not None:
+                    out.add(release)
+            bars.released(number + 1 - first)
+    finally:
+        if isinstance(slots, Generator):
+            slots.close()  # removes what was spilled to disk

@@ -13,7 +13,7 @@ import typer
 from dpi.cli.config import Config
 from dpi.cli.domains import domain_keys
 from dpi.cli.options import DomainKeys, Json, StoreArgument, StreamName
-from dpi.cli.output import document, number, table
+from dpi.cli.output import address, document, number, table
 from dpi.cli.stored import Stored, reading
 from dpi.domain import Bins, Domain, Product
 from dpi.errors import OptionError
@@ -82,7 +82,14 @@ def query(
         answers = [(release, ask(narrowed(release, part, given or []))) for release in releases]
     words = " ".join(question)
     if json:
-        document({"store": store, "stream": stored.name, "question": words, "answers": [_plain(*a) for a in answers]})
+        document(
+            {
+                "store": address(store),
+                "stream": stored.name,
+                "question": words,
+                "answers": [_plain(*a) for a in answers],
+            }
+        )
         return
     _print(words, answers)
 
@@ -100,15 +107,15 @@ def asked(words: Sequence[str]) -> Callable[[Distribution], list[Row]]:
             return lambda d: _top(d, _whole(k, "top"))
         case ["probability" | "count" as what, value, *rest]:
             texts = [value, *rest]
-            return lambda d: _one(getattr(d, what)(meant(d.domain, texts)))
+            return lambda d: _one(getattr(d, what)(meant(d.domain, texts)), 0, 1 if what == "probability" else math.inf)
         case ["count"] | ["total"]:
-            return lambda d: _one(d.count())
+            return lambda d: _one(d.count(), 0)
         case ["mean" | "median" | "sum" | "spread" as what]:
             return lambda d: _one(getattr(d, what)())
         case ["quantile", q]:
             return lambda d: _one(d.quantile(_number(q, "quantile")))
         case ["range", low, high]:
-            return lambda d: _one(d.range(_number(low, "range"), _number(high, "range")))
+            return lambda d: _one(d.range(_number(low, "range"), _number(high, "range")), 0, 1)
         case ["correlation", one, other]:
             return lambda d: _one(d.correlation(one, other))
     raise OptionError(
@@ -139,8 +146,10 @@ def narrowed(release: Release, part: str | None, given: Sequence[str]) -> Distri
     return found.marginal(part) if part is not None and isinstance(found.domain, Product) else found
 
 
-def _one(answer: Answer) -> list[Row]:
-    return [Row(None, answer.value, *answer.interval(LEVEL))]
+def _one(answer: Answer, least: float = -math.inf, most: float = math.inf) -> list[Row]:
+    """One number; its interval is cut where no share or count can be."""
+    lower, upper = answer.interval(LEVEL)
+    return [Row(None, answer.value, max(lower, least), min(upper, most))]
 
 
 def _top(found: Distribution, k: int) -> list[Row]:

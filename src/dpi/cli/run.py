@@ -15,7 +15,7 @@ from dpi.cli.following import follow as follow_file
 from dpi.cli.interruption import Interrupted, Interruption
 from dpi.cli.options import DomainKeys, Json, KeyFile
 from dpi.cli.outfile import TEXT, OutFile
-from dpi.cli.output import document, note, say
+from dpi.cli.output import address, document, note, say
 from dpi.cli.playing import Clockwork, Shelf, first_slot, opened, play
 from dpi.cli.progress import Bars
 from dpi.cli.stored import Stored
@@ -282,7 +282,7 @@ def _summary(stream: Stream, following: int, store: str, out: Path | None, json:
     if json:
         document(
             {
-                "store": store,
+                "store": address(store),
                 "stream": stream.name,
                 "released": released,
                 "last_slot": None if newest is None else newest.slot,
@@ -304,4 +304,4 @@ def _summary(stream: Stream, following: int, store: str, out: Path | None, json:
     say(stream.guarantee)
     if out is not None:
         say(f"Releases: {out}")
-    say(f"Next: dpi report {store}")
+    say(f"Next: dpi report {address(store)}")
