@@ -22,6 +22,8 @@ lint: .venv/dev
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/kernel.py
+	$(BIN)/python benchmarks/brain.py
+	POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/published.py
 	$(BIN)/python benchmarks/utility.py
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpi.domain import Bins, Categories, Domain, Hashed, Product
+
 Floats = npt.NDArray[np.float64]
 Slots = Iterator[tuple[npt.NDArray[np.int64], Floats]]
 
@@ -71,6 +73,37 @@ def seasonal(rng: np.random.Generator, slots: int, bins: int = 200, users: int =
         yield rng.multinomial(int(users * (1 + 0.5 * np.sin(angle))), pdf), pdf
 
 
+def smooth(rng: np.random.Generator, slots: int, bins: int = 10_000, users: int = 2_000) -> Slots:
+    """An ordered domain: two bells on a floor, the larger of which swings to and fro."""
+    place = (np.arange(bins) + 0.5) / bins
+    for slot in range(slots):
+        middle = 0.35 + 0.1 * np.sin(2 * np.pi * slot / 300)
+        pdf = 7.5 * np.exp(-0.5 * ((place - middle) / 0.08) ** 2) + 6 * np.exp(-0.5 * ((place - 0.75) / 0.05) ** 2)
+        pdf = (pdf + 0.1) / (pdf + 0.1).sum()
+        yield rng.multinomial(users, pdf), pdf
+
+
+def spikes(rng: np.random.Generator, slots: int, bins: int = 10_000, users: int = 2_000) -> Slots:
+    """An ordered domain with a bell and ten round numbers that hold 40 % of the users."""
+    place = (np.arange(bins) + 0.5) / bins
+    pdf = np.exp(-0.5 * ((place - 0.4) / 0.1) ** 2)
+    pdf *= 0.6 / pdf.sum()
+    pdf[:: bins // 10] += 0.04
+    for _ in range(slots):
+        yield rng.multinomial(users, pdf), pdf
+
+
+def pairs(rng: np.random.Generator, slots: int, parts: int = 100, users: int = 2_000, bound: float = 0.3) -> Slots:
+    """Two drifting parts that depend on each other by log-normal factors of deviation `bound`."""
+    one, other = (np.log(rng.permutation(zipf(parts, exponent))) for exponent in (1.1, 0.7))
+    factors = bound * rng.standard_normal((parts, parts))
+    for _ in range(slots):
+        one, other = (log + 0.01 * rng.standard_normal(parts) for log in (one, other))
+        pdf = np.exp(one[:, None] + other + factors).ravel()
+        pdf /= pdf.sum()
+        yield rng.multinomial(users, pdf), pdf
+
+
 @dataclass(frozen=True)
 class Stream:
     """A named generator, and what is public about it."""
@@ -79,6 +112,21 @@ class Stream:
     reshuffle: int | None = None
     """Everything changes every so many slots."""
     period: int | None = None
+    slots: int = 1000
+    """How many are worth the time."""
+    domain: Callable[[int], Domain] = lambda bins: Hashed(bins, bytes(32))
+    """Of so many bins; hashed values have no order."""
+
+
+def ordered(bins: int) -> Domain:
+    """Numbers from 0 to the number of bins, in steps of one."""
+    return Bins(range(1, bins))
+
+
+def product(bins: int) -> Domain:
+    """All pairs of two lists of the same length."""
+    part = Categories(range(round(bins**0.5)), other=None)
+    return Product(one=part, other=part)
 
 
 STREAMS = {
@@ -93,5 +141,12 @@ STREAMS = {
     "bursts": Stream(bursts),
     "seasonal": Stream(seasonal),
     "seasonal+24": Stream(seasonal, period=24),
-    "sparse112k": Stream(lambda rng, slots: drifting(rng, slots, 112_000)),
+    "sparse10k": Stream(lambda rng, slots: drifting(rng, slots, 10_000), slots=300),
+    "sparse112k": Stream(lambda rng, slots: drifting(rng, slots, 112_000), slots=30),
+    "smooth": Stream(smooth, slots=300, domain=ordered),
+    "smooth50k": Stream(lambda rng, slots: smooth(rng, slots, users=50_000), slots=300, domain=ordered),
+    "spikes": Stream(spikes, slots=300, domain=ordered),
+    "shuffled": Stream(lambda rng, slots: drifting(rng, slots, 10_000), slots=300, domain=ordered),
+    "pairs": Stream(pairs, slots=300, domain=product),
+    "pairs2": Stream(lambda rng, slots: pairs(rng, slots, bound=2.0), slots=300, domain=product),
 }

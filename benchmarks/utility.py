@@ -20,6 +20,7 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,7 +29,6 @@ from dpi.brain.base import Estimate
 from dpi.brain.boosted import Boosted
 from dpi.budget import Epsilon, LogSquared
 from dpi.compression import Histogram
-from dpi.domain import Bins
 from dpi.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
 from streams import STREAMS, Floats
@@ -99,7 +99,7 @@ def run(name: str, brain: Boosted, slots: int, budget: Budget, seed: int) -> Tal
     source = UnsafeSeededSource(seed)
     state = None
     for slot, (counts, rate) in enumerate(stream.make(rng, slots)):
-        state = state or brain.initial(Bins(range(1, counts.size)))
+        state = state or brain.initial(stream.domain(counts.size))
         measurement = brain.measure(state, Histogram(counts * GRAINS, GRAINS), budget(slot), slot, source)
         start = time.perf_counter()
         state, estimate = brain.update(state, measurement)
@@ -111,7 +111,8 @@ def run(name: str, brain: Boosted, slots: int, budget: Budget, seed: int) -> Tal
         tally.compare("uniform", rate, own, np.full(counts.size, 1 / counts.size))
         demo = demo_rng.multinomial(int(counts.sum()), np.full(counts.size, 1 / counts.size), DEMO_DRAWS).mean(0)
         tally.compare("demo", rate, own, clipped(demo))
-        tally.compare("noisy", rate, own, clipped(measurement.values / GRAINS))
+        if measurement.values.size == counts.size:  # not a coarse partition
+            tally.compare("noisy", rate, own, clipped(measurement.values / GRAINS))
         after = bool(stream.reshuffle and slot >= stream.reshuffle and slot % stream.reshuffle < AFTERMATH)
         tally.cover(rate, own, estimate, after)
     return tally
@@ -124,8 +125,9 @@ def best_tracker(name: str, slots: int, budget: Budget, seed: int) -> tuple[floa
     return drift, {truth: runs[drift].mean(f"ours {truth}") for truth in ("rate", "slot")}
 
 
-def report(name: str, slots: int, budget: Budget, seed: int, hindsight: bool) -> None:
-    ours = run(name, Boosted(season=STREAMS[name].period), slots, budget, seed)
+def report(name: str, slots: int, budget: Budget, seed: int, hindsight: bool, partitions: str) -> None:
+    brain = Boosted(season=STREAMS[name].period)
+    ours = run(name, replace(brain, partitions=()) if partitions == "none" else brain, slots, budget, seed)
     drift, best = best_tracker(name, slots, budget, seed) if hindsight else (float("nan"), {})
     cells = [f"{name:12s}{slots:5d} "]
     for truth in ("rate", "slot"):
@@ -146,6 +148,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, help="slots of each stream")
     parser.add_argument("--budget", choices=("constant", "concentrated", "converging"), default="constant")
     parser.add_argument("--epsilon", default="0.05", help="budget of every slot")
+    parser.add_argument("--partitions", choices=("auto", "none"), default="auto", help="none: measure bins alone")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     truths = f"{'KL(rate ‖ released)':^54s}|{'KL(slot ‖ released)':^46s}"
@@ -154,8 +157,11 @@ def main() -> None:
     cover = "small  large  small  large"
     print(f"{'stream':12s}{'slots':>5s}  | {peers} {'drift':>7s} | {peers} |  {cover} | ms/slot")
     for name in options.streams.split(","):
-        slots = options.slots or (30 if name == "sparse112k" else 320 if options.quick else 1000)
-        report(name, slots, budget(options.budget, options.epsilon), options.seed, hindsight=not options.quick)
+        most = STREAMS[name].slots
+        slots = options.slots or (min(320, most) if options.quick else most)
+        report(
+            name, slots, budget(options.budget, options.epsilon), options.seed, not options.quick, options.partitions
+        )
 
 
 if __name__ == "__main__":

@@ -19,8 +19,10 @@ from dpi.budget import (
 from dpi.compression import Histogram, compress, counts, normalise, truncate, whole_pdf
 from dpi.domain import Bins, Categories, Hashed, Product
 from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, StateError, StoreBusy, StoreError
+from dpi.partition import Blocks, Marginal
 from dpi.plan import plan
 from dpi.plots import plot_series
+from dpi.prefix_tree import PrefixTree
 from dpi.release import Release
 from dpi.signature import Signer
 from dpi.slots import Clock, Slots
@@ -34,6 +36,7 @@ __all__ = [
     "Accounts",
     "Batch",
     "Bins",
+    "Blocks",
     "Boosted",
     "BudgetExceeded",
     "Categories",
@@ -48,11 +51,13 @@ __all__ = [
     "Histogram",
     "Ledger",
     "LogSquared",
+    "Marginal",
     "MemoryStore",
     "MixedPool",
     "Multinomial",
     "OptionError",
     "Position",
+    "PrefixTree",
     "Product",
     "Published",
     "Release",

@@ -42,7 +42,7 @@ class Release(Distribution):
     skew: Floats
     """How much of each bin's estimate is prior, between 0 and 1: intervals stretch upwards by it."""
     accumulated: Floats
-    """The PDF over all slots so far, each weighted by its estimated number of users."""
+    """The PDF over all slots so far, each weighted by its estimated number of users (`dpi.accumulation`)."""
     epsilon: float
     """Budget of this slot."""
     epsilon_spent: float

@@ -15,7 +15,7 @@ import json
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi._version import __version__
+from dpi.accumulation import Accumulation, users_of
 from dpi.brain import brain_named
 from dpi.brain.base import Brain, Floats, Measurement
 from dpi.budget.epsilon import Amount, Epsilon
@@ -38,9 +39,11 @@ from dpi.identity import digests
 from dpi.identity import users as canonical_users
 from dpi.integers import Integers
 from dpi.noise import Source, SystemSource
+from dpi.prefix_tree import PrefixSums, PrefixTree
 from dpi.release import Release, content_digest
 from dpi.signature import Signer
 from dpi.slots import Clock, Slots
+from dpi.sources import FileEvents
 from dpi.store import MemoryStore, Store, open_store
 from dpi.store.base import OpenEvents, Paid, Progress
 from dpi.tables import Table, take
@@ -59,7 +62,9 @@ class Stream:
     (default) or a brain object. `store` is a path, the address of a PostgreSQL database, or a store object; without it
     the stream lives in memory. Streams of one store share one ledger and one ε, and each needs a `name` of its own; a
     stream that shall have an ε for itself says `separate=True`, and the statements then name the sum. A stream that
-    is in the store already goes on where it stopped; with other options it is refused, unless `change=True`.
+    is in the store already goes on where it stopped; with other options it is refused, unless `change=True`. With
+    `accumulate=PrefixTree(per_slot=…)` a part of each slot's budget goes to the accumulative PDF, which is otherwise
+    made of the slots' own measurements.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -81,6 +86,7 @@ class Stream:
         budget: Ledger | Converging | None = None,
         brain: str | Brain[object] = "boosted",
         compression: Compression = normalise,
+        accumulate: PrefixTree | None = None,
         store: str | os.PathLike[str] | Store | None = None,
         name: str = "",
         separate: bool = False,
@@ -90,6 +96,10 @@ class Stream:
     ) -> None:
         if not isinstance(domain, Domain):
             raise OptionError("`domain` must be a domain, for example dpi.Categories([...]).")
+        if accumulate is not None and not isinstance(accumulate, PrefixTree):
+            raise OptionError("`accumulate` must be None or a PrefixTree(per_slot=...).")
+        if accumulate is not None and isinstance(compression, WholePDF):
+            raise OptionError("`accumulate` needs a compression that one user moves by one unit: use `normalise`.")
         self.domain = domain
         self.epsilon = Epsilon.at_most(epsilon)
         self.slots = None if slot is None else Slots(slot, origin=origin, zone=zone, lateness=lateness)
@@ -97,6 +107,7 @@ class Stream:
         self.budget = Ledger() if budget is None else budget
         self.brain: Brain[object] = brain_named(brain) if isinstance(brain, str) else brain
         self.compression = compression
+        self.accumulate = accumulate
         self.name = name
         self._signer = signer
         self._source: Source = SystemSource() if unsafe_source is None else unsafe_source
@@ -180,7 +191,8 @@ class Stream:
             before,
             allocation=self.budget.allocation(self.epsilon, self.domain.size).snapshot(),
             brain=(lambda: fresh) if other else before.brain,
-            accumulated=np.zeros(self.domain.size).tobytes() if "domain" in other else before.accumulated,
+            accumulated=Accumulation.of(self.domain.size).to_bytes() if "domain" in other else before.accumulated,
+            tree=self._planted() if "domain" in other else before.tree,
         )
 
     def _resume(self) -> None:
@@ -199,12 +211,13 @@ class Stream:
         progress, pending = self.store.progress(self.name), self.store.pending(self.name)
         if progress is None:
             self._state = self.brain.initial(self.domain)
-            self._accumulated: Floats = np.zeros(self.domain.size)
+            self._accumulation = Accumulation.of(self.domain.size)
         else:
             self._allocation.restore(progress.allocation)
             self._state = self.brain.from_bytes(self.domain, progress.brain())
-            self._accumulated = np.frombuffer(progress.accumulated, dtype="<f8").astype(np.float64)
+            self._accumulation = Accumulation.from_bytes(self.domain.size, progress.accumulated)
             self._last, self._spent = progress.last, progress.spent
+        self._tree = self._grown(self._planted() if progress is None else progress.tree)
         if pending is not None:
             self._allocation.restore(pending.allocation)
             self._publish(pending)
@@ -303,7 +316,9 @@ class Stream:
 
     def _close(self, number: int, histogram: Histogram, bills: list[Bill]) -> Release:
         epsilon = self._offered()
-        measurement = self.brain.measure(self._state, histogram, epsilon, number, self._source)
+        to_tree, to_brain = self._split(epsilon)
+        measurement = self.brain.measure(self._state, histogram, to_brain, number, self._source)
+        tree = self._tree.added(histogram, self._source) if self._tree is not None and to_tree.units else self._tree
         partial = self._accounts is not None and self._spent >= self.epsilon.units
         charge = None if self._accounts is None else self._accounts.charge(bills[0])
         paid = Paid(
@@ -314,6 +329,7 @@ class Stream:
             values=measurement.values.astype("<i8").tobytes(),
             allocation=self._allocation.snapshot(),
             assumption=histogram.assumption or "",
+            tree=b"" if tree is None else tree.to_bytes(),
         )
         with self._settling():
             self.store.pay(paid, self._ledger or "", b"" if charge is None else charge.records())
@@ -333,11 +349,13 @@ class Stream:
     def _publish(self, paid: Paid) -> Release:
         """Make the release of a paid slot: a pure function of the store, so that it can be made again."""
         epsilon = Epsilon(paid.epsilon)
+        to_tree, to_brain = self._split(epsilon)
         values = np.frombuffer(paid.values, dtype="<i8").astype(np.int64)
-        state, estimate = self.brain.update(self._state, Measurement(paid.slot, epsilon, values, paid.partial))
-        weight = 1.0 if np.isnan(estimate.total) else max(estimate.total, 0.0)
-        accumulated = self._accumulated + weight * estimate.pdf
-        mass = float(accumulated.sum())
+        state, estimate = self.brain.update(self._state, Measurement(paid.slot, to_brain, values, paid.partial))
+        weight = users_of(estimate)
+        accumulation, tree = self._accumulation.added(estimate), self._grown(paid.tree)
+        if tree is not None and not to_tree.units:
+            tree = tree.passed(weight * estimate.pdf)
         entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
         self._allocation.observe(weight, float(np.exp(entropy)))
         total = self._spent + epsilon.units
@@ -349,7 +367,7 @@ class Stream:
             skew=estimate.skew,
             total=float(estimate.total),
             total_variance=float(estimate.total_variance),
-            accumulated=accumulated / mass if mass > 0 else estimate.pdf.copy(),
+            accumulated=_accumulated(accumulation, tree),
             slot=paid.slot,
             start=None if self.slots is None else self.slots.start(paid.slot).isoformat(),
             epsilon=float(epsilon),
@@ -376,13 +394,30 @@ class Stream:
         link = extend(self.store.head(), facts, self._signer)
         brain = self.brain
         progress = Progress(
-            paid.slot, total, self._allocation.snapshot(), lambda: brain.to_bytes(state), accumulated.tobytes()
+            last=paid.slot,
+            spent=total,
+            allocation=self._allocation.snapshot(),
+            brain=lambda: brain.to_bytes(state),
+            accumulated=accumulation.to_bytes(),
+            tree=b"" if tree is None else tree.to_bytes(),
         )
         self.store.publish(self.name, content, link, progress)
         self.store.testify()
-        self._state, self._accumulated, self._offer = state, accumulated, None
+        self._state, self._accumulation, self._tree, self._offer = state, accumulation, tree, None
         self._last, self._spent = paid.slot, total
         return replace(release, certificate=link.certificate)
+
+    def _split(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
+        """The slot's budget for the tree and for the brain; it is for the brain alone if the tree's part is larger."""
+        part = 0 if self.accumulate is None else self.accumulate.epsilon.units
+        part = part if part <= epsilon.units else 0
+        return Epsilon(part), Epsilon(epsilon.units - part)
+
+    def _planted(self) -> bytes:
+        return b"" if self.accumulate is None else self.accumulate.planted(self.domain.size, self._source).to_bytes()
+
+    def _grown(self, data: bytes) -> PrefixSums | None:
+        return None if self.accumulate is None else PrefixSums.from_bytes(self.accumulate, self.domain.size, data)
 
     # Many slots.
 
@@ -401,7 +436,8 @@ class Stream:
 
         `events` is a table: a data frame of any library, a mapping of columns, or an iterable of mappings. `value`
         names the column of values or, for a Product domain, a column for each part. Events outside the period, or
-        with a time that cannot be read, are dropped, each by its own time.
+        with a time that cannot be read, are dropped, each by its own time. Files opened by `dpi.read` are read in
+        bounded memory; which of their columns is what was said there.
         """
         if self.slots is None:
             raise OptionError("`replay` needs a stream with a clock: give `slot`, for example slot='1h'.")
@@ -409,7 +445,15 @@ class Stream:
         if last <= first:
             raise OptionError("`end` must be after `start`.")
         self._next(first)
+        if isinstance(events, FileEvents):
+            return self._replay_files(events, first, last)
         return self._replay(Table(events), first, last, user, time, value, unit)
+
+    def _replay_files(self, events: FileEvents, first: int, last: int) -> Iterator[Release]:
+        assert self.slots is not None  # noqa: S101 - `replay` has checked
+        with closing(events.slots(self.slots, first, last)) as slots:
+            for number, users, values in slots:
+                yield self.release(users, values, slot=number)
 
     def _replay(
         self,
@@ -519,6 +563,7 @@ class Stream:
             "budget": repr(self.budget),
             "brain": repr(self.brain),
             "compression": repr(self.compression),
+            "accumulate": repr(self.accumulate),
             "name": self.name,
             "ledger": self._ledger,
         }
@@ -551,6 +596,10 @@ class Stream:
 
 
 _PROGRAM = f"dpi {__version__}"
+
+
+def _accumulated(sums: Accumulation, tree: PrefixSums | None) -> Floats:
+    return (sums if tree is None else sums.beside(tree.sums(), tree.variance, tree.nodes)).pdf()
 
 
 def _pool(name: str, options: Mapping[str, object]) -> object:

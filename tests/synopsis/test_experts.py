@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dpi.errors import OptionError
 from dpi.synopsis import population
-from dpi.synopsis.experts import Gaussians, Pool, aged, recalled, remembered, unknown
+from dpi.synopsis.experts import Expert, Gaussians, Pool, aged, recalled, remembered, unknown
 from dpi.synopsis.population import Readout
 
 
@@ -36,7 +36,7 @@ def test_ageing_adds_the_walks_variance():
     """A log-walk of step d adds d² times the second moment to a variance, and leaves the mean."""
     messages = Gaussians(np.array([[0.5], [0.5]]), np.array([[0.1], [0.1]]))
     reading = Gaussians(np.array([[0.4], [0.4]]), np.array([[0.04], [0.04]]))
-    after = aged(messages, reading, np.array([0.0, 0.5]))
+    after = aged([Expert(*pair) for pair in zip(messages.rows(), reading.rows(), strict=True)], np.array([0.0, 0.5]))
     assert after.mean.tolist() == [[0.5], [0.5]]
     np.testing.assert_allclose(after.variance, [[0.1], [0.1 + 0.25 * 0.2]])
 

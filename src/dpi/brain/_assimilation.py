@@ -10,15 +10,18 @@ Sees counts after noise; no histogram, no user.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpi.brain import _laplace_gauss
+from dpi.brain._laplace_gauss import Reals
 from dpi.brain._size import JUMP, Counts, Size
 from dpi.brain.base import Floats
-from dpi.synopsis.experts import Gaussians
-from dpi.synopsis.population import WIDTH, blocks, levels
+from dpi.integers import Integers
+from dpi.synopsis.experts import Expert, Gaussians, blocks
+from dpi.synopsis.population import WIDTH, levels
 
 SEEN = 0.05
 POSSIBLE = 0.01
@@ -31,7 +34,7 @@ SAMPLING = 1.5
 payers and all by a variance of p·(BIAS·(1 - c)² + SAMPLING·(1 - c)/payers)."""
 
 _FRESH_NODES = 300
-_SURE = 30.0  # log odds beyond which a jump is certain
+_FAINT = math.log(POSSIBLE / (1 - POSSIBLE))  # log odds of a jump below which there was none
 
 
 @dataclass(frozen=True)
@@ -86,10 +89,14 @@ class Slot:
         message has the Laplace odds there against 0: y²/2R = y/b.
         """
         values, noise = self.counts.values, self.counts.noise
-        ratio = values / noise
-        doubtful = (ratio > 4) & (ratio < 4 + np.log(values.size))
-        variance = np.where(doubtful, 0.5 * values * noise, 2 * noise**2) + self.dispersion * np.maximum(values, 0)
-        return Gaussians(values / self.scale, variance / self.scale**2)
+        variance = np.maximum(values, 0)
+        variance *= self.dispersion
+        variance += 2 * noise**2
+        large = np.flatnonzero(values > 4 * noise)
+        doubtful = large[values[large] < (4 + math.log(values.size)) * noise]
+        variance[doubtful] += 0.5 * values[doubtful] * noise - 2 * noise**2
+        variance /= self.scale**2
+        return Gaussians(values / self.scale, variance)
 
     def fresh(self, population: Floats) -> Floats:
         """Log density of every count if its level were drawn anew from the population.
@@ -118,8 +125,10 @@ class Scored:
     slot: Slot
     slope: Floats
     """Derivative of the log score with respect to each expected count, if the bin has not jumped."""
+    where: Integers
+    """Bins that may have jumped."""
     jumped: Floats
-    """Probability that each bin has jumped, damped; it stays below 0.96."""
+    """Probability that each of those has jumped, damped; it stays below 0.96."""
     evidence: float
     """Log score of the forecast."""
     novelty: float
@@ -127,59 +136,92 @@ class Scored:
     dispersion_score: float
     dispersion_information: float
 
+    def settled_slope(self) -> Floats:
+        """The slope, as far as bins have not jumped."""
+        slope = self.slope.copy()
+        slope[self.where] *= 1 - self.jumped
+        return slope
 
-def score(messages: Gaussians, forecast: Gaussians, slot: Slot, fresh: Floats) -> Scored:
-    """Score one expert's forecast: its messages, read. `fresh` is the log density of every count if it has jumped."""
+
+def score(expert: Expert, slot: Slot, fresh: Floats) -> Scored:
+    """Score one expert's forecast, its reading. `fresh` is the log density of every count if it has jumped."""
+    messages, forecast = expert
     bins = fresh.size
-    slope, jumped = np.empty(bins), np.empty(bins)
-    sums = np.zeros(4)
+    slope, sums = np.empty(bins), np.zeros(4)
+    where, jumped = [], []
     for here in blocks(bins):
         values = slot.counts.values[here]
-        slope[here], jumped[here], part = _score(messages[here], forecast[here], slot, values, fresh[here])
+        slope[here], maybe, probability, part = _score(messages[here], forecast[here], slot, values, fresh[here])
         sums += part
-    return Scored(slot, slope, jumped, *sums.tolist())
+        where.append(maybe + here.start)
+        jumped.append(probability)
+    return Scored(slot, slope, np.concatenate(where), np.concatenate(jumped), *sums.tolist())
 
 
 def _score(
     messages: Gaussians, forecast: Gaussians, slot: Slot, values: Floats, fresh: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Slope, probability of a jump, and the block's part of the four sums."""
+) -> tuple[Reals, Integers, Floats, Floats]:
+    """Slope, bins that may have jumped with the probability of that, and the block's part of the four sums."""
     noise = slot.counts.noise
-    expected, known = slot.expected(forecast)
-    variance = known + slot.scatter(expected)
+    expected, variance = slot.expected(forecast)
+    variance += slot.scatter(expected)
     stays, slope, heat = _laplace_gauss.score(values - expected, variance, noise)
-    stays += np.log1p(-JUMP)
-    odds = fresh + np.log(JUMP) - stays
-    ratio = np.exp(np.minimum(odds, _SURE))
-    evidence = stays + np.log1p(ratio) + np.maximum(odds - _SURE, 0)
-    jumped = ratio / (1 + ratio)
-    jumped = np.maximum(jumped - POSSIBLE, 0)
-    jumped = jumped * jumped / (jumped + SEEN)
-    by_data = np.minimum(np.maximum(2 * forecast.variance / messages.variance - 1, 0), 1)
-    spread = (1 - jumped) * np.minimum(heat, 4 / (variance + noise**2)) * expected
-    sums = [evidence.sum(), by_data @ (fresh - evidence), spread.sum(), spread @ spread]
-    return np.asarray(slope, dtype=np.float64), jumped, np.array(sums)
+    stays += math.log1p(-JUMP)
+    moved = fresh.astype(stays.dtype)
+    odds = moved - stays
+    odds += math.log(JUMP)
+    maybe = np.flatnonzero(odds > _FAINT)
+    ratio = np.exp(np.minimum(odds, _FAINT))
+    evidence = stays + ratio * (1 - 0.5 * ratio)  # log(1 + ratio), within 4·10⁻⁷
+    gain = np.logaddexp(0, odds[maybe])
+    evidence[maybe] = stays[maybe] + gain
+    jumped = _damped(np.exp(odds[maybe] - gain))
+    by_data = (forecast.variance / messages.variance).astype(stays.dtype)
+    by_data *= 2
+    by_data -= 1
+    np.minimum(np.maximum(by_data, 0, out=by_data), 1, out=by_data)
+    variance += noise**2
+    spread = np.minimum(heat, 4 / variance)
+    spread *= expected
+    spread[maybe] *= 1 - jumped
+    moved -= evidence
+    sums = [evidence.sum(dtype=np.float64), by_data @ moved, spread.sum(), spread @ spread]
+    return slope, maybe, jumped, np.array(sums)
 
 
-def assimilate(messages: Gaussians, forecast: Gaussians, scored: Scored, alone: Gaussians) -> Gaussians:
+def _damped(probability: Reals) -> Floats:
+    excess = np.maximum(probability.astype(np.float64) - POSSIBLE, 0)
+    return np.asarray(excess * excess / (excess + SEEN))
+
+
+def assimilate(expert: Expert, scored: Scored, alone: Gaussians) -> Gaussians:
     """The expert's messages after the slot it was scored on; `alone` are those of the slot alone, for jumps."""
-    mean, variance = np.empty_like(messages.mean), np.empty_like(messages.mean)
-    for here in blocks(mean.size):
-        slope, jumped = scored.slope[here], scored.jumped[here]
-        new = _assimilate(messages[here], forecast[here], scored.slot, slope, jumped, alone[here])
-        mean[here], variance[here] = new.mean, new.variance
-    return Gaussians(mean, variance)
+    messages, forecast = expert
+    after = Gaussians.empty(messages.mean.size)
+    for here in blocks(messages.mean.size):
+        _assimilate(messages[here], forecast[here], scored.slot, scored.slope[here], after[here])
+    at, jumped = scored.where, scored.jumped
+    mean, variance = after.mean[at], after.variance[at]
+    away = alone.mean[at] - mean
+    after.mean[at] = mean + jumped * away
+    after.variance[at] = variance + jumped * (alone.variance[at] - variance + (1 - jumped) * away**2)
+    return after
 
 
-def _assimilate(
-    messages: Gaussians, forecast: Gaussians, slot: Slot, slope: Floats, jumped: Floats, alone: Gaussians
-) -> Gaussians:
+def _assimilate(messages: Gaussians, forecast: Gaussians, slot: Slot, slope: Floats, after: Gaussians) -> None:
+    """Fill in `after` as if no bin had jumped."""
     expected, known = slot.expected(forecast)
     information = _laplace_gauss.information(known + slot.scatter(expected), slot.counts.noise)
-    precision = information / np.maximum(1 - known * information, 1e-3) * slot.scale**2
-    site = forecast.mean + slope / (information * slot.scale)
-    variance = 1 / (1 / messages.variance + precision)
-    mean = variance * (messages.mean / messages.variance + precision * site)
-    away = alone.mean - mean
-    mixed = variance + jumped * (alone.variance - variance + (1 - jumped) * away**2)
-    return Gaussians(mean + jumped * away, mixed)
+    known *= information
+    gain = slot.scale**2 * messages.variance  # precision of the site over that of the message
+    gain *= information
+    gain /= np.maximum(1 - known, 1e-3)
+    information *= slot.scale
+    away = slope / information
+    away += forecast.mean
+    away -= messages.mean
+    away *= gain
+    gain += 1
+    np.divide(messages.variance, gain, out=after.variance)
+    away /= gain
+    np.add(messages.mean, away, out=after.mean)

@@ -19,7 +19,7 @@ from dpi.brain._state import BoostedState, Phase
 from dpi.brain._weights import BEATEN, Weights, dispersed, first, reweigh, starts_anew
 from dpi.brain.base import Estimate, Floats
 from dpi.synopsis import experts
-from dpi.synopsis.experts import Gaussians, Pool, Season
+from dpi.synopsis.experts import Expert, Gaussians, Pool, Season, blocks
 from dpi.synopsis.population import Readout
 
 REMEMBERED = 0.99
@@ -40,10 +40,24 @@ class Forecast:
     uniform: float
     """Weight of the uniform expert; the pool has the rest."""
 
+    def experts(self) -> list[Expert]:
+        """The single experts."""
+        return [Expert(*pair) for pair in zip(self.messages.rows(), self.readings.rows(), strict=True)]
+
+    def read(self, messages: Gaussians) -> Expert:
+        """Other messages for the slot, read alike."""
+        return Expert(messages, self.readout.read(messages))
+
     def mixed(self) -> Gaussians:
         """The pool's forecast: the mixture of its readings."""
-        mean = self.weights @ self.readings.mean
-        return Gaussians(mean, self.weights @ (self.readings.variance + (self.readings.mean - mean) ** 2))
+        mixed = Gaussians.empty(self.readings.mean.shape[1])
+        for here in blocks(mixed.mean.size):
+            mean = mixed.mean[here] = self.weights @ self.readings.mean[:, here]
+            spread = self.readings.mean[:, here] - mean
+            spread *= spread
+            spread += self.readings.variance[:, here]
+            mixed.variance[here] = self.weights @ spread
+        return mixed
 
     def with_uniform(self) -> tuple[Gaussians, float]:
         """The forecast of the pool and the uniform expert, and the sum of levels that counts as the whole slot."""
@@ -88,7 +102,7 @@ def _passed(
     size = state.size.forecast()
     expected = size.scale * mass
     variance += SLACK * state.dispersion.value * pdf / expected
-    aged = experts.aged(forecast.messages, forecast.readings, pool.pace)
+    aged = experts.aged(forecast.experts(), pool.pace)
     trackers, season = experts.remembered(aged, state.season, slot, state.mass)
     if state.phase(slot) is Phase.FIRST:
         season = state.season  # still unseen
@@ -119,8 +133,7 @@ def measured(
         reference = max(state.reference * REMEMBERED, now.scale * gauge)
         now = replace(now, coverage=now.scale * gauge / reference if partial else 1.0)
         uniform = Uniform.of(now, now.scale * gauge)
-        pairs = zip(forecast.messages.rows(), forecast.readings.rows(), strict=True)
-        scored = [score(messages, reading, now, fresh) for messages, reading in pairs]
+        scored = [score(expert, now, fresh) for expert in forecast.experts()]
         learned = -np.expm1(
             -0.5 * float((now.scale * mixed.mean / counts.noise) @ (now.scale * mixed.mean / counts.noise))
         )
@@ -135,7 +148,7 @@ def measured(
         weights = first(forecast.weights.size, float(fresh.sum()), uniform)
 
     after = posterior(forecast, scored, weights, now, state.phase(slot))
-    belief = pooled(after.opinions(forecast, scored, weights, now), now)
+    belief = pooled(list(after.opinions(forecast, scored, weights, now)), now)
     mass = (1 - weights.uniform) * belief.mass + weights.uniform * gauge
     total, total_variance = _size.total(counts, now.size, mass)
     belief = blend(belief, uniform, weights.uniform, now.size.variance)
@@ -164,27 +177,26 @@ def _size_anew(state: BoostedState, counts: Counts, gauge: float) -> Size:
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The pool after the slot; `leader` are the messages and the reading of the most likely expert or fresh start."""
+    """The pool after the slot; `leader` is the most likely expert or a fresh start.
 
-    messages: Gaussians
-    readings: Gaussians
-    leader: tuple[Gaussians, Gaussians]
-    anew: tuple[Gaussians, Gaussians] | None
-    """What the seasonal expert remembers instead of its own, where it starts anew: messages and reading."""
+    An expert that is not heard has the leader's reading: it only scales how fast its messages age.
+    """
+
+    experts: list[Expert]
+    leader: Expert
+    anew: Expert | None
+    """What the seasonal expert remembers instead of its own, where it starts anew."""
 
     def opinions(self, forecast: Forecast, scored: Sequence[Scored], weights: Weights, now: Slot) -> Iterator[Opinion]:
-        """What enters the release: every expert that is not beaten, and a fresh start if that is not."""
+        """What enters the release: every expert that is heard, and a fresh start if that is."""
         heard = weights.heard()
         if heard[-1]:
-            messages, reading = self.leader
-            if not weights.all_new:
-                messages = now.alone()
-                reading = forecast.readout.read(messages)
-            yield Opinion(float(heard[-1]), messages, reading, 0.0, now.scale**2 * reading.variance)
+            fresh = self.leader if weights.all_new else forecast.read(now.alone())
+            variance = fresh.reading.variance
+            yield Opinion(float(heard[-1]), fresh, np.zeros_like(variance), variance)
         for j in np.flatnonzero(heard[:-1]).tolist():
-            known = now.scale**2 * forecast.readings.variance[j]
-            slope = (1 - scored[j].jumped) * scored[j].slope
-            yield Opinion(float(heard[j]), self.messages[j], self.readings[j], slope, known)
+            slope, known = scored[j].settled_slope(), forecast.readings.variance[j]
+            yield Opinion(float(heard[j]), self.experts[j], slope, known)
 
 
 def posterior(forecast: Forecast, scored: Sequence[Scored], weights: Weights, now: Slot, phase: Phase) -> Posterior:
@@ -193,40 +205,34 @@ def posterior(forecast: Forecast, scored: Sequence[Scored], weights: Weights, no
     The seasonal expert does not: it is the memory of its phase alone, and may need periods to become the best. It
     starts again from the slot alone in its first period, and where a fresh start would have predicted better.
     """
-    alone = now.alone()
+    alone, before = now.alone(), forecast.experts()
 
     def updated(j: int) -> Gaussians:
-        return assimilate(forecast.messages[j], forecast.readings[j], scored[j], alone)
+        return assimilate(before[j], scored[j], alone)
 
-    read = forecast.readout.read
     best = weights.experts.size if weights.all_new else int(np.argmax(weights.experts))
-    leader = alone if weights.all_new else updated(best)
-    leading = (leader, read(leader))
+    leader = forecast.read(alone if weights.all_new else updated(best))
     last = weights.experts.size - 1 if phase is not Phase.NONE and scored else None
-    rows = []
+    heard = weights.heard()
+    pool = []
     for j, weight in enumerate(weights.experts):
-        beaten = weight < BEATEN and j != last
-        messages = leader if beaten or j == best else updated(j)
-        rows.append(leading if messages is leader else (messages, read(messages)))
+        if j == best or (weight < BEATEN and j != last):
+            pool.append(leader)
+        elif heard[j] or j == last:
+            pool.append(forecast.read(updated(j)))
+        else:
+            pool.append(Expert(updated(j), leader.reading))
     starts = last is not None and (phase is Phase.FIRST or starts_anew(scored[last]))
-    return Posterior(
-        messages=Gaussians.stacked([messages for messages, _ in rows]),
-        readings=Gaussians.stacked([reading for _, reading in rows]),
-        leader=leading,
-        anew=(alone, read(alone)) if starts else None,
-    )
+    return Posterior(pool, leader, forecast.read(alone) if starts else None)
 
 
 def _remembered(
     state: BoostedState, slot: int, pool: Pool, after: Posterior, size: Size, mass: float
 ) -> tuple[Gaussians, Season, Size, float]:
     """Trackers, season, size and mass for the next slot, with the mass kept near one, where the grid of levels is."""
-    messages, readings = after.messages, after.readings
-    if after.anew is not None:
-        messages = Gaussians.stacked([*messages[:-1].rows(), after.anew[0]])
-        readings = Gaussians.stacked([*readings[:-1].rows(), after.anew[1]])
+    after_slot = after.experts if after.anew is None else [*after.experts[:-1], after.anew]
     if not 0.8 < mass < 1.25:
-        messages, readings = messages.rescaled(1 / mass), readings.rescaled(1 / mass)
+        after_slot = [expert.rescaled(1 / mass) for expert in after_slot]
         size, mass = replace(size, scale=size.scale * mass), 1.0
-    aged = experts.aged(messages, readings, pool.pace)
+    aged = experts.aged(after_slot, pool.pace)
     return *experts.remembered(aged, state.season, slot, mass), size, mass

@@ -9,6 +9,7 @@ moves the mean, and, as a Gaussian obeys the heat equation, d log Z/dV = Z''/(2Z
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,19 +17,22 @@ import numpy.typing as npt
 
 Reals = npt.NDArray[np.floating]
 
-_ERFC = (
-    *(-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806),
-    *(0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277),
+_ERFCX = (
+    *(0.225675862, 0.225669603, 0.207842577, 0.168543132, 0.141426169),
+    *(-0.005594733, 0.169068453, -0.182889897, 0.050258959),
 )
-"""W. H. Press et al., Numerical Recipes in C, 2nd ed. (1992), §6.2, `erfcc`: a Chebyshev fit of
-log(erfc(x)·e^(x²)/t) in t = 1/(1 + x/2), with a relative error of at most 1.2·10⁻⁷ for x ≥ 0."""
+"""The polynomial of degree eight in t = 1/(1 + x/2.5) that is nearest to erfcx(x)/t for x ≥ 0, in relative error (found
+by Lawson's reweighted least squares): it is off by at most 1.3·10⁻⁷."""
 
 SMALLEST = 1e-6
 """Gaussian variances below this share of b² count as this: Z has a kink at V = 0 that nothing measured resolves."""
 
+SINGLE = 1e4
+"""Single precision, twice as fast, serves up to this many b². Rounding then moves a slope by less than 10⁻⁶/b and the
+mean that it corrects, by V times that, by less than b/100."""
 
-_GONE = 60.0
-"""e^-60 is lost next to 1 in double precision; smaller terms would be denormal numbers, which are slow."""
+_GONE = 7.7
+"""e^-7.7² is lost next to 1 in double precision; smaller terms would be denormal numbers, which are slow."""
 
 
 class Score(NamedTuple):
@@ -40,18 +44,19 @@ class Score(NamedTuple):
 
 
 def erfcx(x: Reals) -> Reals:
-    """e^(x²)·erfc(x) for x ≥ 0, with a relative error of at most 1.2·10⁻⁷.
+    """e^(x²)·erfc(x) for x ≥ 0, with a relative error of at most 1.3·10⁻⁷, and 5·10⁻⁷ in single precision.
 
     >>> float(erfcx(np.array([0.0]))[0].round(6))
     1.0
     """
-    t = 1 / (1 + 0.5 * x)
-    fit = _ERFC[-1] * t
-    for coefficient in _ERFC[-2:0:-1]:
+    t = 0.4 * x
+    t += 1
+    np.divide(1, t, out=t)
+    fit = _ERFCX[-1] * t
+    for coefficient in _ERFCX[-2:0:-1]:
         fit += coefficient
         fit *= t
-    fit += _ERFC[0]
-    np.exp(fit, out=fit)
+    fit += _ERFCX[0]
     fit *= t
     return fit
 
@@ -62,36 +67,47 @@ def score(residual: Reals, variance: Reals | float, noise: float) -> Score:
     In units of the noise, with r = V/b² and v = |u|/b, Z = e^(r/2)/4 · [e^-v·erfc(g) + e^v·erfc(h)] with
     g = (r - v)/√2r and h = (r + v)/√2r. By erfc(x) = e^(-x²)·erfcx(x), and erfc(g) = 2 - erfc(-g) where g < 0, both
     terms have the factor e^L with L = -w²/2r - (v - w), w = min(v, r); it is taken out, so that nothing overflows.
-    Minima and signs instead of branches: they are several times faster on arrays.
+    Minima and signs instead of branches: they are several times faster on arrays. The log density is off by at most
+    5·10⁻⁷·(1 + |log Z|), the slope by 10⁻⁶/b.
     """
     r = np.maximum(variance / noise**2, SMALLEST)
-    v = np.abs(residual)
-    v /= noise
+    u = residual / noise
+    if r.max(initial=0) <= SINGLE:
+        r, u = r.astype(np.float32), u.astype(np.float32)
+    v = np.abs(u)
     width = np.sqrt(2 * r)
-    gap = (r - v) / width
+    arguments = np.empty((2, *v.shape), v.dtype)
+    gap, reach = arguments
+    np.subtract(r, v, out=gap)
+    np.add(r, v, out=reach)
+    arguments /= width
     scaled = np.minimum(gap, 0)
+    np.maximum(scaled, -_GONE, out=scaled)
     scaled *= scaled
-    np.minimum(scaled, _GONE, out=scaled)
     np.exp(np.negative(scaled, out=scaled), out=scaled)
-    far = erfcx((r + v) / width)
-    far *= scaled
     sign = np.copysign(1, gap)
-    near = erfcx(np.abs(gap, out=gap))
-    near *= scaled
+    np.abs(gap, out=gap)
+    near, far = erfcx(arguments) * scaled
     near *= sign
-    near += 1 - sign
+    sign -= 1
+    near -= sign
     both = near + far
     inner = np.minimum(v, r)
     log = inner - v
-    log -= inner * inner / (2 * r)
+    inner *= inner
+    inner /= r
+    inner *= 0.5
+    log -= inner
     log += np.log(both)
-    log -= np.log(4 * noise)
+    log -= math.log(4 * noise)
     near -= far
     near /= both
     near /= noise
-    scaled *= 4 / np.sqrt(np.pi)
-    scaled /= both * width  # N(u; 0, V) / Z, times b²
-    return Score(log, np.copysign(near, residual), (1 - scaled) / (2 * noise**2))
+    both *= width
+    heat = np.divide(scaled, both, out=scaled)  # N(u; 0, V) / Z, times b²·√π/4
+    heat *= -2 / math.sqrt(math.pi) / noise**2
+    heat += 0.5 / noise**2
+    return Score(log, np.copysign(near, u), heat)
 
 
 def information(variance: Reals | float, noise: float) -> Reals:
@@ -101,4 +117,8 @@ def information(variance: Reals | float, noise: float) -> Reals:
     """
     r = np.asarray(variance / noise**2)
     q = np.sqrt(r)
-    return np.asarray(1 / (noise**2 * (1 + r + 1.16 * q / (1 + 0.62 * q))))
+    total = 1.16 * q
+    total /= 1 + 0.62 * q
+    total += r
+    total += 1
+    return np.asarray(1 / noise**2 / total)

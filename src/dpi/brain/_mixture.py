@@ -6,7 +6,7 @@ score says which part of a surprise belongs to the slot. Sees beliefs and counts
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from dpi.brain._assimilation import Slot
 from dpi.brain._laplace_gauss import information, score
 from dpi.brain.base import Floats
-from dpi.synopsis.experts import Gaussians
+from dpi.synopsis.experts import Expert, blocks
 
 SLACK = 1.35
 """The variance of a slot's own deviation counts this much more, because the dispersion is itself an estimate."""
@@ -32,11 +32,14 @@ class Opinion:
     """One expert's belief after the slot, and its weight."""
 
     weight: float
-    messages: Gaussians
-    reading: Gaussians
-    slope: Floats | float
+    expert: Expert
+    slope: Floats
     known: Floats
-    """Variance of the counts that the expert expected, from its reading alone."""
+    """Variance of the expert's reading before the slot."""
+
+    def __getitem__(self, here: slice) -> Opinion:
+        expert = Expert(self.expert.messages[here], self.expert.reading[here])
+        return Opinion(self.weight, expert, self.slope[here], self.known[here])
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,24 +55,37 @@ class Belief:
     mass: float
 
 
-def pooled(opinions: Iterable[Opinion], slot: Slot) -> Belief:
+def pooled(opinions: Sequence[Opinion], slot: Slot) -> Belief:
     """The weighted mixture of the experts' posteriors of the slot's PDF."""
-    bins = slot.counts.values.size
-    mean, second, skew, deviation, spread = np.zeros((5, bins))
-    for opinion in opinions:
-        weight, level = opinion.weight, opinion.reading.mean
-        mean += weight * level
-        few = np.minimum(opinion.reading.variance * (slot.scale / slot.counts.noise) ** 2, 1)
-        second += weight * ((1 + TAIL * few) * opinion.reading.variance + level**2)
-        skew += weight * np.maximum(1 - opinion.reading.variance / opinion.messages.variance, 0)
-        own = slot.dispersion * slot.scale * level
-        deviation += weight * slot.coverage * own * opinion.slope / slot.scale
-        seen = own * information(opinion.known + own, slot.counts.noise)
-        spread += weight * np.maximum(own * (1 - seen) - 2 * opinion.known * seen, 0.05 * own)
+    mean, released, variance, skew = np.zeros((4, slot.counts.values.size))
+    for here in blocks(mean.size):
+        mean[here], released[here], variance[here], skew[here] = _pooled([o[here] for o in opinions], slot)
     mass = float(mean.sum())
-    variance = np.maximum(second - mean**2, 0) + SLACK * spread / slot.scale**2 + slot.doubt * mean
-    released = np.maximum(mean + deviation, 0.1 * mean)
-    return Belief(released / released.sum(), variance / mass**2, skew, mass)
+    released /= released.sum()
+    variance /= mass**2
+    return Belief(released, variance, skew, mass)
+
+
+def _pooled(opinions: Sequence[Opinion], slot: Slot) -> Floats:
+    """Sums of one block of bins: the rate's mean, the slot's mean, its variance, and the share that is prior."""
+    mean, second, skew, deviation, spread = np.zeros((5, opinions[0].slope.size))
+    for opinion in opinions:
+        weight, (messages, reading) = opinion.weight, opinion.expert
+        level, rate_variance = reading.mean, reading.variance
+        mean += weight * level
+        few = np.minimum(rate_variance * (slot.scale / slot.counts.noise) ** 2, 1)
+        second += weight * ((1 + TAIL * few) * rate_variance + level**2)
+        skew += weight * np.maximum(1 - rate_variance / messages.variance, 0)
+        deviation += (weight * slot.coverage * slot.dispersion) * (level * opinion.slope)
+        own = slot.dispersion * slot.scale * level
+        known = slot.scale**2 * opinion.known
+        both = known + own
+        seen = information(both, slot.counts.noise)
+        both += known
+        seen *= both
+        spread += weight * (own * np.maximum(1 - seen, 0.05))
+    variance = np.maximum(second - mean**2, 0) + SLACK / slot.scale**2 * spread + slot.doubt * mean
+    return np.stack([mean, np.maximum(mean + deviation, 0.1 * mean), variance, skew])
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +104,16 @@ class Uniform:
         bins, noise = slot.counts.values.size, slot.counts.noise
         expected = size / bins
         own = slot.dispersion * expected
-        log, slope, heat = score(slot.counts.values - expected, float(slot.scatter(np.array(expected))), noise)
-        pdf = np.maximum(1 + slot.dispersion * slope, 0.1)
-        spread = heat * expected
+        pdf, sums = np.empty(bins), np.zeros(3)
+        for here in blocks(bins):
+            residual = slot.counts.values[here] - expected
+            log, slope, heat = score(residual, float(slot.scatter(np.array(expected))), noise)
+            pdf[here] = np.maximum(1 + slot.dispersion * slope, 0.1)
+            heat *= expected
+            sums += [log.sum(dtype=np.float64), heat.sum(dtype=np.float64), heat @ heat]
         variance = SLACK * own * (1 - own * float(information(own, noise))) / size**2
-        return cls(float(log.sum()), float(spread.sum()), float(spread @ spread), pdf / pdf.sum(), variance)
+        evidence, score_sum, information_sum = sums.tolist()
+        return cls(evidence, score_sum, information_sum, pdf / pdf.sum(), variance)
 
 
 def bounded(variance: Floats, pdf: Floats) -> Floats:

@@ -28,7 +28,10 @@ UNIFORM_SHARE = 1e-3
 """Weight that flows back to even odds of the uniform expert and the pool."""
 
 BEATEN = 1e-3
-"""An expert below this weight has no say in the release, and a tracker starts again from the leader's messages."""
+"""A tracker below this weight starts again from the leader's messages."""
+
+HEARD = 3e-3
+"""An expert below this weight has no say in the release."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +55,9 @@ class Weights:
         return float(np.log(self.uniform / (1 - self.uniform)))
 
     def heard(self) -> Floats:
-        """Weights in the release, of the experts and then of a fresh start: without the beaten ones."""
+        """Weights in the release, of the experts and then of a fresh start: zero below `HEARD`."""
         weights = np.append(self.experts, self.fresh)
-        weights[weights < BEATEN] = 0
+        weights[weights < HEARD] = 0
         return np.asarray(weights / weights.sum())
 
     def shared(self, prior: Floats) -> Floats:

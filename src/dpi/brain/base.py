@@ -55,6 +55,10 @@ class Estimate:
     total: float
     """Estimated number of users (units) in the slot; NaN where it was not paid for."""
     total_variance: float
+    counts: Floats | None = None
+    """Noisy number of users in each bin, without bias, if the bins themselves were measured in this slot."""
+    counts_variance: float = float("nan")
+    """Variance of the noise in each of them."""
 
 
 class Brain(ABC, Generic[State]):

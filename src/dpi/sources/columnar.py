@@ -1,6 +1,7 @@
 """Parquet and Arrow files: columns with a declared type, read some rows at a time.
 
-The footer is schema. A file whose footer or pages are damaged is refused as a whole; no row can cause that.
+The footer is schema. A file whose footer or pages are damaged is refused as a whole. No row can cause that, if the
+writer keeps to the format: a text column declares that its texts are UTF-8.
 """
 
 from __future__ import annotations
@@ -65,4 +66,4 @@ class Columnar(Source):
                 progress(self.size * done // rows)
         except (pl.exceptions.PolarsError, OSError):
             # The cause may quote what was read.
-            raise StateError(f"{self.path!r} is damaged: nothing of it was released.") from None
+            raise StateError(f"{self.path!r} is damaged, or holds text that is not UTF-8; write it again.") from None

@@ -77,7 +77,8 @@ def read(
     if longest_line < 1:
         raise OptionError(f"`longest_line` must be a number of bytes above 0. Got {longest_line!r}.")
     asked = [os.fspath(path)] if isinstance(path, str | os.PathLike) else [os.fspath(each) for each in path]
-    sources = tuple(_open(found, format, separator, longest_line) for each in asked for found in _found(each))
+    paths = dict.fromkeys(found for each in asked for found in _found(each))  # a file that two patterns fit counts once
+    sources = tuple(_open(found, format, separator, longest_line) for found in paths)
     if not sources:
         raise SchemaError("`path` must name at least one file.")
     parts = dict(value) if isinstance(value, Mapping) else {"": value}

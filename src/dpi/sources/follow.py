@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from dpi.errors import OptionError
 from dpi.sources.inputs import BLOCK, StandardInput
-from dpi.sources.lines import Lines
+from dpi.sources.lines import BYTE_ORDER_MARK, Lines
 from dpi.sources.source import Source
 from dpi.sources.textual import Parser, Textual
 
@@ -46,13 +46,17 @@ class Tail:
     def _begin(self, offset: int) -> None:
         """Go on at a byte that starts a line; at byte 0 the first line is the header, if there is one."""
         self._parser: Parser | None = None
-        if offset or not self._source.has_header:
+        if not self._source.has_header:
+            self._parser = self._source.parser(self._user, self._names)
+        elif offset:
             self._file.seek(0)
-            columns = self._source.columns(self._file.readline(self._source.longest + 1)) if offset else None
-            self._parser = self._source.parser(self._user, self._names, columns)
+            self._head(self._file.readline(self._source.longest + 1))
         self._file.seek(offset)
         self._start = offset
         self._lines = Lines(self._source.longest)
+
+    def _head(self, line: bytes) -> None:
+        self._parser = self._source.parser(self._user, self._names, self._source.columns(line))
 
     @property
     def position(self) -> Position:
@@ -73,10 +77,13 @@ class Tail:
             return False, None
         if not block:
             block = self._file.read(BLOCK)
+        fresh = self._start + self._lines.consumed == 0
         whole = self._lines.feed(block)
+        if fresh:
+            whole = whole.removeprefix(BYTE_ORDER_MARK)
         if self._parser is None and whole:
             first, _, whole = whole.partition(b"\n")
-            self._parser = self._source.parser(self._user, self._names, self._source.columns(first))
+            self._head(first)
         if self._parser is None or not whole:
             return bool(block), None
         return True, self._parser.parse(whole)

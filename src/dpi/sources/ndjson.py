@@ -19,7 +19,7 @@ from dpi.sources.lines import readable
 if TYPE_CHECKING:
     import polars as pl
 
-_decode = json.JSONDecoder().decode
+_decode = json.JSONDecoder().raw_decode
 
 
 class Ndjson:
@@ -45,8 +45,9 @@ class Ndjson:
         import polars as pl
 
         # A float too large to be exact is no id, but it is a number, and a numeric bin can hold it.
-        rows = column if name == self._user else [repr(row) if _is_large(row) else row for row in column]
-        return canonical(rows, name).cast(pl.String)
+        if name != self._user and float in set(map(type, column)):
+            column = [repr(row) if _is_large(row) else row for row in column]
+        return canonical(column, name).cast(pl.String)
 
 
 def _is_large(row: object) -> bool:
@@ -55,9 +56,10 @@ def _is_large(row: object) -> bool:
 
 def _objects(text: str) -> Iterator[dict[str, object]]:
     for line in text.split("\n"):
+        line = line.strip(" \t\r")
         try:
-            row = _decode(line)
+            row, end = _decode(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(row, dict):
+        if end == len(line) and isinstance(row, dict):
             yield row

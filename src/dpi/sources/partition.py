@@ -7,6 +7,7 @@ depends on the public period alone, and the rows of a slot do not depend on whet
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -51,9 +52,9 @@ class Partition:
         steps = (numbers[rows] - self._first).astype(self._kind)
         order = np.argsort(steps, kind="stable")
         rows = rows[order]
-        # `gather` copies the texts it keeps; a filter would keep the whole batch alive for one row.
         kept = {name: column.gather(rows) for name, column in columns.items()}
-        self._hold(pl.DataFrame({SLOT: steps[order], **kept}))
+        table = pl.DataFrame({SLOT: steps[order], **kept})
+        self._hold(table if rows.size > numbers.size // 2 else _copy(table))
 
     def _hold(self, table: pl.DataFrame) -> None:
         if table.height:
@@ -123,6 +124,16 @@ def _bytes(table: pl.DataFrame) -> int:
 
     texts = sum(kind in (pl.String, pl.Binary) for kind in table.dtypes)
     return int(table.estimated_size()) + 16 * texts * table.height
+
+
+def _copy(table: pl.DataFrame) -> pl.DataFrame:
+    """A copy with texts of its own: some rows of a batch share its texts, and would keep all of them in memory."""
+    import polars as pl
+
+    buffer = io.BytesIO()
+    table.write_ipc_stream(buffer)
+    buffer.seek(0)
+    return pl.read_ipc_stream(buffer)
 
 
 def _join(tables: list[pl.DataFrame]) -> pl.DataFrame:

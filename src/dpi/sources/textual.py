@@ -62,6 +62,11 @@ class Textual(Source):
         if not self.has_header:
             return Ndjson(user, names)
         known = self._columns if columns is None else columns
+        if not set(names) & set(known):  # it may be an event: its fields are not shown
+            wanted = ", ".join(repr(name) for name in names)
+            raise SchemaError(
+                f"{self.path!r} must begin with a line that names its columns. It names none of {wanted}."
+            )
         for name in names:
             if known.count(name) == 0:
                 raise missing(self.path, name, known)

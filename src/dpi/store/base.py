@@ -46,6 +46,8 @@ class Paid:
     allocation: str
     """What was drawn of the budget so far."""
     assumption: str = ""
+    tree: bytes = b""
+    """The tree of sums after the slot, if the stream has one: its open nodes are private."""
 
     @property
     def digest(self) -> str:
@@ -55,7 +57,7 @@ class Paid:
 
 @dataclass(frozen=True, eq=False)
 class Progress:
-    """A stream after its last release: all of it public."""
+    """A stream after its last release: all of it public, but for open nodes of a tree."""
 
     last: int
     spent: int
@@ -63,6 +65,7 @@ class Progress:
     allocation: str
     brain: Callable[[], bytes]
     accumulated: bytes
+    tree: bytes = b""
 
 
 @dataclass(frozen=True)

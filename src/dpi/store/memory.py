@@ -201,7 +201,7 @@ class MemoryStore(Store):
                 "sequences": kept.sequences,
             }
             if at is not None:
-                parts |= {f"brain {name}": at.brain(), f"accumulated {name}": at.accumulated}
+                parts |= {f"brain {name}": at.brain(), f"accumulated {name}": at.accumulated, f"tree {name}": at.tree}
             parts |= {f"release {name} {number}": content for number, (_, content, _) in enumerate(kept.releases)}
             open_events = self._events(name)
             parts |= {f"{column} {name}": getattr(open_events, column).tobytes() for column in _COLUMNS}
@@ -233,7 +233,8 @@ class MemoryStore(Store):
                 if kept["progress"] is not None:
                     state, mass = parts[f"brain {name}"], parts[f"accumulated {name}"]
                     last, spent, allocation = kept["progress"]
-                    stream.progress = Progress(last, spent, allocation, partial(bytes, state), mass)
+                    tree = parts[f"tree {name}"]
+                    stream.progress = Progress(last, spent, allocation, partial(bytes, state), mass, tree)
         except (KeyError, TypeError, ValueError):
             raise StateError("the saved store is damaged: a part is missing.") from None
         return store

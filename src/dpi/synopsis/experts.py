@@ -12,9 +12,10 @@ when they are read. This module sees messages, readings and public options; no m
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,8 @@ SEASONAL_DRIFT = 0.03
 
 SEASONAL_SHARE = 0.2
 """Prior weight of the seasonal expert."""
+
+_BLOCK = 16_384
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,34 @@ class Gaussians:
         return Gaussians(self.mean * factor, self.variance * factor**2)
 
     def rows(self) -> list[Gaussians]:
-        """The single experts of a pool."""
-        return [Gaussians(m, v) for m, v in zip(self.mean, self.variance, strict=True)]
+        """The single experts of a pool; an expert alone is its own row."""
+        return [Gaussians(m, v) for m, v in zip(*map(np.atleast_2d, (self.mean, self.variance)), strict=True)]
+
+    @staticmethod
+    def empty(*shape: int) -> Gaussians:
+        """Room for beliefs that are filled in block by block."""
+        return Gaussians(np.empty(shape), np.empty(shape))
 
     @staticmethod
     def stacked(rows: Sequence[Gaussians]) -> Gaussians:
         """A pool of single experts."""
         return Gaussians(np.stack([r.mean for r in rows]), np.stack([r.variance for r in rows]))
+
+
+class Expert(NamedTuple):
+    """One expert's messages, and what they say under the population."""
+
+    messages: Gaussians
+    reading: Gaussians
+
+    def rescaled(self, factor: float) -> Expert:
+        """The same beliefs about `factor` times the levels."""
+        return Expert(self.messages.rescaled(factor), self.reading.rescaled(factor))
+
+
+def blocks(bins: int) -> Iterator[slice]:
+    """Ranges of bins that are small enough to be worked on in the cache."""
+    return (slice(first, min(first + _BLOCK, bins)) for first in range(0, bins, _BLOCK))
 
 
 Season = tuple[Gaussians | None, ...]
@@ -100,13 +124,21 @@ def unknown(experts: int, bins: int) -> Gaussians:
     return Gaussians(np.full((experts, bins), 1 / bins), np.full((experts, bins), UNKNOWN))
 
 
-def aged(messages: Gaussians, reading: Gaussians, drifts: Floats) -> Gaussians:
-    """The messages one slot later: a log-walk of step d adds d²·E[level²] to a level's variance."""
-    step = reading.mean**2
-    step += reading.variance
-    step *= np.square(drifts)[:, None]
-    step += messages.variance
-    return Gaussians(messages.mean, np.minimum(step, UNKNOWN))
+def aged(experts: Sequence[Expert], drifts: Floats) -> Gaussians:
+    """The experts' messages one slot later: a log-walk of step d adds d²·E[level²] to a level's variance."""
+    pool = Gaussians.empty(len(experts), experts[0].messages.mean.size)
+    for (messages, reading), drift, new in zip(experts, drifts.tolist(), pool.rows(), strict=True):
+        new.mean[:] = messages.mean
+        if drift == 0:
+            np.minimum(messages.variance, UNKNOWN, out=new.variance)
+            continue
+        for here in blocks(new.mean.size):
+            step = reading.mean[here] ** 2
+            step += reading.variance[here]
+            step *= drift**2
+            step += messages.variance[here]
+            np.minimum(step, UNKNOWN, out=new.variance[here])
+    return pool
 
 
 def recalled(trackers: Gaussians, season: Season, slot: int, leader: int, mass: float) -> Gaussians:

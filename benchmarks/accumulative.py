@@ -1,0 +1,150 @@
+"""How near the accumulative PDF is to the truth, for several ways to make it at the same price.
+
+    python benchmarks/accumulative.py [--streams drift.01,reshuffle] [--slots 10000] [--epsilon 0.05]
+
+Truth is the user-weighted PDF of all slots so far. After 100, 1,000 and 10,000 slots: KL(truth ‖ accumulated) and the
+root of the mean squared error over bins, for
+
+* `releases`: the mean of releases, each weighted by its estimated number of users;
+* `counts`: the sum of noisy counts, clipped at zero and normalised;
+* `both`: releases corrected by counts (`dpi.accumulation`), which is what a stream does;
+* `tree`: `PrefixTree` with half of each slot's budget, beside the releases of a brain that has the other half;
+* `signed`: the same with a tree whose nodes may also be subtracted, simulated at its best: arity and depth are chosen
+  for the number of slots, and the number of nodes in a prefix is the mean over the second half of the slots.
+
+The last columns are the mean divergences of the
+*slots'* releases from the slots' own PDFs, with all of the budget and with half of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpi.accumulation import Accumulation
+from dpi.brain.boosted import Boosted
+from dpi.budget import Epsilon
+from dpi.compression import Histogram
+from dpi.integers import GRAINS
+from dpi.noise import UnsafeSeededSource
+from dpi.prefix_tree import PrefixSums, PrefixTree
+from streams import STREAMS, Floats
+from utility import clipped, divergence
+
+CHECKPOINTS = (100, 1_000, 10_000)
+ARITIES = range(3, 60, 2)
+
+
+@dataclass
+class Branch:
+    """One brain with its accumulators and its mean divergence."""
+
+    epsilon: Epsilon
+    source: UnsafeSeededSource
+    tree: PrefixSums | None = None
+    state: object = None
+    sums: Accumulation | None = None
+    counts: Floats | None = None
+    divergences: list[float] = field(default_factory=list)
+
+    def add(self, brain: Boosted, name: str, slot: int, counts: Floats) -> None:
+        """One slot."""
+        if self.state is None or self.sums is None or self.counts is None:
+            self.state = brain.initial(STREAMS[name].domain(counts.size))
+            self.sums, self.counts = Accumulation.of(counts.size), np.zeros(counts.size)
+        histogram = Histogram(np.asarray(counts * GRAINS, dtype=np.int64), GRAINS)
+        if self.tree is not None:
+            self.tree = self.tree.added(histogram, self.source)
+        measurement = brain.measure(self.state, histogram, self.epsilon, slot, self.source)  # type: ignore[arg-type]
+        self.state, estimate = brain.update(self.state, measurement)  # type: ignore[arg-type]
+        self.sums = self.sums.added(estimate)
+        self.counts = self.counts + measurement.values / GRAINS
+        self.divergences.append(divergence(counts / counts.sum(), estimate.pdf))
+
+
+def bins(name: str) -> int:
+    """Bins of a stream."""
+    counts, _ = next(STREAMS[name].make(np.random.default_rng(0), 1))
+    return counts.size
+
+
+def nodes(slots: int, arity: int) -> int:
+    """Nodes whose signed sum is a prefix of so many slots: the digits of a balanced numeral system."""
+    count = 0
+    while slots:
+        digit = (slots + arity // 2) % arity - arity // 2
+        count, slots = count + abs(digit), (slots - digit) // arity
+    return count
+
+
+def best_tree(slots: int) -> tuple[int, int, int]:
+    """Arity, levels and nodes of the signed tree with the smallest variance for so many slots."""
+    found = []
+    for arity in ARITIES:
+        levels = 1
+        while (arity**levels - 1) // 2 < slots:
+            levels += 1
+        used = round(np.mean([nodes(t, arity) for t in range(slots // 2, slots + 1, max(1, slots // 500))]))
+        found.append((levels**2 * used, arity, levels, used))
+    return min(found)[1:]
+
+
+def report(name: str, slots: int, epsilon: str, seed: int) -> None:
+    brain, rng = Boosted(), np.random.default_rng([seed, zlib.crc32(name.encode())])
+    whole = Branch(Epsilon.at_most(epsilon), UnsafeSeededSource(seed))
+    half = Branch(Epsilon(whole.epsilon.units // 2), UnsafeSeededSource(seed + 1))
+    half.tree = PrefixTree(half.epsilon.fraction).planted(bins(name), half.source)
+    noise_rng = np.random.default_rng(seed)  # of the simulated tree
+    truth: Floats | None = None
+    for slot, (drawn, _) in enumerate(STREAMS[name].make(rng, slots)):
+        counts = drawn.astype(np.float64)
+        truth = counts if truth is None else truth + counts
+        for branch in (whole, half):
+            branch.add(brain, name, slot, counts)
+        if slot + 1 in CHECKPOINTS:
+            print_row(name, slot + 1, truth, whole, half, noise_rng)
+
+
+def print_row(
+    name: str, slots: int, truth: Floats, whole: Branch, half: Branch, noise_rng: np.random.Generator
+) -> None:
+    assert whole.sums is not None
+    assert half.sums is not None
+    assert half.tree is not None
+    assert whole.counts is not None
+    arity, levels, used = best_tree(slots)
+    scale = levels / float(half.epsilon)
+    prefix = truth + noise_rng.laplace(0, scale, (used, truth.size)).sum(0)
+    ways = {
+        "releases": whole.sums.released / whole.sums.released.sum(),
+        "counts": clipped(whole.counts),
+        "both": whole.sums.pdf(),
+        "tree": half.sums.beside(half.tree.sums(), half.tree.variance, half.tree.nodes).pdf(),
+        "signed": half.sums.beside(prefix, 2 * used * scale**2, used).pdf(),
+    }
+    pdf = truth / truth.sum()
+    cells = [f"{name:10s} {slots:6d}"]
+    for way, found in ways.items():
+        error = float(np.sqrt(np.mean((found - pdf) ** 2)))
+        cells.append(f"{way} {divergence(pdf, found):.2e} {error:.1e}")
+    cells.append(f"arity {arity} levels {levels}")
+    cells.append(f"slots {np.mean(whole.divergences):.4f} {np.mean(half.divergences):.4f}")
+    print(" | ".join(cells), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--streams", default="drift.01,reshuffle,published,sparse10k", help="names, with commas")
+    parser.add_argument("--slots", type=int, default=10_000)
+    parser.add_argument("--epsilon", default="0.05", help="budget of every slot")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    for name in options.streams.split(","):
+        report(name, options.slots, options.epsilon, options.seed)
+
+
+if __name__ == "__main__":
+    main()

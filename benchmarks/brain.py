@@ -1,0 +1,62 @@
+"""What one slot of the boosted brain costs, next to drawing its noise.
+
+    python benchmarks/brain.py [--bins 10000,112000] [--slots 30]
+
+Noise and update take turns, slot after slot, on a zipf stream of 50,000 users whose log-levels drift by 0.01 a slot, at
+ε = 0.05. Medians of processor time, so that other work on the machine counts less, and the median of the slots' own
+ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from statistics import median
+
+import numpy as np
+
+from dpi.brain.boosted import Boosted
+from dpi.budget import Epsilon
+from dpi.compression import Histogram
+from dpi.domain import Bins
+from dpi.integers import GRAINS
+from dpi.noise import SystemSource, add_laplace
+from measure import row
+from streams import drifting
+
+EPSILON = Epsilon.at_most("0.05")
+
+
+def slots(bins: int, count: int) -> tuple[list[float], list[float]]:
+    """Processor seconds of drawing the noise and of the update, slot after slot; the first slot warms up."""
+    brain, source = Boosted(), SystemSource()
+    state = brain.initial(Bins(range(1, bins)))
+    noise: list[float] = []
+    update: list[float] = []
+    for slot, (counts, _) in enumerate(drifting(np.random.default_rng(0), count + 1, bins)):
+        grains = counts * GRAINS
+        start = time.process_time()
+        add_laplace(grains, EPSILON.scale, source)
+        middle = time.process_time()
+        measurement = brain.measure(state, Histogram(grains, GRAINS), EPSILON, slot, source)
+        measured = time.process_time()
+        state, _ = brain.update(state, measurement)
+        noise.append(middle - start)
+        update.append(time.process_time() - measured)
+    return noise[1:], update[1:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--bins", default="10000,112000", help="numbers of bins, separated by commas")
+    parser.add_argument("--slots", type=int, default=30)
+    options = parser.parse_args()
+    row("boosted brain", "noise s", "update s", "ratio")
+    for bins in map(int, options.bins.split(",")):
+        noise, update = slots(bins, options.slots)
+        ratio = median(u / n for n, u in zip(noise, update, strict=True))
+        row(f"{bins:,} bins", median(noise), median(update), f"{ratio:.1f} ×")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import dpi
+
+ROWS = [
+    ("ada", "2026-01-01T00:10:00", "DE"),
+    ("bob", "2026-01-01T01:10:00", "FR"),
+    ("ada", "2026-01-01T02:50:00", "IT"),
+]
+FRAME = pl.DataFrame(ROWS, schema=["user", "at", "value"], orient="row")
+SLOTS = dpi.Slots("1h", origin="2026-01-01")
+EXPECTED = [["ada"], ["bob"], ["ada"]]
+FORMATS = ["csv", "ndjson", "parquet", "arrow", "csv.gz", "ndjson.gz"]
+
+
+def write(frame: pl.DataFrame, path: Path) -> Path:
+    """The frame as a file of the format that its suffix names."""
+    plain = path.with_suffix("") if path.suffix == ".gz" else path
+    getattr(frame, f"write_{'ipc' if plain.suffix == '.arrow' else plain.suffix[1:]}")(plain)
+    if plain != path:
+        path.write_bytes(gzip.compress(plain.read_bytes()))
+        plain.unlink()
+    return path
+
+
+def users(events: dpi.FileEvents, first: int = 0, last: int = 3) -> list[list[object]]:
+    """The users of each slot."""
+    return [ids.cast(pl.String).sort().to_list() for _, ids, _ in events.slots(SLOTS, first, last)]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_every_format_gives_the_same_slots(tmp_path: Path, suffix: str) -> None:
+    """Users and values of each slot do not depend on the format; empty slots come too."""
+    events = dpi.read(write(FRAME, tmp_path / f"events.{suffix}"), time="at")
+    found = list(events.slots(SLOTS, 0, 4))
+    assert [(n, ids.to_list(), values.to_list()) for n, ids, values in found] == [  # type: ignore[union-attr]
+        (0, ["ada"], ["DE"]), (1, ["bob"], ["FR"]), (2, ["ada"], ["IT"]), (3, [], [])
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_batches_hold_all_rows_and_progress_ends_at_the_size(tmp_path: Path, suffix: str) -> None:
+    """Batches come in the order of the files; the bytes read grow up to the size of all files."""
+    for name in ("a", "b"):
+        write(FRAME, tmp_path / f"{name}.{suffix}")
+    events = dpi.read(tmp_path / f"*.{suffix}", time="at")
+    seen: list[int] = []
+    batches = list(events.batches(progress=seen.append))
+    assert [row for batch in batches for row in zip(*batch, strict=True)] == ROWS * 2
+    assert seen == sorted(seen)
+    assert seen[-1] == events.size == sum(path.stat().st_size for path in tmp_path.iterdir())
+
+
+def test_files_may_have_their_columns_in_any_order(tmp_path: Path) -> None:
+    """Columns are found by name in each file of a pattern, and formats may be mixed."""
+    write(FRAME, tmp_path / "1.csv")
+    write(FRAME.select("value", pl.lit("x").alias("more"), "at", "user"), tmp_path / "2.csv")
+    write(FRAME, tmp_path / "3.parquet")
+    events = dpi.read([tmp_path / "?.csv", tmp_path / "3.parquet"], time="at")
+    assert users(events) == [[name] * 3 for (name,) in EXPECTED]
+
+
+def test_integer_and_text_ids_of_two_files_are_one(tmp_path: Path) -> None:
+    """The id 7 of one file and the id "7" of another are one user; integers of different sizes are one type."""
+    at = [ROWS[0][1]]
+    kinds = {"1": pl.Series([7], dtype=pl.Int32), "2": pl.Series(["7"]), "3": pl.Series([7.0])}
+    for name, ids in kinds.items():
+        kind = pl.Int16 if name == "1" else pl.Int64
+        write(pl.DataFrame({"user": ids, "at": at, "value": pl.Series([1], dtype=kind)}), tmp_path / f"{name}.parquet")
+    assert users(dpi.read(tmp_path / "*.parquet", time="at"), 0, 1) == [["7", "7", "7"]]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "arrow"])
+def test_a_missing_column_is_named_before_anything_is_read(tmp_path: Path, suffix: str) -> None:
+    """The error names the column, and the columns that are there."""
+    write(FRAME, tmp_path / f"1.{suffix}")
+    write(FRAME.drop("value"), tmp_path / f"2.{suffix}")
+    with pytest.raises(dpi.SchemaError, match=r"2\..*'value'.*'user', 'at'"):
+        dpi.read(tmp_path / f"*.{suffix}", time="at")
+
+
+def test_the_error_of_a_file_without_a_header_shows_no_event(tmp_path: Path) -> None:
+    """If the first line names none of the columns it may be an event, and is not quoted."""
+    (tmp_path / "events.csv").write_text("ada,2026-01-01,DE\n")
+    with pytest.raises(dpi.SchemaError, match="names none of 'user'") as error:
+        dpi.read(tmp_path / "events.csv")
+    assert "ada" not in str(error.value)
+
+
+def test_a_file_that_two_patterns_fit_is_read_once(tmp_path: Path) -> None:
+    """Events are not counted twice."""
+    path = write(FRAME, tmp_path / "events.csv")
+    assert users(dpi.read([path, tmp_path / "*.csv", tmp_path / "e*"], time="at")) == EXPECTED
+
+
+def test_nothing_to_read_is_refused(tmp_path: Path) -> None:
+    """A pattern that fits no file, a folder, an empty list, an unknown suffix, and an empty CSV file."""
+    for wrong in (tmp_path / "*.csv", tmp_path / "no.csv", tmp_path, []):
+        with pytest.raises(dpi.SchemaError):
+            dpi.read(wrong)
+    (tmp_path / "events.dat").touch()
+    with pytest.raises(dpi.OptionError, match="format"):
+        dpi.read(tmp_path / "events.dat")
+    with pytest.raises(dpi.SchemaError, match="names its columns"):
+        dpi.read(tmp_path / "events.dat", format="csv")
+
+
+def test_options_out_of_range_are_refused(tmp_path: Path) -> None:
+    """Every option says what it expects."""
+    path = write(FRAME, tmp_path / "events.csv")
+    for wrong in ({"unit": "h"}, {"format": "xml"}, {"separator": '"'}, {"separator": "ab"}, {"longest_line": 0}):
+        with pytest.raises(dpi.OptionError):
+            dpi.read(path, time="at", **wrong)  # type: ignore[arg-type]
+    for period in ((1, 1), (2, 1)):
+        with pytest.raises(dpi.OptionError):
+            dpi.read(path, time="at").slots(SLOTS, *period)
+
+
+def test_a_column_of_a_type_that_cannot_be_read_is_refused_at_once(tmp_path: Path) -> None:
+    """Nested ids, lists of values, numbers without a unit, times with one, and different types in two files."""
+    frame = FRAME.with_columns(nested=pl.struct("user"), listed=pl.concat_list("value"), number=1, moment=pl.lit(0))
+    frame = frame.with_columns(pl.col("moment").cast(pl.Datetime("us")), flag=pl.lit(True))
+    path = write(frame, tmp_path / "events.parquet")
+    for wrong in (
+        {"user": "nested", "time": "at"},
+        {"value": "listed", "time": "at"},
+        {"time": "number"},
+        {"time": "moment", "unit": "s"},
+        {"time": "flag"},
+    ):
+        with pytest.raises(dpi.SchemaError):
+            dpi.read(path, **wrong)
+    write(FRAME.with_columns(value=1.5), tmp_path / "more.parquet")
+    with pytest.raises(dpi.SchemaError, match="one type in all files"):
+        dpi.read(tmp_path / "*.parquet", time="at")
+    (tmp_path / "twice.csv").write_text("user,at,value,user\n")
+    with pytest.raises(dpi.SchemaError, match="one column 'user'"):
+        dpi.read(tmp_path / "twice.csv", time="at")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_damaged_columnar_file_refuses_as_a_whole(tmp_path: Path, suffix: str) -> None:
+    """A damaged footer is a schema that cannot be read; damaged pages refuse before the first slot is given."""
+    path = write(FRAME, tmp_path / f"events.{suffix}")
+    data = path.read_bytes()
+    path.write_bytes(data[:-20])
+    with pytest.raises(dpi.SchemaError, match="damaged"):
+        dpi.read(path, time="at")
+    events = dpi.read(write(FRAME, path), time="at")
+    path.write_bytes(data[:8] + bytes(len(data) - 208 if len(data) > 408 else 60) + data[-200:])
+    with pytest.raises(dpi.StateError, match="damaged"):
+        next(events.slots(SLOTS, 0, 3))
+
+
+def test_a_text_column_that_is_not_text_refuses_as_a_whole(tmp_path: Path) -> None:
+    """A Parquet text column declares UTF-8: a writer that breaks this wrote a damaged file, and no row is shown."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"secret", b"\xff"]).buffers())
+    table = pa.table({"user": broken, "at": ["2026-01-01"] * 2, "value": ["DE"] * 2})
+    pq.write_table(table, tmp_path / "events.parquet")
+    with pytest.raises(dpi.StateError, match="UTF-8") as error:
+        next(dpi.read(tmp_path / "events.parquet", time="at").slots(SLOTS, 0, 3))
+    assert "secret" not in str(error.value)
+
+
+def test_a_damaged_compressed_file_refuses_before_the_first_slot(tmp_path: Path) -> None:
+    """What gzip notices refuses the file, and the text holds nothing of it."""
+    path = write(pl.concat([FRAME] * 5000), tmp_path / "events.csv.gz")
+    events = dpi.read(path, time="at")
+    path.write_bytes(path.read_bytes()[:-10])
+    with pytest.raises(dpi.StateError, match="damaged"):
+        next(events.slots(SLOTS, 0, 3))
+
+
+def test_line_ends_marks_and_long_lines(tmp_path: Path) -> None:
+    """CRLF, a byte order mark, a last line without an end and a line that is too long cost no other row."""
+    lines = [",".join(row) for row in ROWS]
+    lines.insert(1, "eve," + ROWS[0][1] + "," + "x" * 300)
+    for name, head in (("a.csv", "user,at,value\r\n"), ("b.csv", '"user","at","value"\r\n')):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + (head + "\r\n".join(lines)).encode())
+        assert users(dpi.read(tmp_path / name, time="at", longest_line=200)) == EXPECTED
+
+
+def test_parts_of_a_product_have_columns_of_their_own(tmp_path: Path) -> None:
+    """`value` may map parts to columns; parts keep their names, also the name of a column."""
+    path = write(FRAME.with_columns(age=pl.Series([10, 20, 30])), tmp_path / "events.parquet")
+    events = dpi.read(path, time="at", value={"user": "value", "slot": "age"})
+    domain = dpi.Product(user=dpi.Categories(["DE", "FR", "IT"]), slot=dpi.Bins([15, 25]))
+    codes = [domain.encode(values).tolist() for _, _, values in events.slots(SLOTS, 0, 4)]
+    assert codes == [[0], [4], [8], []]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
+def test_times_as_numbers(tmp_path: Path, suffix: str) -> None:
+    """Numbers since 1970 in a named unit; a row whose number cannot be read is dropped by itself."""
+    start = 1767225600
+    frame = pl.DataFrame({"user": ["a", "b", "c"], "time": [start, start + 3600, start + 7200], "value": 1})
+    path = write(frame, tmp_path / f"events.{suffix}")
+    if suffix == "csv":
+        path.write_text(path.read_text() + f"d,soon,1\ne,{start}.5,1\n")
+    expected = [["a", "e"] if suffix == "csv" else ["a"], ["b"], ["c"]]
+    assert users(dpi.read(path, unit="s")) == expected
+
+
+def test_categorical_columns_are_text(tmp_path: Path) -> None:
+    """A dictionary of texts is how they are stored, not what they are."""
+    path = write(FRAME.with_columns(pl.col("user", "value").cast(pl.Categorical)), tmp_path / "events.parquet")
+    assert users(dpi.read(path, time="at")) == EXPECTED
+
+
+WAYS = {
+    "slots": "(len(ids) for _, ids, _ in events.slots(dpi.Slots('1h', origin='2026-01-01'), 0, 3))",
+    "batches": "(len(batch.users) for batch in events.batches())",
+    "follow": "(len(batch.users) for batch, _ in events.follow(poll=0.01))",
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+@pytest.mark.parametrize("form", ["csv", "ndjson"])
+def test_standard_input_is_read_to_its_end(tmp_path: Path, form: str, way: str) -> None:
+    """What is piped in arrives whole, however it is written, and only once."""
+    program = f"""
+import dpi
+events = dpi.read("-", time="at", format={form!r})
+print(sum({way}))
+try:
+    sum({way})
+except dpi.StateError:
+    print("once")
+"""
+    data = write(FRAME, tmp_path / f"events.{form}").read_bytes().rstrip(b"\n")
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for at in range(0, len(data), 7):
+            process.stdin.write(data[at : at + 7])
+            process.stdin.flush()
+        process.stdin.close()
+        assert process.stdout.read().decode().split() == ["3", "once"]
