@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpi.budget import Accounts, Bill, Epsilon, Zeta, fade, spend_first
-from dpi.budget.account_table import STANDING, AccountTable
+from dpi.budget.account_table import STANDING, AccountTable, merged, to_records
 from dpi.budget.epsilon import UNITS
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
 from dpi.integers import GRAINS
@@ -252,3 +252,21 @@ def test_a_bill_is_for_its_own_accounts_and_cannot_be_changed():
         one.bill(pl.Series(["a", None]), Epsilon.at_most("0.5"), 0)
     one.debit(bill)
     assert one.snapshot()
+
+
+def test_a_log_of_changes_amounts_to_the_last_of_each_name():
+    """Merging sorted runs keeps the newest record of every name, also where names share their high half."""
+    rng = np.random.default_rng(4)
+    for high in (1 << 60, 8):  # the second makes high halves collide
+        names = [rng.integers(0, high, (50, 2)).astype(np.uint64) // 2 for _ in range(4)]
+        names = [np.unique(run, axis=0) for run in names]
+        expected, log = {}, b""
+        for number, run in enumerate([*names, names[0]]):
+            standing = np.array([(number, row, 0) for row in range(len(run))], dtype=STANDING)
+            log = merged(log + to_records(run, standing))
+            expected |= {tuple(name): (number, row, 0) for row, name in enumerate(run.tolist())}
+        table = AccountTable.from_bytes(log)
+        place = table.find(np.array([*expected], dtype=np.uint64))
+        found = dict(zip(map(tuple, place.names.tolist()), table.get(place).tolist(), strict=True))
+        assert found == expected
+        assert len(table) == len(expected)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
@@ -30,6 +30,9 @@ from dpi.errors import OptionError
 from dpi.identity import Digests
 from dpi.integers import Integers
 from dpi.store.witness import Seen, Witness
+
+MOST = (1 << 31) - 1
+"""The number of equal events of one user in one slot is cut at this: it is the user's own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +93,20 @@ class OpenEvents:
         """No events."""
         empty = np.empty(0, dtype=np.int64)
         return cls(np.empty((0, 2), dtype=np.uint64), empty, empty, empty)
+
+    @classmethod
+    def together(cls, parts: Sequence[OpenEvents]) -> Self:
+        """All events in one piece, one row for each (account, slot, bin), however they came in."""
+        names = np.concatenate([part.names for part in parts])
+        slots, bins, counts = (
+            np.concatenate([getattr(part, column) for part in parts]) for column in ("slots", "bins", "counts")
+        )
+        order = np.lexsort((bins, slots, names[:, 1], names[:, 0]))
+        names, slots, bins, counts = names[order], slots[order], bins[order], counts[order]
+        same = (names[1:] == names[:-1]).all(axis=1) & (slots[1:] == slots[:-1]) & (bins[1:] == bins[:-1])
+        first = np.flatnonzero(np.append(np.ones(min(1, order.size), np.bool_), ~same))
+        total = np.add.reduceat(counts, first) if first.size else counts
+        return cls(names[first], slots[first], bins[first], np.minimum(total, MOST))
 
 
 @dataclass(eq=False)

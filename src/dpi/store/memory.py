@@ -179,8 +179,7 @@ class MemoryStore(Store):
     def _events(self, stream: str) -> OpenEvents:
         """All open events, in one piece from now on."""
         kept = self._streams[stream].events
-        parts = [OpenEvents.none(), *kept]
-        kept[:] = [OpenEvents(*(np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS))]
+        kept[:] = [OpenEvents.together([OpenEvents.none(), *kept])]
         return kept[0]
 
     # Saving.

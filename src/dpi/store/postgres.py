@@ -115,7 +115,9 @@ class PostgreSQL(Engine):
         self.execute("VACUUM events, account_runs, progress")
 
     def close(self) -> None:
-        """Close the connection, and with it the right to write."""
+        """Give the right to write back, and close the connection: the server notices its end only a moment later."""
+        with suppress(StoreError):
+            self.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
 
     @contextmanager

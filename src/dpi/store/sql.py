@@ -19,12 +19,9 @@ import numpy as np
 from dpi.chain import Head, Link
 from dpi.errors import StateError
 from dpi.store.account_log import AccountLog
-from dpi.store.base import Levy, OpenEvents, Paid, Progress, Store
+from dpi.store.base import MOST, Levy, OpenEvents, Paid, Progress, Store
 from dpi.store.engine import Engine
 from dpi.store.schema import fact, prepare, set_fact
-
-MOST = (1 << 31) - 1
-"""The number of equal events of one user in one slot is cut at this: it is the user's own."""
 
 
 @dataclass(eq=False, repr=False)

@@ -175,18 +175,18 @@ def ledger_key(path: Path, *, new: bool) -> bytes:
     if new and not path.exists():
         secret.create(path, os.urandom(KEY_BYTES).hex().encode() + b"\n")
     try:
-        key = bytes.fromhex(secret.read(path).decode().strip())
+        text = secret.read(path)
     except FileNotFoundError:
         raise StateError(
             f"the ledger key {path} is missing: without it every user would get a new account. Put it back from your "
             "backup of secrets; the store can still be read (`report`, `query`, `verify`)."
         ) from None
-    except StateError:  # others may read it
-        raise
-    except ValueError:
-        key = b""
     except OSError as error:
         raise StoreError(f"the ledger key {path} cannot be read: {error.strerror}.") from None
+    try:
+        key = bytes.fromhex(text.decode().strip())
+    except ValueError:
+        key = b""
     if len(key) != KEY_BYTES:
         raise StateError(f"the ledger key {path} is damaged: it must hold {2 * KEY_BYTES} hexadecimal digits.")
     return key

@@ -1,0 +1,114 @@
+"""Runs the workload in processes of its own that kill themselves at given statement boundaries.
+
+    python child.py < trials.json
+
+A trial is {"target": …, "folder": …, "points": [n, m, …]}: the first process dies at its n-th boundary, the next one at
+its m-th, and so on; the last one finishes. A boundary is the moment before or after a statement of the engine, a write
+of the witness, or the making of the key. Prints one line of JSON for each trial. Everything is imported once, in a
+process that starts no thread, and every run is a fork of it: this spares the time to import.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl  # noqa: F401 - imported before the fork
+
+import dpi
+from dpi import secret
+from dpi.store.postgres import PostgreSQL
+from dpi.store.sql import SQLStore
+from dpi.store.sqlite import SQLite
+from dpi.store.witness import Witness
+
+SLOTS = 2
+TWICE = 3
+"""Exit status of a process that was about to measure a slot whose measurement is stored."""
+
+
+class Boundaries:
+    """Counts boundaries; at the fatal one the process is gone, as by a power cut."""
+
+    def __init__(self, fatal: int | None) -> None:
+        self.passed, self.fatal = 0, fatal
+
+    def __call__(self) -> None:
+        """Pass one."""
+        if self.passed == self.fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.passed += 1
+
+    def around(self, owner: Any, name: str) -> None:
+        """Put a boundary before and after every call of a function."""
+        function: Callable[..., object] = getattr(owner, name)
+
+        @functools.wraps(function)
+        def wrapped(*values: object, **named: object) -> object:
+            self()
+            result = function(*values, **named)
+            self()
+            return result
+
+        setattr(owner, name, wrapped)
+
+
+def run(trial: dict[str, Any], fatal: int | None) -> None:
+    """One process: go on with the workload to its end, or to the fatal boundary."""
+    import workload  # declares a domain, which starts threads: not before the fork
+
+    create, pay = secret.create, SQLStore.pay
+    secret.create = lambda path, _: create(path, workload.KEY.hex().encode())  # the same accounts in all runs
+
+    def pay_once(store: SQLStore, paid: Any, ledger: str, charge: bytes) -> None:
+        if any(slot.slot == paid.slot for slot in store.measurements(paid.stream)):
+            os._exit(TWICE)
+        pay(store, paid, ledger, charge)
+
+    SQLStore.pay = pay_once  # type: ignore[method-assign]
+    boundary = Boundaries(fatal)
+    for owner in (SQLite, PostgreSQL):
+        for name in ("execute", "execute_many", "rows"):
+            boundary.around(owner, name)
+    boundary.around(Witness, "write")
+    boundary.around(secret, "create")
+    folder = Path(trial["folder"])
+    with dpi.open_store(trial["target"], key_file=folder / "key", witness=folder / "witness", wait=20) as store:
+        for _ in workload.run(store, SLOTS):
+            pass
+        boundary.fatal = None
+        passed = boundary.passed
+        result = workload.outcome(store) | {"boundaries": passed}
+    (folder / "outcome").write_text(json.dumps(result))
+
+
+def forked(trial: dict[str, Any], fatal: int | None) -> int:
+    """Status of a run in a process of its own: 0 if it finished, -9 if it was killed."""
+    process = os.fork()
+    if process == 0:
+        status = 1
+        try:
+            run(trial, fatal)
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def main() -> None:
+    """All trials of standard input."""
+    for trial in json.load(sys.stdin):
+        Path(trial["folder"]).mkdir(parents=True, exist_ok=True)
+        statuses = [forked(trial, point) for point in [*trial["points"], None]]
+        outcome = Path(trial["folder"]) / "outcome"
+        print(json.dumps([statuses, json.loads(outcome.read_text()) if outcome.exists() else None]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

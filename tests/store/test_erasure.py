@@ -1,0 +1,100 @@
+"""What is left of a closed slot's events on disk: nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from workload import CLOCK, KEY
+
+import dpi
+from dpi.identity import digests
+from dpi.identity import users as canonical_users
+
+USERS = [f"somebody-{number:05d}@example" for number in range(1500)]
+NAMES = [row.tobytes() for row in digests(canonical_users(USERS), KEY)]
+NOW, LATER = "2026-01-01T00:30", "2026-01-01T01:00"
+DOMAIN = dpi.Categories(["north-by-northwest", "vertigo-in-june"])
+
+
+def on_disk(path: str) -> bytes:
+    """Every byte of the database, its log and its index."""
+    return b"".join(file.read_bytes() for file in sorted(Path(path).parent.glob(Path(path).name + "*")))
+
+
+def filled(path: str, key_file: Path, budget: object, order: int) -> tuple[dpi.Stream, dpi.store.Store]:
+    """A stream with events of an open slot, in an order that splits and joins pages of the file."""
+    store = dpi.open_store(path, key_file=key_file)
+    stream = dpi.Stream(domain=DOMAIN, epsilon=1, budget=budget, store=store, **CLOCK)
+    for part in range(6):
+        users = USERS[part::6][::order]
+        values = [["north-by-northwest", "vertigo-in-june", "elsewhere"][len(user) % 2] for user in users]
+        stream.append(users, [NOW] * len(users), values, now=NOW, producer="gate", sequence=part)
+    return stream, store
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_events_are_gone_when_their_slot_is_closed(sqlite, key_file, order) -> None:
+    """While a slot is open its accounts' names are on disk, and never an id; after it not a single one is."""
+    stream, store = filled(sqlite, key_file, dpi.Converging(dpi.Zeta(2)), order)
+    before = on_disk(sqlite)
+    assert all(name in before for name in NAMES)
+    assert not any(user.encode() in before for user in USERS)
+    list(stream.advance(now=LATER))
+    after = on_disk(sqlite)
+    assert [name.hex() for name in NAMES if name in after] == []
+    assert not Path(sqlite + "-wal").read_bytes()
+    store.close()
+    assert not any(name in on_disk(sqlite) for name in NAMES)
+
+
+def test_of_a_ledger_only_the_account_is_left(sqlite, key_file) -> None:
+    """With a ledger a name is on disk once, in its account, and no longer beside a bin."""
+    stream, store = filled(sqlite, key_file, dpi.Ledger(per_slot="0.1"), 1)
+    list(stream.advance(now=LATER))
+    after = on_disk(sqlite)
+    assert max(after.count(name) for name in NAMES) == 1
+    assert store.engine.rows("SELECT COUNT(*) FROM events") == [(0,)]
+    list(stream.advance(now="2026-01-01T02:00"))
+    stream.release(USERS, ["north-by-northwest"] * len(USERS))
+    after = on_disk(sqlite)
+    assert max(after.count(name) for name in NAMES) == 1  # a merged run leaves no old one behind
+    store.close()
+
+
+def test_what_a_crash_left_is_erased_on_opening(sqlite, key_file, monkeypatch) -> None:
+    """A process that dies after a commit and before it erases leaves that to the next one, which does it at once."""
+    stream, store = filled(sqlite, key_file, dpi.Converging(dpi.Zeta(2)), 1)
+    monkeypatch.setattr(type(store.engine), "erase", lambda _: None)
+    list(stream.advance(now=LATER))
+    assert any(name in on_disk(sqlite) for name in NAMES)
+    copy = Path(sqlite).with_name("copy.db")  # the files as a crash leaves them
+    for suffix in ("", "-wal"):
+        Path(f"{copy}{suffix}").write_bytes(Path(sqlite + suffix).read_bytes())
+    store.close()
+    monkeypatch.undo()
+    with dpi.open_store(copy, key_file=key_file):
+        assert not any(name in on_disk(str(copy)) for name in NAMES)
+
+
+def test_a_change_of_the_domain_erases_open_events(sqlite, key_file) -> None:
+    """Events that mean nothing under new options are gone from disk as well."""
+    _, store = filled(sqlite, key_file, dpi.Ledger(per_slot="0.1"), 1)
+    other = dpi.Categories(["elsewhere"])
+    dpi.Stream(domain=other, epsilon=1, budget=dpi.Ledger(per_slot="0.1"), store=store, change=True, **CLOCK)
+    assert not any(name in on_disk(sqlite) for name in NAMES)
+    store.close()
+
+
+def test_postgresql_lets_the_space_be_used_again(postgres, key_file) -> None:
+    """On PostgreSQL the rows of a closed slot are deleted and vacuumed."""
+    stream, store = filled(postgres, key_file, dpi.Converging(dpi.Zeta(2)), 1)
+    list(stream.advance(now=LATER))
+    assert store.engine.rows("SELECT COUNT(*) FROM events") == [(0,)]
+    with store.engine.snapshot():
+        dead = store.engine.rows(
+            "SELECT n_dead_tup FROM pg_stat_user_tables WHERE schemaname = ? AND relname = 'events'",
+            (store.engine.schema,),
+        )
+    assert dead[0][0] == 0
+    store.close()

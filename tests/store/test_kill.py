@@ -1,0 +1,146 @@
+"""Processes that are killed at statement boundaries, and what the next one finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psycopg
+import pytest
+import workload
+from child import TWICE
+
+import dpi
+from dpi.errors import StoreError
+from dpi.store.postgres import PostgreSQL
+
+SLOW = bool(os.environ.get("DPI_SLOW"))
+MEMORY = Path("/dev/shm")  # noqa: S108 - a killed process leaves its files as they are, so a disk in memory will do
+HERE = Path(__file__).parent
+
+
+def trials(trials: list[dict[str, object]]) -> list[tuple[list[int], dict[str, object] | None]]:
+    """Statuses and outcomes of trials, in a process that forks (see child.py)."""
+    # One thread of polars is enough, and os.fork is for a process that has started none.
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), "POLARS_MAX_THREADS": "1"}
+    run = subprocess.run(
+        [sys.executable, HERE / "child.py"], input=json.dumps(trials), capture_output=True, text=True, env=environment,
+        timeout=3600,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def check(points: list[list[int]], target: str | None = None) -> None:
+    """Kill at the points; whatever happened, the end must be that of the run that was never killed."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as root:
+        plan = [
+            {
+                "target": (target or f"{root}/{number}/visits.db").format(number),
+                "folder": f"{root}/{number}",
+                "points": at,
+            }
+            for number, at in enumerate([[], *points])
+        ]
+        (statuses, expected), *killed = trials(plan)
+    assert statuses == [0]
+    assert expected is not None
+    assert expected.pop("problems") == []
+    assert expected.pop("boundaries") > max(max(at) for at in points) // 2
+    for (statuses, outcome), at in zip(killed, points, strict=True):
+        assert TWICE not in statuses, f"a slot was measured twice after a kill at {at}"
+        assert statuses[0] == -signal.SIGKILL
+        assert statuses[-1] == 0, f"the store could not be opened after a kill at {at}"
+        assert outcome is not None
+        assert outcome.pop("problems") == []
+        outcome.pop("boundaries")
+        assert outcome == expected, f"after a kill at {at}"
+
+
+def boundaries(target: str | None = None) -> int:
+    """How many boundaries a whole run has."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as root:
+        ((_, outcome),) = trials([{"target": target or f"{root}/visits.db", "folder": root, "points": []}])
+    assert outcome is not None
+    return int(str(outcome["boundaries"]))
+
+
+def drawn(count: int, last: int) -> list[list[int]]:
+    """Random points, and for each a second one at which the process that goes on is killed as well."""
+    chance = random.Random(20260101)
+    return [[point, chance.randrange(60)] for point in chance.sample(range(last), count)]
+
+
+@pytest.mark.slow
+def test_killed_anywhere_the_store_ends_as_if_never_killed() -> None:
+    """Kill -9 at 30 random boundaries (at every one in the long form): same ledger, releases and certificates."""
+    last = boundaries()
+    check([[point] for point in range(last)] if SLOW else drawn(30, last))
+
+
+@pytest.mark.slow
+def test_killed_on_postgresql_the_store_ends_as_if_never_killed(postgres: str, server: str) -> None:
+    """The same on PostgreSQL, at 5 boundaries (60 in the long form)."""
+    try:
+        last = boundaries(postgres + "_{}".format("count"))
+        check(drawn(60 if SLOW else 5, last), postgres + "_{}")
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            name = postgres.rpartition("schema=")[2]
+            found = connection.execute("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s)", (name,))
+            for (schema,) in found.fetchall():
+                connection.execute(f'DROP SCHEMA "{schema}" CASCADE')
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("commit", [0, 1])
+def test_a_lost_connection_at_commit_is_told_by_opening_again(
+    postgres, server, key_file, monkeypatch, moment, commit
+) -> None:
+    """When the server goes away at a COMMIT nobody knows, the stream refuses to go on, and reopening settles it."""
+    store = dpi.open_store(postgres, key_file=key_file)
+    stream = workload.open_streams(store)[1]
+    workload.close_slot(stream, 0)
+    commits, execute = [], PostgreSQL.execute
+
+    def fatal(engine: PostgreSQL, statement: str, values: object = ()) -> None:
+        here = statement == "COMMIT" and commits.append(1) is None and len(commits) == commit + 1
+        if here and moment == "before":
+            _terminate(engine, server)
+        execute(engine, statement, values)
+        if here and moment == "after":
+            _terminate(engine, server)
+            execute(engine, "SELECT 1")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PostgreSQL, "execute", fatal)
+        with pytest.raises(StoreError, match="PostgreSQL refused or was lost"):
+            workload.close_slot(stream, 1)
+        with pytest.raises(StoreError):
+            workload.close_slot(stream, 1)  # it cannot know, so it does not go on
+    store.close()
+    with dpi.open_store(postgres, key_file=key_file, wait=10) as again:
+        visits, orders, _ = workload.open_streams(again)
+        paid = (commit, moment) != (0, "before")
+        assert orders.next_slot == (2 if paid else 1)
+        if not paid:
+            workload.close_slot(orders, 1)
+        result = workload.outcome(again)
+    whole = dpi.MemoryStore(workload.KEY)
+    undisturbed = workload.open_streams(whole)[1]
+    workload.close_slot(undisturbed, 0)
+    workload.close_slot(undisturbed, 1)
+    assert result == workload.outcome(whole)
+    assert visits.next_slot
+
+
+def _terminate(engine: PostgreSQL, server: str) -> None:
+    process = engine._connection.info.backend_pid
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("SELECT pg_terminate_backend(%s, 5000)", (process,))

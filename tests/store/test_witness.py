@@ -1,0 +1,232 @@
+"""A store that was put back from an old copy."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from pathlib import Path
+
+import polars as pl
+import pytest
+from workload import DOMAIN, open_streams
+
+import dpi
+from dpi.compression import GRAINS
+from dpi.errors import StateError
+from dpi.noise import UnsafeSeededSource
+from dpi.verification import check_accounts, verify
+
+USERS = {slot: [f"u{number}" for number in range(slot, slot + 4)] for slot in range(12)}
+"""Everybody takes part in four slots; newcomers in every slot."""
+
+
+@pytest.fixture
+def paths(sqlite, key_file, tmp_path):
+    """Opens the store with its witness; keeps copies and puts them back."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    class Paths:
+        witness = elsewhere / "witness"
+
+        def open(self, **options):
+            return dpi.open_store(sqlite, **({"key_file": key_file, "witness": self.witness} | options))
+
+        def copy(self, name="copy"):
+            shutil.copy(sqlite, tmp_path / name)
+
+        def put_back(self, name="copy"):
+            Path(sqlite + "-wal").unlink(missing_ok=True)
+            shutil.copy(tmp_path / name, sqlite)
+
+    return Paths()
+
+
+def stream(store, budget=None, **options) -> dpi.Stream:
+    """A stream of the test."""
+    budget = budget or dpi.Ledger(per_slot="0.3")
+    return dpi.Stream(
+        domain=DOMAIN, epsilon=1, budget=budget, store=store, unsafe_source=UnsafeSeededSource(5), **options
+    )
+
+
+class Truth:
+    """What users have truly lost, whatever a store remembers: ε_t times their weight, for every slot measured."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.units: dict[str, float] = defaultdict(float)
+        bill = dpi.Accounts.bill
+
+        def noting(accounts, users, epsilon, slot, **options):
+            made = bill(accounts, users, epsilon, slot, **options)
+            for user, weight in zip(users.to_list(), made.weights.tolist(), strict=True):
+                self.units[user] += epsilon.units * weight / GRAINS
+            return made
+
+        monkeypatch.setattr(dpi.Accounts, "bill", noting)
+
+
+def go_on(opened: dpi.Stream, slots: range) -> None:
+    """Release some slots."""
+    for slot in slots:
+        opened.release(USERS[slot], ["DE"] * len(USERS[slot]), slot=slot)
+
+
+def test_an_old_copy_is_refused(paths) -> None:
+    """A store that does not contain what its witness saw is not opened, to write or to read."""
+    with paths.open() as store:
+        go_on(stream(store), range(2))
+    paths.copy()
+    with paths.open() as store:
+        go_on(stream(store), range(2, 5))
+        seen = store.witness.read()
+    paths.put_back()
+    for options in ({}, {"read_only": True}):
+        with pytest.raises(StateError, match=r"old copy.*charge_lost"):
+            paths.open(**options)
+    with dpi.open_store(paths_target(paths), read_only=True) as store:
+        assert any("old copy" in problem for problem in verify(store, seen=seen).problems)
+
+
+def paths_target(paths) -> str:
+    """The path of the store."""
+    return str(paths.witness.parent.parent / "visits.db")
+
+
+@pytest.mark.parametrize("policy", [dpi.spend_first, dpi.fade()], ids=["spend_first", "fade"])
+def test_charged_for_lost_slots_nobody_spends_more_than_epsilon(paths, monkeypatch, policy, tmp_path) -> None:
+    """Copy, go on, put back, charge, go on, twice: what each user has truly lost stays at most ε."""
+    truth, budget = Truth(monkeypatch), dpi.Ledger(per_slot="0.3", policy=policy)
+    signer = dpi.Signer.open(tmp_path / "signing.pem")
+    with paths.open() as store:
+        go_on(stream(store, budget, signer=signer), range(3))
+        paths.copy()
+        go_on(stream(store, budget, signer=signer), range(3, 5))
+    paths.put_back()
+    with paths.open(charge_lost=True, signer=signer) as store:
+        opened = stream(store, budget, signer=signer)
+        assert opened.next_slot == 5
+        assert opened._accounts.remaining(pl.Series(["nobody yet"]), 5)[0] <= 1 - 2 * 0.3 + 1e-9
+        go_on(opened, range(5, 7))
+    paths.put_back()  # the same old copy once more: now four slots are lost, and one levy
+    with paths.open(charge_lost=True, signer=signer) as store:
+        go_on(stream(store, budget, signer=signer), range(7, 12))
+        assert verify(store, verifier=signer.verifier).problems == ()
+        assert check_accounts(store) == ()
+        entry = next(link.entry for link in store.links() if link.entry["kind"] == "restored")
+        assert entry["charged_units"] == {"": 4 * (3 * 2**40 // 10)}
+    assert max(truth.units.values()) <= 2**40
+    if policy is dpi.spend_first:
+        assert max(truth.units.values()) > 0.85 * 2**40  # not by charging everything
+
+
+def test_a_crash_after_the_charge_charges_once(paths, monkeypatch) -> None:
+    """If the process ends between the charge and telling the witness, the next one goes on, with nothing added."""
+    with paths.open() as store:
+        go_on(stream(store), range(1))
+        paths.copy()
+        go_on(stream(store), range(1, 2))
+    paths.put_back()
+    with monkeypatch.context() as patch:
+        patch.setattr(dpi.store.Store, "testify", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            paths.open(charge_lost=True)
+    with paths.open() as store:
+        assert [link.entry["kind"] for link in store.links()] == ["options", "release", "restored"]
+        go_on(stream(store), range(2, 3))
+        assert verify(store, seen=store.witness.read()).intact
+
+
+def test_a_copy_cannot_go_on_unseen(paths) -> None:
+    """A store that has a witness is not written to without it, so a copy has released nothing that is not charged."""
+    with paths.open() as store:
+        go_on(stream(store), range(1))
+    with pytest.raises(StateError, match="name it"):
+        paths.open(witness=None)
+    with pytest.raises(StateError, match="missing"):
+        paths.open(witness=paths.witness.with_name("another"))
+    paths.open(witness=None, read_only=True).close()
+
+
+def test_two_ways_are_not_charged(paths) -> None:
+    """If both the copy and the original went on, what was spent is unknown: the older witness is refused."""
+    with paths.open() as store:
+        go_on(stream(store), range(1))
+        paths.copy()
+        go_on(stream(store), range(1, 2))
+    paths.put_back()
+    second = paths.witness.with_name("second")
+    with paths.open(witness=second, new_witness=True) as store:  # somebody vouches, wrongly
+        go_on(stream(store), range(1, 4))
+    with pytest.raises(StateError, match="not the one of this store"):
+        paths.open(charge_lost=True)
+
+
+def test_a_copy_from_before_the_witness_is_not_charged(paths) -> None:
+    """A copy that never had a witness may have gone on without one, so no charge is known to be enough."""
+    with paths.open(witness=None) as store:
+        go_on(stream(store), range(1))
+    paths.copy()
+    with paths.open() as store:
+        go_on(stream(store), range(1, 3))
+    paths.put_back()
+    with pytest.raises(StateError, match="before the witness"):
+        paths.open(charge_lost=True)
+
+
+def test_a_series_goes_on_after_its_lost_elements(paths) -> None:
+    """A converging series in order skips what was drawn in the lost slots."""
+    budget = dpi.Converging(dpi.Zeta(2))
+    with paths.open() as store:
+        go_on(stream(store, budget), range(2))
+        paths.copy()
+        go_on(stream(store, budget), range(2, 5))
+    paths.put_back()
+    with paths.open(charge_lost=True) as store:
+        opened = stream(store, budget)
+        release = opened.release(["ada"], ["DE"])
+        assert release.slot == 5
+        whole = budget.allocation(opened.epsilon)
+        drawn = [whole.draw(UnsafeSeededSource(0)) for _ in range(6)]
+        assert release.epsilon == float(drawn[5])
+        assert release.certificate["epsilon_spent_units"] == sum(epsilon.units for epsilon in drawn)
+        assert verify(store).intact
+
+
+def test_a_random_series_is_refused(paths) -> None:
+    """A series drawn at random does not know what was drawn in the lost slots; nothing is changed."""
+    budget = dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0))
+    with paths.open() as store:
+        go_on(stream(store, budget), range(1))
+        paths.copy()
+        go_on(stream(store, budget), range(1, 2))
+    paths.put_back()
+    before = Path(paths_target(paths)).read_bytes()
+    with pytest.raises(StateError, match="drawn at random"):
+        paths.open(charge_lost=True)
+    assert Path(paths_target(paths)).read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"sequence": "1"}', "[]", "\udcff"])
+def test_a_damaged_witness_is_no_witness(paths, text) -> None:
+    """A witness file that cannot be read stops the store, with a sentence."""
+    with paths.open() as store:
+        open_streams(store)
+    paths.witness.write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(StateError, match="damaged"):
+        paths.open()
+
+
+def test_a_witness_that_cannot_be_written_holds_the_release_back(paths, monkeypatch) -> None:
+    """A release is not handed out before the witness knows it; asking for it later tells the witness first."""
+    store = paths.open()
+    opened = stream(store)
+    folder = paths.witness.parent
+    folder.rename(folder.with_name("away"))
+    for ask in (lambda: go_on(opened, range(1)), lambda: opened.released(0)):
+        with pytest.raises(OSError, match="witness"):
+            ask()
+    folder.with_name("away").rename(folder)
+    assert opened.released(0).slot == 0
+    assert store.witness.read().last == {"": 0}
+    store.close()

@@ -1,0 +1,91 @@
+"""Three streams on one store, with noise that is a function of stream and slot: a slot measured anew is the same.
+
+Two streams share the ledger; the third has a random series of its own. One of them is live (`append`, `advance`). The
+accounts run empty on the way, and one slot has no events.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import dpi
+from dpi.noise import UnsafeSeededSource
+from dpi.store import Store
+from dpi.verification import check_accounts, verify
+
+KEY = bytes(range(32))
+DOMAIN = dpi.Categories(["DE", "FR", "IT"], other="elsewhere")
+SLOTS = 4
+CLOCK = {"slot": "1h", "start": "2026-01-01T00:00"}
+STREAMS = {
+    "visits": {"budget": dpi.Ledger(per_slot="0.3"), **CLOCK},
+    "orders": {"budget": dpi.Ledger(per_slot="0.2", policy=dpi.spend_first)},
+    "alone": {"budget": dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0)), "separate": True, "epsilon": 2},
+}
+
+
+def open_streams(store: Store) -> list[dpi.Stream]:
+    """The streams of the workload, new or where they stopped."""
+    return [
+        dpi.Stream(**({"domain": DOMAIN, "epsilon": 1, "store": store, "name": name} | options))
+        for name, options in STREAMS.items()
+    ]
+
+
+def seeded(stream: dpi.Stream, slot: int) -> None:
+    """Give the stream the noise of this slot."""
+    label = hashlib.blake2b(f"{stream.name}/{slot}".encode(), digest_size=6).digest()
+    stream._source = UnsafeSeededSource(int.from_bytes(label, "big"))
+
+
+def events(name: str, slot: int) -> tuple[list[str], list[str]]:
+    """Users and values of a slot: regulars, newcomers and one who does too much; none in slot 2 of the orders."""
+    if (name, slot) == ("orders", 2):
+        return [], []
+    users = [f"regular {number}" for number in range(12)] + [f"{name} {slot} {number}" for number in range(5)]
+    users += ["busy"] * 20
+    return users, [["DE", "FR", "IT", "XX"][(len(user) + row) % 4] for row, user in enumerate(users)]
+
+
+def close_slot(stream: dpi.Stream, slot: int) -> dpi.Release:
+    """Release one slot; what a process did before it was killed is not done again."""
+    users, values = events(stream.name, slot)
+    if stream.name != "visits":
+        seeded(stream, slot)
+        return stream.release(users, values)
+    half = len(users) // 2
+    now, later = f"2026-01-01T{slot:02d}:30", f"2026-01-01T{slot + 1:02d}:00"
+    for part, rows in enumerate((slice(0, half), slice(half, None))):
+        stream.append(users[rows], [now] * len(users[rows]), values[rows], now=now, sequence=2 * slot + part)
+    seeded(stream, slot)
+    (release,) = stream.advance(now=later)
+    return release
+
+
+def run(store: Store, slots: int = SLOTS) -> Iterator[dpi.Release]:
+    """Go on with all streams until each has released its slots."""
+    streams = open_streams(store)
+    for slot in range(slots):
+        for stream in streams:
+            first = stream._first or 0
+            if stream.next_slot - first <= slot:
+                yield close_slot(stream, slot)
+
+
+def outcome(store: Store) -> dict[str, object]:
+    """Everything that two runs must agree on: ledgers, releases, certificates; and what the checks say."""
+    ledgers = store.ledgers()
+    return {
+        "ledgers": {name: _sorted(store.load_ledger(name, options)[0]) for name, options in ledgers.items()},
+        "releases": {name: [content.hex() for content, _ in store.releases(name)] for name in store.streams()},
+        "chain": [[link.text, link.digest] for link in store.links()],
+        "problems": [*verify(store).problems, *([] if isinstance(store, dpi.MemoryStore) else check_accounts(store))],
+    }
+
+
+def _sorted(records: bytes) -> str:
+    """A log of changes as the accounts it amounts to."""
+    from dpi.budget.account_table import merged
+
+    return merged(records).hex()
