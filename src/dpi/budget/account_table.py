@@ -135,7 +135,9 @@ def merged(data: bytes) -> bytes:
         raise StateError("the saved accounts are damaged: a record is incomplete.")
     records = np.frombuffer(data, dtype=_RECORD)
     high, low = (np.ascontiguousarray(records["name"][half]) for half in ("high", "low"))
-    order = np.argsort(high, kind="stable")  # equal names stay in the order of the log; sorted runs merge in linear time
+    order = np.argsort(
+        high, kind="stable"
+    )  # equal names stay in the order of the log; sorted runs merge in linear time
     same = high[order[1:]] == high[order[:-1]]
     if same.any():
         other = low[order[1:]] != low[order[:-1]]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import polars as pl
 import typer
 
 from dpi.brain.base import Floats
@@ -49,6 +48,8 @@ def demo(
       dpi demo
       dpi demo --folder out --days 7
     """
+    import polars as pl
+
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         name: folder / name for name in ("visits.parquet", "pages.txt", "shop.db", "releases.parquet", "report.html")

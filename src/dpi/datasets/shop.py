@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PAGES = ("home", "search", "shoes", "coats", "books", "games", "garden", "offer", "help")
 START = datetime(2026, 3, 2)
@@ -44,6 +47,8 @@ def hourly(hours: int, seed: int = 4) -> Iterator[pl.DataFrame]:
     >>> first.columns, str(first["at"].min())[:13]
     (['user', 'page', 'at'], '2026-03-02 00')
     """
+    import polars as pl
+
     rng = np.random.default_rng(seed)  # made-up data, no privacy noise
     visitors, newest = np.arange(VISITORS), VISITORS
     pages = pl.Series(PAGES)
