@@ -187,6 +187,21 @@ def test_an_old_copy_of_the_store(cli, visits):
     assert cli.json("ledger", "visits.db", "--user", "nobody")["left"] == pytest.approx(0.2, abs=1e-6)
 
 
+@pytest.mark.parametrize("form", ["parquet", "ndjson"])
+def test_events_are_not_replaced_by_releases(cli, visits, form):
+    """An `--out` that is there and holds no releases, such as the events themselves, stays as it is."""
+    table = pl.DataFrame(rows())
+    table.write_parquet("visits.parquet")
+    table.write_ndjson("visits.ndjson")
+    before = Path(f"visits.{form}").read_bytes()
+    said = run(cli, [f"visits.{form}", *visits[1:]], *PERIOD, "--out", f"visits.{form}", code=2)
+    assert "it is not replaced" in said
+    assert not Path("visits.db").exists()
+    assert Path(f"visits.{form}").read_bytes() == before
+    run(cli, visits, *PERIOD)
+    assert "must end in .html" in cli("report", "visits.db", "-o", "visits.db", code=2)
+
+
 def test_a_fault_shows_no_rows(cli, visits, monkeypatch):
     """An error that nobody thought of is told by type and place: its text could hold a row."""
 

@@ -81,6 +81,10 @@ def test_the_demo_leaves_other_stores_alone(cli, visits):
     cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T01:00", "--store", "shop/shop.db")
     assert "not the store of a demo" in cli("demo", "--days", "1", "--folder", "shop", code=2)
     assert cli.json("verify", "shop/shop.db")["entries"] == 2
+    Path("mine").mkdir()
+    Path("mine/visits.parquet").write_text("mine")
+    assert "something else" in cli("demo", "--days", "1", "--folder", "mine", code=2)
+    assert Path("mine/visits.parquet").read_text() == "mine"
 
 
 def test_plan(cli):
@@ -136,7 +140,8 @@ def test_domain_files(cli):
         (["--bins", "3,2"], "increasing"), (["--bins", "0:10:0"], "--bins"), (["--bins", "0:10:1e-9"], "2^20"),
         (["--bins", "a"], "--bins"), (["--hashed", "8"], "--key-file"), (["--product", "x"], "PART=FILE"),
         (["--product", "x=none.json"], "cannot be read"), (["--list", "none.txt"], "cannot be read"),
-        (["other"], "`other` must be a name"), (["DE", "--key-file", "k"], "is for `--hashed`"),
+        (["other"], "`other` must be a name"), (["DE", "-o", "domain.txt"], "must end in .json"),
+        (["DE", "--key-file", "k"], "is for `--hashed`"),
     ],
 )  # fmt: skip
 def test_domains_that_are_none(cli, words, said):

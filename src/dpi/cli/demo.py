@@ -28,6 +28,7 @@ from dpi.domain import Categories
 from dpi.errors import OptionError, StateError
 from dpi.release import Release
 from dpi.sources import read
+from dpi.store import open_store
 
 NAME = "demo shop"
 DAYS = 21
@@ -54,7 +55,7 @@ def demo(
     files = {
         name: folder / name for name in ("visits.parquet", "pages.txt", "shop.db", "releases.parquet", "report.html")
     }
-    _clear(files["shop.db"])
+    _clear(files)
     hours = list(shop.hourly(24 * days))
     pl.concat(hours).write_parquet(files["visits.parquet"])
     files["pages.txt"].write_text("\n".join(shop.PAGES) + "\n")
@@ -116,14 +117,18 @@ def divergence(truth: Floats, guess: Floats) -> float:
     return float(truth[some] @ np.log(truth[some] / np.maximum(guess[some], 1e-12)))
 
 
-def _clear(path: Path) -> None:
-    """Remove the store of an earlier demo; its visitors are made up, so nobody's account is refilled."""
+def _clear(files: dict[str, Path]) -> None:
+    """Begin anew, without the store of an earlier demo; its visitors are made up, so nobody's account is refilled."""
+    path = files["shop.db"]
     if path.exists():
         with reading(str(path)) as store:
             if set(store.streams()) - {NAME}:
                 raise OptionError(f"{path} is not the store of a demo; name another `--folder`.")
         for suffix in ("", ".key", ".lock", "-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
+    elif any(other.exists() for other in files.values()):
+        raise OptionError(f"{path.parent} holds files of something else; name another `--folder`.")
+    open_store(path).close()  # first of all files: it tells that the others are a demo's
 
 
 def _command(files: dict[str, Path], begin: str, end: str) -> list[str]:

@@ -61,6 +61,8 @@ def domain(
         raise OptionError("give either values or `--list`, or `--bins`, or `--hashed`, or `--product`.")
     if key_file is not None and hashed is None:
         raise OptionError("`--key-file` is for `--hashed`.")
+    if out.suffix != ".json":
+        raise OptionError(f"`--out` must end in .json: other files are read as lists of values. Got {str(out)!r}.")
     made: Domain
     if bins is not None:
         made = Bins(edges(bins))

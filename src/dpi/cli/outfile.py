@@ -30,16 +30,26 @@ if TYPE_CHECKING:
 _ROWS = 64
 """Releases in memory at a time."""
 TEXT = (".ndjson", ".jsonl")
+_START = b'{"accumulated":'
+"""How every release begins as text."""
+
+
+def check(path: Path, *, grows: bool) -> None:
+    """Refuse a name that no file of releases can have, before anything is done."""
+    if path.suffix not in (".parquet", *TEXT):
+        raise OptionError(f"`--out` must end in .parquet, .ndjson or .jsonl. Got {str(path)!r}.")
+    if not path.parent.is_dir():
+        raise OptionError(f"`--out` must lie in a folder that exists. Got {str(path)!r}.")
+    if path.exists() and not _holds_releases(path):
+        raise OptionError(f"`--out` {str(path)!r} is there and holds no releases: it is not replaced.")
+    if grows and path.suffix not in TEXT:
+        raise OptionError("a Parquet file cannot grow: with `--follow`, `--out` must end in .ndjson or .jsonl.")
 
 
 class OutFile:
     """Releases of one stream of a store, as a file."""
 
     def __init__(self, path: Path, stored: Stored, first: int, end: int | None) -> None:
-        if path.suffix not in (".parquet", *TEXT):
-            raise OptionError(f"`--out` must end in .parquet, .ndjson or .jsonl. Got {str(path)!r}.")
-        if not path.parent.is_dir():
-            raise OptionError(f"`--out` must lie in a folder that exists. Got {str(path)!r}.")
         self.path = path
         self._stored, self._first, self._end = stored, first, end
         self._file: TextIO | None = None
@@ -128,6 +138,20 @@ class _Table:
                 yield frame
 
         register_io_source(drawn, schema=self._schema).sink_parquet(self._path, row_group_size=_ROWS)
+
+
+def _holds_releases(path: Path) -> bool:
+    """Whether a file was written here, whole or cut: another, such as the events, must not be lost."""
+    import polars as pl
+
+    if path.suffix in TEXT:
+        with path.open("rb") as file:
+            start = file.read(len(_START))
+        return _START.startswith(start)
+    try:
+        return {"slot", "pdf", "certificate"} <= pl.read_parquet_schema(path).keys()
+    except (pl.exceptions.PolarsError, OSError):
+        return False
 
 
 def read_releases(path: Path, domain: Domain) -> list[Release]:

@@ -39,6 +39,8 @@ def report(
       dpi report visits.db
       dpi report visits.db -o visits.html --title "Visits by country"
     """
+    if out is not None and out.suffix not in (".html", ".htm"):
+        raise OptionError(f"`--out` must end in .html. Got {str(out)!r}.")
     with reading(store) as opened:
         target = out or Path(Path(store).stem + ".html")
         problems = write_page(opened, target, stream, title or Path(store).stem, public_key)

@@ -14,7 +14,7 @@ from dpi.cli.domains import read_domain
 from dpi.cli.following import follow as follow_file
 from dpi.cli.interruption import Interrupted, Interruption
 from dpi.cli.options import DomainKeys, Json, KeyFile
-from dpi.cli.outfile import TEXT, OutFile
+from dpi.cli.outfile import OutFile, check
 from dpi.cli.output import address, document, note, say
 from dpi.cli.playing import Clockwork, Shelf, first_slot, opened, play
 from dpi.cli.progress import Bars
@@ -207,8 +207,8 @@ def run(
 
     events = read(files, user=user, time=time, value=columns(meant, value), unit=unit, format=form, separator=separator)
     held = budgets.size(memory)
-    if out is not None and follow and out.suffix not in TEXT:
-        raise OptionError("a Parquet file cannot grow: with `--follow`, `--out` must end in .ndjson or .jsonl.")
+    if out is not None:
+        check(out, grows=follow)
     if sign is not None and not sign.exists():
         raise OptionError(f"there is no signing key {sign}: make one with `dpi keys {sign}`.")
     clockwork = Clockwork(slot, origin, zone, lateness)
