@@ -179,6 +179,20 @@ def test_a_resumed_stream_is_the_uninterrupted_one(season, bins):
     assert brain.to_bytes(state) == brain.to_bytes(resumed)
 
 
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_a_state_that_goes_through_bytes_after_every_slot_is_the_same(seed):
+    """Also with few users and bins, where the uniform expert has a say: numpy scalars must not survive in a state."""
+    brain, rng = Boosted(), np.random.default_rng(seed)
+    state = stored = brain.initial(domain(4))
+    for slot in range(8):
+        values = add_laplace(rng.integers(0, 8, 4) * GRAINS, EPSILON.scale, UnsafeSeededSource(seed + slot))
+        measurement = Measurement(slot, EPSILON, values)
+        state, _ = brain.update(state, measurement)
+        stored, _ = brain.update(brain.from_bytes(domain(4), brain.to_bytes(stored)), measurement)
+        assert brain.to_bytes(state) == brain.to_bytes(stored)
+
+
 @given(st.data())
 @settings(max_examples=60)
 def test_damaged_bytes_are_refused(data):

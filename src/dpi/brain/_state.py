@@ -53,6 +53,13 @@ class BoostedState:
     def __post_init__(self) -> None:
         for array in _arrays(self):
             array.setflags(write=False)
+        # A numpy scalar makes single-precision arithmetic double, a Python float does not; bytes come back as floats.
+        # So a state holds floats only: resumed, it must compute what it would have computed.
+        for name in ("uniform", "mass", "reference"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+        for name in ("size", "dispersion"):
+            part = getattr(self, name)
+            object.__setattr__(self, name, type(part)(**{key: float(value) for key, value in asdict(part).items()}))
 
     @property
     def bins(self) -> int:

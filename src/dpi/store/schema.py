@@ -19,6 +19,7 @@ VERSIONS: dict[int, tuple[str, ...]] = {
         "CREATE TABLE measurements (stream TEXT NOT NULL, slot {whole} NOT NULL, epsilon {whole} NOT NULL, "
         "partial {whole} NOT NULL, data {bytes} NOT NULL, allocation TEXT NOT NULL, assumption TEXT NOT NULL, "
         "seal {bytes} NOT NULL, PRIMARY KEY (stream, slot))",
+        "CREATE TABLE trees (stream TEXT PRIMARY KEY, data {bytes} NOT NULL, seal {bytes} NOT NULL)",
         "CREATE TABLE chain (entry {whole} PRIMARY KEY, text TEXT NOT NULL, digest TEXT NOT NULL, signature TEXT)",
         "CREATE TABLE releases (stream TEXT NOT NULL, slot {whole} NOT NULL, entry {whole} NOT NULL, "
         "content {bytes} NOT NULL, PRIMARY KEY (stream, slot))",

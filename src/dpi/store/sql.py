@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -112,7 +112,22 @@ class SQLStore(Store):
         progress = Progress(int(last), int(spent), str(allocation), partial(bytes, brain), bytes(accumulated))
         if bytes(seal) != _progress_seal(stream, progress):
             raise StateError("the store is damaged: the state of a stream does not match its seal.")
-        return progress
+        return replace(progress, tree=self._tree(stream))
+
+    def _tree(self, stream: str) -> bytes:
+        """The tree of sums as the last transaction left it: its open nodes are private, so no older one is kept."""
+        rows = self.engine.rows("SELECT data, seal FROM trees WHERE stream = ?", (stream,))
+        if rows and bytes(rows[0][1]) != _tree_seal(stream, bytes(rows[0][0])):
+            raise StateError("the store is damaged: the tree of a stream does not match its seal.")
+        return bytes(rows[0][0]) if rows else b""
+
+    def _grow(self, stream: str, tree: bytes) -> None:
+        if tree:
+            self.engine.execute(
+                "INSERT INTO trees (stream, data, seal) VALUES (?, ?, ?) "
+                "ON CONFLICT (stream) DO UPDATE SET data = excluded.data, seal = excluded.seal",
+                (stream, tree, _tree_seal(stream, tree)),
+            )
 
     def reached(self, stream: str) -> tuple[int, int] | None:
         """Last slot and spent units of a stream."""
@@ -125,7 +140,7 @@ class SQLStore(Store):
         after = [*self._measured(stream, -(1 << 62) if reached is None else reached[0] + 1)]
         if len(after) > 1:
             raise StateError("the store is damaged: two slots are paid for and not released.")
-        return after[0] if after else None
+        return replace(after[0], tree=self._tree(stream)) if after else None
 
     def measurements(self, stream: str) -> Iterator[Paid]:
         """All measurements, in order."""
@@ -161,6 +176,7 @@ class SQLStore(Store):
                     paid.assumption, _paid_seal(paid),
                 ),
             )  # fmt: skip
+            self._grow(paid.stream, paid.tree)
             self.engine.execute("DELETE FROM events WHERE stream = ? AND slot <= ?", (paid.stream, paid.slot))
 
     def publish(self, stream: str, content: bytes, link: Link, progress: Progress) -> None:
@@ -183,6 +199,7 @@ class SQLStore(Store):
             "accumulated = excluded.accumulated, seal = excluded.seal",
             (stream, *values, _progress_seal(stream, progress)),
         )
+        self._grow(stream, progress.tree)
 
     def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
         """Content and link of the releases of slots `first` to `last`."""
@@ -317,6 +334,10 @@ def _paid_seal(paid: Paid) -> bytes:
     return hashlib.blake2b(
         json.dumps(head).encode() + b"\n" + paid.values, digest_size=32, person=b"dpi measured"
     ).digest()
+
+
+def _tree_seal(stream: str, tree: bytes) -> bytes:
+    return hashlib.blake2b(stream.encode() + b"\n" + tree, digest_size=32, person=b"dpi tree").digest()
 
 
 def _progress_seal(stream: str, progress: Progress) -> bytes:
