@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 .PHONY: run test test-slow lint bench docs clean
 
 run: .venv/core
-	$(BIN)/python examples/shop.py
+	$(BIN)/dpi demo --folder out
 
 test: .venv/dev lint
 	$(BIN)/python -m pytest -q

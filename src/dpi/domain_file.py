@@ -34,7 +34,11 @@ def describe(domain: Domain) -> Description:
         case Hashed():
             return {"kind": "hashed", "buckets": domain.size, "fingerprint": domain.fingerprint}
         case Product():
-            return {"kind": "product", "parts": {name: describe(part) for name, part in domain.parts.items()}}
+            # A list, because the order of parts is part of the domain and an object's is lost in canonical text.
+            return {
+                "kind": "product",
+                "parts": [{"name": name, "domain": describe(part)} for name, part in domain.parts.items()],
+            }
     raise OptionError(f"a domain of type {type(domain).__name__} cannot be written to a file.")
 
 
@@ -43,6 +47,9 @@ def from_description(description: object, keys: Mapping[str, bytes] | None = Non
 
     >>> from_description({"kind": "bins", "edges": [0, 10]})
     Bins([0, 10])
+    >>> pairs = Product(land=Categories(["DE"]), age=Bins([18]))
+    >>> from_description(json.loads(json.dumps(describe(pairs), sort_keys=True))) == pairs
+    True
     """
     if not isinstance(description, dict):
         raise OptionError("a domain must be described by a JSON object with a `kind`.")
@@ -55,13 +62,15 @@ def from_description(description: object, keys: Mapping[str, bytes] | None = Non
             case {"kind": "hashed", "buckets": int(buckets), "fingerprint": str(fingerprint), **rest} if not rest:
                 key = (keys or {}).get(fingerprint)
                 return Hashed.without_key(buckets, fingerprint) if key is None else Hashed(buckets, key)
-            case {"kind": "product", "parts": dict(parts), **rest} if not rest:
-                return Product(**{name: from_description(part, keys) for name, part in parts.items()})
-    except TypeError:
+            case {"kind": "product", "parts": list(parts), **rest} if not rest:
+                if len({part["name"] for part in parts}) < len(parts):
+                    raise OptionError("a product's parts must have different names.")
+                return Product(**{part["name"]: from_description(part["domain"], keys) for part in parts})
+    except (TypeError, KeyError):
         pass
     raise OptionError(
         "a domain's description must be one of: categories (values, other), bins (edges), hashed (buckets, "
-        "fingerprint), product (parts)."
+        "fingerprint), product (parts: a list of name and domain)."
     )
 
 

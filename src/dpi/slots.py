@@ -160,6 +160,18 @@ class Slots:
         """The slot that a public time lies in."""
         return (self.instant(time) - self.origin) // self.width
 
+    def border(self, time: str | datetime, name: str = "time") -> int:
+        """The slot that begins at a public time; refuses a time within a slot.
+
+        >>> Slots("1h").border("1970-01-01T05:00")
+        5
+        """
+        moment = self.instant(time, name)
+        number, rest = divmod(moment - self.origin, self.width)
+        if rest:
+            raise OptionError(f"`{name}` must be the border of a slot. Got {time!r}.")
+        return number
+
     def closed_before(self, now: int) -> int:
         """The first slot that is still open when the clock shows `now` (microseconds since 1970)."""
         return (now - self.lateness - self.origin) // self.width

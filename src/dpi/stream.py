@@ -486,10 +486,7 @@ class Stream:
         """The slot that begins at a public time."""
         if self.slots is None:
             raise OptionError(f"`{name}` needs a stream with a clock: give `slot`, for example slot='1h'.")
-        number = self.slots.number(moment)
-        if self.slots.instant(moment) != self.slots.instant(self.slots.start(number)):
-            raise OptionError(f"`{name}` must be the border of a slot. Got {moment!r}.")
-        return number
+        return self.slots.border(moment, name)
 
     # A live stream.
 

@@ -94,7 +94,6 @@ class StreamMachine(RuleBasedStateMachine):
         self.spent += amount
         period = None if self.accounts is None else self.accounts.period
         epochs = 1 if period is None else release.slot // period + 1
-        )
         assert Fraction(int(release.certificate["epsilon_spent_units"]), UNITS) == min(epochs * EPSILON, self.spent)
         if self.accounts is None:
             assert self.spent <= EPSILON

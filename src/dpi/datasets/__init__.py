@@ -1,1 +1,1 @@
-"""Streams to try things on."""
+"""Made-up streams whose truth is known."""

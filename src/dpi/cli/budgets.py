@@ -1,0 +1,111 @@
+"""Budgets, brains and sizes as they are written on a command line."""
+
+from __future__ import annotations
+
+import re
+
+from dpi.brain.base import Brain
+from dpi.brain.boosted import Boosted
+from dpi.brain.published import Published
+from dpi.budget import RBA, Converging, Geometric, Ledger, LogSquared, Spence, Zeta
+from dpi.budget.allocation import RBARanges
+from dpi.budget.series import Series
+from dpi.errors import OptionError
+
+_SIZES = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+
+
+def series(text: str) -> Series:
+    """A converging series.
+
+    >>> series("zeta:2"), series("log-squared"), series("spence:0.1,0.1").constant
+    (Zeta(2), LogSquared(), Fraction(200, 1))
+    """
+    name, numbers = _split(text)
+    match name, numbers:
+        case "log-squared", []:
+            return LogSquared()
+        case "zeta", [s]:
+            return Zeta(s)
+        case "geometric", [r]:
+            return Geometric(r)
+        case "spence", [mu, zeta]:
+            return Spence(mu=mu, zeta=zeta)
+    raise OptionError(
+        f"`--converging` must be log-squared, zeta:S, geometric:R or spence:MU,ZETA, for example zeta:2. Got {text!r}."
+    )
+
+
+def draw(text: str) -> RBA | RBARanges | None:
+    """How a series is drawn from.
+
+    >>> draw("rba:1e8"), draw("in-order")
+    (RBA(1e+08), None)
+    """
+    name, numbers = _split(text)
+    match name, numbers:
+        case "in-order", []:
+            return None
+        case "rba", [rate]:
+            return RBA(rate)
+        case "ranges", [large, small]:
+            return RBA.ranges(large, small)
+    raise OptionError(
+        f"`--draw` must be in-order, rba:LAMBDA or ranges:LARGE,SMALL, for example rba:1e8. Got {text!r}."
+    )
+
+
+def budget(
+    *,
+    per_slot: str | None = None,
+    slots: int | None = None,
+    every: int | None = None,
+    period: int | None = None,
+    converging: str | None = None,
+    drawn: str | None = None,
+) -> Ledger | Converging:
+    """The budget of a stream; accounts, chosen automatically, unless something else is said.
+
+    >>> budget(per_slot="0.05", every=5), budget(converging="log-squared")
+    (Ledger(per_slot='0.05', every=5), Converging(LogSquared()))
+    """
+    if converging is not None:
+        if any(each is not None for each in (per_slot, slots, every, period)):
+            raise OptionError("`--converging` needs no accounts: leave out --per-slot, --slots, --every and --period.")
+        return Converging(series(converging), draw=None if drawn is None else draw(drawn))
+    if drawn is not None:
+        raise OptionError("`--draw` needs `--converging`.")
+    return Ledger(
+        per_slot="auto" if per_slot is None else per_slot,
+        slots=slots,
+        every=1 if every is None else every,
+        period=period,
+    )
+
+
+def brain(name: str, season: int | None) -> Brain[object]:
+    """A brain by name."""
+    if name == "boosted":
+        return Boosted(season=season)  # type: ignore[return-value]
+    if name != "published":
+        raise OptionError(f"`--brain` must be boosted or published. Got {name!r}.")
+    if season is not None:
+        raise OptionError("`--season` is for the boosted brain.")
+    return Published()  # type: ignore[return-value]
+
+
+def size(text: str) -> int:
+    """Bytes of "500MB", "2GiB" …
+
+    >>> size("1GiB"), size("500 MB")
+    (1073741824, 500000000)
+    """
+    match = re.fullmatch(r"(\d+)\s*([kmg]i?b|)", text.strip().lower())
+    if match is None or int(match[1]) == 0:
+        raise OptionError(f"`--memory` must be a number of bytes such as 500MB or 2GiB. Got {text!r}.")
+    return int(match[1]) * _SIZES[match[2]]
+
+
+def _split(text: str) -> tuple[str, list[str]]:
+    name, _, rest = text.partition(":")
+    return name, rest.split(",") if rest else []

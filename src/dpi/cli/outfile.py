@@ -1,0 +1,167 @@
+"""The file that `run` hands releases out in: exactly those that the store holds for the period, each once.
+
+The store is what survives a crash; the file is made from it. A text file (.ndjson, .jsonl) is made anew from the store
+when a run begins, put in place whole, and then grows by a line for each release. A Parquet file cannot grow: it is made
+when the run ends, also when it is interrupted. So after any crash the next run leaves the file that an uninterrupted
+run would have left, byte by byte.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from queue import Full, Queue
+from typing import TYPE_CHECKING, Self, TextIO
+
+from dpi.cli.stored import Stored
+from dpi.errors import OptionError
+from dpi.release import Release, from_frame, to_frame
+from dpi.secret import sync_folder
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from dpi.domain import Domain
+
+_ROWS = 64
+"""Releases in memory at a time."""
+TEXT = (".ndjson", ".jsonl")
+_START = b'{"accumulated":'
+"""How every release begins as text."""
+
+
+def check(path: Path, *, grows: bool) -> None:
+    """Refuse a name that no file of releases can have, before anything is done."""
+    if path.suffix not in (".parquet", *TEXT):
+        raise OptionError(f"`--out` must end in .parquet, .ndjson or .jsonl. Got {str(path)!r}.")
+    if not path.parent.is_dir():
+        raise OptionError(f"`--out` must lie in a folder that exists. Got {str(path)!r}.")
+    if path.exists() and not _holds_releases(path):
+        raise OptionError(f"`--out` {str(path)!r} is there and holds no releases: it is not replaced.")
+    if grows and path.suffix not in TEXT:
+        raise OptionError("a Parquet file cannot grow: with `--follow`, `--out` must end in .ndjson or .jsonl.")
+
+
+class OutFile:
+    """Releases of one stream of a store, as a file."""
+
+    def __init__(self, path: Path, stored: Stored, first: int, end: int | None) -> None:
+        self.path = path
+        self._stored, self._first, self._end = stored, first, end
+        self._file: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        if self.path.suffix in TEXT:
+            draft = self._draft
+            self._file = draft.open("w", encoding="utf-8")
+            for release in self._released():
+                self.add(release)
+            self._sync()
+            draft.replace(self.path)
+            sync_folder(self.path.parent)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None:
+            self._sync()
+            self._file.close()
+        else:
+            self._write_table()
+
+    def add(self, release: Release) -> None:
+        """Hand out a release that the store holds."""
+        if self._file is not None:
+            self._file.write(release.to_json() + "\n")
+            self._file.flush()
+
+    def _released(self) -> Iterator[Release]:
+        return self._stored.releases(self._first, self._end)
+
+    @property
+    def _draft(self) -> Path:
+        return self.path.with_name(self.path.name + ".new")
+
+    def _sync(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def _write_table(self) -> None:
+        """The releases as Parquet, some at a time: a year of a large domain need not fit in memory."""
+        releases = self._released()
+        first = to_frame(islice(releases, 1))
+        if first.is_empty():
+            return
+        with _Table(self._draft, first) as table:
+            while not (frame := to_frame(islice(releases, _ROWS))).is_empty():
+                table.add(frame.cast(first.schema))
+        self._draft.replace(self.path)
+        sync_folder(self.path.parent)
+
+
+class _Table:
+    """A Parquet file that is written some rows at a time: polars draws them in a thread of its own."""
+
+    def __init__(self, path: Path, first: pl.DataFrame) -> None:
+        self._path, self._schema = path, first.schema
+        self._frames: Queue[pl.DataFrame | None] = Queue(maxsize=2)
+        self._frames.put(first)
+
+    def __enter__(self) -> Self:
+        self._writing = ThreadPoolExecutor(1)
+        self._written = self._writing.submit(self._write)
+        return self
+
+    def add(self, frame: pl.DataFrame | None) -> None:
+        """Append rows; None ends the file. A writer that has failed takes no more."""
+        while not self._written.done():
+            with suppress(Full):
+                self._frames.put(frame, timeout=1)
+                break
+
+    def __exit__(self, *error: object) -> None:
+        self.add(None)
+        self._writing.shutdown()
+        self._written.result()
+
+    def _write(self) -> None:
+        from polars.io.plugins import register_io_source
+
+        def drawn(
+            columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch: int | None
+        ) -> Iterator[pl.DataFrame]:
+            while (frame := self._frames.get()) is not None:
+                yield frame
+
+        register_io_source(drawn, schema=self._schema).sink_parquet(self._path, row_group_size=_ROWS)
+
+
+def _holds_releases(path: Path) -> bool:
+    """Whether a file was written here, whole or cut: another, such as the events, must not be lost."""
+    import polars as pl
+
+    if path.suffix in TEXT:
+        with path.open("rb") as file:
+            start = file.read(len(_START))
+        return _START.startswith(start)
+    try:
+        return {"slot", "pdf", "certificate"} <= pl.read_parquet_schema(path).keys()
+    except (pl.exceptions.PolarsError, OSError):
+        return False
+
+
+def read_releases(path: Path, domain: Domain) -> list[Release]:
+    """The releases in such a file."""
+    import polars as pl
+
+    if path.suffix in TEXT:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [Release.from_json(line, domain) for line in lines if line]
+    try:
+        return from_frame(pl.read_parquet(path), domain)
+    except pl.exceptions.PolarsError:
+        raise OptionError(f"{path} is not a Parquet file of releases.") from None

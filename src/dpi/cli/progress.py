@@ -1,0 +1,46 @@
+"""A progress bar on standard error, if that is a terminal. It shows bytes and slots: both are public, rows are not."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+class Bars:
+    """How many bytes were read and how many slots were released."""
+
+    def __init__(self, size: int, slots: int, *, quiet: bool = False) -> None:
+        console = Console(stderr=True, highlight=False)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[done]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self._size, self._slots = size, slots
+        self._reading = self._progress.add_task("reading", total=size or None, done="")
+        self._releasing = self._progress.add_task("releasing", total=slots, done=f"0/{slots} slots")
+
+    def read(self, done: int) -> None:
+        """Bytes read so far."""
+        of = f"/{self._size / 1e6:,.0f}" if self._size else ""
+        self._progress.update(self._reading, completed=done, done=f"{done / 1e6:,.0f}{of} MB")
+
+    def released(self, done: int) -> None:
+        """Slots released so far."""
+        self._progress.update(self._releasing, completed=done, done=f"{done}/{self._slots} slots")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()

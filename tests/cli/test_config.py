@@ -1,0 +1,90 @@
+import json
+from pathlib import Path
+
+import pytest
+
+import dpi
+from cli_files import PERIOD
+
+CONFIG = """
+[run]
+FILE = ["visits.csv"]
+time = "at"
+value = "country"
+domain = "countries.txt"
+other = "elsewhere"
+slot = "1h"
+epsilon = 1
+per-slot = 0.2
+from = 2026-01-01
+to = 2026-01-01T06:00:00
+store = "config.db"
+wait = 0.5
+out = "config.ndjson"
+
+[query]
+slot = 490898
+"""
+
+
+def options(path):
+    """What the stream in a store certifies."""
+    with dpi.open_store(path, read_only=True) as store:
+        return store.streams()[""]
+
+
+def test_a_file_says_what_a_command_line_says(cli, visits):
+    """The same options in a file and on the command line give the same stream; the command line wins."""
+    Path("dpi.toml").write_text(CONFIG.replace("FILE", "files"))
+    cli("run", "--config", "dpi.toml")
+    assert len(Path("config.ndjson").read_text().splitlines()) == 6
+    cli("run", *visits, *PERIOD, "--store", "words.db")
+    assert options("config.db") == options("words.db")
+    cli("run", "--config", "dpi.toml", "--store", "other.db", "--per-slot", "0.1", "--out", "other.ndjson")
+    assert "per_slot='0.1'" in json.loads(options("other.db"))["budget"]
+    assert cli.json("query", "--config", "dpi.toml", "config.db", "total")["answers"][0]["slot"] == 490898
+    assert cli.json("query", "config.db", "total")["answers"][0]["slot"] == 490901
+
+
+def test_no_file_is_read_unless_it_is_named(cli, visits):
+    """A dpi.toml in the working folder changes nothing by itself."""
+    Path("dpi.toml").write_text("[run]\nepsilom = 2\n")
+    cli("run", *visits, *PERIOD, "--store", "visits.db")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[run]\nepsilom = 1", "unknown key `epsilom` in [run] of dpi.toml: did you mean `epsilon`?"),
+        ("[run]\nper_slot = 1", "did you mean `per-slot`?"),
+        ("[run]\nzzzz = 1", "unknown key `zzzz` in [run] of dpi.toml; known are files, domain,"),
+        ("[rum]\nepsilon = 1", "unknown table [rum] in dpi.toml: did you mean `run`?"),
+        ("[plan]\nuser = 1", "did you mean `users`?"),
+        ("epsilon = 1", "must stand in the table of a command"),
+        ("[run]\nfollow = 'yes'", "`follow` must be true or false"),
+        ("[run]\nslots = 2.5", "`slots` must be a whole number"),
+        ("[run]\nslots = true", "`slots` must be a whole number"),
+        ("[run]\nwait = 'long'", "`wait` must be a number"),
+        ("[run]\nstore = 5\ndomain = 5", "`domain` must be a path in quotes"),
+        ("[run]\nepsilon = [1]", "`epsilon` must be a text in quotes, or a number"),
+        ("[run]\nepsilon = {a = 1}", "`epsilon` must be a text in quotes, or a number"),
+        ("[run\n", "is not TOML"),
+    ],
+)
+def test_what_is_wrong_is_named(cli, text, said):
+    """An unknown key gets a suggestion, a wrong type says what is expected; nothing is run."""
+    Path("dpi.toml").write_text(text + "\n")
+    assert said in cli("run", "--config", "dpi.toml", code=2)
+    assert cli.stdout == ""
+
+
+def test_a_file_that_is_not_there(cli):
+    """It is named."""
+    assert "none.toml cannot be read" in cli("plan", "--config", "none.toml", code=2)
+
+
+def test_every_command_takes_a_file(cli):
+    """Options of any command can be said in its table."""
+    Path("dpi.toml").write_text("[plan]\nepsilon = 0.5\nusers = 100\nbins = 3\njson = true\n")
+    cli("plan", "--config", "dpi.toml")
+    assert json.loads(cli.stdout)["epsilon"] == 0.5

@@ -1,0 +1,180 @@
+import json
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+import dpi
+from cli_files import PERIOD
+from dpi.cli.stored import Stored
+
+
+@pytest.fixture
+def store(cli, visits):
+    """A store with six hours."""
+    cli("keys", "signing.pem")
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", "releases.ndjson", "--sign", "signing.pem")
+    return "visits.db"
+
+
+def releases(path="visits.db"):
+    """The releases in a store."""
+    with dpi.open_store(path, read_only=True) as opened:
+        return list(Stored(opened).releases())
+
+
+def test_answers_are_those_of_the_release(cli, store):
+    """Each question gives the release's own answer, with its interval."""
+    last = releases()[-1]
+    for question, answer in (
+        (["probability", "DE"], last.probability("DE")),
+        (["count", "FR"], last.count("FR")),
+        (["total"], last.count()),
+    ):
+        (row,) = cli.json("query", store, *question)["answers"][0]["rows"]
+        half = NormalDist().inv_cdf(0.975) * answer.error
+        assert row["value"] == answer.value
+        most = 1 if question[0] == "probability" else np.inf
+        assert row["lower"] == pytest.approx(max(answer.value - half, 0))
+        assert row["upper"] == pytest.approx(min(answer.value + half, most))
+    rows = cli.json("query", store, "top", "3")["answers"][0]["rows"]
+    assert [(row["label"], row["value"]) for row in rows] == last.top(3)
+    assert all(row["lower"] <= row["value"] <= row["upper"] for row in rows)
+
+
+def test_ordered_and_product_domains(cli, visits):
+    """Quantiles and ranges of bins; marginals, conditionals and correlation of products."""
+    cli("domain", "--bins", "0:100:10", "-o", "ages.json")
+    cli("domain", "--product", "b=ages.json", "--product", "a=ages.json", "-o", "pairs.json")
+    words = ["visits.csv", "--time", "at", "--slot", "1h", "--epsilon", "1", *PERIOD]
+    cli("run", *words, "--domain", "ages.json", "--value", "age", "--store", "ages.db")
+    last = releases("ages.db")[-1]
+    for question, answer in (
+        (["mean"], last.mean()),
+        (["median"], last.median()),
+        (["quantile", "0.25"], last.quantile(0.25)),
+        (["range", "20", "40"], last.range(20, 40)),
+        (["sum"], last.sum()),
+        (["spread"], last.spread()),
+        (["probability", "25"], last.probability(25)),
+    ):
+        assert cli.json("query", "ages.db", *question)["answers"][0]["rows"][0]["value"] == answer.value
+    cli("run", *words, "--domain", "pairs.json", "--value", "a=age", "--value", "b=age", "--store", "pairs.db")
+    last = releases("pairs.db")[-1]
+    found = cli.json("query", "pairs.db", "correlation", "a", "b")["answers"][0]["rows"][0]["value"]
+    assert found == last.correlation("a", "b").value
+    found = cli.json("query", "pairs.db", "mean", "--part", "a")["answers"][0]["rows"][0]["value"]
+    assert found == last.marginal("a").mean().value
+    found = cli.json("query", "pairs.db", "mean", "--given", "b=35")["answers"][0]["rows"][0]["value"]
+    assert found == last.conditional(b=35).mean().value
+    found = cli.json("query", "pairs.db", "probability", "a=25", "b=25")["answers"][0]["rows"][0]["value"]
+    assert found == last.probability({"a": 25, "b": 25}).value
+
+
+def test_which_slots(cli, store):
+    """One slot by number, the last, or every slot that begins in a period."""
+    numbers = [release.slot for release in releases()]
+    assert cli.json("query", store, "total", "--slot", numbers[2])["answers"][0]["slot"] == numbers[2]
+    assert cli.json("query", store, "total", "--slot", "last")["answers"][0]["slot"] == numbers[-1]
+    period = ["--from", "2026-01-01T00:30", "--to", "2026-01-01T03:00"]
+    found = cli.json("query", store, "top", "1", *period)["answers"]
+    assert [answer["slot"] for answer in found] == numbers[1:3]
+    assert cli.json("query", store, "total", "--from", "2030-01-01")["answers"] == []
+    cli("query", store, "top", "2", *period)
+    assert cli.stdout.count("2026-01-01T01:00:00+00:00") == 2
+
+
+@pytest.mark.parametrize(
+    "question",
+    [["topp", "3"], ["top", "few"], ["top", "0"], ["probability", "XX"], ["mean"], ["quantile", "x"],
+     ["correlation", "a", "b"], ["total", "--slot", "7"],
+     ["total", "--slot", "x"], ["total", "--stream", "none"], ["total", "--from", "soon"]],
+)  # fmt: skip
+def test_questions_that_have_no_answer(cli, store, question):
+    """They are wrong usage."""
+    cli("query", store, *question, code=2)
+    assert cli.stdout == ""
+
+
+def test_several_streams_must_be_named(cli, visits):
+    """The names, which are public, are told."""
+    for name in ("one", "two"):
+        cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T01:00", "--store", "s.db", "--name", name)
+    assert "'one', 'two'" in cli("query", "s.db", "total", code=2)
+    assert cli.json("query", "s.db", "total", "--stream", "two")["stream"] == "two"
+    assert "'one', 'two'" in cli("report", "s.db", code=2)
+    assert cli.json("verify", "s.db")["epsilon_spent"].keys() == {"one", "two"}
+
+
+def test_a_report_is_one_page(cli, store):
+    """The page needs nothing else, and the same store gives the same page."""
+    cli("report", store)
+    page = Path("visits.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert cli.json("report", store, "-o", "again.html", "--title", "visits") == {"page": "again.html", "problems": []}
+    assert Path("again.html").read_text() == page
+    assert "folder" in cli("report", store, "-o", "nowhere/page.html", code=2)
+
+
+def test_verification_finds_what_was_changed(cli, store):
+    """A whole store and its file have exit code 0; a release or an account that was changed has 1."""
+    said = cli("verify", store, "--curator", "--public-key", "signing.pub")
+    assert "The chain is whole." in said
+    found = cli.json("verify", store, "--public-key", "signing.pub")
+    assert found["intact"] is found["signed"] is True
+    assert found["entries"] == 7
+    for how in (["--domain", "countries.txt", "--other", "elsewhere"], ["--store", store]):
+        assert cli.json("verify", "releases.ndjson", *how)["entries"] == 6
+    lines = Path("releases.ndjson").read_text().splitlines()
+    changed = json.loads(lines[2])
+    changed["total"] += 1
+    Path("releases.ndjson").write_text("\n".join([*lines[:2], json.dumps(changed), *lines[3:]]) + "\n")
+    said = cli("verify", "releases.ndjson", "--store", store, code=1)
+    assert "is not the one its certificate vouches for" in said
+    cli("keys", "another.pem")
+    assert cli.json("verify", store, "--public-key", "another.pub", code=1)["signed"] is False
+    with dpi.open_store(store) as opened:
+        content = opened.engine.rows("SELECT content FROM releases WHERE slot = (SELECT MAX(slot) FROM releases)")[0][0]
+        changed = content[:-1] + bytes([content[-1] ^ 1])
+        opened.engine.execute("UPDATE releases SET content = ? WHERE content = ?", (changed, content))
+    assert cli.json("verify", store, code=1)["problems"]
+    assert cli.json("report", store, "-o", "page.html", code=1)["problems"]
+    assert "vouches for" in Path("page.html").read_text()
+
+
+def test_verify_says_what_it_needs(cli, store):
+    """A file of releases needs a domain; accounts and witnesses are of stores."""
+    assert "--domain" in cli("verify", "releases.ndjson", code=2)
+    assert "are for a store" in cli("verify", "releases.ndjson", "--curator", "--store", store, code=2)
+    assert "no file" in cli("verify", "none.parquet", "--store", store, code=2)
+    assert "no witness" in cli("verify", store, "--witness", "none", code=2)
+
+
+def test_the_ledger_tells_what_a_user_has_left(cli, store):
+    """One who came every hour has nothing left, one who never came all; the answer is said to be private."""
+    assert cli.json("ledger", store, "--user", "secret-user-1")["left"] < 1e-11  # ε is not five times 0.2 in 2^-40
+    assert cli.json("ledger", store, "--user", "nobody")["left"] == 1
+    cli("ledger", store, "--user", "-", stdin="secret-user-1\n")
+    assert cli.stdout == "left 9.09495e-13 of 1\n"
+    assert "private" in cli.stderr
+    cli("ledger", store, "--user", "", code=2)
+
+
+def test_the_ledger_knows_epochs_and_series(cli, visits):
+    """With epochs it is about the epoch of a slot; a converging series has no accounts."""
+    cli("run", *visits, *PERIOD, "--origin", "2026-01-01", "--store", "e.db", "--period", "4")
+    left = [cli.json("ledger", "e.db", "--user", "secret-user-1", "--slot", slot)["left"] for slot in (6, 8)]
+    assert left == pytest.approx([0.6, 1.0], abs=1e-9)
+    words = [word for word in visits if word not in ("--per-slot", "0.2")]
+    cli("run", *words, *PERIOD, "--store", "c.db", "--converging", "log-squared")
+    assert "no accounts" in cli("ledger", "c.db", "--user", "x", code=2)
+
+
+def test_shares_stay_shares(cli, store):
+    """Intervals of shares lie between 0 and 1."""
+    for answer in cli.json("query", store, "top", "4", "--from", "2026-01-01")["answers"]:
+        bounds = np.array([(row["lower"], row["upper"]) for row in answer["rows"]])
+        assert (bounds >= 0).all()
+        assert (bounds <= 1).all()

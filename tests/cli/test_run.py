@@ -1,0 +1,175 @@
+import json
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import dpi
+from cli_files import ENVIRONMENT, PERIOD, PROGRAM, rows
+from dpi.cli.outfile import read_releases
+from dpi.cli.stored import Stored
+from dpi.store.witness import Witness
+
+
+def stored(path="visits.db", name=None):
+    """The releases that a store holds, and its stream's options."""
+    with dpi.open_store(path, read_only=True) as store:
+        found = Stored(store, name)
+        return list(found.releases()), store.streams()[found.name]
+
+
+@pytest.mark.parametrize("out", ["releases.parquet", "releases.ndjson", "releases.jsonl"])
+def test_the_out_file_holds_the_stored_releases(cli, visits, out):
+    """Every slot of the period is released once, and the file has all of it, bit by bit."""
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", out)
+    releases, _ = stored()
+    assert [release.start[:13] for release in releases] == [f"2026-01-01T{hour:02d}" for hour in range(6)]
+    assert read_releases(Path(out), releases[0].domain) == releases
+    assert "6 slots released" in cli.stdout
+    assert cli.stderr == ""  # no progress bar where nobody watches
+
+
+@pytest.mark.parametrize("out", ["releases.parquet", "releases.ndjson"])
+def test_a_second_run_goes_on(cli, visits, out):
+    """Slots that are released are skipped and said to be; the file is that of one run over the whole period."""
+    cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--store", "visits.db", "--out", out)
+    assert len(stored()[0]) == 2
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", out)
+    assert "2 slots of the period are released already" in cli.stderr
+    assert "4 slots released" in cli.stdout
+    releases, _ = stored()
+    once = Path(out).read_bytes()
+    assert read_releases(Path(out), releases[0].domain) == releases
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", out)
+    assert stored()[0] == releases
+    assert Path(out).read_bytes() == once
+
+
+def test_a_file_that_a_crash_has_cut_is_made_anew(cli, visits):
+    """Half a line, or a line too many, is gone after the next run."""
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", "releases.ndjson")
+    whole = Path("releases.ndjson").read_bytes()
+    for damaged in (whole[:-100], whole + whole[:500], b""):
+        Path("releases.ndjson").write_bytes(damaged)
+        cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", "releases.ndjson")
+        assert Path("releases.ndjson").read_bytes() == whole
+
+
+def test_later_periods_go_into_files_of_their_own(cli, visits):
+    """A run over a later period hands out that period alone."""
+    cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--store", "visits.db")
+    cli(
+        "run", *visits, "--from", "2026-01-01T02:00", "--to", "2026-01-01T06:00", "--store", "visits.db",
+        "--out", "later.ndjson",
+    )  # fmt: skip
+    assert len(Path("later.ndjson").read_text().splitlines()) == 4
+
+
+def test_no_slot_may_be_left_out(cli, visits):
+    """A period that begins after the next slot, or before the stream, is refused."""
+    cli("run", *visits, "--from", "2026-01-01T02:00", "--to", "2026-01-01T03:00", "--store", "visits.db")
+    for begin, word in (("2026-01-01T04:00", "every slot is released"), ("2026-01-01", "begins at")):
+        said = cli("run", *visits, "--from", begin, "--to", "2026-01-01T06:00", "--store", "visits.db", code=2)
+        assert word in said
+    assert len(stored()[0]) == 1
+
+
+def test_every_option_reaches_the_stream(cli, visits):
+    """What a stream certifies is what the command line says."""
+    words = [word for word in visits if word not in ("--per-slot", "0.2")]
+    cli(
+        "run", *words, *PERIOD, "--store", "a.db", "--name", "first", "--slots", "4", "--every", "2", "--period", "3",
+        "--zone", "Europe/Berlin", "--lateness", "5m", "--season", "2", "--origin", "2026-01-01",
+    )  # fmt: skip
+    releases, options = stored("a.db")
+    told = json.loads(options)
+    assert told["budget"] == "Ledger(slots=4, every=2, period=3)"
+    assert "season=2" in told["brain"]
+    assert "zone='Europe/Berlin', lateness=300000000" in told["slots"]
+    assert (told["name"], told["start"]) == ("first", 0)
+    assert releases[0].start == "2026-01-01T00:00:00+01:00"
+    cli(
+        "run", *words, *PERIOD, "--store", "b.db", "--converging", "spence:0.1,0.1", "--draw", "rba:1e3", "--brain",
+        "published", "--sign", "none.pem", code=2,
+    )  # fmt: skip
+    cli("keys", "signing.pem")
+    cli(
+        "run", *words, *PERIOD, "--store", "b.db", "--converging", "spence:0.1,0.1", "--draw", "rba:1e3", "--brain",
+        "published", "--sign", "signing.pem", "--witness", "seen", "--key-file", "elsewhere.key",
+    )  # fmt: skip
+    told = json.loads(stored("b.db")[1])
+    assert "Spence" in told["budget"]
+    assert "RBA(1000)" in told["budget"]
+    assert told["brain"].startswith("Published(")
+    assert Path("elsewhere.key").exists()
+    assert Witness(Path("seen")).read().sequence == 6
+    assert cli.json("verify", "b.db", "--public-key", "signing.pub", "--witness", "seen")["signed"] is True
+
+
+def test_streams_of_one_store(cli, visits):
+    """A second stream shares the ledger; one with an ε of its own must say so."""
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--name", "one")
+    said = cli.json("run", *visits, *PERIOD, "--store", "visits.db", "--name", "two")
+    assert "all streams of this store together" in said["guarantee"]
+    words = [word for word in visits if word not in ("--per-slot", "0.2")] + ["--converging", "zeta:2"]
+    assert "--separate" in cli("run", *words, *PERIOD, "--store", "visits.db", "--name", "three", code=2)
+    said = cli.json("run", *words, *PERIOD, "--store", "visits.db", "--name", "three", "--separate")
+    assert "sum to 2 per user" in said["guarantee"]
+
+
+def test_a_change_is_certified(cli, visits):
+    """Another domain in mid-stream needs `--change`; each release keeps the domain it was made for."""
+    half = ["--from", "2026-01-01", "--to", "2026-01-01T03:00"]
+    cli("run", *visits, *half, "--store", "visits.db")
+    (cli.folder / "countries.txt").write_text("DE\nFR\n")
+    assert "--change" in cli("run", *visits, *PERIOD, "--store", "visits.db", code=3)
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--change")
+    assert [release.domain.size for release in stored()[0]] == [4, 4, 4, 3, 3, 3]
+    cli("report", "visits.db", "-o", "page.html")
+    cli("verify", "visits.db")
+
+
+def test_products_take_a_column_for_each_part(cli, visits):
+    """`--value part=column` for each part of a product; one that is missing is named."""
+    cli("domain", "--list", "countries.txt", "-o", "countries.json")
+    cli("domain", "--bins", "0:100:25", "-o", "ages.json")
+    cli("domain", "--product", "land=countries.json", "--product", "age=ages.json", "-o", "pairs.json")
+    words = ["visits.csv", "--time", "at", "--domain", "pairs.json", "--slot", "1h", "--epsilon", "1", *PERIOD]
+    assert "--value land=COLUMN --value age=COLUMN" in cli("run", *words, "--store", "pairs.db", code=2)
+    cli("run", *words, "--store", "pairs.db", "--value", "land=country", "--value", "age=age")
+    assert stored("pairs.db")[0][-1].domain.size == 24
+    assert len(cli.json("query", "pairs.db", "top", "2", "--part", "land", "--given", "age=30")["answers"]) == 1
+
+
+def test_hashed_domains_need_their_key(cli, visits):
+    """A hashed domain is read with its key file, and without it a run is refused."""
+    cli("domain", "--hashed", "16", "--key-file", "urls.key", "-o", "urls.json")
+    words = ["visits.csv", "--time", "at", "--value", "country", "--domain", "urls.json", "--slot", "1h"]
+    words += ["--epsilon", "1", *PERIOD, "--store", "urls.db"]
+    assert "without its key" in cli("run", *words, code=2)
+    cli("run", *words, "--domain-key", "urls.key")
+    assert cli.json("query", "urls.db", "probability", "DE", "--domain-key", "urls.key")["answers"]
+
+
+def test_formats_agree(cli, visits):
+    """The same rows as CSV, NDJSON and Parquet give streams with the same options."""
+    table = pl.DataFrame(rows())
+    table.write_parquet("visits.parquet")
+    table.write_ndjson("visits.ndjson")
+    told = set()
+    for form in ("csv", "ndjson", "parquet"):
+        cli("run", f"visits.{form}", *visits[1:], *PERIOD, "--store", f"{form}.db", "--memory", "10MB")
+        releases, options = stored(f"{form}.db")
+        told.add(options)
+        assert len(releases) == 6
+    assert len(told) == 1
+
+
+def test_standard_input(cli, visits):
+    """Events can be piped in."""
+    command = [*PROGRAM, "run", "-", "--format", "csv", *visits[1:], *PERIOD, "--store", "p.db"]
+    with Path("visits.csv").open() as events:
+        done = subprocess.run(command, stdin=events, capture_output=True, text=True, check=True, env=ENVIRONMENT)
+    assert "6 slots released" in done.stdout
+    assert done.stderr == ""
