@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpi.release import Release
 
 COLOURS = ("#1b3a5c", "#c8553d", "#588157", "#8d6a9f", "#e0a458", "#5fa8d3", "#6c757d", "#b5838d")
-_LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
 
 
 def blank(width: float, height: float) -> Figure:
@@ -57,7 +57,7 @@ def plot_series(releases: Sequence[Release], values: int = 5) -> Figure:
     figure = blank(9, 5.2)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
     for rank, code in enumerate(np.argsort(-pdf.mean(axis=0), kind="stable")[:values]):
-        colour, line = COLOURS[rank % len(COLOURS)], _LINES[rank % len(_LINES)]
+        colour, line = COLOURS[rank % len(COLOURS)], LINES[rank % len(LINES)]
         above.plot(slots, pdf[:, code], color=colour, ls=line, lw=1.6, label=releases[0].domain.label(int(code)))
         low, high = (np.array([bound[side][code] for bound in bounds]) for side in (0, 1))
         above.fill_between(slots, low, high, color=colour, alpha=0.13, lw=0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpi.compare.comparison import Comparison
 from dpi.errors import OptionError
-from dpi.plots import _COLOURS, _LINES, _figure
+from dpi.plots import COLOURS, LINES, blank
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,12 +34,12 @@ def plot_error(comparison: Comparison, error: Error = "kl") -> Figure:
 
 
 def _over_time(comparison: Comparison, series: dict[str, tuple[float, ...]], label: str) -> Figure:
-    figure = _figure(8, 4.2)
+    figure = blank(8, 4.2)
     axes = figure.subplots()
     slots = np.arange(1, comparison.slots + 1)
     for rank, (name, values) in enumerate(series.items()):
         known = np.where(np.isfinite(values) & (np.array(values) > 0), values, np.nan)
-        axes.plot(slots, known, color=_COLOURS[rank % len(_COLOURS)], ls=_LINES[rank % len(_LINES)], lw=1.4, label=name)
+        axes.plot(slots, known, color=COLOURS[rank % len(COLOURS)], ls=LINES[rank % len(LINES)], lw=1.4, label=name)
     axes.set_yscale("log")
     axes.set_xlabel("slot")
     axes.set_ylabel(label)
@@ -52,14 +52,14 @@ def plot_trade_off(comparisons: Sequence[Comparison], error: Error = "kl") -> Fi
     """Mean error against the loss of a user at the end; one point for each comparison, lines join a system."""
     if not comparisons:
         raise OptionError("there are no comparisons to draw.")
-    figure = _figure(7, 4.2)
+    figure = blank(7, 4.2)
     axes = figure.subplots()
     names = list(dict.fromkeys(name for comparison in comparisons for name in comparison.courses))
     for rank, name in enumerate(names):
         courses = [c.courses[name].means() for c in comparisons if name in c.courses]
         points = sorted((m["loss"], m[error]) for m in courses if np.isfinite(m["loss"]))
         if points:
-            colour = _COLOURS[rank % len(_COLOURS)]
+            colour = COLOURS[rank % len(COLOURS)]
             axes.plot(*zip(*points, strict=True), marker="o", ms=5, lw=1, color=colour, label=name)
     axes.set_xscale("symlog", linthresh=1e-3)
     axes.set_yscale("log")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpi.datasets.generators import PAGES, pages
+from dpi.datasets.generators import PAGES as PAGES
+from dpi.datasets.generators import pages
 
 if TYPE_CHECKING:
     import polars as pl
