@@ -130,7 +130,10 @@ def the_loss_grows(make: Make) -> None:
     losses = [mechanism.user_epsilon(t) for t in times]
     assert all(a <= b for a, b in pairwise(losses))
     assert mechanism.user_epsilon(0) == 0
-    assert mechanism.user_epsilon(times[-1], 3) >= 3 * losses[-1] * (1 - 1e-12)
+    if mechanism.protects_users:
+        assert mechanism.user_epsilon(10**6, 1000) <= float(mechanism.rate)
+    else:
+        assert mechanism.user_epsilon(times[-1], 3) >= 3 * losses[-1] * (1 - 1e-12)
     assert mechanism.user_epsilon(times[-1], 1, delta=1e-4) <= losses[-1] * (1 + 1e-12)
     for slots, records in ((-1, 1), (1, 0)):
         with pytest.raises(OptionError):
@@ -176,8 +179,9 @@ def a_cap_makes_it_protect_a_user(make: Make) -> None:
     """Behind `user_level` the mechanism runs with ε/cap, and a user's loss stays at ε for ever."""
     mechanism = make(0)
     capped = user_level(mechanism, epsilon=mechanism.rate, cap=2)
-    assert capped.mechanism.rate == mechanism.rate / 2
+    assert capped.mechanism.rate * mechanism.record_share == mechanism.rate / 2
     assert capped.mechanism.event_epsilon * 2 <= float(capped.epsilon)
     assert capped.user_epsilon(10**5, records=50) <= float(Fraction(capped.epsilon))
     assert (capped.delta > 0) == (mechanism.delta > 0)
+    assert capped.cap * capped.mechanism.record_share * capped.mechanism.rate <= capped.epsilon
     assert capped.update([1, 1, 1, 2], [0, 0, 0, 0]).shape == (mechanism.bins,)

@@ -10,6 +10,7 @@ floating point, and a law that differs from the published continuous one by less
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -58,6 +59,8 @@ class Baseline(ABC):
     """
 
     facts: ClassVar[Facts]
+    protects_users: ClassVar[bool] = False
+    """Whether ε is for all records of a user, so that neither slots nor records add to the loss."""
 
     epsilon: Amount
     bins: int = 1
@@ -94,6 +97,16 @@ class Baseline(ABC):
         self.slot += 1
         return self._step(grains)
 
+    def observe(self, users: npt.ArrayLike, values: npt.ArrayLike) -> Floats:
+        """Close a slot from its records: one id and one bin each; values outside the bins are dropped.
+
+        Most mechanisms see the histogram alone; one that tells users apart overrides this.
+        """
+        bins = np.asarray(values, dtype=np.int64)
+        if np.asarray(users).shape != bins.shape:
+            raise OptionError("`users` and `values` must be as long as each other, one of each for a record.")
+        return self.update(np.bincount(bins[(bins >= 0) & (bins < self.bins)], minlength=self.bins))
+
     @property
     def horizon(self) -> int | None:
         """How many slots the mechanism can release; None: for ever."""
@@ -107,12 +120,21 @@ class Baseline(ABC):
     @property
     def event_epsilon(self) -> float:
         """The loss about one record."""
-        return float(self.rate)
+        return float(self.rate * self.record_share)
+
+    @property
+    def record_share(self) -> Fraction:
+        """What one record can lose, as a share of ε: less than 1 where ε is for a window, or for a whole series."""
+        return Fraction(1)
 
     @property
     def delta(self) -> float:
         """The δ of the mechanism's own guarantee."""
         return 0.0
+
+    def group_delta(self, cap: int) -> float:
+        """The δ that remains when `cap` records are removed one by one, at `cap` times the loss of one."""
+        return self.delta and min(1.0, cap * math.exp((cap - 1) * self.event_epsilon) * self.delta)
 
     def user_epsilon(self, slots: int, records: Amount = 1, delta: float | None = None) -> float:
         """The loss about a user with up to `records` records in each of the first `slots` slots.
