@@ -37,7 +37,8 @@ def check_baseline(make: Make) -> None:
 
 def _stream(mechanism: Baseline, slots: int) -> list[np.ndarray]:
     rng = np.random.default_rng(1)
-    return [rng.integers(0, 9, mechanism.bins) for _ in range(slots)]
+    most = max(9, getattr(mechanism, "users", 0))  # in the local model nothing is heard of a few among many
+    return [rng.integers(0, most, mechanism.bins) for _ in range(slots)]
 
 
 def _play(mechanism: Baseline, stream: list[np.ndarray]) -> np.ndarray:

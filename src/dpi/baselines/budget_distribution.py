@@ -16,8 +16,8 @@ class BudgetDistribution(WEvent):
     """Few publications in a window: the i-th of a fresh window has the budget ε/2^(i+1).
 
     **Guarantee.** ε-DP for all records of a user within any `window` slots, one record a slot (w-event privacy).
-    *Why:* tests cost ε/(2w) a slot, ε/2 a window; a publication costs half of ε/2 less what the last w - 1 slots cost, so
-    a window's publications sum to less than ε/2.
+    *Why:* tests cost ε/(2w) a slot, ε/2 a window; a publication costs half of what the last w - 1 slots have left of
+    ε/2, so a window's publications sum to less than ε/2.
 
     *A user* of all t slots loses at most c·(t - 1)·ε/(2w) in tests and c·min(t·ε/4, ⌈t/w⌉·ε/2) in publications.
 

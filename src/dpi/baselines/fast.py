@@ -45,8 +45,8 @@ class Fast(Baseline):
     samples: how many slots are sampled at most; None is the published 15 %.
     process: Q, the variance that a count gains from slot to slot. measurement: R; None is that of the noise.
 
-    **Guarantee.** ε-DP for the *whole series* of one bin, if a user has one record a slot in it. *Why:* at most M samples
-    are taken, each with noise of scale M/ε. When to sample and the filter use noisy samples only.
+    **Guarantee.** ε-DP for the *whole series* of one bin, if a user has one record a slot in it. *Why:* at most M
+    samples are taken, each with noise of scale M/ε. When to sample and the filter use noisy samples only.
 
     *In a histogram* a user may move between bins that are sampled at different times: K bins take up to K·M samples,
     so the loss is up to c·ε·min(t, K·M)/M; it stays at ε for users who keep to one bin.

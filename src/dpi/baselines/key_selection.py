@@ -52,8 +52,8 @@ class KeySelection(Concentrated):
         memory="4H + 4 numbers a bin, H = ⌊log₂ T⌋ + 1",
         variance="after n releases of a bin: (H/(2ρ_h))·Σ 1/(2 - 2^-j) over the set bits j of n",
         user_loss="at most c²·(ρ_k·Σ_j 4^j·⌊t/2^j⌋ + ρ_h·t²·(⌊log₂ t⌋ + 1))/H zCDP; pure: infinite",
-        reconstructed="a baseline sees no ids, so new records stand for new users; bins are public; noise of empty keys "
-        "is drawn at every trigger, not foreseen (same law)",
+        reconstructed="a baseline sees no ids, so new records stand for new users; bins are public; noise of empty "
+        "keys is drawn at every trigger, not foreseen (same law)",
     )
 
     slots: int
@@ -66,7 +66,9 @@ class KeySelection(Concentrated):
         share = rational(self.share, "share")
         if not 0 < share < 1:
             raise OptionError(f"`share` must be between 0 and 1. Got {self.share}.")
-        failure = self.own_delta / (math.exp(float(min(self.rate, 500))) + 1) if self.failure is None else self.failure
+        failure = (
+            self.own_delta / (math.exp(min(float(self.rate), 500.0)) + 1) if self.failure is None else self.failure
+        )
         if not 0 < failure < 1 or not self.least >= 0:
             raise OptionError("`failure` must be between 0 and 1, and `least` at least 0.")
         self.levels = self.slots.bit_length()
@@ -104,7 +106,7 @@ class KeySelection(Concentrated):
         return self.slots
 
     def loss(self, slots: int) -> Loss:
-        """The first tree as if never restarted; in the second, each level is moved by t in ℓ₁, so by at most t in ℓ₂."""
+        """The first tree as if never restarted; each level of the second moves by t in ℓ₁, so by at most t in ℓ₂."""
         first = sum(4**j * (slots >> j) for j in range(self.levels)) / (2 * self.selection_variance)
         second = slots**2 * min(self.levels, slots.bit_length()) / (2 * self.value_variance)
         return Loss(rho=first + second)

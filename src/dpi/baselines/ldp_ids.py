@@ -29,7 +29,7 @@ class LdpIds(Baseline):
     """Histograms of single slots, one value of each of `users` users in a slot.
 
     users: how many there are; those without a record hold the extra value "none". If a slot has more records than
-    users, some of the records are drawn. The collector sees reports only.
+    users, each user holds one of them, drawn at random. The collector sees reports only.
     """
 
     users: int = 10_000
@@ -46,7 +46,7 @@ class LdpIds(Baseline):
         rng = users_randomness(self._source)
         counts = grains // GRAINS
         if counts.sum() > self.users:
-            counts = _some(counts, self.users, rng)
+            counts = rng.multinomial(self.users, counts / counts.sum())
         held = np.append(counts, self.users - counts.sum())
         fresh = self._publish(held, rng)
         if fresh is not None:
@@ -89,7 +89,7 @@ def _some(counts: Integers, users: int, rng: np.random.Generator) -> Integers:
 
 @dataclass(kw_only=True, eq=False)
 class Adaptive(LdpIds):
-    """Methods that first ask whether to publish: a window's account, in budget or in users, of which half is for that."""
+    """Methods that first test whether to publish; half of a window's budget, or users, is for the tests."""
 
     def _start(self) -> None:
         super()._start()

@@ -89,7 +89,7 @@ class LPD(_AdaptivePopulation):
 
 @dataclass(kw_only=True, eq=False)
 class LPA(_AdaptivePopulation):
-    """Population absorption: N/(2w) users test, N/(2w) are for publication; a publication asks those of skipped slots too.
+    """Population absorption: N/(2w) users test, N/(2w) publish; a publication asks those of skipped slots too.
 
     **Guarantee.** ε-LDP for any `window` slots of a user: nobody is asked twice in a window.
 

@@ -27,8 +27,8 @@ LARGEST = 500.0
 class Oracle:
     """Generalised randomised response (GRR) for few values, d < 3·e^ε + 2, and optimised unary encoding (OUE) for many.
 
-    GRR reports the value itself with probability p = e^ε/(e^ε + d - 1), else another at random. OUE reports d bits: that
-    of the value is 1 with probability 1/2, the others with q = 1/(e^ε + 1). Either is ε-LDP.
+    GRR reports the value itself with probability p = e^ε/(e^ε + d - 1), else another at random. OUE reports d bits:
+    that of the value is 1 with probability 1/2, the others with q = 1/(e^ε + 1). Either is ε-LDP.
 
     >>> Oracle(4, 1.0).kind, Oracle(100, 1.0).kind
     ('GRR', 'OUE')

@@ -28,7 +28,7 @@ class RescueDP(Baseline):
     """Counts of single slots; a bin is a region.
 
     alone: τ₁, regions predicted above it are measured alone. alike: τ₂, the least correlation within a group. near: τ₃,
-    how far predictions in a group may lie apart. process: Q, the variance that a count gains from slot to slot (public).
+    how far predictions in a group may lie apart. process: Q, the variance that a count gains from slot to slot.
 
     **Guarantee.** ε-DP for all records of a user within any `window` slots *in one region*, one record a slot. *Why:* a
     sampled region offers at most what its last w - 1 slots have left of ε; a group's sum gets noise for the

@@ -34,8 +34,8 @@ def coefficients(slots: int) -> Floats:
 class SquareRoot(Concentrated):
     """Prefix sums of up to `slots` slots: A = C·C with C the square root of the prefix-sum matrix.
 
-    **Guarantee.** ρ-zCDP for one record, and (ε, δ)-DP by the stated conversion. *Why:* what is released is a function of
-    y = C′·x + z, where C′ is C in whole units of 2^-24, x the whole counts and z exact discrete Gaussian noise. One
+    **Guarantee.** ρ-zCDP for one record, and (ε, δ)-DP by the stated conversion. *Why:* what is released is a function
+    of y = C′·x + z, where C′ is C in whole units of 2^-24, x the whole counts and z exact discrete Gaussian noise. One
     record moves y by a column of C′, of squared length S_T = Σ f_k² at most; the noise has the variance S_T/(2ρ). All
     of it is integer arithmetic; only the decoding, A·C′^-1·y, is in floating point.
 

@@ -33,6 +33,10 @@ class Cap:
         self.most = most
         self._used: dict[Hashable, int] = {}
 
+    def __len__(self) -> int:
+        """How many users were seen."""
+        return len(self._used)
+
     def passes(self, users: npt.ArrayLike) -> Kept:
         """Which of a slot's records count."""
         ids = np.asarray(users)

@@ -1,4 +1,4 @@
-"""What the two mechanisms of Kellaris et al. share: half of ε tests whether the last release still fits, in every slot."""
+"""What the two mechanisms of Kellaris et al. share: half of ε tests, in every slot, if the last release still fits."""
 
 from __future__ import annotations
 

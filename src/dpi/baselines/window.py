@@ -1,7 +1,7 @@
 """Two ways to divide the account of a window of w slots: half of ε, or half of all users, for publications.
 
-Amounts are shares of the whole, so a window has 1/2. Both were published for budgets (Kellaris et al.) and used again for
-users (LDP-IDS).
+Amounts are shares of the whole, so a window has 1/2. Both were published for budgets (Kellaris et al.) and used
+again for users (LDP-IDS).
 """
 
 from __future__ import annotations
