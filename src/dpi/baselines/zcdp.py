@@ -44,7 +44,7 @@ def delta_of(rho: float, epsilon: float) -> float:
     """
     if rho <= 0:
         return 0.0
-    middle = max((epsilon - rho) / (2 * rho), 1e-3)
+    middle = max(epsilon - rho, 0.0) / (2 * rho) + 1 / math.sqrt(2 * rho)
     order = 1 + middle * _AROUND
     log = (order - 1) * (order * rho - epsilon) - np.log(order - 1) + order * np.log1p(-1 / order)
     return min(1.0, math.exp(min(0.0, float(log.min()))))
