@@ -6,7 +6,7 @@ import pytest
 from scipy import integrate, stats
 
 from dpi.baselines import Binary, Hybrid, Loss
-from dpi.baselines.accounting import from_law, from_renyi, renyi
+from dpi.baselines.accounting import delta_at, from_law, from_renyi, renyi
 from dpi.errors import OptionError
 
 
@@ -77,6 +77,11 @@ def test_large_losses_and_odd_deltas():
     """Beyond the floats' range the Rényi bound serves; tiny δ too; δ outside (0, 1) is refused."""
     assert 600 < Loss({Fraction(5): 400}).epsilon(1e-5) <= 2000
     assert Loss({Fraction(1): 3}).epsilon(1e-15) <= 3
+    # More releases than the grid has room for; together nearly Gaussian with μ = 0.1, whose δ(0.3) is 4.5·10^-5, and
+    # whose zCDP bound ρ + 2·√(ρ·ln(1/δ)) is 0.485.
+    assert 0.3 < Loss({Fraction(1, 10**4): 10**6}).epsilon(1e-5) < 0.485
+    assert delta_at({5.0: 400}, 1.0) == 1.0
+    assert delta_at({5.0: 400}, 2000.0) == 0.0
     for delta in (0.0, 1.0, -1.0):
         with pytest.raises(OptionError, match="delta"):
             Loss({Fraction(1): 3}).epsilon(delta)

@@ -143,7 +143,13 @@ def test_the_linear_programme_finds_the_best_pdf(noisy, seed):
     assert found.sum() == pytest.approx(1)
     others = np.random.default_rng(seed).dirichlet(np.full(4, 0.5), 200)
     best = np.abs(others @ queries.T - np.array(noisy)).max(axis=1).min()
-    assert np.abs(queries @ found - np.array(noisy)).max() <= best + 1e-9
+    assert np.abs(queries @ found - np.array(noisy)).max() <= best + 1e-6
+
+
+def test_what_was_not_asked_is_spread_evenly():
+    """Of all PDFs that fit the answers best, the one nearest to uniform is taken, not a corner of them."""
+    pdf = best_on_simplex(np.array([[1, 0, 0, 0, 0]]), np.array([0.6]))
+    np.testing.assert_allclose(pdf, [0.6, 0.1, 0.1, 0.1, 0.1], atol=1e-5)
 
 
 def test_the_published_noise_carries_a_delta():

@@ -10,6 +10,7 @@ from dpi.baselines.pegasus import _deviation, smooth, smoothed_variance
 from dpi.errors import OptionError
 from dpi.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
+from exact_loss import noised
 from statistics_ import assert_variance
 
 REPLICATES = 20_000
@@ -73,6 +74,14 @@ def test_groups_follow_the_published_automaton():
         mechanism.update(count)
         starts.append(int(mechanism.group_starts[0]))
     assert starts == [1, 1, 1, 4, 5, 5, 5]
+
+
+def test_noise_has_the_scales_of_the_proof():
+    """Counts get 1/ε_p, a new group's threshold 4/ε_g, every test 8/ε_g; the deviation tested is the clean one."""
+    make = lambda source: Pegasus(epsilon=1, threshold=100, unsafe_source=source)  # noqa: E731
+    seen = [(grains[0] / GRAINS, scale) for grains, scale in noised(make, [6, 8]) if grains.size]
+    perturber, threshold, test = Fraction(5, 4), Fraction(20), Fraction(40)
+    assert seen == [(6, perturber), (100, threshold), (8, perturber), (2, test)]
 
 
 def test_the_perturber_alone_loses_four_fifths():

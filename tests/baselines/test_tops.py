@@ -221,3 +221,19 @@ def test_bad_options_are_refused():
             make(None, **bad)
     with pytest.raises(OptionError, match="PerBin"):
         ToPL(epsilon=1, slots=3, bins=2)
+
+
+@pytest.mark.parametrize("value", [-0.8, 0.0, 0.5])
+def test_piecewise_reports_are_private(value):
+    """Near the value lies the share s/(s + 1) of the reports, so densities differ by s·(C + 1)/(C - 1) = s² = e^ε."""
+    epsilon, runs, uniform = 1.4, 20_000, draws(8)
+    rule, s = HybridReport(epsilon), math.exp(epsilon / 2)
+    top = (s + 1) / (s - 1)
+    left = (top + 1) / 2 * value - (top - 1) / 2
+    reports = np.array([rule._piecewise(value, uniform) for _ in range(runs)])
+    near = np.mean((left <= reports) & (reports <= left + top - 1))
+    assert abs(near - s / (s + 1)) < 6 * 0.5 / math.sqrt(runs)
+    assert s * (top + 1) / (top - 1) == pytest.approx(math.exp(epsilon))
+    outside = reports[(reports < left) | (reports > left + top - 1)]
+    lower = (left + top) / (top + 1)  # the share of the rest that lies below
+    assert abs(np.mean(outside < left) - lower) < 6 * 0.5 / math.sqrt(outside.size)

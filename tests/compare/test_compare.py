@@ -58,6 +58,17 @@ def test_as_published_the_users_true_loss_stands_beside(both):
     assert "one record" in courses["noisy"].guarantee
 
 
+def test_with_delta_the_loss_is_bounded_in_every_slot():
+    """At δ the series ends with the exact number, never falls, and is nowhere below the loss of its own slot."""
+    terms = Terms(epsilon=1, mode="published", delta=1e-5)
+    loss = compare_named(["noisy"], "n50k20", terms, slots=60).courses["noisy"].loss
+    mechanism = NoisyHistogram(epsilon=1)
+    assert loss[-1] == mechanism.user_epsilon(60, 1, 1e-5) < 60
+    assert list(loss) == sorted(loss)
+    for t in (1, 7, 33, 59):
+        assert loss[t - 1] >= mechanism.user_epsilon(t, 1, 1e-5)
+
+
 def test_every_slot_is_measured(both):
     """All series have one finite error for each slot, and L1 lies between 0 and 2."""
     for result in both.values():

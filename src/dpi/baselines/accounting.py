@@ -115,7 +115,7 @@ def from_law(shifts: Mapping[float, int], delta: float) -> float:
     """The smallest ε at δ from the law of the total loss: a bound from above."""
     allowed = delta * (1 - _FIXED_POINT) - _NUMERIC
     reach = sum(ratio * count for ratio, count in shifts.items())
-    if allowed <= 0 or reach == 0 or reach > _LARGEST_REACH:
+    if allowed <= 0 or reach == 0 or not _fits(shifts):
         return reach
     losses, deltas = _curve(tuple(sorted(shifts.items())))
     enough = np.flatnonzero(deltas <= allowed)
@@ -129,10 +129,16 @@ def delta_at(shifts: Mapping[float, int], epsilon: float) -> float:
     0.2212
     """
     reach = sum(ratio * count for ratio, count in shifts.items())
-    if epsilon >= reach or reach > _LARGEST_REACH:
+    if epsilon >= reach or not _fits(shifts):
         return 0.0 if epsilon >= reach else 1.0
     losses, deltas = _curve(tuple(sorted(shifts.items())))
     return min(1.0, float(deltas[np.searchsorted(losses, epsilon, side="right") - 1]) + _NUMERIC)
+
+
+def _fits(shifts: Mapping[float, int]) -> bool:
+    """Whether the grid is long and fine enough for these releases."""
+    reach = sum(ratio * count for ratio, count in shifts.items())
+    return reach <= _LARGEST_REACH and sum(shifts.values()) <= _GRID // 8
 
 
 @lru_cache(maxsize=4)

@@ -14,6 +14,9 @@ from dpi.integers import Integers
 LARGEST_SEARCH = 1_000_000
 """More databases than this are not enumerated."""
 
+_SLACK = 1e-7
+"""Within the solver's own tolerance."""
+
 
 def sample_size(rows: int, universe: int, eta: float, beta: float) -> int:
     """Queries that make a database that is right on them right on most: ⌈2(ln(2/β) + rows·ln|X|)/(1 - 2η)⌉.
@@ -52,19 +55,37 @@ def first_database(queries: Integers, answers: Floats, rows: int, tolerance: flo
 def best_on_simplex(queries: Integers, answers: Floats) -> Floats:
     """The PDF with the smallest largest error on the noisy answers, by linear programming (scipy).
 
-    >>> pdf = best_on_simplex(np.array([[1, 0], [0, 1]]), np.array([0.7, 0.5]))
+    Bins that the queries do not tell apart share evenly. Of all PDFs that are left, the one whose densest or thinnest
+    part is nearest to uniform: without that, a corner of the simplex is found and most bins are empty.
+
+    >>> pdf = best_on_simplex(np.array([[1, 0, 0], [0, 1, 1]]), np.array([0.7, 0.5]))
     >>> pdf.round(3).tolist()
-    [0.6, 0.4]
+    [0.6, 0.2, 0.2]
     """
+    parts, place, sizes = np.unique(queries, axis=1, return_inverse=True, return_counts=True)
+    error, _ = _least_largest(parts, answers)
+    density = np.full(sizes.size, 1 / sizes.sum())
+    _, masses = _least_largest(np.diag(1 / sizes), density, (parts, answers, error + _SLACK))
+    pdf = (np.maximum(masses, 0) / sizes)[place.ravel()]
+    return np.asarray(pdf / pdf.sum())
+
+
+def _least_largest(
+    matrix: Integers | Floats, goal: Floats, within: tuple[Integers, Floats, float] | None = None
+) -> tuple[float, Floats]:
+    """The least max|matrix·z - goal| over PDFs z, and such a z; `within` (M, y, s) demands |M·z - y| ≤ s as well."""
     try:
         from scipy.optimize import linprog
     except ImportError:
         raise OptionError("boosting on the simplex needs scipy: install the extra `compare`.") from None
-    count, bins = queries.shape
-    slack = np.ones((count, 1))
-    matrix = np.block([[queries, -slack], [-queries, -slack]])
-    cost = np.append(np.zeros(bins), 1.0)
-    total = np.append(np.ones(bins), 0.0)[None, :]
-    found = linprog(cost, matrix, np.concatenate([answers, -answers]), total, [1.0], bounds=(0, None), method="highs")
-    pdf = np.maximum(found.x[:bins], 0)
-    return np.asarray(pdf / pdf.sum())
+    rows, bins = matrix.shape
+    slack = np.ones((rows, 1))
+    left = [np.block([[matrix, -slack], [-matrix, -slack]])]
+    right = [goal, -goal]
+    if within is not None:
+        kept, around, most = within
+        left.append(np.pad(np.vstack([kept, -kept]), ((0, 0), (0, 1))))
+        right += [around + most, most - around]
+    cost, total = np.append(np.zeros(bins), 1.0), np.append(np.ones(bins), 0.0)[None, :]
+    found = linprog(cost, np.vstack(left), np.concatenate(right), total, [1.0], bounds=(0, None), method="highs")
+    return float(found.x[bins]), np.asarray(found.x[:bins])

@@ -56,7 +56,8 @@ class QueryBoosting(Baseline):
         memory="T synopses of K numbers",
         variance="no formula; medians are (λ + μ)-accurate after T > 2·ln|Q|/(-ln(1 - 4η²)) rounds of weak learners",
         user_loss="at most c·t·ε; of it 2kαρT(T - 1)/μ a slot for the draws",
-        reconstructed="T(T - 1) counts the rounds that are drawn from; counts are divided by a public n",
+        reconstructed="T(T - 1) counts the rounds that are drawn from; counts are divided by a public n; the synopsis "
+        "on the simplex is the library's own tractable form",
     )
 
     rows: int

@@ -100,12 +100,19 @@ def compare(
             kl=tuple(tally.kl),
             accumulated_l1=tuple(tally.accumulated_l1),
             accumulated_kl=tuple(tally.accumulated_kl),
-            loss=tuple(contenders[name].loss(t) for t in range(1, count + 1)),
+            loss=_losses(contenders[name], count, every=terms.delta is None),
             seconds=tally.seconds,
         )
         for name, tally in tallies.items()
     }
     return Comparison(stream, terms.mode, float(rational(terms.epsilon)), count, terms.settings(), courses)
+
+
+def _losses(contender: Contender, slots: int, *, every: bool) -> tuple[float, ...]:
+    """The loss after each slot; with δ, which takes a while, at some slots, and in between that of the next one."""
+    times = range(1, slots + 1) if every else sorted({slots, *np.geomspace(1, slots, 24).astype(int).tolist()})
+    known = [contender.loss(t) for t in times]
+    return tuple(known[int(np.searchsorted(times, t))] for t in range(1, slots + 1))
 
 
 def compare_named(
@@ -130,7 +137,7 @@ def compare_named(
             raise OptionError(f"there is no mechanism {name!r}; known are {', '.join(known)}.")
     source = stream_named(stream)
     facts = Setting(
-        terms.epsilon, source.bins, slots, largest=10 * source.rows, rows=source.rows, unsafe_source=unsafe_source
+        terms.epsilon, source.bins, slots, largest=source.rows, rows=source.rows, unsafe_source=unsafe_source
     )
     contenders = {name: terms.contender(name, facts) for name in names}
     result = compare(contenders, source.slots(seed, slots, churn), source.bins, terms, stream=stream)
