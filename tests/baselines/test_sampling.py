@@ -123,7 +123,7 @@ def test_budgets_follow_the_published_rule():
     """The first sample of a region has min(0.2·ln 2, 0.6)·ε, rounded down; no slot has more than ε/5."""
     mechanism = RescueDP(epsilon=1, bins=2, window=10, unsafe_source=UnsafeSeededSource(1))
     mechanism.update([40, 80])
-    assert mechanism.budgets == [Fraction(math.floor(0.2 * math.log(2) * 1024), 1024)] * 2
+    assert mechanism.budgets == [Fraction(math.floor(0.2 * math.log(2) * 2**40), 2**40)] * 2
     spent = []
     for _ in range(60):
         mechanism.update([40, 80])

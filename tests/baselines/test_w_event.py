@@ -122,3 +122,14 @@ def test_a_window_needs_a_slot():
     """A window of no slots is refused."""
     with pytest.raises(OptionError, match="window"):
         BudgetDistribution(epsilon=1, window=0)
+
+
+def test_budgets_stay_short_for_ever():
+    """After 3,000 publications a budget is still a multiple of 2^-40 of ε, and a window still keeps to ε/2."""
+    mechanism, spent = BudgetDistribution(epsilon=1, window=3), []
+    with mock.patch.object(BudgetDistribution, "_differs", mock.Mock(return_value=True)):
+        for _ in range(3000):
+            mechanism.update(5)
+            spent.append(mechanism.spent)
+            assert sum(spent[-3:]) <= Fraction(1, 2)
+    assert max(share.denominator for share in spent) <= 1 << 40

@@ -26,6 +26,7 @@ from dpi.integers import GRAINS, Integers
 from dpi.noise import Source, SystemSource, add_laplace
 from dpi.noise.laplace import LARGEST_VALUE
 
+LARGEST_EPSILON = 1024
 LARGEST_COUNT = 1 << 30
 """A count of one bin in one slot is cut to this, by itself."""
 
@@ -77,8 +78,8 @@ class Baseline(ABC):
 
     def _rate(self) -> Fraction:
         rate = rational(self.epsilon)
-        if not 0 < rate <= 1024:
-            raise OptionError(f"`epsilon` must be above 0 and at most 1024. Got {self.epsilon}.")
+        if not 0 < rate <= LARGEST_EPSILON:
+            raise OptionError(f"`epsilon` must be above 0 and at most {LARGEST_EPSILON}. Got {self.epsilon}.")
         return rate
 
     # The protocol.

@@ -18,6 +18,7 @@ from dpi.baselines.oracle import Oracle, users_randomness
 from dpi.errors import OptionError
 from dpi.integers import GRAINS, Integers
 
+LARGEST_POPULATION = 10**8
 SOURCE = "LDP-IDS: Ren, Shi, Yu, Yang, Zhao, Xu, SIGMOD 2022"
 RECONSTRUCTED = (
     "users without a record report an extra value; reports are simulated in floating point; the first slot is published"
@@ -37,6 +38,8 @@ class LdpIds(Baseline):
 
     def _start(self) -> None:
         check_count(self.users, "users", 2)
+        if self.users > LARGEST_POPULATION:
+            raise OptionError(f"`users` must be at most {LARGEST_POPULATION}. Got {self.users}.")
         check_count(self.window, "window")
         self._last: Floats = np.zeros(self.bins + 1)
         self.published = 0

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpi.baselines.accounting import Floats, Loss
 from dpi.baselines.base import Baseline, Facts, check_count
+from dpi.baselines.window import rounded_down
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.integers import GRAINS, Integers
@@ -90,8 +91,8 @@ class RescueDP(Baseline):
 
     def _offer(self, region: int) -> Fraction:
         """min(p·remaining, ε/5) with p = min(0.2·ln(I + 1), 0.6), rounded down: more after a longer interval."""
-        part = Fraction(math.floor(min(0.2 * math.log(self._interval[region] + 1), 0.6) * 1024), 1024)
-        return min(part * self.remaining(region), self.rate * LARGEST_PART)
+        part = Fraction(min(0.2 * math.log(self._interval[region] + 1), 0.6))
+        return self.rate * rounded_down(min(part * self.remaining(region) / self.rate, LARGEST_PART))
 
     def groups(self, regions: Integers) -> list[list[int]]:
         """Regions that are measured together: predicted small, near each other, and correlated; a public choice."""

@@ -112,14 +112,18 @@ class Thresh(Baseline):
         self._votes[i] += yes
         quiet = 1 / (math.exp(self.vote_cost) + 1)
         bits = rng.random(self.users) < np.where(yes, 1 - quiet, quiet)
-        margin = math.sqrt(math.log(10 * self.epochs / self.failure) / (2 * self.users))
-        if bits.mean() <= quiet + margin:
+        if not self.passes(float(bits.mean())):
             return
         reports = self._estimates[i] < self.most_estimates
         self._estimates[i] += reports
         self._release[i] = self.users * self.renewal(sums / self.length, reports, rng)
         self._published[i] = sums
         self.renewals[i] += 1
+
+    def passes(self, votes: float) -> bool:
+        """Whether a share of votes is more than silence explains: 1/(e^a + 1) + √(ln(10T/δ)/2n)."""
+        margin = math.sqrt(math.log(10 * self.epochs / self.failure) / (2 * self.users))
+        return votes > 1 / (math.exp(self.vote_cost) + 1) + margin
 
     def renewal(self, means: Floats, reports: Mask, rng: np.random.Generator) -> float:
         """The estimated mean over all users; those who may not report any more count as 0."""

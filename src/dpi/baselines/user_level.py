@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from dpi.baselines.accounting import Floats
-from dpi.baselines.base import Baseline, check_count
+from dpi.baselines.base import LARGEST_EPSILON, Baseline, check_count
 from dpi.baselines.restarted import Restarted
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
@@ -77,7 +78,7 @@ class UserLevel:
     def __init__(self, mechanism: Baseline, epsilon: Amount, cap: int) -> None:
         self.epsilon = rational(epsilon)
         self._cap = Cap(cap)
-        share = self.epsilon / cap / mechanism.record_share
+        share = min(self.epsilon / cap / mechanism.record_share, Fraction(LARGEST_EPSILON))
         if mechanism.horizon is None:
             self.mechanism: Baseline = replace(mechanism, epsilon=share)
         else:

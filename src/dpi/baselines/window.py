@@ -9,14 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+SMALLEST = Fraction(1, 1 << 40)
+"""Shares are multiples of this: without rounding their denominators would grow for ever."""
+
+
+def rounded_down(share: Fraction) -> Fraction:
+    """The largest multiple of 2^-40 that is not above.
+
+    >>> rounded_down(Fraction(1, 8)), rounded_down(Fraction(1, 3)) < Fraction(1, 3)
+    (Fraction(1, 8), True)
+    """
+    return share // SMALLEST * SMALLEST
+
 
 def half_of_rest(recent: Iterable[Fraction]) -> Fraction:
-    """Distribution: half of what the last w - 1 slots have left of 1/2.
+    """Distribution: half of what the last w - 1 slots have left of 1/2, rounded down.
 
     >>> half_of_rest([]), half_of_rest([Fraction(1, 4)])
     (Fraction(1, 4), Fraction(1, 8))
     """
-    return (Fraction(1, 2) - sum(recent, Fraction(0))) / 2
+    return rounded_down((Fraction(1, 2) - sum(recent, Fraction(0))) / 2)
 
 
 class Absorption:
