@@ -116,3 +116,36 @@ def test_an_unknown_name_is_refused():
     """The error lists what there is."""
     with pytest.raises(OptionError, match="known are binary"):
         baseline("magic", Setting(epsilon=1, bins=2, slots=3))
+
+
+MEMORY = {
+    "bd": 3 + 4,
+    "ba": 3 + 4,
+    "fast": 3 * 10,
+    "rescue": 3 * (18 + 3),
+    "LBU": 3 + 1,
+    "LSP": 3 + 1,
+    "LPU": 3 + 1,
+    "LBD": 3 + 4 + 1,
+    "LBA": 3 + 4 + 1,
+    "LPD": 3 + 4 + 1,
+    "LPA": 3 + 4 + 1,
+    "cgm spirit": 3 * 2,
+    "square root": 3 * 2 * 20,
+    "blt": 3 * 6,
+    "honaker": 3 * 13,
+    "dp-sqlp": 3 * 28,
+}
+"""What the facts say, for three bins, a window of four, 50 declared slots, after 20 slots."""
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_is_what_the_facts_say(name):
+    """After 20 slots as many numbers are held as the table's formula gives; errors of samples may be fewer."""
+    mechanism = MECHANISMS[name](0)
+    for _ in range(20):
+        mechanism.update([5, 9, 1])
+    if name in ("fast", "rescue"):
+        assert mechanism.memory <= MEMORY[name]
+    else:
+        assert mechanism.memory == MEMORY[name]

@@ -69,10 +69,12 @@ def test_losses_in_rho_add_up_and_grow_with_the_square_of_records():
     assert loss.epsilon(1e-6) == pytest.approx(1.25 + epsilon_of(0.01, 1e-6))
 
 
-def test_a_capped_group_has_the_delta_of_its_rho():
-    """`cap` records cost cap²·ρ, which is better than group privacy in (ε, δ) and still promises ε."""
-    capped = user_level(Honaker(epsilon=1, slots=8, own_delta=1e-9), epsilon=2, cap=4)
-    mechanism = capped.mechanism.mechanism
-    assert capped.delta == delta_of(float(16 * rho_of(Fraction(1, 2), 1e-9)), 2.0)
-    assert capped.delta < 4 * math.exp(1.5) * 1e-9
-    assert mechanism.own_delta == 1e-9
+@pytest.mark.parametrize(("epsilon", "cap"), [(2, 4), (10, 10), (Fraction(1, 2), 100)])
+def test_a_cap_keeps_the_declared_delta(epsilon, cap):
+    """Cap records cost cap²·ρ, set so that this is (ε, δ) with the declared δ, not the δ of group privacy."""
+    capped = user_level(Honaker(epsilon=1, slots=8, own_delta=1e-9), epsilon=epsilon, cap=cap)
+    rho = capped.mechanism._epoch.rho * cap**2
+    assert epsilon_of(float(rho), 1e-9) <= epsilon
+    assert epsilon_of(float(rho), 1e-9) == pytest.approx(float(epsilon), rel=1e-4)
+    assert capped.delta == pytest.approx(1e-9, rel=0.05)
+    assert capped.mechanism.event_epsilon < float(epsilon) / cap

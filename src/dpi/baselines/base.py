@@ -133,9 +133,14 @@ class Baseline(ABC):
         """The δ of the mechanism's own guarantee."""
         return 0.0
 
-    def group_delta(self, cap: int) -> float:
-        """The δ that remains when `cap` records are removed one by one, at `cap` times the loss of one."""
-        return self.delta and min(1.0, cap * math.exp((cap - 1) * self.event_epsilon) * self.delta)
+    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
+        """The ε to run with so that `cap` records, wherever they are, cost `epsilon` together."""
+        return min(epsilon / cap / self.record_share, Fraction(LARGEST_EPSILON))
+
+    def group_delta(self, epsilon: Fraction, cap: int) -> float:
+        """The δ that goes with it: `cap` records are removed one by one."""
+        one = float(epsilon / cap)
+        return self.delta and min(1.0, cap * math.exp((cap - 1) * one) * self.delta)
 
     def user_epsilon(self, slots: int, records: Amount = 1, delta: float | None = None) -> float:
         """The loss about a user with up to `records` records in each of the first `slots` slots.

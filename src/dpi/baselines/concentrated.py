@@ -9,7 +9,7 @@ import numpy as np
 
 from dpi.baselines.accounting import check_delta
 from dpi.baselines.base import Baseline
-from dpi.baselines.zcdp import delta_of, rho_of
+from dpi.baselines.zcdp import delta_of, epsilon_of, rho_of
 from dpi.integers import GRAINS, Integers
 from dpi.noise import add_gaussian
 from dpi.noise.laplace import LARGEST_VALUE
@@ -36,9 +36,13 @@ class Concentrated(Baseline):
         """The declared δ of the conversion."""
         return self.own_delta
 
-    def group_delta(self, cap: int) -> float:
-        """δ at ε·cap for cap records: their ρ is at most cap²·ρ."""
-        return delta_of(float(self.rho * cap**2), float(self.rate * cap))
+    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
+        """The ε of ρ/cap² at the declared δ, where ρ keeps (`epsilon`, δ): cap records cost at most cap²·ρ."""
+        return Fraction(epsilon_of(float(rho_of(epsilon, self.own_delta) / cap**2), self.own_delta) * (1 - 1e-9))
+
+    def group_delta(self, epsilon: Fraction, cap: int) -> float:
+        """δ of cap²·ρ."""
+        return delta_of(float(self.rho * cap**2), float(epsilon))
 
     def _gaussian(self, grains: Integers, variance: Fraction) -> Integers:
         """Grains with exact noise of this variance, in records²: the only way in which Gaussian noise is added.

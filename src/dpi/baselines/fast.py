@@ -64,7 +64,7 @@ class Fast(Baseline):
         unit="the whole series of a bin, one record of a user in each slot",
         horizon="T slots, declared",
         delta="none",
-        memory="9 numbers a bin",
+        memory="10 numbers a bin",
         variance="depends on the samples; a sample has 2M²/ε², the filter less",
         user_loss="at most c·ε·min(t, K·M)/M for K bins: c·ε in one bin",
         reconstructed="the filter starts at the first sample",

@@ -101,7 +101,7 @@ class LBD(_AdaptiveBudget):
     facts: ClassVar[Facts] = _facts(
         "N²·Var(e, N) in a slot that is published with budget e",
         "at most c·[t·ε/(2w) + min(t·ε/4, ⌈t/w⌉·ε/2)]",
-        "1 number a bin, and w",
+        "1 number a bin, and w + 1",
     )
 
     def _offer(self) -> Fraction:
@@ -130,7 +130,7 @@ class LBA(_AdaptiveBudget):
     """
 
     facts: ClassVar[Facts] = _facts(
-        "N²·Var(e, N) in a slot that is published with budget e", "at most c·t·ε/w", "1 number a bin, and w"
+        "N²·Var(e, N) in a slot that is published with budget e", "at most c·t·ε/w", "1 number a bin, and w + 1"
     )
 
     def _start(self) -> None:

@@ -81,7 +81,9 @@ class LPD(_AdaptivePopulation):
     ([100, 0], Fraction(1, 4))
     """
 
-    facts: ClassVar[Facts] = _facts("N²·Var(ε, n) in a slot that is published from n users", "1 number a bin, and w")
+    facts: ClassVar[Facts] = _facts(
+        "N²·Var(ε, n) in a slot that is published from n users", "1 number a bin, and w + 1"
+    )
 
     def _offer(self) -> Fraction:
         return half_of_rest(self._recent)
@@ -98,7 +100,9 @@ class LPA(_AdaptivePopulation):
     ([100, 0], Fraction(1, 4))
     """
 
-    facts: ClassVar[Facts] = _facts("N²·Var(ε, n) in a slot that is published from n users", "1 number a bin, and w")
+    facts: ClassVar[Facts] = _facts(
+        "N²·Var(ε, n) in a slot that is published from n users", "1 number a bin, and w + 1"
+    )
 
     def _start(self) -> None:
         super()._start()

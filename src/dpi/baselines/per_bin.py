@@ -58,9 +58,13 @@ class PerBin(Baseline):
         """That of the mechanism."""
         return self.mechanism.delta
 
-    def group_delta(self, cap: int) -> float:
+    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
         """That of the mechanism."""
-        return self.copies[0].group_delta(cap)
+        return self.mechanism.group_rate(epsilon, cap)
+
+    def group_delta(self, epsilon: Fraction, cap: int) -> float:
+        """That of the mechanism."""
+        return self.copies[0].group_delta(epsilon, cap)
 
     def loss(self, slots: int) -> Loss:
         """That of one copy."""

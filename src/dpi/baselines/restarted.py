@@ -75,9 +75,13 @@ class Restarted(Baseline):
         full, rest = divmod(slots, self._length)
         return [self._length] * full + [rest] * (rest > 0)
 
-    def group_delta(self, cap: int) -> float:
+    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
         """That of the mechanism."""
-        return self._epoch.group_delta(cap)
+        return self.mechanism.group_rate(epsilon, cap)
+
+    def group_delta(self, epsilon: Fraction, cap: int) -> float:
+        """That of the mechanism."""
+        return self._epoch.group_delta(epsilon, cap)
 
     def loss(self, slots: int) -> Loss:
         """The sum over the epochs."""

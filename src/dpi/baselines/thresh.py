@@ -43,7 +43,7 @@ class Thresh(Baseline):
         unit="a user, local model",
         horizon="T epochs, declared",
         delta="none",
-        memory="4 numbers a user and bin",
+        memory="3 numbers a user and bin; none where ε pays for no vote",
         variance="of a renewal at most n·((e^b + 1)/(e^b - 1))²/4 on counts; stale between",
         user_loss="ε, whatever c and t; nothing before the first epoch ends",
         reconstructed="users are simulated: each draws an epoch's mean from the epoch's share of ones; one subgroup; "

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from dpi.baselines.accounting import Floats
-from dpi.baselines.base import LARGEST_EPSILON, Baseline, check_count
+from dpi.baselines.base import Baseline, check_count
 from dpi.baselines.restarted import Restarted
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
@@ -70,15 +69,15 @@ class UserLevel:
     **Guarantee.** ε-DP for all records of one user, for ever; a mechanism with a horizon is started again when it is
     over (`Restarted`). *Why:* at most `cap` records of a user pass, over all time, and no other user's records change
     with them. Removing them one by one takes `cap` steps between streams that differ in one record each, at a cost of
-    ε/cap apiece (group privacy). A mechanism with a δ of its own keeps `group_delta(cap)`. For counters nothing can be
+    ε/cap apiece (group privacy). A mechanism with a δ of its own keeps `group_delta`. For counters nothing can be
     saved: a user may spend all in one slot. A mechanism whose ε is for a window or a series gets a larger one, so
-    that one record costs ε/cap there too.
+    that one record costs ε/cap there too; one with Gaussian noise has ρ/cap² for a record, where ρ keeps (ε, δ).
     """
 
     def __init__(self, mechanism: Baseline, epsilon: Amount, cap: int) -> None:
         self.epsilon = rational(epsilon)
         self._cap = Cap(cap)
-        share = min(self.epsilon / cap / mechanism.record_share, Fraction(LARGEST_EPSILON))
+        share = mechanism.group_rate(self.epsilon, cap)
         if mechanism.horizon is None:
             self.mechanism: Baseline = replace(mechanism, epsilon=share)
         else:
@@ -96,7 +95,7 @@ class UserLevel:
     @property
     def delta(self) -> float:
         """δ of the user-level guarantee."""
-        return self.mechanism.group_delta(self.cap)
+        return self.mechanism.group_delta(self.epsilon, self.cap)
 
     @property
     def guarantee(self) -> str:
