@@ -81,9 +81,10 @@ def rational_approximation(buffers: int, slots: int) -> Buffers:
     """Buffers from a rational approximation of 1/√(1 - x) (Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024).
 
     The trapezoidal rule with step h on √z = (2/π)·∫ z·e^u/(e^(2u) + z) du, at z = 1 - x, gives √(1 - x) as a sum of
-    simple fractions with decays 1/(1 + e^(2hk)); it is normalised to 1 at x = 0 and inverted. The step and the
-    window of k are the published ones: d₁ = ⌊(d + 1)/2⌋, h = 1.6·π/√(2(d₁ + 1)), k from -d₁ to d - d₁ - 1. The
-    approximation has a pole at x = 1, a buffer that never decays; so x is scaled by 1 - 1/(16·T).
+    simple fractions with decays 1/(1 + e^(2hk)); it is normalised to 1 at x = 0 and inverted. Step and window
+    are d₁ = ⌊(d + 1)/2⌋, h = 1.6·π/√(2(d₁ + 1)), k from -d₁ to d - d₁ - 1 (factor 1.6 and the shift of k by one as in
+    the public library jax-privacy). The approximation has a pole at x = 1, a buffer that never decays; so x is scaled
+    by 1 - 1/(16·T).
 
     >>> [round(x, 4) for x in rational_approximation(3, 1000).decays]
     [0.9999, 0.998, 0.8775]
