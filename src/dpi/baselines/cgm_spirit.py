@@ -74,9 +74,9 @@ class CgmSpirit(Concentrated):
     `Design` bounds how far any two series of the class lie apart there. A smaller change loses less: a user with a
     record a slot moves the cut series by 0 to 1, so each v_i by at most 1.
 
-    >>> mechanism = CgmSpirit(epsilon=1000, largest=10, step=1, period=4)
-    >>> [round(float(mechanism.update(x)[0])) for x in (5, 6, 9, 9)]
-    [5, 6, 7, 8]
+    >>> mechanism = CgmSpirit(epsilon=1000, largest=2, step=1, period=2)
+    >>> [round(float(mechanism.update(x)[0])) for x in (0, 2, 7)]
+    [0, 1, 2]
     """
 
     facts: ClassVar[Facts] = Facts(

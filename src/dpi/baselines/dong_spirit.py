@@ -40,7 +40,7 @@ class DongSpirit(Baseline):
     test (noise 4/e_j on the threshold, 8/e_j on the query) is e_j/2-DP. Levels sum to at most ε, though when they end
     depends on releases. Through `update`, without ids, every record is taken for a user of its own.
 
-    >>> counter = DongSpirit(epsilon=1000)
+    >>> counter = DongSpirit(epsilon=1000, failure=1e-12)
     >>> [round(float(counter.observe(["ada", "bob"], [0, 0])[0])) for _ in range(2)], counter.level
     ([2, 2], 1)
     """
