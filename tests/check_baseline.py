@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpi.baselines import Baseline, user_level
+from dpi.baselines import Baseline, Concentrated, user_level
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
 
@@ -37,7 +37,8 @@ def check_baseline(make: Make) -> None:
 
 def _stream(mechanism: Baseline, slots: int) -> list[np.ndarray]:
     rng = np.random.default_rng(1)
-    return [rng.integers(0, 9, mechanism.bins) for _ in range(slots)]
+    most = max(9, getattr(mechanism, "users", 0))  # in the local model nothing is heard of a few among many
+    return [rng.integers(0, most, mechanism.bins) for _ in range(slots)]
 
 
 def _play(mechanism: Baseline, stream: list[np.ndarray]) -> np.ndarray:
@@ -130,7 +131,10 @@ def the_loss_grows(make: Make) -> None:
     losses = [mechanism.user_epsilon(t) for t in times]
     assert all(a <= b for a, b in pairwise(losses))
     assert mechanism.user_epsilon(0) == 0
-    assert mechanism.user_epsilon(times[-1], 3) >= 3 * losses[-1] * (1 - 1e-12)
+    if mechanism.protects_users:
+        assert mechanism.user_epsilon(10**6, 1000) <= float(mechanism.rate)
+    else:
+        assert mechanism.user_epsilon(times[-1], 3) >= 3 * losses[-1] * (1 - 1e-12)
     assert mechanism.user_epsilon(times[-1], 1, delta=1e-4) <= losses[-1] * (1 + 1e-12)
     for slots, records in ((-1, 1), (1, 0)):
         with pytest.raises(OptionError):
@@ -173,11 +177,15 @@ def bad_options_are_refused(make: Make) -> None:
 
 @check
 def a_cap_makes_it_protect_a_user(make: Make) -> None:
-    """Behind `user_level` the mechanism runs with ε/cap, and a user's loss stays at ε for ever."""
+    """Behind `user_level` one record costs at most ε/cap, and a user's loss stays at ε for ever."""
     mechanism = make(0)
     capped = user_level(mechanism, epsilon=mechanism.rate, cap=2)
-    assert capped.mechanism.rate == mechanism.rate / 2
+    if not isinstance(mechanism, Concentrated):
+        assert capped.mechanism.rate * mechanism.record_share == mechanism.rate / 2
     assert capped.mechanism.event_epsilon * 2 <= float(capped.epsilon)
     assert capped.user_epsilon(10**5, records=50) <= float(Fraction(capped.epsilon))
     assert (capped.delta > 0) == (mechanism.delta > 0)
+    if isinstance(mechanism, Concentrated):
+        assert capped.delta <= 1.01 * mechanism.delta
+    assert capped.cap * capped.mechanism.record_share * capped.mechanism.rate <= capped.epsilon
     assert capped.update([1, 1, 1, 2], [0, 0, 0, 0]).shape == (mechanism.bins,)

@@ -4,9 +4,24 @@ import pytest
 from check_baseline import CHECKS
 from dpi.baselines import (
     CATALOGUE,
+    LBA,
+    LBD,
+    LBU,
+    LPA,
+    LPD,
+    LPU,
+    LSP,
     Binary,
+    BudgetAbsorption,
+    BudgetDistribution,
+    BufferedToeplitz,
+    CgmSpirit,
     Demo,
+    DongSpirit,
+    Fast,
+    Honaker,
     Hybrid,
+    KeySelection,
     Logarithmic,
     NoisyHistogram,
     Pegasus,
@@ -14,8 +29,11 @@ from dpi.baselines import (
     Perrier,
     QueryBoosting,
     RangeCounter,
+    RescueDP,
     Restarted,
     Setting,
+    SquareRoot,
+    Thresh,
     ToPL,
     ToPS,
     baseline,
@@ -48,6 +66,24 @@ MECHANISMS = {
         mechanism=ToPS(epsilon=3, slots=4, prefix=3, largest=9, fan_out=2, dropped=0),
         unsafe_source=Seeded(seed),
     ),
+    "bd": lambda seed: BudgetDistribution(epsilon=1, bins=3, window=4, unsafe_source=Seeded(seed)),
+    "ba": lambda seed: BudgetAbsorption(epsilon=1, bins=3, window=4, unsafe_source=Seeded(seed)),
+    "one-slot window": lambda seed: BudgetDistribution(epsilon=1, bins=3, window=1, unsafe_source=Seeded(seed)),
+    "fast": lambda seed: Fast(epsilon=1, bins=3, slots=60, unsafe_source=Seeded(seed)),
+    "rescue": lambda seed: RescueDP(epsilon=1, bins=3, window=4, unsafe_source=Seeded(seed)),
+    **{
+        method.__name__: (
+            lambda seed, method=method: method(epsilon=1, bins=3, users=100, window=4, unsafe_source=Seeded(seed))
+        )
+        for method in (LBU, LSP, LBD, LBA, LPU, LPD, LPA)
+    },
+    "thresh": lambda seed: Thresh(epsilon=40, bins=2, users=1000, epochs=2, length=1000, unsafe_source=Seeded(seed)),
+    "cgm spirit": lambda seed: CgmSpirit(epsilon=1, bins=3, largest=50, step=5, period=4, unsafe_source=Seeded(seed)),
+    "dong spirit": lambda seed: DongSpirit(epsilon=1, bins=3, unsafe_source=Seeded(seed)),
+    "square root": lambda seed: SquareRoot(epsilon=1, bins=3, slots=50, unsafe_source=Seeded(seed)),
+    "blt": lambda seed: BufferedToeplitz(epsilon=1, bins=3, slots=50, unsafe_source=Seeded(seed)),
+    "honaker": lambda seed: Honaker(epsilon=1, bins=3, slots=50, unsafe_source=Seeded(seed)),
+    "dp-sqlp": lambda seed: KeySelection(epsilon=1, bins=3, slots=50, failure=0.3, unsafe_source=Seeded(seed)),
     "per bin": lambda seed: PerBin(
         epsilon=1,
         bins=2,
@@ -80,3 +116,36 @@ def test_an_unknown_name_is_refused():
     """The error lists what there is."""
     with pytest.raises(OptionError, match="known are binary"):
         baseline("magic", Setting(epsilon=1, bins=2, slots=3))
+
+
+MEMORY = {
+    "bd": 3 + 4,
+    "ba": 3 + 4,
+    "fast": 3 * 10,
+    "rescue": 3 * (18 + 3),
+    "LBU": 3 + 1,
+    "LSP": 3 + 1,
+    "LPU": 3 + 1,
+    "LBD": 3 + 4 + 1,
+    "LBA": 3 + 4 + 1,
+    "LPD": 3 + 4 + 1,
+    "LPA": 3 + 4 + 1,
+    "cgm spirit": 3 * 2,
+    "square root": 3 * 2 * 20,
+    "blt": 3 * 6,
+    "honaker": 3 * 13,
+    "dp-sqlp": 3 * 28,
+}
+"""What the facts say, for three bins, a window of four, 50 declared slots, after 20 slots."""
+
+
+@pytest.mark.parametrize("name", MEMORY)
+def test_memory_is_what_the_facts_say(name):
+    """After 20 slots as many numbers are held as the table's formula gives; errors of samples may be fewer."""
+    mechanism = MECHANISMS[name](0)
+    for _ in range(20):
+        mechanism.update([5, 9, 1])
+    if name in ("fast", "rescue"):
+        assert mechanism.memory <= MEMORY[name]
+    else:
+        assert mechanism.memory == MEMORY[name]

@@ -29,3 +29,11 @@ def test_cells_do_not_break_the_table():
         lines = table.splitlines()
         assert len(lines) == 2 + len(MECHANISMS)
         assert {line.replace("\\|", "").count("|") for line in lines} == {lines[0].count("|")}
+
+
+def test_every_mechanism_of_the_catalogue_was_measured():
+    """If this fails: python benchmarks/baselines.py --page docs/baselines.md."""
+    page = PAGE.read_text(encoding="utf-8")
+    _, _, rest = page.partition("<!-- measured: made by benchmarks/baselines.py -->")
+    lines = rest.partition("<!-- end of measured -->")[0].strip().splitlines()
+    assert [line.split("`")[1] for line in lines[2:]] == list(CATALOGUE)

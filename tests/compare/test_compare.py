@@ -58,6 +58,33 @@ def test_as_published_the_users_true_loss_stands_beside(both):
     assert "one record" in courses["noisy"].guarantee
 
 
+def test_mechanisms_that_protect_users_are_not_capped(both):
+    """They have ε for a user in either mode, and see ids where they tell users apart."""
+    for mode in ("user", "published"):
+        for name in ("dong-spirit", "thresh"):
+            course = both[mode].courses[name]
+            assert course.loss[-1] <= 1
+            assert course.guarantee.startswith("ε = 1 for a user")
+
+
+def test_gaussian_mechanisms_show_the_loss_at_their_delta(both):
+    """Without a δ it would be infinite; as published it is shown at the mechanism's own, and grows above ε."""
+    for name in ("square-root", "blt", "honaker"):
+        course = both["published"].courses[name]
+        assert course.delta == 1e-6
+        assert 1 < course.loss[-1] < math.inf
+        assert 0 < both["user"].courses[name].delta < 1e-5
+
+
+def test_windows_and_series_are_worth_more_to_a_user_than_records(both):
+    """A user in 20 slots: a window of 20 slots, or a series, keeps near ε; a record's ε is paid 20 times."""
+    courses = both["published"].courses
+    for name in ("ba", "lbu", "lba", "lpu", "lpd", "lpa", "lsp"):
+        assert courses[name].loss[-1] <= 1 + 1e-12
+    assert courses["noisy"].loss[-1] == 20
+    assert "a window of w slots" in courses["bd"].guarantee
+
+
 def test_with_delta_the_loss_is_bounded_in_every_slot():
     """At δ the series ends with the exact number, never falls, and is nowhere below the loss of its own slot."""
     terms = Terms(epsilon=1, mode="published", delta=1e-5)

@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from dpi.baselines.zcdp import epsilon_of
 from dpi.errors import OptionError
 
 Floats = npt.NDArray[np.float64]
@@ -36,24 +37,28 @@ class Loss:
 
     shifts: how many Laplace releases have each ratio of shift to scale.
     pure: a bound of the pure loss of all other parts.
+    rho: the zCDP loss of Gaussian parts; with one, the loss is infinite unless a δ is given.
     """
 
     shifts: Mapping[Fraction, int] = field(default_factory=dict)
     pure: Fraction = Fraction(0)
+    rho: Fraction = Fraction(0)
 
     def scaled(self, records: Fraction) -> Loss:
         """The same for a user with this many records in every slot."""
-        return Loss({ratio * records: count for ratio, count in self.shifts.items()}, self.pure * records)
+        shifts = {ratio * records: count for ratio, count in self.shifts.items()}
+        return Loss(shifts, self.pure * records, self.rho * records**2)
 
     def times(self, count: int) -> Loss:
         """The same so many times."""
-        return Loss({ratio: count * n for ratio, n in self.shifts.items() if count}, self.pure * count)
+        shifts = {ratio: count * n for ratio, n in self.shifts.items() if count}
+        return Loss(shifts, self.pure * count, self.rho * count)
 
     def __add__(self, other: Loss) -> Loss:
         shifts = dict(self.shifts)
         for ratio, count in other.shifts.items():
             shifts[ratio] = shifts.get(ratio, 0) + count
-        return Loss(shifts, self.pure + other.pure)
+        return Loss(shifts, self.pure + other.pure, self.rho + other.rho)
 
     def epsilon(self, delta: float | None = None) -> float:
         """The total loss, pure or at δ; at δ it is a bound from above, never more than the pure loss.
@@ -64,6 +69,11 @@ class Loss:
         4.2
         """
         laplace = float(sum((ratio * count for ratio, count in self.shifts.items()), Fraction(0)))
+        if self.rho:
+            if delta is None:
+                return math.inf
+            check_delta(delta)
+            return laplace + float(self.pure) + epsilon_of(float(self.rho), delta)
         if delta is not None and laplace:
             check_delta(delta)
             shifts = {float(ratio): count for ratio, count in self.shifts.items()}

@@ -10,6 +10,7 @@ floating point, and a law that differs from the published continuous one by less
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -25,6 +26,7 @@ from dpi.integers import GRAINS, Integers
 from dpi.noise import Source, SystemSource, add_laplace
 from dpi.noise.laplace import LARGEST_VALUE
 
+LARGEST_EPSILON = 1024
 LARGEST_COUNT = 1 << 30
 """A count of one bin in one slot is cut to this, by itself."""
 
@@ -58,6 +60,8 @@ class Baseline(ABC):
     """
 
     facts: ClassVar[Facts]
+    protects_users: ClassVar[bool] = False
+    """Whether ε is for all records of a user, so that neither slots nor records add to the loss."""
 
     epsilon: Amount
     bins: int = 1
@@ -74,8 +78,8 @@ class Baseline(ABC):
 
     def _rate(self) -> Fraction:
         rate = rational(self.epsilon)
-        if not 0 < rate <= 1024:
-            raise OptionError(f"`epsilon` must be above 0 and at most 1024. Got {self.epsilon}.")
+        if not 0 < rate <= LARGEST_EPSILON:
+            raise OptionError(f"`epsilon` must be above 0 and at most {LARGEST_EPSILON}. Got {self.epsilon}.")
         return rate
 
     # The protocol.
@@ -94,6 +98,16 @@ class Baseline(ABC):
         self.slot += 1
         return self._step(grains)
 
+    def observe(self, users: npt.ArrayLike, values: npt.ArrayLike) -> Floats:
+        """Close a slot from its records: one id and one bin each; values outside the bins are dropped.
+
+        Most mechanisms see the histogram alone; one that tells users apart overrides this.
+        """
+        bins = np.asarray(values, dtype=np.int64)
+        if np.asarray(users).shape != bins.shape:
+            raise OptionError("`users` and `values` must be as long as each other, one of each for a record.")
+        return self.update(np.bincount(bins[(bins >= 0) & (bins < self.bins)], minlength=self.bins))
+
     @property
     def horizon(self) -> int | None:
         """How many slots the mechanism can release; None: for ever."""
@@ -107,12 +121,26 @@ class Baseline(ABC):
     @property
     def event_epsilon(self) -> float:
         """The loss about one record."""
-        return float(self.rate)
+        return float(self.rate * self.record_share)
+
+    @property
+    def record_share(self) -> Fraction:
+        """What one record can lose, as a share of ε: less than 1 where ε is for a window, or for a whole series."""
+        return Fraction(1)
 
     @property
     def delta(self) -> float:
         """The δ of the mechanism's own guarantee."""
         return 0.0
+
+    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
+        """The ε to run with so that `cap` records, wherever they are, cost `epsilon` together."""
+        return min(epsilon / cap / self.record_share, Fraction(LARGEST_EPSILON))
+
+    def group_delta(self, epsilon: Fraction, cap: int) -> float:
+        """The δ that goes with it: `cap` records are removed one by one."""
+        one = float(epsilon / cap)
+        return self.delta and min(1.0, cap * math.exp((cap - 1) * one) * self.delta)
 
     def user_epsilon(self, slots: int, records: Amount = 1, delta: float | None = None) -> float:
         """The loss about a user with up to `records` records in each of the first `slots` slots.

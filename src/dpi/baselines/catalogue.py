@@ -7,15 +7,29 @@ from dataclasses import dataclass
 
 from dpi.baselines.base import Baseline, check_count
 from dpi.baselines.binary import Binary
+from dpi.baselines.blt import BufferedToeplitz
 from dpi.baselines.boosting import QueryBoosting
+from dpi.baselines.budget_absorption import BudgetAbsorption
+from dpi.baselines.budget_distribution import BudgetDistribution
+from dpi.baselines.cgm_spirit import CgmSpirit
 from dpi.baselines.demo import Demo
+from dpi.baselines.dong_spirit import DongSpirit
+from dpi.baselines.fast import Fast
+from dpi.baselines.honaker import Honaker
 from dpi.baselines.hybrid import Hybrid
+from dpi.baselines.key_selection import KeySelection
+from dpi.baselines.ldp_budget import LBA, LBD, LBU, LSP
+from dpi.baselines.ldp_ids import LdpIds
+from dpi.baselines.ldp_population import LPA, LPD, LPU
 from dpi.baselines.logarithmic import Logarithmic
 from dpi.baselines.noisy_histogram import NoisyHistogram
 from dpi.baselines.pegasus import Pegasus
 from dpi.baselines.per_bin import PerBin
 from dpi.baselines.perrier import Perrier
 from dpi.baselines.ranges import RangeCounter
+from dpi.baselines.rescue import RescueDP
+from dpi.baselines.square_root import SquareRoot
+from dpi.baselines.thresh import Thresh
 from dpi.baselines.topl import ToPL
 from dpi.baselines.tops import ToPS
 from dpi.budget.epsilon import Amount, rational
@@ -51,6 +65,11 @@ class Setting:
     def released(self) -> int:
         """The slots after the prefix."""
         return max(2, self.slots - self.prefix)
+
+    @property
+    def window(self) -> int:
+        """Twenty slots, for mechanisms that protect a window; fewer if there are not as many."""
+        return min(20, self.slots)
 
     def per_bin(self, mechanism: Baseline) -> PerBin:
         """One copy of the mechanism for every bin."""
@@ -113,6 +132,66 @@ def _demo(s: Setting) -> Baseline:
     return Demo(bins=s.bins, unsafe_source=s.unsafe_source)
 
 
+def _distribution(s: Setting) -> Baseline:
+    return BudgetDistribution(epsilon=s.epsilon, bins=s.bins, window=s.window, unsafe_source=s.unsafe_source)
+
+
+def _absorption(s: Setting) -> Baseline:
+    return BudgetAbsorption(epsilon=s.epsilon, bins=s.bins, window=s.window, unsafe_source=s.unsafe_source)
+
+
+def _fast(s: Setting) -> Baseline:
+    return Fast(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
+
+
+def _rescue(s: Setting) -> Baseline:
+    return RescueDP(epsilon=s.epsilon, bins=s.bins, window=s.window, unsafe_source=s.unsafe_source)
+
+
+def _ldp(method: type[LdpIds]) -> Callable[[Setting], Baseline]:
+    def make(s: Setting) -> Baseline:
+        users = max(s.rows, 2 * s.window)
+        return method(epsilon=s.epsilon, bins=s.bins, users=users, window=s.window, unsafe_source=s.unsafe_source)
+
+    return make
+
+
+def _thresh(s: Setting) -> Baseline:
+    epochs = max(4, -(-s.slots // 2000))
+    length = -(-s.slots // epochs)
+    users = max(1000, s.rows)
+    return Thresh(
+        epsilon=s.epsilon, bins=s.bins, users=users, epochs=epochs, length=length, unsafe_source=s.unsafe_source
+    )
+
+
+def _cgm(s: Setting) -> Baseline:
+    step = max(1, s.largest // 20)
+    return CgmSpirit(
+        epsilon=s.epsilon, bins=s.bins, largest=s.largest, step=step, period=s.window, unsafe_source=s.unsafe_source
+    )
+
+
+def _dong(s: Setting) -> Baseline:
+    return DongSpirit(epsilon=s.epsilon, bins=s.bins, unsafe_source=s.unsafe_source)
+
+
+def _square_root(s: Setting) -> Baseline:
+    return SquareRoot(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
+
+
+def _blt(s: Setting) -> Baseline:
+    return BufferedToeplitz(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
+
+
+def _honaker(s: Setting) -> Baseline:
+    return Honaker(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
+
+
+def _keys(s: Setting) -> Baseline:
+    return KeySelection(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
+
+
 CATALOGUE: dict[str, Callable[[Setting], Baseline]] = {
     "binary": _binary,
     "hybrid": _hybrid,
@@ -125,6 +204,24 @@ CATALOGUE: dict[str, Callable[[Setting], Baseline]] = {
     "boosting": _boosting,
     "noisy": _noisy,
     "demo": _demo,
+    "bd": _distribution,
+    "ba": _absorption,
+    "fast": _fast,
+    "rescue": _rescue,
+    "lbu": _ldp(LBU),
+    "lsp": _ldp(LSP),
+    "lbd": _ldp(LBD),
+    "lba": _ldp(LBA),
+    "lpu": _ldp(LPU),
+    "lpd": _ldp(LPD),
+    "lpa": _ldp(LPA),
+    "thresh": _thresh,
+    "cgm-spirit": _cgm,
+    "dong-spirit": _dong,
+    "square-root": _square_root,
+    "blt": _blt,
+    "honaker": _honaker,
+    "dp-sqlp": _keys,
 }
 """Every mechanism that can release histograms, by name."""
 

@@ -49,9 +49,22 @@ class PerBin(Baseline):
         return self.mechanism.warm_up
 
     @property
+    def record_share(self) -> Fraction:
+        """That of the mechanism."""
+        return self.mechanism.record_share
+
+    @property
     def delta(self) -> float:
         """That of the mechanism."""
         return self.mechanism.delta
+
+    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
+        """That of the mechanism."""
+        return self.mechanism.group_rate(epsilon, cap)
+
+    def group_delta(self, epsilon: Fraction, cap: int) -> float:
+        """That of the mechanism."""
+        return self.copies[0].group_delta(epsilon, cap)
 
     def loss(self, slots: int) -> Loss:
         """That of one copy."""

@@ -61,6 +61,11 @@ class Restarted(Baseline):
         return self.mechanism.warm_up
 
     @property
+    def record_share(self) -> Fraction:
+        """That of the mechanism."""
+        return self.mechanism.record_share
+
+    @property
     def delta(self) -> float:
         """That of the mechanism."""
         return self._epoch.delta
@@ -69,6 +74,14 @@ class Restarted(Baseline):
         """How many slots of each epoch are over."""
         full, rest = divmod(slots, self._length)
         return [self._length] * full + [rest] * (rest > 0)
+
+    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
+        """That of the mechanism."""
+        return self.mechanism.group_rate(epsilon, cap)
+
+    def group_delta(self, epsilon: Fraction, cap: int) -> float:
+        """That of the mechanism."""
+        return self._epoch.group_delta(epsilon, cap)
 
     def loss(self, slots: int) -> Loss:
         """The sum over the epochs."""

@@ -12,14 +12,27 @@ from pathlib import Path
 
 from dpi.baselines.base import Baseline
 from dpi.baselines.binary import Binary
+from dpi.baselines.blt import BufferedToeplitz
 from dpi.baselines.boosting import QueryBoosting
+from dpi.baselines.budget_absorption import BudgetAbsorption
+from dpi.baselines.budget_distribution import BudgetDistribution
+from dpi.baselines.cgm_spirit import CgmSpirit
 from dpi.baselines.demo import Demo
+from dpi.baselines.dong_spirit import DongSpirit
+from dpi.baselines.fast import Fast
+from dpi.baselines.honaker import Honaker
 from dpi.baselines.hybrid import Hybrid
+from dpi.baselines.key_selection import KeySelection
+from dpi.baselines.ldp_budget import LBA, LBD, LBU, LSP
+from dpi.baselines.ldp_population import LPA, LPD, LPU
 from dpi.baselines.logarithmic import Logarithmic
 from dpi.baselines.noisy_histogram import NoisyHistogram
 from dpi.baselines.pegasus import Pegasus
 from dpi.baselines.perrier import Perrier
 from dpi.baselines.ranges import RangeCounter
+from dpi.baselines.rescue import RescueDP
+from dpi.baselines.square_root import SquareRoot
+from dpi.baselines.thresh import Thresh
 from dpi.baselines.topl import ToPL
 from dpi.baselines.tops import ToPS
 
@@ -35,6 +48,24 @@ MECHANISMS: tuple[type[Baseline], ...] = (
     QueryBoosting,
     NoisyHistogram,
     Demo,
+    BudgetDistribution,
+    BudgetAbsorption,
+    Fast,
+    RescueDP,
+    LBU,
+    LSP,
+    LBD,
+    LBA,
+    LPU,
+    LPD,
+    LPA,
+    Thresh,
+    CgmSpirit,
+    DongSpirit,
+    SquareRoot,
+    BufferedToeplitz,
+    Honaker,
+    KeySelection,
 )
 
 BEGIN, END = "<!-- table: made by dpi.baselines.table -->", "<!-- end of table -->"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import replace
 
@@ -33,6 +32,10 @@ class Cap:
         check_count(most, "cap")
         self.most = most
         self._used: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        """How many users were seen."""
+        return len(self._used)
 
     def passes(self, users: npt.ArrayLike) -> Kept:
         """Which of a slot's records count."""
@@ -66,14 +69,15 @@ class UserLevel:
     **Guarantee.** ε-DP for all records of one user, for ever; a mechanism with a horizon is started again when it is
     over (`Restarted`). *Why:* at most `cap` records of a user pass, over all time, and no other user's records change
     with them. Removing them one by one takes `cap` steps between streams that differ in one record each, at a cost of
-    ε/cap apiece (group privacy). A mechanism with a δ of its own keeps cap·e^((cap-1)·ε/cap)·δ. For counters nothing
-    can be saved: a user may spend all in one slot.
+    ε/cap apiece (group privacy). A mechanism with a δ of its own keeps `group_delta`. For counters nothing can be
+    saved: a user may spend all in one slot. A mechanism whose ε is for a window or a series gets a larger one, so
+    that one record costs ε/cap there too; one with Gaussian noise has ρ/cap² for a record, where ρ keeps (ε, δ).
     """
 
     def __init__(self, mechanism: Baseline, epsilon: Amount, cap: int) -> None:
         self.epsilon = rational(epsilon)
         self._cap = Cap(cap)
-        share = self.epsilon / cap
+        share = mechanism.group_rate(self.epsilon, cap)
         if mechanism.horizon is None:
             self.mechanism: Baseline = replace(mechanism, epsilon=share)
         else:
@@ -91,8 +95,7 @@ class UserLevel:
     @property
     def delta(self) -> float:
         """δ of the user-level guarantee."""
-        own = self.mechanism.delta
-        return own and min(1.0, self.cap * math.exp((self.cap - 1) * float(self.epsilon) / self.cap) * own)
+        return self.mechanism.group_delta(self.epsilon, self.cap)
 
     @property
     def guarantee(self) -> str:

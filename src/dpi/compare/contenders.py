@@ -74,18 +74,18 @@ class AsPublished:
         self._counts = _Counts(mechanism.facts.releases == "prefix", mechanism.bins)
 
     def release(self, slot: Slot) -> tuple[Floats, Floats]:
-        """From the slot's histogram."""
-        histogram = np.bincount(slot.values, minlength=self._mechanism.bins)
-        return self._counts.pdfs(self._mechanism.update(histogram))
+        """From the slot's records; most mechanisms see their histogram alone."""
+        return self._counts.pdfs(self._mechanism.observe(slot.users, slot.values))
 
     def loss(self, slots: int) -> float:
-        """That of a user with `records` records in every slot."""
-        return self._mechanism.user_epsilon(slots, self._records, self._delta)
+        """That of a user with `records` records in every slot, at the δ stated beside it."""
+        return self._mechanism.user_epsilon(slots, self._records, self.delta or None)
 
     @property
     def guarantee(self) -> str:
         """The published one."""
-        return f"ε = {self._mechanism.event_epsilon:g} for {self._mechanism.facts.unit}"
+        epsilon = float(self._mechanism.rate) if self._mechanism.event_epsilon else 0.0
+        return f"ε = {epsilon:g} for {self._mechanism.facts.unit}"
 
     @property
     def delta(self) -> float:

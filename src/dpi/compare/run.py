@@ -30,8 +30,8 @@ class Terms:
     """On what terms systems are compared.
 
     mode: "user" gives every system ε for all records of a user: baselines are capped at `cap` records a user, over all
-    time, and run with ε/cap. "published" gives each baseline ε for its own unit, and shows beside it what a user with
-    `records` records in every slot loses, at δ if one is given.
+    time, and run with ε/cap, unless they protect users by themselves. "published" gives each baseline ε for its own
+    unit, and shows beside it what a user with `records` records in every slot loses, at δ if one is given.
     """
 
     epsilon: Amount
@@ -48,8 +48,9 @@ class Terms:
         """A system by name: "dpi", or one of the baselines."""
         if name == OURS:
             return Ours.default(self.epsilon, facts.bins, facts.unsafe_source)
-        if self.mode == "published":
-            return AsPublished(baseline(name, facts), self.records, self.delta)
+        mechanism = baseline(name, facts)
+        if self.mode == "published" or mechanism.protects_users:
+            return AsPublished(mechanism, self.records, self.delta)
         share = rational(self.epsilon) / self.cap
         own = Setting(share, facts.bins, facts.slots, facts.largest, facts.rows, facts.unsafe_source)
         return Capped(baseline(name, own), self.epsilon, self.cap, self.records)

@@ -5,6 +5,7 @@ It sees numbers and no users. Scales and rates are rationals; every law below is
 """
 
 from dpi.noise.exponential import bernoulli_exp, geometric
+from dpi.noise.gaussian import add_gaussian
 from dpi.noise.laplace import add_laplace
 from dpi.noise.selection import exponential_mechanism, permute_and_flip
 from dpi.noise.source import Source, SystemSource, UnsafeSeededSource, uniform_below
@@ -13,6 +14,7 @@ __all__ = [
     "Source",
     "SystemSource",
     "UnsafeSeededSource",
+    "add_gaussian",
     "add_laplace",
     "bernoulli_exp",
     "exponential_mechanism",
