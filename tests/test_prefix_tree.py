@@ -165,7 +165,7 @@ def test_tree_and_brain_share_the_slots_budget():
     s = stream(poor, budget=dpi.Ledger(per_slot="0.01"))
     assert s.release(["u"], ["a"]).accumulated.sum() == pytest.approx(1)
     assert poor.asked == [Epsilon.at_most("0.01")]
-    assert s._tree.nodes == 0
+    assert s._course.tree.nodes == 0
 
 
 def test_a_resumed_stream_keeps_its_tree(tmp_path):

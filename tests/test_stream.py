@@ -109,7 +109,7 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path):
         fresh = stream()
         with pytest.raises(StateError):
             fresh.load(tmp_path / "broken")
-        assert fresh._last is None
+        assert fresh.next_slot == 0
     with pytest.raises(StateError, match="other options"):
         stream(epsilon=2).load(tmp_path / "saved")
     (tmp_path / "empty").write_bytes(b"")

@@ -22,15 +22,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpi._version import __version__
-from dpi.accumulation import Accumulation, users_of
 from dpi.brain import brain_named
-from dpi.brain.base import Brain, Floats, Measurement
+from dpi.brain.base import Brain
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import Bill
 from dpi.budget.options import Converging, Ledger
-from dpi.chain import canonical, extend, most_spent, options_digest
-from dpi.compression import Compression, Histogram, Users, WholePDF, compress, histogram, normalise
+from dpi.chain import canonical, extend
+from dpi.compression import Compression, Histogram, Users, compress, histogram, normalise
+from dpi.course import PROGRAM, Course
 from dpi.domain import Domain
 from dpi.domain_file import describe
 from dpi.errors import ClockError, OptionError, SchemaError, StateError
@@ -39,20 +38,18 @@ from dpi.identity import digests
 from dpi.identity import users as canonical_users
 from dpi.integers import Integers
 from dpi.noise import Source, SystemSource
-from dpi.prefix_tree import PrefixSums, PrefixTree
-from dpi.release import Release, content_digest
+from dpi.prefix_tree import PrefixTree
+from dpi.release import Release
+from dpi.setting import Options, Setting
 from dpi.signature import Signer
 from dpi.slots import Clock, Slots
 from dpi.sources import FileEvents
 from dpi.store import MemoryStore, Store, open_store
-from dpi.store.base import OpenEvents, Paid, Progress
+from dpi.store.base import OpenEvents, Paid
 from dpi.tables import Table, take
 
 if TYPE_CHECKING:
     import polars as pl
-
-CHANGEABLE = {"domain", "brain", "compression", "budget"}
-"""Options that may change in mid-stream, by an entry of the chain; the others are part of the promise."""
 
 
 class Stream:
@@ -96,23 +93,22 @@ class Stream:
     ) -> None:
         if not isinstance(domain, Domain):
             raise OptionError("`domain` must be a domain, for example dpi.Categories([...]).")
-        if accumulate is not None and not isinstance(accumulate, PrefixTree):
-            raise OptionError("`accumulate` must be None or a PrefixTree(per_slot=...).")
-        if accumulate is not None and isinstance(compression, WholePDF):
-            raise OptionError("`accumulate` needs a compression that one user moves by one unit: use `normalise`.")
-        self.domain = domain
-        self.epsilon = Epsilon.at_most(epsilon)
-        self.slots = None if slot is None else Slots(slot, origin=origin, zone=zone, lateness=lateness)
-        self._first = None if start is None else self._border(start, "start")
-        self.budget = Ledger() if budget is None else budget
-        self.brain: Brain[object] = brain_named(brain) if isinstance(brain, str) else brain
-        self.compression = compression
-        self.accumulate = accumulate
-        self.name = name
+        slots = None if slot is None else Slots(slot, origin=origin, zone=zone, lateness=lateness)
+        budget = Ledger() if budget is None else budget
+        self.setting = Setting(
+            domain=domain,
+            epsilon=Epsilon.at_most(epsilon),
+            slots=slots,
+            start=None if start is None else _border(slots, start, "start"),
+            budget=budget,
+            brain=brain_named(brain) if isinstance(brain, str) else brain,
+            compression=compression,
+            accumulate=accumulate,
+            name=name,
+            ledger=None if isinstance(budget, Converging) else f"stream {name}" if separate else "",
+        )
         self._signer = signer
         self._source: Source = SystemSource() if unsafe_source is None else unsafe_source
-        self._ledger = None if isinstance(self.budget, Converging) else f"stream {name}" if separate else ""
-        self.budget.allocation(self.epsilon, domain.size)  # refuses a budget that does not fit before anything is made
         self._owns_store = isinstance(store, str | os.PathLike)
         self.store: Store = (
             MemoryStore(history=1) if store is None else store if isinstance(store, Store) else open_store(store)
@@ -139,116 +135,105 @@ class Stream:
 
     def _declare(self, separate: bool, change: bool) -> None:
         """Enter the stream, or a change of its options, into the chain."""
-        streams, options = self.store.streams(), self._options()
-        known = json.loads(streams[self.name]) if self.name in streams else None
+        setting, streams = self.setting, self._streams()
+        known = streams.get(setting.name)
         if known is None:
-            pools = {_pool(name, json.loads(text)) for name, text in streams.items()}
-            if pools and _pool(self.name, options) not in pools and not separate:
-                raise OptionError(
-                    "this stream would have an ε of its own, which adds to that of the store's other streams: give it "
-                    "their budget (`Ledger` with the same ε), or say `separate=True`."
-                )
-        elif known == options:
+            setting.check_new(streams, separate=separate)
+        elif known == setting.options():
             return
-        elif not change:
-            raise StateError(
-                f"the stored stream has other options ({', '.join(_different(known, options))}): use those it was "
-                "started with, or another `name`, or `change=True` where a public change is meant."
-            )
-        elif not _different(known, options) <= CHANGEABLE or None in (self._ledger, known["ledger"]):
-            raise OptionError(
-                "only domain, brain, compression and a ledger's per-slot budget may change in mid-stream; anything "
-                "else would be another promise."
-            )
-        elif self.store.pending(self.name) is not None:
-            raise StateError("a slot is paid and not yet released: open the stream once with its old options.")
+        else:
+            setting.check_change(known, change=change)
+            if self.store.pending(setting.name) is not None:
+                raise StateError("a slot is paid and not yet released: open the stream once with its old options.")
         self._check_ledger(streams)
-        facts = {"kind": "options", "format": 1, "stream": self.name, "options": options, "program": _PROGRAM}
-        link = extend(self.store.head(), facts, self._signer)
-        domain = (self.domain.digest, canonical(describe(self.domain)))
-        after = None if known is None else self._changed(known)
-        self.store.declare(self.name, canonical(options), domain, link, after)
+        facts = {"kind": "options", "format": 1, "stream": setting.name, "options": setting.options()}
+        link = extend(self.store.head(), {**facts, "program": PROGRAM}, self._signer)
+        domain = (setting.domain.digest, canonical(describe(setting.domain)))
+        before, after = None if known is None else self.store.progress(setting.name), None
+        if known is not None and before is not None:
+            after = Course.initial(setting, self._source).changed(before, setting.different(known))
+        self.store.declare(setting.name, setting.text, domain, link, after)
 
-    def _check_ledger(self, streams: Mapping[str, str]) -> None:
+    def _check_ledger(self, streams: Mapping[str, Options]) -> None:
         """Refuse a ledger of another promise, before anything is said in the chain."""
-        if not isinstance(self.budget, Ledger):
+        setting = self.setting
+        if not isinstance(setting.budget, Ledger):
             return
-        described = self.budget.accounts(self.epsilon, self.store.key).description
-        if self.store.ledgers().get(str(self._ledger), described) != described:
+        described = setting.budget.accounts(setting.epsilon, self.store.key).description
+        if self.store.ledgers().get(str(setting.ledger), described) != described:
             raise OptionError("`epsilon`, `policy` and `period` must be those of the ledger that streams share.")
-        others = [text for name, text in streams.items() if name != self.name]
-        if self.budget.period is not None and any(json.loads(text)["ledger"] == self._ledger for text in others):
+        others = [options for name, options in streams.items() if name != setting.name]
+        if setting.period is not None and any(options["ledger"] == setting.ledger for options in others):
             raise OptionError("accounts with a `period` serve one stream: others would count their epochs differently.")
-
-    def _changed(self, known: Mapping[str, object]) -> Progress | None:
-        """Where the stream goes on after a change: a brain for another domain or of another kind starts anew."""
-        before = self.store.progress(self.name)
-        if before is None:
-            return None
-        other = {"domain", "brain"} & _different(known, self._options())
-        fresh = self.brain.to_bytes(self.brain.initial(self.domain))
-        return replace(
-            before,
-            allocation=self.budget.allocation(self.epsilon, self.domain.size).snapshot(),
-            brain=(lambda: fresh) if other else before.brain,
-            accumulated=Accumulation.of(self.domain.size).to_bytes() if "domain" in other else before.accumulated,
-            tree=self._planted() if "domain" in other else before.tree,
-        )
 
     def _resume(self) -> None:
         """Read everything from the store, and release a slot that was paid for and is not yet released."""
-        if self.store.streams().get(self.name) != canonical(self._options()):
+        setting = self.setting
+        if self.store.streams().get(setting.name) != setting.text:
             raise StateError("the stream's options were changed in the store: open it anew.")
         self._accounts = None
-        if isinstance(self.budget, Ledger):
-            assert self._ledger is not None  # noqa: S101 - a ledger budget has a ledger
-            self._accounts = self.store.accounts(self._ledger, self.budget, self.epsilon)
-        self._allocation = self.budget.allocation(self.epsilon, self.domain.size)
+        if isinstance(setting.budget, Ledger):
+            assert setting.ledger is not None  # noqa: S101 - a ledger budget has a ledger
+            self._accounts = self.store.accounts(setting.ledger, setting.budget, setting.epsilon)
+        self._allocation = setting.budget.allocation(setting.epsilon, setting.domain.size)
         self._offer: Epsilon | None = None
-        self._began: int | None = None
-        self._last: int | None = None
-        self._spent = 0
         self._stale = False
-        progress, pending = self.store.progress(self.name), self.store.pending(self.name)
+        progress, pending = self.store.progress(setting.name), self.store.pending(setting.name)
         if progress is None:
-            self._state = self.brain.initial(self.domain)
-            self._accumulation = Accumulation.of(self.domain.size)
+            self._course = Course.initial(setting, self._source)
         else:
+            self._course = Course.resumed(setting, progress, self._source)
             self._allocation.restore(progress.allocation)
-            self._state = self.brain.from_bytes(self.domain, progress.brain())
-            self._accumulation = Accumulation.from_bytes(self.domain.size, progress.accumulated)
-            self._began, self._last, self._spent = progress.first, progress.last, progress.spent
-        self._tree = self._grown((b"" if progress is None else progress.tree) or self._planted())
         if pending is not None:
             self._allocation.restore(pending.allocation)
             self._publish(pending)
 
-    def __repr__(self) -> str:
-        return (
-            f"Stream(domain={self.domain!r}, epsilon={float(self.epsilon):g}, budget={self.budget!r}, "
-            f"brain={self.brain!r}, compression={self.compression!r})"
-        )
+    def _streams(self) -> dict[str, Options]:
+        return {name: json.loads(text) for name, text in self.store.streams().items()}
+
+    # What it is.
+
+    @property
+    def domain(self) -> Domain:
+        """What values there are."""
+        return self.setting.domain
+
+    @property
+    def epsilon(self) -> Epsilon:
+        """The most that any one user can lose, for ever."""
+        return self.setting.epsilon
+
+    @property
+    def slots(self) -> Slots | None:
+        """The public clock, if the stream has one."""
+        return self.setting.slots
+
+    @property
+    def budget(self) -> Ledger | Converging:
+        """How the promise is kept."""
+        return self.setting.budget
+
+    @property
+    def name(self) -> str:
+        """The stream's name in its store."""
+        return self.setting.name
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all public options."""
+        return self.setting.digest
 
     @property
     def guarantee(self) -> str:
         """What is promised, in words."""
-        period = None if self._accounts is None else self._accounts.period
-        unit = "for ever" if period is None else f"per epoch of {period} slots"
-        kept = "a converging series" if self._accounts is None else "accounts of every user"
-        pools = {_pool(name, options): options for name, options in self._streams().items()}
-        scope = "this stream" if len(self._streams()) == 1 else "all streams of this store together"
-        total = ""
-        if len(pools) > 1:
-            scope = "this stream alone" if self._ledger != "" else "the streams of the shared ledger together"
-            amounts = sum(int(str(options["epsilon_units"])) for options in pools.values())
-            total = f" All streams of this store sum to {float(Epsilon(amounts)):g} per user."
-        return (
-            f"Pure differential privacy, ε = {float(self.epsilon):g} per user {unit}, for {scope}; "
-            f"neighbours differ in all events of one user. Kept by {kept}.{total}"
-        )
+        return self.setting.guarantee(self._streams())
 
-    def _streams(self) -> dict[str, dict[str, object]]:
-        return {name: json.loads(text) for name, text in self.store.streams().items()}
+    def __repr__(self) -> str:
+        setting = self.setting
+        return (
+            f"Stream(domain={setting.domain!r}, epsilon={float(setting.epsilon):g}, budget={setting.budget!r}, "
+            f"brain={setting.brain!r}, compression={setting.compression!r})"
+        )
 
     # One slot.
 
@@ -261,9 +246,8 @@ class Stream:
         number = self._next(slot)
         bills: list[Bill] = []
         weights = None if self._accounts is None else self._weigher(number, bills)
-        return self._close(
-            number, compress(users, values, self.domain, method=self.compression, weights=weights), bills
-        )
+        method = self.setting.compression
+        return self._close(number, compress(users, values, self.domain, method=method, weights=weights), bills)
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
         """Close a slot whose histogram was made from declared counts (`dpi.counts`); needs a converging budget."""
@@ -289,10 +273,11 @@ class Stream:
         self.store.settle()
         if self._stale:
             self._resume()
-        following = (self._first or 0) if self._last is None else self._last + 1
+        start, last = self.setting.start, self._course.last
+        following = last + 1 if last is not None else start or 0
         if slot is None:
             return following
-        if (self._last is not None or self._first is not None) and operator.index(slot) != following:
+        if (last is not None or start is not None) and operator.index(slot) != following:
             raise ClockError(f"slots are released one after the other: {following} is next.")
         return operator.index(slot)
 
@@ -306,21 +291,22 @@ class Stream:
         """Weights by the users' accounts; what they will pay is added to `bills`."""
         accounts, epsilon = self._accounts, self._offered()
         assert accounts is not None  # noqa: S101 - a converging budget weighs nobody
-        whole = self.brain.whole_weights or isinstance(self.compression, WholePDF)
 
         def weigh(users: Users) -> Integers:
-            share = self._allocation.share
+            share, whole = self._allocation.share, self.setting.whole_weights
             bills.append(accounts.bill(users, epsilon, number, share=share, whole=whole, stream=self.name))
             return bills[-1].weights
 
         return weigh
 
     def _close(self, number: int, histogram: Histogram, bills: list[Bill]) -> Release:
-        epsilon = self._offered()
-        to_tree, to_brain = self._split(epsilon)
-        measurement = self.brain.measure(self._state, histogram, to_brain, number, self._source)
-        tree = self._tree.added(histogram, self._source) if self._tree is not None and to_tree.units else self._tree
-        partial = self._accounts is not None and self._spent >= self.epsilon.units
+        setting, course, epsilon = self.setting, self._course, self._offered()
+        to_tree, to_brain = setting.split(epsilon)
+        measurement = setting.brain.measure(course.state, histogram, to_brain, number, self._source)
+        tree = course.tree
+        if tree is not None and to_tree.units:
+            tree = tree.added(histogram, self._source)
+        partial = self._accounts is not None and course.spent >= setting.epsilon.units
         charge = None if self._accounts is None else self._accounts.charge(bills[0])
         paid = Paid(
             stream=self.name,
@@ -333,7 +319,7 @@ class Stream:
             tree=b"" if tree is None else tree.to_bytes(),
         )
         with self._settling():
-            self.store.pay(paid, self._ledger or "", b"" if charge is None else charge.records())
+            self.store.pay(paid, setting.ledger or "", b"" if charge is None else charge.records())
             if self._accounts is not None and charge is not None:
                 self._accounts.apply(charge)
             return self._publish(paid)
@@ -348,79 +334,14 @@ class Stream:
             raise
 
     def _publish(self, paid: Paid) -> Release:
-        """Make the release of a paid slot: a pure function of the store, so that it can be made again."""
-        epsilon = Epsilon(paid.epsilon)
-        to_tree, to_brain = self._split(epsilon)
-        values = np.frombuffer(paid.values, dtype="<i8").astype(np.int64)
-        state, estimate = self.brain.update(self._state, Measurement(paid.slot, to_brain, values, paid.partial))
-        weight = users_of(estimate)
-        accumulation, tree = self._accumulation.added(estimate), self._grown(paid.tree)
-        if tree is not None and not to_tree.units:
-            tree = tree.passed(weight * estimate.pdf)
-        entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
-        self._allocation.observe(weight, float(np.exp(entropy)))
-        total = self._spent + epsilon.units
-        began = paid.slot if self._began is None else self._began
-        spent = most_spent(self._options(), began, paid.slot, total)
-        release = Release(
-            domain=self.domain,
-            pdf=estimate.pdf,
-            variance=estimate.variance,
-            skew=estimate.skew,
-            total=float(estimate.total),
-            total_variance=float(estimate.total_variance),
-            accumulated=_accumulated(accumulation, tree),
-            slot=paid.slot,
-            start=None if self.slots is None else self.slots.start(paid.slot).isoformat(),
-            epsilon=float(epsilon),
-            epsilon_spent=float(Epsilon(spent)),
-            guarantee=self.guarantee + (f" Assumed: {paid.assumption}." if paid.assumption else ""),
-            certificate={},
-        )
+        """Make the release of a paid slot, and let nobody have it before it is stored."""
+        course, release = self._course.after(paid, self._allocation, self.guarantee)
         content = release.content()
-        facts = {
-            "kind": "release",
-            "format": 1,
-            "stream": self.name,
-            "slot": paid.slot,
-            "mechanism": repr(self.brain),
-            "adjacency": "all events of one user",
-            "epsilon_units": epsilon.units,
-            "epsilon_spent_units": spent,
-            "epsilon_total_units": self.epsilon.units,
-            "options": self.digest,
-            "measurement": paid.digest,
-            "release": content_digest(content),
-            "program": _PROGRAM,
-        }
-        link = extend(self.store.head(), facts, self._signer)
-        brain = self.brain
-        progress = Progress(
-            first=began,
-            last=paid.slot,
-            spent=total,
-            allocation=self._allocation.snapshot(),
-            brain=lambda: brain.to_bytes(state),
-            accumulated=accumulation.to_bytes(),
-            tree=b"" if tree is None else tree.to_bytes(),
-        )
-        self.store.publish(self.name, content, link, progress)
+        link = extend(self.store.head(), course.facts(paid, content), self._signer)
+        self.store.publish(self.name, content, link, course.progress(self._allocation))
         self.store.testify()
-        self._state, self._accumulation, self._tree, self._offer = state, accumulation, tree, None
-        self._began, self._last, self._spent = began, paid.slot, total
+        self._course, self._offer = course, None
         return replace(release, certificate=link.certificate)
-
-    def _split(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
-        """The slot's budget for the tree and for the brain; it is for the brain alone if the tree's part is larger."""
-        part = 0 if self.accumulate is None else self.accumulate.epsilon.units
-        part = part if part <= epsilon.units else 0
-        return Epsilon(part), Epsilon(epsilon.units - part)
-
-    def _planted(self) -> bytes:
-        return b"" if self.accumulate is None else self.accumulate.planted(self.domain.size, self._source).to_bytes()
-
-    def _grown(self, data: bytes) -> PrefixSums | None:
-        return None if self.accumulate is None else PrefixSums.from_bytes(self.accumulate, self.domain.size, data)
 
     # Many slots.
 
@@ -444,7 +365,7 @@ class Stream:
         """
         if self.slots is None:
             raise OptionError("`replay` needs a stream with a clock: give `slot`, for example slot='1h'.")
-        first, last = self._border(start, "start"), self._border(end, "end")
+        first, last = _border(self.slots, start, "start"), _border(self.slots, end, "end")
         if last <= first:
             raise OptionError("`end` must be after `start`.")
         self._next(first)
@@ -481,12 +402,6 @@ class Stream:
             rows = order[borders[number - first] : borders[number - first + 1]]
             values = {part: take(column, rows) for part, column in columns.items()}
             yield self.release(take(users, rows), values.get("", values), slot=number)
-
-    def _border(self, moment: str | datetime, name: str) -> int:
-        """The slot that begins at a public time."""
-        if self.slots is None:
-            raise OptionError(f"`{name}` needs a stream with a clock: give `slot`, for example slot='1h'.")
-        return self.slots.border(moment, name)
 
     # A live stream.
 
@@ -545,37 +460,15 @@ class Stream:
             bills: list[Bill] = []
             weights = None if self._accounts is None else self._weigher(number, bills)
             rows = StoredRows(events.names, events.bins, events.counts)
-            compressed = histogram(rows, self.domain.size, method=self.compression, weights=weights)
+            compressed = histogram(rows, self.domain.size, method=self.setting.compression, weights=weights)
             yield self._close(number, compressed, bills)
 
     def _clock_slots(self, what: str) -> Slots:
         if self.slots is None:
             raise OptionError(f"`{what}` needs a stream with a clock: give `slot`, for example slot='1h'.")
-        if self._first is None and self._last is None:
+        if self.setting.start is None and self._course.last is None:
             raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
         return self.slots
-
-    # Options.
-
-    def _options(self) -> dict[str, object]:
-        return {
-            "domain": self.domain.digest,
-            "epsilon_units": self.epsilon.units,
-            "slots": repr(self.slots),
-            "start": self._first,
-            "budget": repr(self.budget),
-            "brain": repr(self.brain),
-            "compression": repr(self.compression),
-            "accumulate": repr(self.accumulate),
-            "name": self.name,
-            "ledger": self._ledger,
-            "period": self.budget.period if isinstance(self.budget, Ledger) else None,
-        }
-
-    @property
-    def digest(self) -> str:
-        """A fingerprint of all public options."""
-        return options_digest(canonical(self._options()))
 
     # Saving a stream that lives in memory.
 
@@ -588,7 +481,7 @@ class Stream:
         """Go on where `save` was called; refuses a file that is damaged or of a stream with other options."""
         self._memory("load")
         store = MemoryStore.load(path)
-        if store.streams().get(self.name) != canonical(self._options()):
+        if store.streams().get(self.name) != self.setting.text:
             raise StateError("the saved stream has other options; resume it with the options it was started with.")
         self.store = store
         self._resume()
@@ -599,18 +492,8 @@ class Stream:
         return self.store
 
 
-_PROGRAM = f"dpi {__version__}"
-
-
-def _accumulated(sums: Accumulation, tree: PrefixSums | None) -> Floats:
-    return (sums if tree is None else sums.beside(tree.sums(), tree.variance, tree.nodes)).pdf()
-
-
-def _pool(name: str, options: Mapping[str, object]) -> object:
-    """What a stream's ε is spent from: a ledger, or a series of its own."""
-    return ("series", name) if options["ledger"] is None else ("ledger", options["ledger"])
-
-
-def _different(one: Mapping[str, object], other: Mapping[str, object]) -> set[str]:
-    """Names of the options that are not the same."""
-    return {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
+def _border(slots: Slots | None, moment: str | datetime, name: str) -> int:
+    """The slot that begins at a public time."""
+    if slots is None:
+        raise OptionError(f"`{name}` needs a stream with a clock: give `slot`, for example slot='1h'.")
+    return slots.border(moment, name)

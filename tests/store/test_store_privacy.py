@@ -53,12 +53,12 @@ def test_reprs_say_nothing_private(durable) -> None:
     """The key, ids, accounts, events and charges are not in the repr of anything that holds them."""
     store = durable()
     stream = dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Ledger(per_slot="0.1"), store=store, **CLOCK)
-    stream.append(["ada"], ["2026-01-01T00:10"], ["DE"], now="2026-01-01T00:10")
+    stream.append(["zq-private-zq"], ["2026-01-01T00:10"], ["DE"], now="2026-01-01T00:10")
     kept = store.events("", stream.next_slot)
-    bill = stream._accounts.bill(stream._accounts.names(dpi.identity.users(["ada"])), stream.epsilon, 0)
+    bill = stream._accounts.bill(stream._accounts.names(dpi.identity.users(["zq-private-zq"])), stream.epsilon, 0)
     things = [store, store.engine, stream, stream._accounts, kept, bill, stream._accounts.charge(bill), store._accounts]
     text = " ".join(repr(thing) for thing in [*things, dpi.MemoryStore(KEY), OpenEvents.none()])
-    for private in (KEY.hex(), repr(KEY)[2:20], "ada", str(int(kept.names[0, 0])), kept.names.tobytes().hex()):
+    for private in (KEY.hex(), repr(KEY)[2:20], "zq-private-zq", str(int(kept.names[0, 0])), kept.names.tobytes().hex()):
         assert private not in text
     store.close()
 

@@ -245,8 +245,8 @@ def test_noise_of_an_open_node_is_not_used_again(paths) -> None:
         assert store.progress("").tree == b""
         opened = stream(store, accumulate=tree, unsafe_source=UnsafeSeededSource(6))
         grown = PrefixSums.from_bytes(tree, DOMAIN.size, old)
-        assert opened._tree.finished == (0, 0, 0)
-        assert not (opened._tree.opened == grown.opened).any()
+        assert opened._course.tree.finished == (0, 0, 0)
+        assert not (opened._course.tree.opened == grown.opened).any()
         go_on(opened, range(5, 7))
         assert store.progress("").tree != b""
     assert old not in Path(paths_target(paths)).read_bytes()

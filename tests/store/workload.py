@@ -67,7 +67,7 @@ def run(store: Store, slots: int = SLOTS) -> Iterator[dpi.Release]:
     streams = open_streams(store)
     for slot in range(slots):
         for stream in streams:
-            first = stream._first or 0
+            first = stream.setting.start or 0
             if stream.next_slot - first <= slot:
                 yield close_slot(stream, slot)
 

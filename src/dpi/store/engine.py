@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
+
+from dpi.errors import StoreError
 
 
 class Engine(ABC):
@@ -13,6 +15,9 @@ class Engine(ABC):
 
     types: ClassVar[dict[str, str]]
     """How this database calls the types `bytes` and `whole` of the schema."""
+    begin_writing: ClassVar[str]
+    begin_reading: ClassVar[str]
+    """How a transaction begins that writes, and one that sees one state of the database."""
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[object] = ()) -> None:
@@ -26,13 +31,27 @@ class Engine(ABC):
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What a query finds."""
 
-    @abstractmethod
-    def transaction(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
         """All statements inside happen durably at once, or none of them does."""
+        self.execute(self.begin_writing)
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            with suppress(StoreError):
+                self.execute("ROLLBACK")
+            raise
 
-    @abstractmethod
-    def snapshot(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
         """All queries inside see one state of the database."""
+        self.execute(self.begin_reading)
+        try:
+            yield
+        finally:
+            with suppress(StoreError):
+                self.execute("ROLLBACK")
 
     @abstractmethod
     def exists(self) -> bool:

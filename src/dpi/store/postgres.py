@@ -26,6 +26,8 @@ class PostgreSQL(Engine):
     """A connection to a schema of a database: `postgresql://…/database?schema=dpi`."""
 
     types: ClassVar = {"bytes": "BYTEA", "whole": "BIGINT"}
+    begin_writing = "BEGIN"
+    begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     def __init__(self, url: str, *, read_only: bool = False, wait: float = 0.0) -> None:
         try:
@@ -83,28 +85,6 @@ class PostgreSQL(Engine):
         """What a query finds."""
         with self._plainly():
             return self._connection.execute(_placeholders(statement), tuple(values)).fetchall()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All statements inside happen durably at once, or none of them does."""
-        self.execute("BEGIN")
-        try:
-            yield
-            self.execute("COMMIT")
-        except BaseException:
-            with suppress(StoreError):
-                self.execute("ROLLBACK")
-            raise
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """All queries inside see one state of the database."""
-        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        try:
-            yield
-        finally:
-            with suppress(StoreError):
-                self.execute("ROLLBACK")
 
     def exists(self) -> bool:
         """Whether the schema is there."""

@@ -31,6 +31,8 @@ class SQLite(Engine):
     """
 
     types: ClassVar = {"bytes": "BLOB", "whole": "INTEGER"}
+    begin_writing = "BEGIN IMMEDIATE"
+    begin_reading = "BEGIN"
 
     def __init__(self, path: Path, *, read_only: bool = False, wait: float = 0.0) -> None:
         self._path, self._read_only = path, read_only
@@ -82,27 +84,6 @@ class SQLite(Engine):
         """What a query finds."""
         with _plainly():
             return self._connection.execute(statement, tuple(values)).fetchall()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All statements inside happen durably at once, or none of them does."""
-        self.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self.execute("COMMIT")
-        except BaseException:
-            with suppress(StoreError):
-                self.execute("ROLLBACK")
-            raise
-
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """All queries inside see one state of the database."""
-        self.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self.execute("ROLLBACK")
 
     def exists(self) -> bool:
         """Whether the schema is there."""
