@@ -58,7 +58,13 @@ def test_reprs_say_nothing_private(durable) -> None:
     bill = stream._accounts.bill(stream._accounts.names(dpi.identity.users(["zq-private-zq"])), stream.epsilon, 0)
     things = [store, store.engine, stream, stream._accounts, kept, bill, stream._accounts.charge(bill), store._accounts]
     text = " ".join(repr(thing) for thing in [*things, dpi.MemoryStore(KEY), OpenEvents.none()])
-    for private in (KEY.hex(), repr(KEY)[2:20], "zq-private-zq", str(int(kept.names[0, 0])), kept.names.tobytes().hex()):
+    for private in (
+        KEY.hex(),
+        repr(KEY)[2:20],
+        "zq-private-zq",
+        str(int(kept.names[0, 0])),
+        kept.names.tobytes().hex(),
+    ):
         assert private not in text
     store.close()
 
