@@ -204,7 +204,7 @@ def test_whole_pdf_never_fails_on_an_account_that_is_half_empty():
     "options",
     [
         {"epsilon": 0}, {"domain": ["a"]}, {"slot": "1 year"}, {"brain": "clever"}, {"budget": dpi.Ledger(per_slot=2)},
-        {"start": "2026-01-01", "slot": None}, {"start": "2026-01-01T00:30"},
+        {"compression": dpi.whole_pdf}, {"start": "2026-01-01", "slot": None}, {"start": "2026-01-01T00:30"},
     ],
 )  # fmt: skip
 def test_contradicting_options_are_refused(options):

@@ -47,6 +47,9 @@ class Setting:
             raise OptionError("`accumulate` must be None or a PrefixTree(per_slot=...).")
         if self.accumulate is not None and isinstance(self.compression, WholePDF):
             raise OptionError("`accumulate` needs a compression that one user moves by one unit: use `normalise`.")
+        largest = self.brain.largest_sensitivity
+        if largest is not None and self.compression.sensitivity > largest:
+            raise OptionError(f"{type(self.brain).__name__} takes no {self.compression!r}: use `normalise`.")
         self.budget.allocation(self.epsilon, self.domain.size)  # refuses a budget that does not fit
 
     def options(self) -> dict[str, object]:

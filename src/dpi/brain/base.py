@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,9 @@ class Estimate:
 
 class Brain(ABC, Generic[State]):
     """Options of a brain; `State` is what it remembers, all of it public."""
+
+    largest_sensitivity: ClassVar[int | None] = None
+    """The most grains by which one user may move a histogram that this brain takes; None: any number."""
 
     @property
     def whole_weights(self) -> bool:

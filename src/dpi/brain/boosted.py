@@ -58,6 +58,8 @@ class Boosted(Brain[BoostedState | Views]):
     season: int | None = None
     partitions: Literal["auto"] | tuple[Partition, ...] = "auto"
 
+    largest_sensitivity = GRAINS
+
     def __post_init__(self) -> None:
         Pool(self.drifts, self.season)
         given = self.partitions
