@@ -113,9 +113,7 @@ def test_the_cap_drops_what_is_beyond_it():
 
 def test_ours_is_the_stream_itself():
     """The contender's PDFs and losses are those of a stream with the same seed."""
-    stream = dpi.Stream(
-        domain=dpi.Categories(range(20), other=None), epsilon=1, unsafe_source=UnsafeSeededSource(4), key=bytes(32)
-    )
+    stream = dpi.Stream(domain=dpi.Categories(range(20), other=None), epsilon=1, unsafe_source=UnsafeSeededSource(4))
     ours = Ours.default(1, 20, UnsafeSeededSource(4))
     for t, slot in enumerate(stream_named("n50k20").slots(0, 4), 1):
         release = stream.release(slot.users, slot.values)
