@@ -10,6 +10,7 @@ import typer
 
 from dpi._version import __version__
 from dpi.cli import config
+from dpi.cli.audit import audit
 from dpi.cli.compare import compare
 from dpi.cli.demo import demo
 from dpi.cli.domain import domain
@@ -22,7 +23,7 @@ from dpi.cli.report import report
 from dpi.cli.run import run
 from dpi.cli.verify import verify
 
-COMMANDS = (demo, plan, domain, run, query, report, verify, ledger, keys, compare)
+COMMANDS = (demo, plan, domain, run, query, report, verify, ledger, keys, audit, compare)
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -148,7 +148,9 @@ def compare(
         note("errors are made from the true data: what follows is no release.")
         found = compare_events(names, played, terms)
     else:
-        found = compare_made_up(names, stream or "published", terms, slots or SLOTS, seed or 0, churn)
+        found = compare_made_up(
+            names, stream or "published", terms, SLOTS if slots is None else slots, seed or 0, churn
+        )
     if plots is not None:
         draw(found, plots)
     if json:

@@ -48,6 +48,8 @@ class Terms:
     def __post_init__(self) -> None:
         if self.mode not in ("user", "published"):
             raise OptionError(f'`mode` must be "user" or "published". Got {self.mode!r}.')
+        if self.cap < 1:
+            raise OptionError(f"`cap` must be a whole number above 0. Got {self.cap!r}.")
 
     def contender(self, name: str, facts: Setting) -> Contender:
         """A system by name: "dpi", or one of the baselines."""
