@@ -52,11 +52,9 @@ def test_events_of_files(cli, events):
 
 
 def test_with_a_large_epsilon_the_file_is_told_as_it_is(cli, events):
-    """The truth is that of the file: with next to no noise a capped histogram has no error while the cap lasts."""
+    """With a noise of 0.004 records the truth is that of the file (a false alarm has a probability below 10⁻⁹)."""
     (found,) = cli.json("compare", "noisy", *events, "--epsilon", "1000", "--cap", "4")["comparisons"]
-    errors = found["courses"]["noisy"]["l1"]
-    assert max(errors[:4]) < 0.01
-    assert min(errors[4:]) > 0.5
+    assert max(found["courses"]["noisy"]["l1"][:4]) < 0.01  # then the cap is reached
 
 
 def test_plots(cli):
