@@ -18,14 +18,17 @@ from pathlib import Path
 
 import numpy as np
 
+import dpi
 from dpi.baselines import Setting
 from dpi.compare import (
     OURS,
     USUAL,
     Comparison,
     Mode,
+    Ours,
     Terms,
     coded,
+    compare,
     compare_named,
     compare_slots,
     plot_error,
@@ -58,6 +61,20 @@ def play(names: list[str], stream: str, terms: Terms, slots: int, seed: int, noi
     return compare_slots(
         names, played, Setting(1, bins, len(played), rows=rows, unsafe_source=noise), terms, stream=name
     )
+
+
+def converging(stream: str, epsilon: str, slots: int, seed: int) -> dict[str, float]:
+    """DPI with a converging series in place of accounts: means of its course."""
+    name, _, churn = stream.partition("@")
+    made = None if name in REAL else stream_named(name)
+    bins, played = real(name) if made is None else (made.bins, made.slots(seed, slots, float(churn) if churn else None))
+    ours = dpi.Stream(
+        domain=dpi.Categories(range(bins), other=None),
+        epsilon=epsilon,
+        budget=dpi.Converging(dpi.LogSquared()),
+        unsafe_source=UnsafeSeededSource(seed),
+    )
+    return compare({OURS: Ours(ours)}, played, bins, Terms(epsilon)).courses[OURS].means()
 
 
 def draw(results: list[Comparison], name: str, folder: Path) -> None:
@@ -104,6 +121,9 @@ def every_cap(options: argparse.Namespace) -> None:
                 means.setdefault((name, cap), []).append(course.means())
         print(f"{stream}: {result.slots} slots, ε = {options.epsilon}, {options.seeds} seeds; L1 / KL")
         print("| |", " | ".join(f"cap {cap}" for cap in caps), "|")
+        if options.converging:
+            runs = [converging(stream, options.epsilon, options.slots, seed) for seed in range(options.seeds)]
+            print(f"| {OURS}, converging | {_cell(runs)} |")
         for line in _lines(names, caps, means):
             print(line, flush=True)
         print()
@@ -111,13 +131,12 @@ def every_cap(options: argparse.Namespace) -> None:
 
 def _lines(names: list[str], caps: list[int], means: dict[tuple[str, int], list[dict[str, float]]]) -> Iterator[str]:
     for name in names:
-        cells = []
-        for cap in caps:
-            runs = means.get((name, cap))
-            cells.append(
-                " / ".join(f"{np.mean([run[error] for run in runs]):.3g}" for error in ("l1", "kl")) if runs else ""
-            )
-        yield f"| {name} | " + " | ".join(cells) + " |"
+        yield f"| {name} | " + " | ".join(_cell(means.get((name, cap), [])) for cap in caps) + " |"
+
+
+def _cell(runs: list[dict[str, float]]) -> str:
+    """L1 / KL, means over the runs."""
+    return " / ".join(f"{np.mean([run[error] for run in runs]):.3g}" for error in ("l1", "kl")) if runs else ""
 
 
 def main() -> None:
@@ -130,6 +149,7 @@ def main() -> None:
     parser.add_argument("--caps", help="several, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1, help="with --caps")
+    parser.add_argument("--converging", action="store_true", help="with --caps: also DPI with a converging series")
     parser.add_argument("--pictures", type=Path, help="a directory to write pictures to")
     options = parser.parse_args()
     if options.caps:

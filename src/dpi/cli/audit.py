@@ -19,7 +19,7 @@ PROCESSES = 2
 
 def audit(
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer neighbours and fewer runs: two minutes of one core.")
+        bool, typer.Option("--quick", help="Fewer neighbours and fewer runs: about a minute of one core.")
     ] = False,
     json: Json = False,
     config: Config = None,
