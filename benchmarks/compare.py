@@ -1,43 +1,161 @@
 """DPI beside the systems of others: at equal guarantee, and as they were published.
 
     python benchmarks/compare.py [--streams small20,shop] [--slots 300] [--epsilon 1] [--cap 10] [--pictures out]
+    DPI_DATA=folder python benchmarks/compare.py --caps 1,10,100 --seeds 3 --streams published@0.05,honeypot
 
-Prints a table for every stream and mode, and writes three pictures for each if asked.
+A stream is made up (a churn may follow its name) or one of `benchmarks/real.py`, which is played in full. The first
+form prints a table for every stream and mode, and draws three pictures of each if asked. With `--caps` it is equal
+guarantee alone: L1 / KL of single slots, means over slots and seeds, with every cap for the systems that need one. The
+noise comes from the seeds there, so that it prints the same again.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-from dpi.compare import Mode, Terms, compare_named, plot_error, plot_loss, plot_trade_off
-from dpi.datasets.generators import stream_named
+import numpy as np
 
-NAMES = ("dpi", "binary", "hybrid", "pegasus", "perrier", "tops", "boosting", "noisy", "demo")
+import dpi
+from dpi.baselines import Setting
+from dpi.compare import (
+    OURS,
+    USUAL,
+    Comparison,
+    Mode,
+    Ours,
+    Terms,
+    coded,
+    compare,
+    compare_named,
+    compare_slots,
+    plot_error,
+    plot_loss,
+    plot_trade_off,
+)
+from dpi.datasets.generators import Slot, stream_named
+from dpi.noise import Source, UnsafeSeededSource
+from real import STREAMS as REAL
+from real import load
+
 MODES: tuple[Mode, ...] = ("user", "published")
+
+
+@cache
+def real(name: str) -> tuple[int, tuple[Slot, ...]]:
+    """Bins and slots of a real stream."""
+    domain, slots = load(REAL[name])
+    return domain.size, tuple(coded(((t, users, values) for t, (users, values) in enumerate(slots)), domain))
+
+
+def play(names: list[str], stream: str, terms: Terms, slots: int, seed: int, noise: Source | None = None) -> Comparison:
+    """Compare on a stream by name."""
+    name, _, churn = stream.partition("@")
+    if name not in REAL:
+        share = float(churn) if churn else None
+        return compare_named(names, name, terms, slots=slots, seed=seed, churn=share, unsafe_source=noise)
+    bins, played = real(name)
+    rows = int(np.mean([slot.values.size for slot in played]))  # declared, as if it were known
+    return compare_slots(
+        names, played, Setting(1, bins, len(played), rows=rows, unsafe_source=noise), terms, stream=name
+    )
+
+
+def converging(stream: str, epsilon: str, slots: int, seed: int) -> dict[str, float]:
+    """DPI with a converging series in place of accounts: means of its course."""
+    name, _, churn = stream.partition("@")
+    made = None if name in REAL else stream_named(name)
+    bins, played = real(name) if made is None else (made.bins, made.slots(seed, slots, float(churn) if churn else None))
+    ours = dpi.Stream(
+        domain=dpi.Categories(range(bins), other=None),
+        epsilon=epsilon,
+        budget=dpi.Converging(dpi.LogSquared()),
+        unsafe_source=UnsafeSeededSource(seed),
+    )
+    return compare({OURS: Ours(ours)}, played, bins, Terms(epsilon)).courses[OURS].means()
+
+
+def draw(results: list[Comparison], name: str, folder: Path) -> None:
+    """Loss and error over time of the first result, and error against loss of all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    plot_loss(results[0]).savefig(folder / f"{name}-loss.svg")
+    plot_error(results[0]).savefig(folder / f"{name}-error.svg")
+    plot_trade_off(results).savefig(folder / f"{name}-trade-off.svg")
+
+
+def both_modes(options: argparse.Namespace) -> None:
+    """A table for every stream and mode."""
+    for stream in options.streams.split(","):
+        for mode in MODES:
+            records = 1 if stream in REAL else stream_named(stream.partition("@")[0]).records
+            results = [
+                play(
+                    options.mechanisms.split(","),
+                    stream,
+                    Terms(epsilon, mode=mode, cap=options.cap, records=records),
+                    options.slots,
+                    options.seed,
+                )
+                for epsilon in options.epsilon.split(",")
+            ]
+            for result in results:
+                print(result.table(), "", sep="\n", flush=True)
+            if options.pictures:
+                draw(results, f"{stream}-{mode}", options.pictures)
+
+
+def every_cap(options: argparse.Namespace) -> None:
+    """For every stream a table with a column for every cap."""
+    caps = [int(cap) for cap in options.caps.split(",")]
+    names = options.mechanisms.split(",")
+    for stream in options.streams.split(","):
+        means: dict[tuple[str, int], list[dict[str, float]]] = {}
+        for cap, seed in ((cap, seed) for cap in caps for seed in range(options.seeds)):
+            # What has no cap is run once.
+            taking = [name for name in names if cap == caps[0] or name not in (OURS, "demo")]
+            terms = Terms(options.epsilon, cap=cap)
+            result = play(taking, stream, terms, options.slots, seed, UnsafeSeededSource(seed))
+            for name, course in result.courses.items():
+                means.setdefault((name, cap), []).append(course.means())
+        print(f"{stream}: {result.slots} slots, ε = {options.epsilon}, {options.seeds} seeds; L1 / KL")
+        print("| |", " | ".join(f"cap {cap}" for cap in caps), "|")
+        if options.converging:
+            runs = [converging(stream, options.epsilon, options.slots, seed) for seed in range(options.seeds)]
+            print(f"| {OURS}, converging | {_cell(runs)} |")
+        for line in _lines(names, caps, means):
+            print(line, flush=True)
+        print()
+
+
+def _lines(names: list[str], caps: list[int], means: dict[tuple[str, int], list[dict[str, float]]]) -> Iterator[str]:
+    for name in names:
+        yield f"| {name} | " + " | ".join(_cell(means.get((name, cap), [])) for cap in caps) + " |"
+
+
+def _cell(runs: list[dict[str, float]]) -> str:
+    """L1 / KL, means over the runs."""
+    return " / ".join(f"{np.mean([run[error] for run in runs]):.3g}" for error in ("l1", "kl")) if runs else ""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--streams", default="small20,shop,published", help="names, separated by commas")
-    parser.add_argument("--mechanisms", default=",".join(NAMES), help="names, separated by commas")
+    parser.add_argument("--mechanisms", default=",".join(USUAL), help="names, separated by commas")
     parser.add_argument("--slots", type=int, default=300)
-    parser.add_argument("--epsilon", default="1")
+    parser.add_argument("--epsilon", default="1", help="without --caps, several may be given, separated by commas")
     parser.add_argument("--cap", type=int, default=10, help="records of a user that count, over all time")
+    parser.add_argument("--caps", help="several, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=1, help="with --caps")
+    parser.add_argument("--converging", action="store_true", help="with --caps: also DPI with a converging series")
     parser.add_argument("--pictures", type=Path, help="a directory to write pictures to")
     options = parser.parse_args()
-    for name in options.streams.split(","):
-        for mode in MODES:
-            records = stream_named(name).records
-            terms = Terms(options.epsilon, mode=mode, cap=options.cap, records=records)
-            result = compare_named(options.mechanisms.split(","), name, terms, slots=options.slots, seed=options.seed)
-            print(result.table(), "", sep="\n", flush=True)
-            if options.pictures:
-                options.pictures.mkdir(parents=True, exist_ok=True)
-                plot_loss(result).savefig(options.pictures / f"{name}-{mode}-loss.svg")
-                plot_error(result).savefig(options.pictures / f"{name}-{mode}-error.svg")
-                plot_trade_off([result]).savefig(options.pictures / f"{name}-{mode}-trade-off.svg")
+    if options.caps:
+        every_cap(options)
+    else:
+        both_modes(options)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,20 @@ by itself, holds a private value: not a row's value, not a user id, not a count 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from fractions import Fraction
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """How a sentence about an unknown name ends: with the known name that is nearest, or with all of them.
+
+    >>> meant("hibrid", ["dpi", "hybrid"]), meant("x", ["dpi", "hybrid"])
+    (': did you mean `hybrid`?', '; known are dpi, hybrid.')
+    """
+    names = list(known)
+    close = get_close_matches(word, names, n=1)
+    return f": did you mean `{close[0]}`?" if close else f"; known are {', '.join(names)}."
 
 
 class OptionError(ValueError):

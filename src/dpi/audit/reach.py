@@ -190,9 +190,11 @@ def compare(
     return Reach(neighbours.name, compared, tuple(names), tuple(differences))
 
 
-def process(command: Sequence[str]) -> dict[str, bytes]:
+def process(
+    command: Sequence[str], *, folder: Path | None = None, environment: Mapping[str, str] | None = None
+) -> dict[str, bytes]:
     """What a program lets out: its output, its complaints, and its exit code. For surfaces made of commands."""
-    done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - the caller's own program
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)  # noqa: S603 - the caller's own program
     return {"stdout": done.stdout, "stderr": done.stderr, "exit code": str(done.returncode).encode()}
 
 

@@ -115,7 +115,7 @@ class AuditReport:
             ),
             "Algorithm 1 by its own accounting (ε = 1, μ = ζ = 0.1), beside the corrected bound (docs/published.md):",
             _table(
-                ("slots", "draws", "claimed", "true bound", "exact found", "excess", "row 3"),
+                ("slots", "draws", "claimed", "true bound", "exact found", "excess", "in the docs"),
                 [
                     (
                         str(e.slots),
@@ -123,7 +123,7 @@ class AuditReport:
                         _number(e.claimed),
                         _number(e.bound),
                         _number(e.found),
-                        f"{e.excess:.2g}×",
+                        f"{e.excess:.3g}×",
                         e.printed,
                     )
                     for e in self.accounting

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+from multiprocessing import get_context
 
 from dpi.audit import neighbours
 from dpi.audit.accounting import excesses
+from dpi.audit.commands import command_line, odd_rows
 from dpi.audit.empirical import ERROR, lower_bound
 from dpi.audit.exact import search
-from dpi.audit.reach import compare
+from dpi.audit.reach import Reach, compare
 from dpi.audit.report import AuditReport, Row
 from dpi.audit.session import StreamSession
 from dpi.audit.shipped import BOXES, DRAWS, STREAMS, Shipped
@@ -18,33 +22,73 @@ from dpi.audit.timing import time_to_release
 from dpi.audit.zoo import PAIRS, Check
 
 Progress = Callable[[str], None]
+"""Is told of each part of the audit when it is over."""
+
+Part = tuple[str, Callable[[], list[Row]]]
+"""Its name, and how to make its rows; the latter can be sent to another process."""
 
 QUICK_FAMILIES = (neighbours.alone, neighbours.returning, neighbours.rounding)
 QUICK_RUNS, RUNS = 256, 1024
 """Runs of whole streams as black boxes, both sides together."""
 
 
-def run(quick: bool = False, progress: Progress | None = None) -> AuditReport:
+def run(quick: bool = False, progress: Progress | None = None, *, processes: int = 1) -> AuditReport:
     """Audit everything: under five minutes on two cores, the quick form under two on one.
 
     The quick form tries fewer neighbours, does not vary them, and makes fewer runs. It audits the same mechanisms.
+    What is timed is timed at the end, alone.
     """
     say = progress if progress is not None else _silent
     begin = time.perf_counter()
-    rows = [*_streams(quick, say), *_draws(say), *_boxes(quick, say), *_reach(quick, say), *_zoo(say)]
-    say("the published accounting")
+    rows = [*_made(parts(quick), say, processes), _timing(quick)]
+    say("time to release")
     accounting = excesses()
+    say("the published accounting")
+    rows.sort(key=lambda row: row.kind != "shipped")  # what is shipped comes first, in the order of the parts
     return AuditReport(tuple(rows), accounting, quick, time.perf_counter() - begin, ERROR)
+
+
+def steps(quick: bool = False) -> int:
+    """How often `progress` will be told of something."""
+    return len(parts(quick)) + 2
+
+
+def parts(quick: bool) -> list[Part]:
+    """All parts of the audit but the accounting and what is timed."""
+    families = QUICK_FAMILIES if quick else neighbours.FAMILIES
+    odd = (odd_rows,) if quick else (odd_rows, neighbours.alone)
+    return [
+        *((mechanism.name, partial(_stream, i, quick)) for i, mechanism in enumerate(STREAMS)),
+        *((draw.name, partial(_draw, i)) for i, draw in enumerate(DRAWS)),
+        *((name, partial(_box, i, quick)) for i, (name, *_) in enumerate(BOXES)),
+        *((f"other bytes: {family.__name__}", partial(_reach, family, quick)) for family in families),
+        *((f"the command line: {family.__name__}", partial(_commands, family)) for family in odd),
+        *((pair.name, partial(_pair, i)) for i, pair in enumerate(PAIRS)),
+    ]
 
 
 def _silent(text: str) -> None:
     """No progress."""
 
 
-def _streams(quick: bool, say: Progress) -> Iterator[Row]:
-    for mechanism in STREAMS:
-        say(mechanism.name)
-        yield _shipped(mechanism, quick)
+def _made(todo: Sequence[Part], say: Progress, processes: int) -> list[Row]:
+    """The rows of all parts in their order, made here or in processes of their own."""
+    if processes == 1:
+        found = []
+        for name, make in todo:
+            found += make()
+            say(name)
+        return found
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:  # a fork would copy locks that threads hold
+        names = {pool.submit(make): name for name, make in todo}
+        for done in as_completed(names):
+            done.result()
+            say(names[done])
+        return [row for future in names for row in future.result()]
+
+
+def _stream(index: int, quick: bool) -> list[Row]:
+    return [_shipped(STREAMS[index], quick)]
 
 
 def _shipped(mechanism: Shipped, quick: bool) -> Row:
@@ -69,37 +113,47 @@ def _shipped(mechanism: Shipped, quick: bool) -> Row:
     )
 
 
-def _draws(say: Progress) -> Iterator[Row]:
-    for draw in DRAWS:
-        say(draw.name)
-        finding = draw.exact()
-        yield Row(
-            "shipped", draw.name, float(finding.claimed), float(finding.loss), None, finding.violates, finding.witness,
-            tight=True,
-        )  # fmt: skip
-
-
-def _boxes(quick: bool, say: Progress) -> Iterator[Row]:
-    for name, claimed, box in BOXES:
-        say(name)
-        bound = lower_bound(box, claimed=claimed, most_runs=QUICK_RUNS if quick else RUNS)
-        yield Row(
-            "shipped", name, claimed, None, bound.epsilon, bound.epsilon > claimed, f"{bound.event}, {bound.runs} runs"
-        )
-
-
-def _reach(quick: bool, say: Progress) -> Iterator[Row]:
-    say("what an analyst can reach")
-    families = QUICK_FAMILIES if quick else neighbours.FAMILIES
-    for family in families:
-        reach = compare(lambda: StreamSession(stream()), family(4 if quick else 20, VALUES))
-        finding = reach.finding
-        yield Row(
-            "shipped", f"other bytes: {reach.neighbours}", 0.0, float(finding.loss), None, finding.violates,
+def _draw(index: int) -> list[Row]:
+    draw = DRAWS[index]
+    finding = draw.exact()
+    return [
+        Row(
+            "shipped",
+            draw.name,
+            float(finding.claimed),
+            float(finding.loss),
+            None,
+            finding.violates,
             finding.witness,
-        )  # fmt: skip
-    say("time to release")
-    yield _timing(quick)
+            tight=True,
+        )
+    ]
+
+
+def _box(index: int, quick: bool) -> list[Row]:
+    name, claimed, box = BOXES[index]
+    bound = lower_bound(box, claimed=claimed, most_runs=QUICK_RUNS if quick else RUNS)
+    witness = f"{bound.event}, {bound.runs} runs"
+    return [Row("shipped", name, claimed, None, bound.epsilon, bound.epsilon > claimed, witness)]
+
+
+def _reach(family: neighbours.Family, quick: bool) -> list[Row]:
+    reach = compare(_small, family(4 if quick else 20, VALUES))
+    return [_reached(f"other bytes: {reach.neighbours}", reach)]
+
+
+def _commands(family: neighbours.Family) -> list[Row]:
+    reach = compare(_small, family(1, VALUES), surfaces=(command_line(VALUES),))
+    return [_reached(f"the command line and its files: {reach.neighbours}", reach)]
+
+
+def _small() -> StreamSession:
+    return StreamSession(stream())
+
+
+def _reached(name: str, reach: Reach) -> Row:
+    finding = reach.finding
+    return Row("shipped", name, 0.0, float(finding.loss), None, finding.violates, finding.witness)
 
 
 def _timing(quick: bool) -> Row:
@@ -119,11 +173,12 @@ def _timing(quick: bool) -> Row:
     return Row("shipped", "time to release, one user of seven", 0.0, None, None, timing.apart, witness, note)
 
 
-def _zoo(say: Progress) -> Iterator[Row]:
-    for pair in PAIRS:
-        say(pair.name)
-        yield _checked("broken", pair.name, pair.broken, pair.why)
-        yield _checked("twin", pair.name, pair.correct, "")
+def _pair(index: int) -> list[Row]:
+    pair = PAIRS[index]
+    return [
+        _checked("broken", pair.name, pair.broken, pair.why),
+        _checked("twin", pair.name, pair.correct, ""),
+    ]
 
 
 def _checked(kind: str, name: str, check: Check, why: str) -> Row:

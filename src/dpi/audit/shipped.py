@@ -19,6 +19,7 @@ from dpi.audit.exact import Finding, Open
 from dpi.audit.neighbours import Family, Neighbours, alone, giant
 from dpi.audit.session import DeclaredCounts, MakeStream, SeveralStreams, StreamSession
 from dpi.audit.small import EPSILON, VALUES, stream
+from dpi.audit.stored import StoredSession
 from dpi.audit.tight import FLOOR_BINS, tight_published, tight_questions, tight_with_floor, values
 from dpi.brain.base import Brain
 from dpi.noise import SystemSource
@@ -61,11 +62,12 @@ def _two_streams() -> SeveralStreams:
 
 ZETA_2 = dpi.Zeta(2)
 COUNTED = stream(budget=dpi.Converging(ZETA_2))
-RESTARTED = stream(budget=dpi.Ledger(per_slot="0.07"))
+SEVEN_HUNDREDTHS = dpi.Ledger(per_slot="0.07")
+RESTARTED = stream(budget=SEVEN_HUNDREDTHS)
 
 STREAMS: tuple[Shipped, ...] = (
     _stream("boosted, ledger 0.05 a slot"),
-    _stream("boosted, ledger 0.07 a slot", budget=dpi.Ledger(per_slot="0.07")),
+    _stream("boosted, ledger 0.07 a slot", budget=SEVEN_HUNDREDTHS),
     _stream("boosted, ledger auto", budget=dpi.Ledger(), brain=dpi.Boosted()),
     _stream("boosted, ledger every 5th slot", budget=dpi.Ledger(slots=20, every=5)),
     _stream(
@@ -112,6 +114,10 @@ STREAMS: tuple[Shipped, ...] = (
         note="a user who adds less than declared loses less; the declaration itself cannot be audited",
     ),
     Shipped("boosted, restarted after every 5 slots", lambda: StreamSession(RESTARTED, restart_every=5)),
+    Shipped(
+        "boosted, in a store on disk, reopened after every 5 slots",
+        lambda: StoredSession(lambda store: stream(budget=SEVEN_HUNDREDTHS, store=store), restart_every=5),
+    ),
 )
 
 

@@ -33,7 +33,7 @@ from dpi.baselines.thresh import Thresh
 from dpi.baselines.topl import ToPL
 from dpi.baselines.tops import ToPS
 from dpi.budget.epsilon import Amount, rational
-from dpi.errors import OptionError
+from dpi.errors import OptionError, meant
 from dpi.noise import Source
 
 
@@ -233,5 +233,5 @@ def baseline(name: str, setting: Setting) -> Baseline:
     Hybrid(epsilon=1, bins=3)
     """
     if name not in CATALOGUE:
-        raise OptionError(f"there is no baseline {name!r}; known are {', '.join(CATALOGUE)}.")
+        raise OptionError(f"there is no baseline {name!r}{meant(name, CATALOGUE)}")
     return CATALOGUE[name](setting)

@@ -10,6 +10,8 @@ import typer
 
 from dpi._version import __version__
 from dpi.cli import config
+from dpi.cli.audit import audit
+from dpi.cli.compare import compare
 from dpi.cli.demo import demo
 from dpi.cli.domain import domain
 from dpi.cli.ending import plainly
@@ -21,7 +23,7 @@ from dpi.cli.report import report
 from dpi.cli.run import run
 from dpi.cli.verify import verify
 
-COMMANDS = (demo, plan, domain, run, query, report, verify, ledger, keys)
+COMMANDS = (demo, plan, domain, run, query, report, verify, ledger, keys, audit, compare)
 
 app = typer.Typer(
     no_args_is_help=True,

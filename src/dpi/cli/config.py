@@ -7,17 +7,16 @@ line says wins. A key that no command knows, or a value of another type, is refu
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, get_args, get_origin, get_type_hints
 
 import typer
 
 from dpi.cli.ending import USAGE, fail
-from dpi.errors import OptionError
+from dpi.errors import OptionError, meant
 
 _commands: dict[str, dict[str, tuple[str, object]]] = {}
 
@@ -69,18 +68,13 @@ def read(path: Path, command: str) -> dict[str, object]:
         if not isinstance(table, dict):
             raise OptionError(f"`{name}` in {path} must stand in the table of a command, such as [run].")
         if name not in _commands:
-            raise OptionError(f"unknown table [{name}] in {path}{_meant(name, _commands)}")
+            raise OptionError(f"unknown table [{name}] in {path}{meant(name, _commands)}")
         known = _commands[name]
         for key in table:
             if key not in known:
-                raise OptionError(f"unknown key `{key}` in [{name}] of {path}{_meant(key, known)}")
+                raise OptionError(f"unknown key `{key}` in [{name}] of {path}{meant(key, known)}")
         values[name] = {known[key][0]: _value(key, value, known[key][1]) for key, value in table.items()}
     return values.get(command, {})
-
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    close = get_close_matches(word, list(known), n=1)
-    return f": did you mean `{close[0]}`?" if close else f"; known are {', '.join(known)}."
 
 
 def _value(key: str, value: object, kind: object) -> object:

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, if that is a terminal. It shows bytes and slots: both are public, rows are not."""
+"""Progress bars on standard error, if that is a terminal. They show bytes, slots, steps: public, unlike rows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 
-class Bars:
-    """How many bytes were read and how many slots were released."""
+class _OnTerminal:
+    """Bars that are drawn while a `with` lasts, and leave nothing behind."""
 
-    def __init__(self, size: int, slots: int, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         console = Console(stderr=True, highlight=False)
         self._progress = Progress(
             TextColumn("{task.description}"),
@@ -23,6 +23,22 @@ class Bars:
             transient=True,
             disable=quiet or not console.is_terminal,
         )
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+
+class Bars(_OnTerminal):
+    """How many bytes were read and how many slots were released."""
+
+    def __init__(self, size: int, slots: int, *, quiet: bool = False) -> None:
+        super().__init__(quiet=quiet)
         self._size, self._slots = size, slots
         self._reading = self._progress.add_task("reading", total=size or None, done="")
         self._releasing = self._progress.add_task("releasing", total=slots, done=f"0/{slots} slots")
@@ -36,11 +52,20 @@ class Bars:
         """Slots released so far."""
         self._progress.update(self._releasing, completed=done, done=f"{done}/{self._slots} slots")
 
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
+class Steps(_OnTerminal):
+    """How many of some steps are over, and which one was last."""
+
+    def __init__(self, name: str, steps: int) -> None:
+        super().__init__()
+        self._steps, self._over = steps, 0
+        self._task = self._progress.add_task(name, total=steps, done=f"0/{steps}")
+
+    def over(self, done: int, what: str = "") -> None:
+        """So many are over."""
+        self._over = done
+        self._progress.update(self._task, completed=done, done=f"{done}/{self._steps} {what}".rstrip())
+
+    def another(self, what: str = "") -> None:
+        """One more is over."""
+        self.over(self._over + 1, what)

@@ -2,14 +2,15 @@
 
 from dpi.compare.comparison import Comparison, Course
 from dpi.compare.contenders import AsPublished, Capped, Contender, Ours
-from dpi.compare.events import slots_of
+from dpi.compare.events import coded, slots_of
 from dpi.compare.plots import plot_error, plot_loss, plot_trade_off
-from dpi.compare.run import OURS, PUBLISHED_FOUR, Mode, Terms, compare, compare_named
+from dpi.compare.run import OURS, PUBLISHED_FOUR, USUAL, Mode, Terms, compare, compare_named, compare_slots, mechanisms
 from dpi.compare.tables import PublishedTables, published_tables
 
 __all__ = [
     "OURS",
     "PUBLISHED_FOUR",
+    "USUAL",
     "AsPublished",
     "Capped",
     "Comparison",
@@ -19,8 +20,11 @@ __all__ = [
     "Ours",
     "PublishedTables",
     "Terms",
+    "coded",
     "compare",
     "compare_named",
+    "compare_slots",
+    "mechanisms",
     "plot_error",
     "plot_loss",
     "plot_trade_off",

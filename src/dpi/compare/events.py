@@ -1,8 +1,8 @@
-"""The slots of a table of events, for a comparison on real data."""
+"""The slots of events, of a table or of files, for a comparison on real data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import pairwise
 
@@ -12,8 +12,32 @@ from dpi.datasets.generators import Slot
 from dpi.domain import Domain
 from dpi.errors import SchemaError
 from dpi.identity import users as canonical_users
+from dpi.integers import Integers
 from dpi.slots import Slots
 from dpi.tables import Table
+
+
+def coded(slots: Iterable[tuple[int, object, object]], domain: Domain) -> Iterator[Slot]:
+    """The slots of `FileEvents.slots`, in numbers: a user has the same one in all slots. What is unreadable is dropped.
+
+    >>> from dpi.domain import Categories
+    >>> slots = coded([(0, ["a", "b"], ["x", "y"]), (1, ["b", None], ["x", "x"])], Categories(["x", "y"], other=None))
+    >>> [(slot.users.tolist(), slot.values.tolist()) for slot in slots]
+    [([0, 1], [0, 1]), ([1], [0])]
+    """
+    numbers: dict[str, int] = {}
+    for _, users, values in slots:
+        ids, codes = canonical_users(users), domain.encode(values)
+        readable = (codes >= 0) & ids.is_not_null().to_numpy()
+        texts = ids.filter(readable).to_list()
+        known = np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
+        yield _slot(known, codes[readable], domain.size)
+
+
+def _slot(users: Integers, codes: Integers, bins: int) -> Slot:
+    """A slot whose PDF is its own, for nothing else is known of real data."""
+    counts = np.bincount(codes, minlength=bins)
+    return Slot(users, codes, counts / max(1, int(counts.sum())))
 
 
 def slots_of(
@@ -54,5 +78,4 @@ def slots_of(
     borders = np.searchsorted(numbers[order], np.arange(first, last + 1))
     for low, high in pairwise(borders):
         rows = order[low:high]
-        counts = np.bincount(codes[rows], minlength=domain.size)
-        yield Slot(users[rows], codes[rows], counts / max(1, int(counts.sum())))
+        yield _slot(users[rows], codes[rows], domain.size)

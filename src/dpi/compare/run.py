@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -15,12 +15,17 @@ from dpi.budget.epsilon import Amount, rational
 from dpi.compare.comparison import Comparison, Course
 from dpi.compare.contenders import AsPublished, Capped, Contender, Ours
 from dpi.datasets.generators import Floats, Slot, stream_named
-from dpi.errors import OptionError
+from dpi.errors import OptionError, meant
 from dpi.integers import Integers
 from dpi.noise import Source
 
 Mode = Literal["user", "published"]
+Progress = Callable[[int], None]
+"""Is told how many slots are over."""
+
 OURS = "dpi"
+USUAL = (OURS, "binary", "hybrid", "pegasus", "perrier", "tops", "boosting", "noisy", "demo")
+"""The systems that are compared unless others are named: those for histograms that take no part in another one."""
 PUBLISHED_FOUR = ("hybrid", "pegasus", "perrier", "tops")
 """The methods of the published comparison, in their forms for histograms."""
 
@@ -43,6 +48,8 @@ class Terms:
     def __post_init__(self) -> None:
         if self.mode not in ("user", "published"):
             raise OptionError(f'`mode` must be "user" or "published". Got {self.mode!r}.')
+        if self.cap < 1:
+            raise OptionError(f"`cap` must be a whole number above 0. Got {self.cap!r}.")
 
     def contender(self, name: str, facts: Setting) -> Contender:
         """A system by name: "dpi", or one of the baselines."""
@@ -52,8 +59,7 @@ class Terms:
         if self.mode == "published" or mechanism.protects_users:
             return AsPublished(mechanism, self.records, self.delta)
         share = rational(self.epsilon) / self.cap
-        own = Setting(share, facts.bins, facts.slots, facts.largest, facts.rows, facts.unsafe_source)
-        return Capped(baseline(name, own), self.epsilon, self.cap, self.records)
+        return Capped(baseline(name, replace(facts, epsilon=share)), self.epsilon, self.cap, self.records)
 
     def settings(self) -> dict[str, object]:
         """For the result."""
@@ -72,13 +78,19 @@ class _Tally:
 
 
 def compare(
-    contenders: Mapping[str, Contender], slots: Iterable[Slot], bins: int, terms: Terms, *, stream: str = "stream"
+    contenders: Mapping[str, Contender],
+    slots: Iterable[Slot],
+    bins: int,
+    terms: Terms,
+    *,
+    stream: str = "stream",
+    progress: Progress | None = None,
 ) -> Comparison:
     """Play the stream once to all contenders, and measure each release against the slot and against all so far."""
     tallies = {name: _Tally() for name in contenders}
     total = np.zeros(bins, dtype=np.int64)
     count = 0
-    for count, slot in enumerate(slots, 1):  # noqa: B007 - the last number is how many there were
+    for count, slot in enumerate(slots, 1):
         histogram = np.bincount(slot.values, minlength=bins)
         total += histogram
         for name, contender in contenders.items():
@@ -90,6 +102,8 @@ def compare(
             tally.kl.append(divergence(histogram, released))
             tally.accumulated_l1.append(distance(total, accumulated))
             tally.accumulated_kl.append(divergence(total, accumulated))
+        if progress is not None:
+            progress(count)
     if not count:
         raise OptionError("the stream has no slots.")
     courses = {
@@ -115,6 +129,30 @@ def _losses(contender: Contender, slots: int, *, every: bool) -> tuple[float, ..
     return tuple(known[int(np.searchsorted(times, t))] for t in range(1, slots + 1))
 
 
+def mechanisms() -> list[str]:
+    """The names of all systems."""
+    return [OURS, *CATALOGUE]
+
+
+def compare_slots(
+    names: Sequence[str],
+    slots: Iterable[Slot],
+    facts: Setting,
+    terms: Terms,
+    *,
+    stream: str = "stream",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Systems by name on any slots, of which `facts` are declared; its ε is that of the terms."""
+    known = mechanisms()
+    for name in names:
+        if name not in known:
+            raise OptionError(f"there is no mechanism {name!r}{meant(name, known)}")
+    facts = replace(facts, epsilon=terms.epsilon)
+    contenders = {name: terms.contender(name, facts) for name in names}
+    return compare(contenders, slots, facts.bins, terms, stream=stream, progress=progress)
+
+
 def compare_named(
     names: Sequence[str],
     stream: str,
@@ -124,6 +162,7 @@ def compare_named(
     seed: int = 0,
     churn: float | None = None,
     unsafe_source: Source | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Systems by name on a generated stream by name.
 
@@ -131,18 +170,14 @@ def compare_named(
     >>> result.mode, sorted(result.courses), result.courses["hybrid"].loss[-1] <= 1
     ('user', ['dpi', 'hybrid'], True)
     """
-    known = [OURS, *CATALOGUE]
-    for name in names:
-        if name not in known:
-            raise OptionError(f"there is no mechanism {name!r}; known are {', '.join(known)}.")
     source = stream_named(stream)
     facts = Setting(
         terms.epsilon, source.bins, slots, largest=source.rows, rows=source.rows, unsafe_source=unsafe_source
     )
-    contenders = {name: terms.contender(name, facts) for name in names}
-    result = compare(contenders, source.slots(seed, slots, churn), source.bins, terms, stream=stream)
+    played = source.slots(seed, slots, churn)
+    result = compare_slots(names, played, facts, terms, stream=stream, progress=progress)
     settings = {**result.settings, "churn": source.churn if churn is None else churn, "seed": seed}
-    return Comparison(result.stream, result.mode, result.epsilon, result.slots, settings, result.courses)
+    return replace(result, settings=settings)
 
 
 def _own(histogram: Integers) -> Floats | None:

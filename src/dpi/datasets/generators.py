@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.domain import Bins, Categories, Domain, Hashed, Product
-from dpi.errors import OptionError
+from dpi.errors import OptionError, meant
 from dpi.integers import Integers
 
 Floats = npt.NDArray[np.float64]
@@ -248,5 +248,5 @@ STREAMS = {
 def stream_named(name: str) -> Stream:
     """A stream by name."""
     if name not in STREAMS:
-        raise OptionError(f"there is no stream {name!r}; known are {', '.join(STREAMS)}.")
+        raise OptionError(f"there is no stream {name!r}{meant(name, STREAMS)}")
     return STREAMS[name]

@@ -1,0 +1,73 @@
+"""The command line as a surface: it is compared in full, and a command that tells something is found."""
+
+import sys
+
+from dpi.audit import StoredSession, StreamSession, command_line, compare, neighbours, odd_rows
+from dpi.audit.commands import COMMANDS
+from dpi.audit.small import VALUES, stream
+
+TELLTALE = """
+import pathlib, sys
+from dpi.cli import main
+try:
+    main()
+finally:
+    if sys.argv[1:2] == ["run"]:
+        print("zq-private-target")
+        if len(pathlib.Path("events.csv").read_bytes()) > 1000:
+            print("many rows", file=sys.stderr)
+            pathlib.Path("spilled").touch()
+            sys.exit(4)
+"""
+
+
+def session():
+    """A small stream."""
+    return StreamSession(stream())
+
+
+def test_commands_tell_nothing_about_one_user():
+    """Exit codes, outputs, errors, files and their permissions are the same with and without the user's rows."""
+    reach = compare(session, odd_rows(1, VALUES), surfaces=(command_line(VALUES),))
+    assert reach.differences == ()
+    assert len([name for name in reach.surfaces if name.startswith("commands, ")]) == 3 * len(COMMANDS) + 2
+
+
+def test_the_commands_do_their_work():
+    """They are compared after real runs: two released slots, a whole chain, refusals for the reasons meant."""
+    opened = session()
+    opened.look(odd_rows(1, VALUES).one[0])
+    seen = command_line(VALUES)(opened)
+    assert [seen[f"{name}, exit code"] for name in COMMANDS] == [b"0", b"0", b"2", b"3", b"2", b"0"]
+    assert b'"released": 2' in seen["run, stdout"]
+    assert b'"released": 0' in seen["run again, stdout"]
+    assert b"when" in seen["run without a column, stderr"]
+    assert seen["verify, stdout"].startswith(b'{"intact": true, "entries": ')
+    assert seen["releases.ndjson"].count(b'"epsilon": 0.25') == 2
+    names = [line.split()[0] for line in seen["files"].splitlines()]
+    assert {b"visits.db", b"visits.db.key", b"releases.ndjson", b"values.txt"} <= set(names)
+    assert b"visits.db.key 100600\n" in seen["files"]
+
+
+def test_a_command_that_tells_is_found():
+    """A line, an exit code or a file that depends on the rows differs; an id is found even if both sides show it."""
+    program = (sys.executable, "-c", TELLTALE)
+    reach = compare(session, odd_rows(1, VALUES), surfaces=(command_line(VALUES, program),))
+    runs = [name for name, words in COMMANDS.items() if words[0] == "run"]
+    told = {f"step 0: commands, {run}, {part} differs" for run in runs for part in ("stderr", "exit code")}
+    told |= {f"step 0: commands, {run}, stdout holds an id" for run in runs}
+    assert set(reach.differences) == {*told, "step 0: commands, files differs"}
+    assert reach.finding.violates
+
+
+def test_a_stored_session_is_closed_and_removed():
+    """Its folder goes with it, and a restart goes on with the same accounts and chain."""
+    opened = StoredSession(lambda store: stream(store=store), restart_every=1)
+    folder = opened._folder
+    for rows in neighbours.alone(3, VALUES).one:
+        opened.force(opened.look(rows).worst(opened.look(())).output)
+    assert opened.last.slot == 2
+    assert opened.last.certificate["sequence"] == 3
+    assert folder.exists()
+    del opened
+    assert not folder.exists()
