@@ -75,7 +75,7 @@ def test_looking_changes_nothing(budget):
         session.look(slot)
         values = law.parts[1].values + np.array([int(w) % 999 for w in source.words(3)])
         forced = session.force((None, values))
-        plain.brain = Forced(values)
+        plain.setting = replace(plain.setting, brain=Forced(values))
         assert plain.release([u for u, _ in slot], [v for _, v in slot]).to_json() == forced
 
 
