@@ -30,7 +30,7 @@ class Detector(Protocol):
 
 
 class HBOS:
-    """Histogram-based outlier score (Goldstein and Dengel, 2012): Σ over columns of -ln density, in bins of equal counts.
+    """Histogram-based outlier score (Goldstein and Dengel, 2012): Σ over columns of -ln density, bins of equal counts.
 
     Between the middles of bins the score is linear, so that cells of one bin can be told apart; beyond the outermost
     bin it grows with the logarithm of the distance.

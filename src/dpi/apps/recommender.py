@@ -127,13 +127,19 @@ def _tastes(pdf: Floats, variance: Floats, factors: int, clusters: int | None) -
 def _drawn(pdf: Floats, variance: Floats, expected: Floats) -> Floats:
     """Each share drawn towards the expected one, by how much of their differences is noise (empirical Bayes).
 
-    True shares are taken to differ from the expected ones by a factor whose variance is that of all differences less
-    the noise; so a share keeps signal / (signal + noise) of its difference.
+    True shares are taken to differ from the expected ones by a factor. Its variance is that of all relative differences
+    less their noise, each counted by how precisely it is known. A share keeps signal / (signal + noise) of its
+    difference.
     """
-    spread = max(float(((pdf - expected) ** 2 - variance).sum() / max((expected**2).sum(), 1e-300)), 0.0)
-    signal = spread * expected**2
-    kept = np.where(variance > 0, signal / np.maximum(signal + variance, 1e-300), 1.0)
-    return np.maximum(expected + kept * (pdf - expected), 0)
+    if not variance.any():
+        return pdf
+    square = np.maximum(expected, 1e-15) ** 2
+    excess, noise = ((pdf - expected) ** 2 - variance) / square, variance / square
+    spread = 1.0
+    for _ in range(30):
+        precision = (spread + noise) ** -2.0
+        spread = max(float((precision * excess).sum() / precision.sum()), 1e-9)
+    return np.maximum(expected + spread / (spread + noise) * (pdf - expected), 0)
 
 
 def _factors(shares: Floats, factors: int) -> Floats:
