@@ -2,7 +2,9 @@
 
     DPI_DATA=folder python benchmarks/apps.py [--seeds 3] [--first 100] [--only NAME] [anomaly] [recommender]
 
-The criterion was fixed before anything was measured, the method was not (docs/apps.md). Anomaly: the 5 % of the (slot, value) cells with the highest
+The criterion was fixed before anything was measured; how the method was chosen stands in docs/apps.md.
+
+Anomaly: the 5 % of the (slot, value) cells with the highest
 score on the true PDFs, by the same detector; found are the 5 % with the highest score on what is released. Both sets
 have the same size, so precision and recall are one number; for alerts they are two. Recommender: the ten best of at
 least 200 items for each group, after the last slot, by the same recommender on the true accumulative PDF.

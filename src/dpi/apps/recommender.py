@@ -139,7 +139,7 @@ def _drawn(pdf: Floats, variance: Floats, expected: Floats) -> Floats:
     for _ in range(30):
         precision = (spread + noise) ** -2.0
         spread = max(float((precision * excess).sum() / precision.sum()), 1e-9)
-    return np.maximum(expected + spread / (spread + noise) * (pdf - expected), 0)
+    return np.asarray(np.maximum(expected + spread / (spread + noise) * (pdf - expected), 0))
 
 
 def _factors(shares: Floats, factors: int) -> Floats:
