@@ -22,8 +22,9 @@ from dpi.cli.query import query
 from dpi.cli.report import report
 from dpi.cli.run import run
 from dpi.cli.verify import verify
+from dpi.cli.watch import watch
 
-COMMANDS = (demo, plan, domain, run, query, report, verify, ledger, keys, audit, compare)
+COMMANDS = (demo, plan, domain, run, query, report, watch, verify, ledger, keys, audit, compare)
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -84,10 +84,10 @@ class Stored:
 
     def within(self, start: str | None, end: str | None) -> Iterator[Release]:
         """The releases of the slots that begin in [start, end); times without a zone are in the stream's own."""
-        yield from self.releases(*(None if text is None else self._border(text) for text in (start, end)))
+        yield from self.releases(*(None if text is None else self.first(text) for text in (start, end)))
 
-    def _border(self, text: str) -> int:
-        """The first slot that does not begin before a time."""
+    def first(self, text: str) -> int:
+        """The first slot that does not begin before a time, which is in the stream's zone unless it names one."""
         slots = self.slots
         number = slots.number(text)
         return number if slots.instant(slots.start(number)) == slots.instant(text) else number + 1

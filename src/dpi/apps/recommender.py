@@ -1,0 +1,160 @@
+"""Recommendations for groups, from a released PDF of pairs (group, item).
+
+The taste of a group is the PDF of items among its users. Noise would decide the order of items in a small group, so
+each share is drawn towards what is popular, the more the noisier it is (empirical Bayes); truncated SVD on the square
+roots of tastes keeps what groups have in common; K-means puts groups of like taste together, and shares are drawn
+towards their cluster's instead. Without noise nothing is drawn, and what remains is the SVD. A group that cannot be
+told from an empty one is *cold*, and gets what is popular among all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpi.apps.detectors import Floats
+from dpi.apps.extra import learn
+from dpi.domain import Categories, Domain, Product
+from dpi.errors import OptionError
+from dpi.queries import Distribution
+from dpi.release import Release
+
+COLD = 1.96
+"""A group is cold if its share of users is below so many standard errors."""
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """An item for a group."""
+
+    item: str
+    score: float
+    """The item's estimated share among the users of the group."""
+
+
+class Recommender:
+    """What to recommend to each group.
+
+    `releases` are the releases of a stream so far, over a Product with the parts `group` and `item`: what counts is the
+    accumulative PDF of the last. A single distribution may stand for them; then it is its own PDF that counts.
+    `factors` is the rank that SVD keeps, `clusters` the number of clusters (√groups unless given). The bin of items
+    that are not listed is not recommended.
+    """
+
+    def __init__(
+        self,
+        releases: Sequence[Release] | Distribution,
+        *,
+        group: str,
+        item: str,
+        factors: int = 8,
+        clusters: int | None = None,
+    ) -> None:
+        known = releases if isinstance(releases, Distribution) else _accumulated(releases)
+        pdf, variance, self._groups, self._items = _matrix(known, group, item)
+        for name, value in (("factors", factors), ("clusters", clusters)):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise OptionError(f"`{name}` must be a whole number above 0. Got {value!r}.")
+        sizes = pdf.sum(axis=1)
+        self.cold = sizes <= COLD * np.sqrt(variance.sum(axis=1))
+        """Which groups cannot be told from empty ones."""
+        self._scores = np.tile(pdf.sum(axis=0) / max(float(pdf.sum()), 1e-300), (len(pdf), 1))
+        warm = np.flatnonzero(~self.cold)
+        if warm.size:
+            self._scores[warm] = _tastes(pdf[warm], variance[warm], factors, clusters)
+        if isinstance(self._items, Categories) and self._items.other is not None:
+            self._scores[:, -1] = -1.0
+
+    def top(self, group: object, n: int = 10) -> list[Recommendation]:
+        """The n best items of a group. A value that is no group of its own is of the group `other`, or refused."""
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise OptionError(f"`n` must be a whole number above 0. Got {n!r}.")
+        code = self._groups.index(group)
+        if code < 0:
+            raise OptionError(f"{group!r} is not a group of the domain.")
+        row = self._scores[code]
+        order = np.argsort(-row, kind="stable")[:n]
+        return [Recommendation(self._items.label(int(i)), float(row[i])) for i in order if row[i] >= 0]
+
+    def is_cold(self, group: object) -> bool:
+        """Whether a group gets what is popular, because too little is known about it."""
+        return bool(self.cold[self._groups.index(group)])
+
+
+def _accumulated(releases: Sequence[Release]) -> Distribution:
+    """The accumulative PDF of the last release, with a variance from public facts.
+
+    Noisy counts of slots with the budgets ε_t, added up, have the noise Σ 2/ε_t² in each bin. What a release makes of
+    them is better than that, so it is an upper bound; the last slot's own variance is another.
+    """
+    if not releases:
+        raise OptionError("a recommender needs at least one release.")
+    last = releases[-1]
+    measured = [release for release in releases if release.epsilon > 0 and release.total > 0]
+    users = sum(release.total for release in measured)
+    noise = sum(2 / release.epsilon**2 for release in measured) / users**2 if measured else math.inf
+    return Distribution(last.domain, last.accumulated, np.minimum(last.variance, noise))
+
+
+def _matrix(distribution: Distribution, group: str, item: str) -> tuple[Floats, Floats, Domain, Domain]:
+    """Shares and variances of pairs, a row for each group."""
+    domain = distribution.domain
+    if not isinstance(domain, Product) or not {group, item} <= domain.parts.keys() or group == item:
+        raise OptionError("a recommender needs a Product domain with the parts `group` and `item`.")
+    shape = tuple(part.size for part in domain.parts.values())
+    names = list(domain.parts)
+    rest = tuple(i for i, name in enumerate(names) if name not in (group, item))
+    both = [array.reshape(shape).sum(axis=rest) for array in (distribution.pdf, distribution.variance)]
+    if names.index(group) > names.index(item):
+        both = [matrix.T for matrix in both]
+    return both[0], both[1], domain.parts[group], domain.parts[item]
+
+
+def _tastes(pdf: Floats, variance: Floats, factors: int, clusters: int | None) -> Floats:
+    """The PDF of items of each group: first drawn towards what is popular, then towards the group's cluster."""
+    sizes = pdf.sum(axis=1, keepdims=True)
+    popular = pdf.sum(axis=0) / sizes.sum()
+    drawn = _drawn(pdf, variance, sizes * popular)
+    label = _clusters(_factors(drawn, factors), sizes[:, 0], clusters)
+    sums = np.stack([drawn[label == own].sum(axis=0) for own in label])
+    drawn = _drawn(pdf, variance, sizes * sums / sums.sum(axis=1, keepdims=True))
+    return _factors(drawn, factors) ** 2
+
+
+def _drawn(pdf: Floats, variance: Floats, expected: Floats) -> Floats:
+    """Each share drawn towards the expected one, by how much of their differences is noise (empirical Bayes).
+
+    True shares are taken to differ from the expected ones by a factor. Its variance is that of all relative differences
+    less their noise, each counted by how precisely it is known. A share keeps signal / (signal + noise) of its
+    difference.
+    """
+    if not variance.any():
+        return pdf
+    square = np.maximum(expected, 1e-15) ** 2
+    excess, noise = ((pdf - expected) ** 2 - variance) / square, variance / square
+    spread = 1.0
+    for _ in range(30):
+        precision = (spread + noise) ** -2.0
+        spread = max(float((precision * excess).sum() / precision.sum()), 1e-9)
+    return np.asarray(np.maximum(expected + spread / (spread + noise) * (pdf - expected), 0))
+
+
+def _factors(shares: Floats, factors: int) -> Floats:
+    """Square roots of the groups' PDFs, seen through so many factors; a large group weighs more."""
+    sizes = np.sqrt(shares.sum(axis=1, keepdims=True))
+    roots = np.sqrt(shares)
+    if factors < min(shares.shape):  # otherwise nothing would be left out
+        svd = learn("decomposition").TruncatedSVD(n_components=factors, random_state=0)
+        with np.errstate(invalid="ignore"):  # where all tastes are alike, their explained variance is 0/0
+            roots = np.maximum(svd.inverse_transform(svd.fit_transform(roots)), 0)
+    return np.asarray(roots / np.maximum(sizes, 1e-300))
+
+
+def _clusters(roots: Floats, sizes: Floats, clusters: int | None) -> Floats:
+    """The cluster of each group; √groups of them, unless told otherwise."""
+    count = min(len(roots), clusters or max(1, round(math.sqrt(len(roots)))))
+    means = learn("cluster").KMeans(n_clusters=count, n_init=10, random_state=0)
+    return np.asarray(means.fit_predict(roots, sample_weight=sizes))

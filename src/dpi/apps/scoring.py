@@ -1,0 +1,96 @@
+"""How unusual each value of a slot is, by what the slots before were like.
+
+A cell is one value in one slot, described by two changes of its share: the *step* from the slot before, and the *shift*
+from the mean of the `window` slots before. Both are in shares of users: a change counts by how many users are behind
+it, not by how rare the value is, because what one or two users do is not to be seen in a release, and must not be.
+
+Where variances are given, both what is learnt and what is scored are means over what the true shares may have been: a
+value whose share is uncertain may have moved though its estimate did not, and released changes are smaller than true
+ones, because a release leans on those before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from dpi.apps.detectors import Detector, Floats, detector_named
+from dpi.errors import OptionError
+
+_MIDDLES = np.array([NormalDist().inv_cdf(part) for part in (0.1, 0.3, 0.5, 0.7, 0.9)])
+_NODES = _MIDDLES / _MIDDLES.std()
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """The cells of one slot."""
+
+    score: Floats
+    rarity: Floats
+    """Which part of the cells before scored at least as high."""
+    before: Floats
+    """The mean share in the window before."""
+
+
+class Scorer:
+    """Scores the cells of slot after slot against those of the last `memory` slots; the model is renewed every `renew`.
+
+    The first 2·window slots have no score: the first half has nothing to be compared with, the second is learnt from.
+
+    >>> scorer = Scorer(window=2)
+    >>> pdfs = [np.array([0.5, 0.5])] * 4 + [np.array([0.9, 0.1])]
+    >>> [scorer(pdf) is None for pdf in pdfs]
+    [True, True, True, True, False]
+    """
+
+    def __init__(self, detector: str = "hbos", *, window: int = 7, memory: int = 100, renew: int = 7) -> None:
+        for name, value in (("window", window), ("memory", memory), ("renew", renew)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise OptionError(f"`{name}` must be a whole number of slots above 0. Got {value!r}.")
+        self.window, self._renew = window, renew
+        self._detector: Detector = detector_named(detector)
+        self._past: deque[tuple[Floats, Floats]] = deque(maxlen=window)
+        self._cells: deque[tuple[Floats, Floats]] = deque(maxlen=max(memory, window))
+        self._age = 0
+        self._known: Floats = np.empty(0)
+
+    def __call__(self, pdf: Floats, variance: Floats | None = None) -> Scored | None:
+        """The scores of a slot, which is then a part of the past; None while there is too little of it."""
+        here = (pdf, np.zeros(pdf.size) if variance is None else variance)
+        scored = None
+        if len(self._past) == self.window:
+            before, doubt = (np.mean(part, axis=0) for part in zip(*self._past, strict=True))
+            last, last_doubt = self._past[-1]
+            changes = np.stack([pdf - last, pdf - before], axis=1)
+            errors = np.sqrt(np.stack([here[1] + last_doubt, here[1] + doubt / self.window], axis=1))
+            if len(self._cells) >= self.window:
+                scored = self._score(changes, errors, before)
+            self._cells.append((changes, errors))
+        self._past.append(here)
+        return scored
+
+    def _score(self, changes: Floats, errors: Floats, before: Floats) -> Scored:
+        if self._age % self._renew == 0:
+            past = [np.concatenate(part) for part in zip(*self._cells, strict=True)]
+            self._detector.fit(np.concatenate(possible(*past)))
+            self._known = np.sort(self._mean(*past))
+        self._age += 1
+        score = self._mean(changes, errors)
+        higher = self._known.size - np.searchsorted(self._known, score, side="left")
+        return Scored(score, (higher + 1) / (self._known.size + 1), before)
+
+    def _mean(self, changes: Floats, errors: Floats) -> Floats:
+        return np.asarray(np.mean([self._detector.score(cells) for cells in possible(changes, errors)], axis=0))
+
+
+def possible(changes: Floats, errors: Floats) -> list[Floats]:
+    """Cells as they may be, all equally likely: the middles of five parts of a normal law, with its variance.
+
+    Both changes of a cell move together, because most of their error is that of the slot's own share.
+    """
+    if not errors.any():
+        return [changes]
+    return [changes + node * errors for node in _NODES]

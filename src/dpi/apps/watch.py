@@ -1,0 +1,120 @@
+"""Alerts on releases: values whose share has changed as it hardly ever does, and by more than the noise explains.
+
+A watch sees releases, so its alerts are as public as they are. It may be put on a stream that goes on
+(`watch.over(stream.advance())`) or on a stored one (`dpi watch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+
+from dpi.apps.detectors import Floats
+from dpi.apps.scoring import Scored, Scorer
+from dpi.domain import Domain
+from dpi.errors import OptionError
+from dpi.release import Release
+
+Severity = Literal["notable", "high", "extreme"]
+
+
+@dataclass(frozen=True)
+class Alert:
+    """A value whose share is not what it was."""
+
+    slot: int
+    start: str | None
+    value: str
+    """The bin, by its name."""
+    share: float
+    before: float
+    """Its mean share in the window before."""
+    error: float
+    """Standard error of the difference of the two."""
+    score: float
+    """The detector's own."""
+    rarity: float
+    """Which part of the cells before scored as high."""
+    severity: Severity
+    """"notable" within the watched share, "high" within a tenth of it, "extreme" within a hundredth."""
+
+
+class Watch:
+    """Scores every release, and raises alerts.
+
+    detector: "hbos" or "forest" (isolation forest; needs the extra `apps`).
+    window: how many slots before are compared with; the first alert is possible after twice as many.
+    share: which part of the cells may be alerts; only what is rarer than that in the past is one.
+    level: no alert where an interval of this level explains the change; 0 alerts by score alone.
+    memory: how many slots are learnt from. renew: every so many slots the model is made anew.
+
+    >>> from dpi.apps import Watch
+    >>> Watch(share=2)
+    Traceback (most recent call last):
+    dpi.errors.OptionError: `share` must be above 0 and at most 1. Got 2.
+    """
+
+    def __init__(
+        self,
+        detector: str = "hbos",
+        *,
+        window: int = 7,
+        share: float = 0.05,
+        level: float = 0.95,
+        memory: int = 100,
+        renew: int = 7,
+    ) -> None:
+        if not 0 < share <= 1:
+            raise OptionError(f"`share` must be above 0 and at most 1. Got {share!r}.")
+        if not 0 <= level < 1:
+            raise OptionError(f"`level` must be at least 0 and below 1. Got {level!r}.")
+        self._new = partial(Scorer, detector, window=window, memory=memory, renew=renew)
+        self._scorer = self._new()
+        self._share = share
+        self._quantile = NormalDist().inv_cdf(0.5 + level / 2)
+        self._domain: Domain | None = None
+        self._variances: list[Floats] = []
+
+    def __call__(self, release: Release) -> list[Alert]:
+        """The alerts of a release, the rarest first. Another domain starts anew."""
+        if release.domain != self._domain:
+            self._domain, self._scorer, self._variances = release.domain, self._new(), []
+        scored = self._scorer(release.pdf, release.variance)
+        alerts = [] if scored is None else self._alerts(release, scored)
+        self._variances = [*self._variances[-self._scorer.window + 1 :], release.variance]
+        return alerts
+
+    def over(self, releases: Iterable[Release]) -> Iterator[tuple[Release, list[Alert]]]:
+        """Each release as it comes, with its alerts: a subscription to `stream.replay(…)` or `stream.advance()`."""
+        for release in releases:
+            yield release, self(release)
+
+    def _alerts(self, release: Release, scored: Scored) -> list[Alert]:
+        # The variance of a mean is at most the mean of the variances. Errors of neighbouring slots go together, since a
+        # release leans on those before, so the difference has at most the sum.
+        error = np.sqrt(release.variance + np.mean(self._variances, axis=0))
+        unexplained = np.abs(release.pdf - scored.before) > self._quantile * error
+        found = np.flatnonzero((scored.rarity <= self._share) & unexplained)
+        return [
+            Alert(
+                slot=release.slot,
+                start=release.start,
+                value=release.domain.label(int(code)),
+                share=float(release.pdf[code]),
+                before=float(scored.before[code]),
+                error=float(error[code]),
+                score=float(scored.score[code]),
+                rarity=float(scored.rarity[code]),
+                severity=self._severity(float(scored.rarity[code])),
+            )
+            for code in found[np.argsort(-scored.score[found], kind="stable")]
+        ]
+
+    def _severity(self, rarity: float) -> Severity:
+        parts: tuple[tuple[float, Severity], ...] = ((0.01, "extreme"), (0.1, "high"))
+        return next((name for part, name in parts if rarity <= part * self._share), "notable")

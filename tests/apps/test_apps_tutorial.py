@@ -1,0 +1,92 @@
+"""The tutorial of docs/apps.md, on small made-up files in the publishers' format, and on the real ones if at hand."""
+
+import os
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("sklearn", reason="the tutorial needs scikit-learn (the extra apps)")
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def made_flights():
+    """Ten aircraft that fly every other day."""
+    rng = np.random.default_rng(1)
+    rows = 2000
+    days = [datetime(2013, 1, 1) + timedelta(days=int(d)) for d in rng.integers(0, 364, rows)]
+    return pl.DataFrame(
+        {
+            "year": [d.year for d in days], "month": [d.month for d in days], "day": [d.day for d in days],
+            "sched_dep_time": rng.integers(6, 22, rows) * 100, "dep_delay": 0, "arr_delay": 0, "carrier": "UA",
+            "tailnum": [f"N{n}" for n in rng.integers(0, 10, rows)], "origin": "EWR", "dest": "IAH", "air_time": 200,
+            "distance": rng.choice([200, 700, 2400], rows),
+        }
+    )  # fmt: skip
+
+
+def made_attacks():
+    """A hundred addresses a day and, on one day, a thousand that all want port 5060."""
+    rng = np.random.default_rng(1)
+    ports = rng.choice([22, 80, 445, 1433, 3389], 18_800, p=[0.1, 0.1, 0.3, 0.3, 0.2])
+    day = np.repeat(np.arange(188), 100)
+    day, ports = np.append(day, [120] * 1000), np.append(ports, [5060] * 1000)
+    hosts = ["groucho-eu", "groucho-oregon", "groucho-singapore", "groucho-tokyo"]
+    return pl.DataFrame(
+        {
+            "datetime": [f"{datetime(2013, 3, 4, 12) + timedelta(days=int(d)):%Y-%m-%d %H:%M:%S}" for d in day],
+            "host": rng.choice(hosts, day.size), "proto": "TCP", "type": None, "spt": 6000, "dpt": ports,
+            "srcstr": [f"10.{n // 65536}.{n // 256 % 256}.{n % 256}" for n in range(day.size)],
+        }
+    )  # fmt: skip
+
+
+def real_flights():
+    """The stored stream, written as its publisher does."""
+    table = pl.read_parquet(Path(os.environ["DPI_TEST_DATA"]) / "trips_nycflights13.parquet")
+    moment = pl.col("timestamp").dt
+    parts = {"year": moment.year(), "month": moment.month(), "day": moment.day()}
+    clock = moment.hour().cast(pl.Int32) * 100 + moment.minute()
+    return table.with_columns(**parts, sched_dep_time=clock, tailnum="user", dest="value")
+
+
+def real_attacks():
+    """Idem."""
+    table = pl.read_parquet(Path(os.environ["DPI_TEST_DATA"]) / "network_aws_honeypot.parquet")
+    return table.rename({"timestamp": "datetime", "user": "srcstr", "value": "dpt"}).with_columns(
+        pl.col("datetime").dt.strftime("%Y-%m-%d %H:%M:%S")
+    )
+
+
+def tutorial(folder, monkeypatch, capsys, flights, attacks):
+    """What each of the three examples prints."""
+    monkeypatch.chdir(folder)
+    flights.write_csv("flights.csv", null_value="NA")
+    attacks.write_csv("marx-geo.csv")
+    names: dict[str, object] = {}
+    printed = []
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / "apps.md").read_text(), flags=re.DOTALL):
+        exec(block, names)  # noqa: S102 - our own documentation
+        printed.append(capsys.readouterr().out)
+    return printed
+
+
+def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
+    """All examples run as written; the day of the flood has an alert; every host has five recommendations."""
+    statistics, alerts, recommended = tutorial(tmp_path, monkeypatch, capsys, made_flights(), made_attacks())
+    assert "quantile 0.5" in statistics
+    assert "2013-07-02 5060" in alerts
+    assert len(recommended.splitlines()) == 4
+
+
+@pytest.mark.skipif("DPI_TEST_DATA" not in os.environ, reason="the stored streams are not at hand (DPI_TEST_DATA)")
+def test_the_tutorial_runs_on_real_data(tmp_path, monkeypatch, capsys):
+    """On the real files, with `-s` to see what they print."""
+    printed = tutorial(tmp_path, monkeypatch, capsys, real_flights(), real_attacks())
+    assert all(printed)
+    with capsys.disabled():
+        print("", *printed, sep="\n")

@@ -1,0 +1,116 @@
+import numpy as np
+import pytest
+
+import dpi
+import made_releases
+from dpi.apps import Recommender
+from dpi.noise import UnsafeSeededSource
+from dpi.queries import Distribution
+
+pytest.importorskip("sklearn", reason="recommendations need scikit-learn (the extra apps)")
+
+GROUPS = dpi.Categories(["north", "south", "east", "west"], other=None)
+ITEMS = dpi.Categories([f"item {i}" for i in range(30)], other="rest")
+DOMAIN = dpi.Product(place=GROUPS, item=ITEMS)
+
+
+def truth(sizes=(0.4, 0.3, 0.2, 0.1)):
+    """Each group likes ten items of its own most, the first of them best; nearly half of the users buy the rest."""
+    matrix = np.full((4, 31), 1.0)
+    matrix[:, 30] = 100
+    for group in range(4):
+        liked = (np.arange(10) + 7 * group) % 30
+        matrix[group, liked] = np.arange(20, 10, -1)
+    matrix *= np.array(sizes)[:, None] / matrix.sum(axis=1, keepdims=True)
+    return matrix
+
+
+def items(made, group, n=10):
+    """The names of what is recommended."""
+    return [found.item for found in made.top(group, n)]
+
+
+def test_without_noise_each_group_gets_its_own_best():
+    """With enough factors the order is that of the group's own PDF, and `other` is never recommended."""
+    matrix = truth()
+    made = Recommender(Distribution(DOMAIN, matrix.ravel(), np.zeros(DOMAIN.size)), group="place", item="item")
+    for code, group in enumerate(GROUPS.values):
+        best = np.argsort(-matrix[code, :30], kind="stable")[:10]
+        assert set(items(made, group)) == {ITEMS.label(int(i)) for i in best}
+        assert "rest" not in items(made, group, 40)
+        assert not made.is_cold(group)
+
+
+def test_the_order_of_the_parts_does_not_matter():
+    """A product that names the item first gives the same recommendations."""
+    turned = dpi.Product(item=ITEMS, place=GROUPS)
+    one = Recommender(Distribution(DOMAIN, truth().ravel(), np.zeros(DOMAIN.size)), group="place", item="item")
+    other = Recommender(Distribution(turned, truth().T.ravel(), np.zeros(DOMAIN.size)), group="place", item="item")
+    assert all(items(one, group) == items(other, group) for group in GROUPS.values)
+
+
+def test_a_cold_group_gets_what_is_popular():
+    """A group without users that noise could not explain gets the items that are popular among all."""
+    matrix = truth(sizes=(0.6, 0.399, 0.001, 0.0))
+    variance = np.full(DOMAIN.size, 1e-7)
+    made = Recommender(Distribution(DOMAIN, matrix.ravel(), variance), group="place", item="item")
+    assert [made.is_cold(group) for group in GROUPS.values] == [False, False, True, True]
+    popular = {ITEMS.label(int(i)) for i in np.argsort(-matrix.sum(axis=0)[:30], kind="stable")[:10]}
+    assert set(items(made, "west")) == popular
+    assert items(made, "east") == items(made, "west")
+
+
+def test_noise_draws_towards_what_groups_share():
+    """With noise as large as the differences, recommendations are nearer to popularity than the noisy order is."""
+    rng = np.random.default_rng(2)
+    shared = np.array([0.2, 0.15, 0.1] + [0.1 / 27] * 27 + [0.45])
+    matrix = np.outer([0.25] * 4, shared)
+    noisy = np.maximum(matrix + rng.normal(0, 0.004, matrix.shape), 0)
+    made = Recommender(
+        Distribution(DOMAIN, (noisy / noisy.sum()).ravel(), np.full(DOMAIN.size, 0.004**2)), group="place", item="item"
+    )
+    assert all(set(items(made, group, 3)) == {"item 0", "item 1", "item 2"} for group in GROUPS.values)
+
+
+def test_releases_of_a_stream_are_enough():
+    """On a stream of 20,000 newcomers at ε = 1, eight of ten recommendations are the group's own best, or more."""
+    rng = np.random.default_rng(1)
+    matrix = truth()
+    stream = dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Ledger(per_slot=1), unsafe_source=UnsafeSeededSource(2))
+    releases = []
+    for slot in range(3):
+        codes = rng.choice(DOMAIN.size, 20_000, p=matrix.ravel())
+        values = {
+            "place": [GROUPS.label(int(c)) for c in codes // 31],
+            "item": [ITEMS.label(int(c)) for c in codes % 31],
+        }
+        releases.append(stream.release([f"{slot}-{i}" for i in range(20_000)], values))
+    made = Recommender(releases, group="place", item="item")
+    for code, group in enumerate(GROUPS.values):
+        best = {ITEMS.label(int(i)) for i in np.argsort(-matrix[code, :30], kind="stable")[:10]}
+        assert len(best & set(items(made, group))) >= 8
+
+
+def test_one_group_is_enough():
+    """With a single group there is nothing to factor, and its own order remains."""
+    domain = dpi.Product(place=dpi.Categories(["here"], other=None), item=ITEMS)
+    pdf = truth()[0] / 0.4
+    made = Recommender(Distribution(domain, pdf, np.zeros(31)), group="place", item="item")
+    assert items(made, "here", 3) == ["item 0", "item 1", "item 2"]
+
+
+def test_what_does_not_fit_is_refused():
+    """Other domains, unknown groups, no releases, and numbers that are none."""
+    plain = made_releases.releases(dpi.Categories(["a"]), 1)
+    pairs = Distribution(DOMAIN, truth().ravel(), np.zeros(DOMAIN.size))
+    made = Recommender(pairs, group="place", item="item")
+    for refused, said in (
+        (lambda: Recommender(plain, group="place", item="item"), "needs a Product domain"),
+        (lambda: Recommender(pairs, group="place", item="thing"), "needs a Product domain"),
+        (lambda: Recommender([], group="place", item="item"), "at least one release"),
+        (lambda: Recommender(pairs, group="place", item="item", factors=0), "`factors` must be"),
+        (lambda: made.top("moon"), "not a group"),
+        (lambda: made.top("north", 0), "`n` must be"),
+    ):
+        with pytest.raises(dpi.OptionError, match=said):
+            refused()

@@ -1,0 +1,132 @@
+import sys
+
+import numpy as np
+import pytest
+
+import dpi
+import made_releases
+from dpi.apps import Watch
+from dpi.apps.detectors import DETECTORS, HBOS
+from dpi.apps.scoring import Scorer
+from dpi.noise import UnsafeSeededSource
+
+DOMAIN = dpi.Categories(["a", "b", "c", "d", "e"], other=None)
+
+
+def quiet(slots, *, burst=None, error=0.001, seed=3):
+    """Releases with small changes; in slot `burst` the value "e" has a third of the users."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for slot in range(slots):
+        pdf = np.array([0.4, 0.3, 0.2, 0.07, 0.03]) + rng.normal(0, 0.002, 5)
+        if slot == burst:
+            pdf = np.array([0.3, 0.2, 0.12, 0.05, 0.33])
+        found.append(made_releases.release(DOMAIN, slot, rng, pdf=pdf / pdf.sum(), variance=np.full(5, error**2)))
+    return found
+
+
+@pytest.fixture(params=list(DETECTORS))
+def detector(request):
+    """Each detector, if what it needs is installed."""
+    if request.param == "forest":
+        pytest.importorskip("sklearn", reason="the isolation forest needs scikit-learn (the extra apps)")
+    return request.param
+
+
+def test_a_burst_is_an_alert_and_quiet_slots_are_none(detector):
+    """The slot of a burst has alerts, that of the bursting value among them; the slots before it have none."""
+    found = {release.slot: alerts for release, alerts in Watch(detector).over(quiet(40, burst=30, error=0.004))}
+    assert all(found[slot] == [] for slot in range(30))
+    loudest = found[30][0] if detector == "hbos" else next(a for a in found[30] if a.value == "e")
+    assert loudest.value == "e"
+    assert loudest.rarity < 0.01  # no cell of the past scored as high
+    assert loudest.share == pytest.approx(0.33)
+    assert loudest.before == pytest.approx(0.03, abs=0.01)
+
+
+def test_no_alert_where_the_interval_explains_the_change(detector):
+    """The same burst with standard errors of 0.3 is no alert; by score alone (level 0) it is one."""
+    noisy = quiet(40, burst=30, error=0.3)
+    assert [alerts for _, alerts in Watch(detector).over(noisy) if alerts] == []
+    plain = Watch(detector, level=0, share=0.5)
+    assert any(alerts for _, alerts in plain.over(noisy))
+
+
+def test_the_first_slots_have_no_alerts():
+    """Nothing is said in the first two windows, however much changes there."""
+    rng_pdfs = made_releases.releases(DOMAIN, 15, variance=np.zeros(5))
+    found = [alerts for _, alerts in Watch(window=7, share=1, level=0).over(rng_pdfs)]
+    assert found[:14] == [[]] * 14
+    assert found[14] != []
+
+
+def test_another_domain_starts_anew():
+    """After a change of the domain, what was learnt about other bins is not used."""
+    watch = Watch()
+    for release in quiet(20):
+        watch(release)
+    other = dpi.Categories(["x", "y"], other=None)
+    assert [alerts for _, alerts in watch.over(made_releases.releases(other, 14))] == [[]] * 14
+
+
+def test_a_watch_is_a_function_of_the_releases():
+    """The same releases, from the start, give the same alerts: a watch can be made again from a store."""
+    releases = quiet(40, burst=30)
+    one, other = ([alerts for _, alerts in Watch().over(releases)] for _ in range(2))
+    assert one == other
+
+
+def test_a_watch_subscribes_to_a_stream_that_goes_on():
+    """Releases pass through as they are made, and a crowd of new users is the first alert of its own slot."""
+    stream = dpi.Stream(
+        domain=DOMAIN, epsilon=1, slot="1h", start="2026-01-01", budget=dpi.Ledger(per_slot=1),
+        unsafe_source=UnsafeSeededSource(5),
+    )  # fmt: skip
+    watch, found = Watch(), {}
+    rng = np.random.default_rng(1)
+    for hour in range(30):
+        shares = [0.1, 0.1, 0.1, 0.1, 0.6] if hour == 25 else [0.4, 0.3, 0.15, 0.1, 0.05]
+        users = [f"{hour}-{i}" for i in range(2000)]
+        moment = f"2026-01-{1 + hour // 24:02d}T{hour % 24:02d}:30:00"
+        stream.append(users, [moment] * 2000, rng.choice(list("abcde"), 2000, p=shares), now=moment)
+        end = f"2026-01-{1 + (hour + 1) // 24:02d}T{(hour + 1) % 24:02d}:00:00"
+        for release, alerts in watch.over(stream.advance(end)):
+            found[release.start] = [alert.value for alert in alerts]
+    assert found["2026-01-02T01:00:00+00:00"][0] == "e"
+
+
+def test_hbos_scores_grow_with_distance_and_tell_a_constant_column():
+    """Beyond what was seen the score grows without end, on both sides; equal cells are usual, any other is not."""
+    detector = HBOS()
+    detector.fit(np.random.default_rng(0).normal(size=(1000, 2)))
+    scores = detector.score(np.array([[0.0, 0.0], [5.0, 0.0], [50.0, 0.0], [-50.0, 0.0]]))
+    assert scores[0] < scores[1] < scores[2]
+    assert scores[0] < scores[3]
+    detector.fit(np.zeros((50, 1)))
+    assert detector.score(np.array([[0.0]]))[0] < detector.score(np.array([[0.1]]))[0]
+
+
+def test_without_noise_means_are_plain_scores():
+    """Variances of zero change nothing: the truth is scored as it is."""
+    pdfs = [release.pdf for release in quiet(25)]
+    one, other = Scorer(), Scorer()
+    for pdf in pdfs:
+        first, second = one(pdf), other(pdf, np.zeros(5))
+        assert (first is None) == (second is None)
+        if first is not None and second is not None:
+            assert first.score.tolist() == second.score.tolist()
+
+
+@pytest.mark.parametrize("options", [{"window": 0}, {"share": 0}, {"level": 1}, {"detector": "x"}, {"memory": True}])
+def test_bad_options_are_refused(options):
+    """Each says what it must be."""
+    with pytest.raises(dpi.OptionError, match="must be"):
+        Watch(**options)
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    """Without scikit-learn the message says what to install."""
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    watch = Watch("forest")
+    with pytest.raises(dpi.OptionError, match="install the extra `apps`"):
+        list(watch.over(quiet(20)))
