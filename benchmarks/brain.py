@@ -19,7 +19,7 @@ from dpi.brain.boosted import Boosted
 from dpi.budget import Epsilon
 from dpi.compression import Histogram
 from dpi.datasets.generators import drifting
-from dpi.domain import Bins
+from dpi.domain import Bins, Domain, Hashed
 from dpi.integers import GRAINS
 from dpi.noise import SystemSource, add_laplace
 from measure import row
@@ -27,13 +27,13 @@ from measure import row
 EPSILON = Epsilon.at_most("0.05")
 
 
-def slots(bins: int, count: int) -> tuple[list[float], list[float]]:
+def slots(domain: Domain, count: int) -> tuple[list[float], list[float]]:
     """Processor seconds of drawing the noise and of the update, slot after slot; the first slot warms up."""
     brain, source = Boosted(), SystemSource()
-    state = brain.initial(Bins(range(1, bins)))
+    state = brain.initial(domain)
     noise: list[float] = []
     update: list[float] = []
-    for slot, (counts, _) in enumerate(drifting(np.random.default_rng(0), count + 1, bins)):
+    for slot, (counts, _) in enumerate(drifting(np.random.default_rng(0), count + 1, domain.size)):
         grains = counts * GRAINS
         start = time.process_time()
         add_laplace(grains, EPSILON.scale, source)
@@ -53,9 +53,11 @@ def main() -> None:
     options = parser.parse_args()
     row("boosted brain", "noise s", "update s", "ratio")
     for bins in map(int, options.bins.split(",")):
-        noise, update = slots(bins, options.slots)
-        ratio = median(u / n for n, u in zip(noise, update, strict=True))
-        row(f"{bins:,} bins", median(noise), median(update), f"{ratio:.1f} ×")
+        kinds = {"values without order": Hashed(bins, bytes(32)), "`Bins`, in rotation": Bins(range(1, bins))}
+        for kind, domain in kinds.items():
+            noise, update = slots(domain, options.slots)
+            ratio = median(u / n for n, u in zip(noise, update, strict=True))
+            row(f"{bins:,} bins, {kind}", median(noise), median(update), f"{ratio:.1f} ×")
 
 
 if __name__ == "__main__":
