@@ -83,7 +83,9 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
     assert len(recommended.splitlines()) == 4
 
 
-@pytest.mark.skipif("DPI_TEST_DATA" not in os.environ, reason="the stored streams are not at hand (DPI_TEST_DATA)")
+@pytest.mark.skipif(
+    "DPI_TEST_DATA" not in os.environ, reason="set DPI_TEST_DATA to a folder with the data sets (docs/datasets.md)"
+)
 def test_the_tutorial_runs_on_real_data(tmp_path, monkeypatch, capsys):
     """On the real files, with `-s` to see what they print."""
     printed = tutorial(tmp_path, monkeypatch, capsys, real_flights(), real_attacks())

@@ -255,7 +255,9 @@ def test_every_data_set_is_documented():
         assert re.search(rf"\| `{dataset.name}` \|", text), dataset.name
 
 
-@pytest.mark.skipif("DPI_TEST_DATA" not in os.environ, reason="the stored streams are not at hand (DPI_TEST_DATA)")
+@pytest.mark.skipif(
+    "DPI_TEST_DATA" not in os.environ, reason="set DPI_TEST_DATA to a folder with the data sets (docs/datasets.md)"
+)
 @pytest.mark.parametrize("name", DATASETS)
 def test_a_stored_stream_is_the_known_one(monkeypatch, name):
     """The Parquet files have the stated columns and checksums."""
