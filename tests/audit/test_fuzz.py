@@ -176,6 +176,6 @@ class StreamMachine(RuleBasedStateMachine):
 
 
 StreamMachine.TestCase.settings = settings(
-    max_examples=300 if SLOW else 15, stateful_step_count=60 if SLOW else 20, deadline=None
+    max_examples=2000 if SLOW else 15, stateful_step_count=60 if SLOW else 20, deadline=None
 )
 TestStream = StreamMachine.TestCase
