@@ -1,14 +1,12 @@
-"""Makes the shared strategies and statistics importable, and sets hypothesis up for a noisy machine."""
+"""Sets hypothesis up for a noisy machine, and imports the package before doctests do so module by module."""
 
 from __future__ import annotations
 
 import os
-import sys
-from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+import dpi  # noqa: F401 - a module that a doctest imports first, by its path, would exist twice
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("slow", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])

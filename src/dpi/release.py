@@ -46,7 +46,10 @@ class Release(Distribution):
     epsilon: float
     """Budget of this slot."""
     epsilon_spent: float
-    """The most that any one user can have lost so far: min(ε, Σ ε_t), with epochs min(E·ε, Σ ε_t) after E of them."""
+    """The most that any one user can have lost by this stream so far: min(ε, Σ ε_t), or min(E·ε, Σ ε_t) in E epochs.
+
+    Streams that share a ledger lose at most ε together; the guarantee says so.
+    """
     guarantee: str
     """What is promised, in words, with every assumption."""
     certificate: dict[str, object]
