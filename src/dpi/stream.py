@@ -43,10 +43,10 @@ from dpi.release import Release
 from dpi.setting import Options, Setting
 from dpi.signature import Signer
 from dpi.slots import Clock, Slots
-from dpi.sources import FileEvents
+from dpi.sources import FileEvents, PlayedSlots, TableEvents
 from dpi.store import MemoryStore, Store, open_store
 from dpi.store.base import OpenEvents, Paid
-from dpi.tables import Table, take
+from dpi.tables import Table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -369,39 +369,13 @@ class Stream:
         if last <= first:
             raise OptionError("`end` must be after `start`.")
         self._next(first)
-        if isinstance(events, FileEvents):
-            return self._replay_files(events, first, last)
-        return self._replay(Table(events), first, last, user, time, value, unit)
+        played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
+        return self._play(played.slots(self.slots, first, last))
 
-    def _replay_files(self, events: FileEvents, first: int, last: int) -> Iterator[Release]:
-        assert self.slots is not None  # noqa: S101 - `replay` has checked
-        with closing(events.slots(self.slots, first, last)) as slots:
+    def _play(self, slots: PlayedSlots) -> Iterator[Release]:
+        with closing(slots):
             for number, users, values in slots:
                 yield self.release(users, values, slot=number)
-
-    def _replay(
-        self,
-        table: Table,
-        first: int,
-        last: int,
-        user: str,
-        time: str,
-        value: str | Mapping[str, str],
-        unit: str | None,
-    ) -> Iterator[Release]:
-        assert self.slots is not None  # noqa: S101 - `replay` has checked
-        numbers = self.slots.numbers(table.column(time), unit)
-        order = np.argsort(numbers, kind="stable")
-        borders = np.searchsorted(numbers[order], np.arange(first, last + 1))
-        users = table.column(user)
-        parts = value if isinstance(value, Mapping) else {"": value}
-        columns = {part: table.column(name) for part, name in parts.items()}
-        if {len(users), *(len(column) for column in columns.values())} != {numbers.size}:
-            raise SchemaError("`events` must have columns of the same length.")
-        for number in range(first, last):
-            rows = order[borders[number - first] : borders[number - first + 1]]
-            values = {part: take(column, rows) for part, column in columns.items()}
-            yield self.release(take(users, rows), values.get("", values), slot=number)
 
     # A live stream.
 

@@ -176,6 +176,17 @@ def test_events_become_slots():
     assert compare({"noisy": contender}, slots, domain.size, Terms(epsilon=1)).slots == 3
 
 
+def test_a_user_has_one_number_in_all_slots():
+    """Also where one slot's ids are all whole numbers, and the next slot's are not."""
+    events = {
+        "user": np.array([7.0, 7.0, 2.5]),
+        "time": ["2026-01-01T00:30", "2026-01-01T01:30", "2026-01-01T01:40"],
+        "value": ["x", "x", "y"],
+    }
+    slots = slots_of(events, dpi.Categories(["x", "y"]), Slots("1h"), start="2026-01-01", end="2026-01-01T02:00")
+    assert [slot.users.tolist() for slot in slots] == [[0], [0, 1]]
+
+
 def test_pictures_show_every_system(both):
     """A line for each system with anything to draw; infinite losses are left out."""
     assert len(plot_loss(both["user"]).axes[0].lines) == len(NAMES)
