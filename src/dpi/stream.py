@@ -11,45 +11,37 @@ one store share one ledger, so that ε covers them together.
 
 from __future__ import annotations
 
-import json
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-import numpy as np
-
+from dpi.arrivals import arrivals
 from dpi.brain import brain_named
 from dpi.brain.base import Brain
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import Bill
 from dpi.budget.options import Converging, Ledger
-from dpi.chain import canonical, extend
-from dpi.compression import Compression, Histogram, Users, compress, histogram, normalise
-from dpi.course import PROGRAM, Course
+from dpi.chain import extend
+from dpi.compression import Compression, Histogram, Users, histogram, normalise
+from dpi.course import Course
+from dpi.declaration import declare, streams_of
 from dpi.domain import Domain
-from dpi.domain_file import describe
-from dpi.errors import ClockError, OptionError, SchemaError, StateError
-from dpi.grouping import StoredRows
-from dpi.identity import digests
-from dpi.identity import users as canonical_users
+from dpi.errors import ClockError, OptionError, StateError
+from dpi.grouping import Rows, StoredRows
 from dpi.integers import Integers
 from dpi.noise import Source, SystemSource
 from dpi.prefix_tree import PrefixTree
 from dpi.release import Release
-from dpi.setting import Options, Setting
+from dpi.setting import Setting
 from dpi.signature import Signer
 from dpi.slots import Clock, Slots
 from dpi.sources import FileEvents, PlayedSlots, TableEvents
 from dpi.store import MemoryStore, Store, open_store
-from dpi.store.base import OpenEvents, Paid
+from dpi.store.base import Paid
 from dpi.tables import Table
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class Stream:
@@ -99,7 +91,7 @@ class Stream:
             domain=domain,
             epsilon=Epsilon.at_most(epsilon),
             slots=slots,
-            start=None if start is None else _border(slots, start, "start"),
+            start=None if start is None else _clocked(slots, "start").border(start, "start"),
             budget=budget,
             brain=brain_named(brain) if isinstance(brain, str) else brain,
             compression=compression,
@@ -114,7 +106,7 @@ class Stream:
             MemoryStore(history=1) if store is None else store if isinstance(store, Store) else open_store(store)
         )
         try:
-            self._declare(separate, change)
+            declare(self.setting, self.store, signer, self._source, separate=separate, change=change)
             self._resume()
         except BaseException:
             self.close()
@@ -132,39 +124,6 @@ class Stream:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def _declare(self, separate: bool, change: bool) -> None:
-        """Enter the stream, or a change of its options, into the chain."""
-        setting, streams = self.setting, self._streams()
-        known = streams.get(setting.name)
-        if known is None:
-            setting.check_new(streams, separate=separate)
-        elif known == setting.options():
-            return
-        else:
-            setting.check_change(known, change=change)
-            if self.store.pending(setting.name) is not None:
-                raise StateError("a slot is paid and not yet released: open the stream once with its old options.")
-        self._check_ledger(streams)
-        facts = {"kind": "options", "format": 1, "stream": setting.name, "options": setting.options()}
-        link = extend(self.store.head(), {**facts, "program": PROGRAM}, self._signer)
-        domain = (setting.domain.digest, canonical(describe(setting.domain)))
-        before, after = None if known is None else self.store.progress(setting.name), None
-        if known is not None and before is not None:
-            after = Course.initial(setting, self._source).changed(before, setting.different(known))
-        self.store.declare(setting.name, setting.text, domain, link, after)
-
-    def _check_ledger(self, streams: Mapping[str, Options]) -> None:
-        """Refuse a ledger of another promise, before anything is said in the chain."""
-        setting = self.setting
-        if not isinstance(setting.budget, Ledger):
-            return
-        described = setting.budget.accounts(setting.epsilon, self.store.key).description
-        if self.store.ledgers().get(str(setting.ledger), described) != described:
-            raise OptionError("`epsilon`, `policy` and `period` must be those of the ledger that streams share.")
-        others = [options for name, options in streams.items() if name != setting.name]
-        if setting.period is not None and any(options["ledger"] == setting.ledger for options in others):
-            raise OptionError("accounts with a `period` serve one stream: others would count their epochs differently.")
 
     def _resume(self) -> None:
         """Read everything from the store, and release a slot that was paid for and is not yet released."""
@@ -187,9 +146,6 @@ class Stream:
         if pending is not None:
             self._allocation.restore(pending.allocation)
             self._publish(pending)
-
-    def _streams(self) -> dict[str, Options]:
-        return {name: json.loads(text) for name, text in self.store.streams().items()}
 
     # What it is.
 
@@ -226,7 +182,7 @@ class Stream:
     @property
     def guarantee(self) -> str:
         """What is promised, in words."""
-        return self.setting.guarantee(self._streams())
+        return self.setting.guarantee(streams_of(self.store))
 
     def __repr__(self) -> str:
         setting = self.setting
@@ -243,11 +199,7 @@ class Stream:
         Every slot is released, an empty one too. Without `slot` it is the one after the last. A column that cannot be
         read raises before anything is drawn from data or paid, and the slot can be closed again.
         """
-        number = self._next(slot)
-        bills: list[Bill] = []
-        weights = None if self._accounts is None else self._weigher(number, bills)
-        method = self.setting.compression
-        return self._close(number, compress(users, values, self.domain, method=method, weights=weights), bills)
+        return self._measure(self._next(slot), Rows(users, self.domain.encode(values), self.domain.size))
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
         """Close a slot whose histogram was made from declared counts (`dpi.counts`); needs a converging budget."""
@@ -286,6 +238,13 @@ class Stream:
         if self._offer is None:
             self._offer = self._allocation.draw(self._source)
         return self._offer
+
+    def _measure(self, number: int, rows: Rows | StoredRows) -> Release:
+        """Close a slot of users: with accounts, each has the weight that theirs can pay."""
+        bills: list[Bill] = []
+        weights = None if self._accounts is None else self._weigher(number, bills)
+        method = self.setting.compression
+        return self._close(number, histogram(rows, self.domain.size, method=method, weights=weights), bills)
 
     def _weigher(self, number: int, bills: list[Bill]) -> Callable[[Users], Integers]:
         """Weights by the users' accounts; what they will pay is added to `bills`."""
@@ -363,14 +322,13 @@ class Stream:
         with a time that cannot be read, are dropped, each by its own time. Files opened by `dpi.read` are read in
         bounded memory; which of their columns is what was said there.
         """
-        if self.slots is None:
-            raise OptionError("`replay` needs a stream with a clock: give `slot`, for example slot='1h'.")
-        first, last = _border(self.slots, start, "start"), _border(self.slots, end, "end")
+        slots = _clocked(self.slots, "replay")
+        first, last = slots.border(start, "start"), slots.border(end, "end")
         if last <= first:
             raise OptionError("`end` must be after `start`.")
         self._next(first)
         played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
-        return self._play(played.slots(self.slots, first, last))
+        return self._play(played.slots(slots, first, last))
 
     def _play(self, slots: PlayedSlots) -> Iterator[Release]:
         with closing(slots):
@@ -395,54 +353,26 @@ class Stream:
         What is kept is an account's name, a bin and a number: no id and no value. An event that is late, from the
         future of the clock `now` (the system's, unless given), unreadable, or without user or bin is dropped by itself.
         """
-        slots = self._clock_slots("append")
-        clock = Clock(slots, datetime.now(UTC) if now is None else now)
-        admitted = clock.admit(times, unit)
-        numbers = slots.numbers(times, unit)
-        codes, ids = self.domain.encode(values), canonical_users(users)
-        if not numbers.size == codes.size == ids.len():
-            raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
-        keep = admitted & (codes >= 0) & (numbers >= self.next_slot) & ids.is_not_null().to_numpy()
-        rows = np.flatnonzero(keep)
+        clock, first, key = self._clock("append", now), self._next(None), self.store.key
+        kept = arrivals(users, times, values, unit, clock=clock, first=first, domain=self.domain, key=key)
         following = self.store.sequence(self.name, producer) + 1 if sequence is None else sequence
         with self._settling():
-            return self.store.append(
-                self.name, self._open_events(ids.gather(rows), numbers[rows], codes[rows]), producer, following
-            )
-
-    def _open_events(self, ids: pl.Series, numbers: Integers, codes: Integers) -> OpenEvents:
-        import polars as pl
-
-        frame = pl.DataFrame({"user": ids, "slot": numbers, "bin": codes})
-        grouped = frame.group_by("user", "slot", "bin").len()
-        return OpenEvents(
-            digests(grouped["user"], self.store.key),
-            grouped["slot"].to_numpy(),
-            grouped["bin"].to_numpy(),
-            grouped["len"].cast(pl.Int64).to_numpy(),
-        )
+            return self.store.append(self.name, kept, producer, following)
 
     def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
         """Release every slot that the public clock has closed, from the events that were appended."""
-        slots = self._clock_slots("advance")
-        end = Clock(slots, datetime.now(UTC) if now is None else now).first_open
-        return self._advance(end)
+        return self._advance(self._clock("advance", now).first_open)
 
     def _advance(self, end: int) -> Iterator[Release]:
-        while (number := self.next_slot) < end:
+        while (number := self._next(None)) < end:
             events = self.store.events(self.name, number)
-            bills: list[Bill] = []
-            weights = None if self._accounts is None else self._weigher(number, bills)
-            rows = StoredRows(events.names, events.bins, events.counts)
-            compressed = histogram(rows, self.domain.size, method=self.setting.compression, weights=weights)
-            yield self._close(number, compressed, bills)
+            yield self._measure(number, StoredRows(events.names, events.bins, events.counts))
 
-    def _clock_slots(self, what: str) -> Slots:
-        if self.slots is None:
-            raise OptionError(f"`{what}` needs a stream with a clock: give `slot`, for example slot='1h'.")
+    def _clock(self, what: str, now: str | datetime | None) -> Clock:
+        slots = _clocked(self.slots, what)
         if self.setting.start is None and self._course.last is None:
             raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
-        return self.slots
+        return Clock(slots, datetime.now(UTC) if now is None else now)
 
     # Saving a stream that lives in memory.
 
@@ -466,8 +396,8 @@ class Stream:
         return self.store
 
 
-def _border(slots: Slots | None, moment: str | datetime, name: str) -> int:
-    """The slot that begins at a public time."""
+def _clocked(slots: Slots | None, what: str) -> Slots:
+    """The clock of a stream, for what cannot do without."""
     if slots is None:
-        raise OptionError(f"`{name}` needs a stream with a clock: give `slot`, for example slot='1h'.")
-    return slots.border(moment, name)
+        raise OptionError(f"`{what}` needs a stream with a clock: give `slot`, for example slot='1h'.")
+    return slots
