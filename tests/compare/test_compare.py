@@ -151,6 +151,28 @@ def test_ours_is_the_stream_itself():
     assert ours.delta == 0
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_declared_order_is_for_ours_to_use(ordered):
+    """Where bins are numbers the stream is one of `Bins`; every value keeps its bin."""
+    domain = dpi.Bins(range(1, 300)) if ordered else dpi.Categories(range(300), other=None)
+    stream = dpi.Stream(domain=domain, epsilon=1, unsafe_source=UnsafeSeededSource(4))
+    ours = Terms(epsilon=1).contender("dpi", Setting(1, 300, 9, ordered=ordered, unsafe_source=UnsafeSeededSource(4)))
+    users, values = np.arange(600), np.arange(600) // 2
+    for _ in range(3):
+        pdf, _ = ours.release(Slot(users, values, np.zeros(300)))
+        np.testing.assert_array_equal(pdf, stream.release(users, values).pdf)
+
+
+@pytest.mark.parametrize(("stream", "ordered"), [("smooth", True), ("n50k20", False)])
+def test_a_made_up_stream_says_whether_it_has_an_order(stream, ordered):
+    """Its releases are those of the domain that it declares."""
+    terms, bins = Terms(epsilon=1), stream_named(stream).bins
+    compared = compare_named(["dpi"], stream, terms, slots=2, unsafe_source=UnsafeSeededSource(4)).courses["dpi"]
+    ours = Ours.default(1, bins, UnsafeSeededSource(4), ordered=ordered)
+    expected = compare({"dpi": ours}, stream_named(stream).slots(0, 2), bins, terms).courses["dpi"]
+    assert compared.l1 == expected.l1
+
+
 def test_empty_slots_have_no_error():
     """An empty slot is released and not measured; JSON says null."""
     empty = Slot(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.zeros(2))

@@ -43,6 +43,7 @@ class Setting:
 
     slots: how many will be released; mechanisms for ever do not need it.
     largest: no bin holds more records in a slot (more are cut). rows: about how many records a slot has.
+    ordered: whether the bins are intervals of numbers, one after the other.
     """
 
     epsilon: Amount
@@ -50,6 +51,7 @@ class Setting:
     slots: int
     largest: int = 1 << 16
     rows: int = 10_000
+    ordered: bool = False
     unsafe_source: Source | None = None
 
     def __post_init__(self) -> None:
