@@ -101,6 +101,7 @@ class Stream:
         )
         self._signer = signer
         self._source: Source = SystemSource() if unsafe_source is None else unsafe_source
+        self._unseen: int | None = None
         self._owns_store = isinstance(store, str | os.PathLike)
         self.store: Store = (
             MemoryStore(history=1) if store is None else store if isinstance(store, Store) else open_store(store)
@@ -136,7 +137,6 @@ class Stream:
             self._accounts = self.store.accounts(setting.ledger, setting.budget, setting.epsilon)
         self._allocation = setting.budget.allocation(setting.epsilon, setting.domain.size)
         self._offer: Epsilon | None = None
-        self._stale = False
         progress, pending = self.store.progress(setting.name), self.store.pending(setting.name)
         if progress is None:
             self._course = Course.initial(setting, self._source)
@@ -146,6 +146,7 @@ class Stream:
         if pending is not None:
             self._allocation.restore(pending.allocation)
             self._publish(pending)
+        self._stale = False
 
     # What it is.
 
@@ -197,9 +198,11 @@ class Stream:
         """Close a slot: measure its events once, pay, and release.
 
         Every slot is released, an empty one too. Without `slot` it is the one after the last. A column that cannot be
-        read raises before anything is drawn from data or paid, and the slot can be closed again.
+        read raises before anything is drawn from data or paid, and the slot can be closed again. After an interruption
+        the slot is closed if it was paid for, and open otherwise: `next_slot` tells, and until it was asked, or `slot`
+        is given, a slot that was closed in this way makes `release` raise, so that no event counts twice.
         """
-        return self._measure(self._next(slot), Rows(users, self.domain.encode(values), self.domain.size))
+        return self._measure(self._meant(slot), Rows(users, self.domain.encode(values), self.domain.size))
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
         """Close a slot whose histogram was made from declared counts (`dpi.counts`); needs a converging budget."""
@@ -207,7 +210,7 @@ class Stream:
             raise OptionError("counts have no user ids, so no ledger can be kept: use a converging budget.")
         if histogram.grains.size != self.domain.size:
             raise OptionError(f"`histogram` must have {self.domain.size} bins.")
-        return self._close(self._next(slot), histogram, [])
+        return self._close(self._meant(slot), histogram, [])
 
     def released(self, slot: int) -> Release:
         """A release that the store holds."""
@@ -219,12 +222,26 @@ class Stream:
     @property
     def next_slot(self) -> int:
         """The slot that will be closed next."""
-        return self._next(None)
+        number, self._unseen = self._next(None), None
+        return number
+
+    def _meant(self, slot: int | None) -> int:
+        """The slot to close; not guessed where the caller cannot know that an interrupted one was closed."""
+        number = self._next(slot)
+        if slot is None and self._unseen is not None:
+            raise ClockError(
+                f"slot {self._unseen} was paid for when it was interrupted, and is released: see `released`. Say "
+                f"`slot={number}` to go on."
+            )
+        self._unseen = None
+        return number
 
     def _next(self, slot: int | None) -> int:
         self.store.settle()
         if self._stale:
+            before = self._course.last
             self._resume()
+            self._unseen = self._course.last if self._course.last != before else self._unseen
         start, last = self.setting.start, self._course.last
         following = last + 1 if last is not None else start or 0
         if slot is None:
