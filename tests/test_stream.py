@@ -320,3 +320,36 @@ def test_an_interrupted_payment_leaves_one_set_of_accounts(monkeypatch):
     two.release(["x"], ["a"])
     assert one._accounts is two._accounts
     assert one._accounts.remaining(pl.Series(["x"]), 0)[0] < Fraction(1, 10**6)
+
+
+@pytest.mark.parametrize("method", ["pay", "publish", "testify"])
+def test_events_of_an_interrupted_slot_count_once(method, monkeypatch):
+    """Whoever tries again without saying which slot counts nothing twice: the slot is open, or they are told."""
+    s = stream(store=dpi.MemoryStore(), budget=dpi.Ledger(per_slot=0.4))
+    with monkeypatch.context() as patch:
+        patch.setattr(s.store, method, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            s.release(["x"], ["a"])
+    if method != "pay":
+        for _ in range(2):
+            with pytest.raises(ClockError, match="slot 0 was paid for when it was interrupted, and is released"):
+                s.release(["x"], ["a"])
+        with pytest.raises(ClockError, match="1 is next"):
+            s.release(["x"], ["a"], slot=0)
+    else:
+        assert s.release(["x"], ["a"]).slot == 0
+    assert s.released(0).slot == 0
+    assert 0.5 < s._accounts.remaining(pl.Series(["x"]), 0)[0] < 0.7
+    assert s.next_slot == 1
+    assert s.release(["x"], ["a"]).slot == 1
+
+
+def test_after_an_interruption_a_named_slot_is_closed(monkeypatch):
+    """Naming the slot is as good as asking for it."""
+    s = stream(store=dpi.MemoryStore())
+    with monkeypatch.context() as patch:
+        patch.setattr(s.store, "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            s.release(["x"], ["a"])
+    assert s.release(["x"], ["a"], slot=1).slot == 1
+    assert s.release(["x"], ["a"]).slot == 2

@@ -53,8 +53,7 @@ class PrefixTree:
     levels: int = 3
 
     def __post_init__(self) -> None:
-        if Epsilon.at_most(self.per_slot).units == 0:
-            raise OptionError(f"`per_slot` must be above 0. Got {self.per_slot!r}.")
+        Epsilon.at_most(self.per_slot, "per_slot")  # refuses what is no amount
         for name, smallest, largest in (("arity", 2, 1000), ("levels", 1, 10)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not smallest <= value <= largest:

@@ -11,45 +11,37 @@ one store share one ledger, so that ε covers them together.
 
 from __future__ import annotations
 
-import json
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-import numpy as np
-
+from dpi.arrivals import arrivals
 from dpi.brain import brain_named
 from dpi.brain.base import Brain
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import Bill
 from dpi.budget.options import Converging, Ledger
-from dpi.chain import canonical, extend
-from dpi.compression import Compression, Histogram, Users, compress, histogram, normalise
-from dpi.course import PROGRAM, Course
+from dpi.chain import extend
+from dpi.compression import Compression, Histogram, Users, histogram, normalise
+from dpi.course import Course
+from dpi.declaration import declare, streams_of
 from dpi.domain import Domain
-from dpi.domain_file import describe
-from dpi.errors import ClockError, OptionError, SchemaError, StateError
-from dpi.grouping import StoredRows
-from dpi.identity import digests
-from dpi.identity import users as canonical_users
+from dpi.errors import ClockError, OptionError, StateError
+from dpi.grouping import Rows, StoredRows
 from dpi.integers import Integers
 from dpi.noise import Source, SystemSource
 from dpi.prefix_tree import PrefixTree
 from dpi.release import Release
-from dpi.setting import Options, Setting
+from dpi.setting import Setting
 from dpi.signature import Signer
 from dpi.slots import Clock, Slots
-from dpi.sources import FileEvents
+from dpi.sources import FileEvents, PlayedSlots, TableEvents
 from dpi.store import MemoryStore, Store, open_store
-from dpi.store.base import OpenEvents, Paid
-from dpi.tables import Table, take
-
-if TYPE_CHECKING:
-    import polars as pl
+from dpi.store.base import Paid
+from dpi.tables import Table
 
 
 class Stream:
@@ -99,7 +91,7 @@ class Stream:
             domain=domain,
             epsilon=Epsilon.at_most(epsilon),
             slots=slots,
-            start=None if start is None else _border(slots, start, "start"),
+            start=None if start is None else _clocked(slots, "start").border(start, "start"),
             budget=budget,
             brain=brain_named(brain) if isinstance(brain, str) else brain,
             compression=compression,
@@ -109,12 +101,13 @@ class Stream:
         )
         self._signer = signer
         self._source: Source = SystemSource() if unsafe_source is None else unsafe_source
+        self._unseen: int | None = None
         self._owns_store = isinstance(store, str | os.PathLike)
         self.store: Store = (
             MemoryStore(history=1) if store is None else store if isinstance(store, Store) else open_store(store)
         )
         try:
-            self._declare(separate, change)
+            declare(self.setting, self.store, signer, self._source, separate=separate, change=change)
             self._resume()
         except BaseException:
             self.close()
@@ -133,39 +126,6 @@ class Stream:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _declare(self, separate: bool, change: bool) -> None:
-        """Enter the stream, or a change of its options, into the chain."""
-        setting, streams = self.setting, self._streams()
-        known = streams.get(setting.name)
-        if known is None:
-            setting.check_new(streams, separate=separate)
-        elif known == setting.options():
-            return
-        else:
-            setting.check_change(known, change=change)
-            if self.store.pending(setting.name) is not None:
-                raise StateError("a slot is paid and not yet released: open the stream once with its old options.")
-        self._check_ledger(streams)
-        facts = {"kind": "options", "format": 1, "stream": setting.name, "options": setting.options()}
-        link = extend(self.store.head(), {**facts, "program": PROGRAM}, self._signer)
-        domain = (setting.domain.digest, canonical(describe(setting.domain)))
-        before, after = None if known is None else self.store.progress(setting.name), None
-        if known is not None and before is not None:
-            after = Course.initial(setting, self._source).changed(before, setting.different(known))
-        self.store.declare(setting.name, setting.text, domain, link, after)
-
-    def _check_ledger(self, streams: Mapping[str, Options]) -> None:
-        """Refuse a ledger of another promise, before anything is said in the chain."""
-        setting = self.setting
-        if not isinstance(setting.budget, Ledger):
-            return
-        described = setting.budget.accounts(setting.epsilon, self.store.key).description
-        if self.store.ledgers().get(str(setting.ledger), described) != described:
-            raise OptionError("`epsilon`, `policy` and `period` must be those of the ledger that streams share.")
-        others = [options for name, options in streams.items() if name != setting.name]
-        if setting.period is not None and any(options["ledger"] == setting.ledger for options in others):
-            raise OptionError("accounts with a `period` serve one stream: others would count their epochs differently.")
-
     def _resume(self) -> None:
         """Read everything from the store, and release a slot that was paid for and is not yet released."""
         setting = self.setting
@@ -177,7 +137,6 @@ class Stream:
             self._accounts = self.store.accounts(setting.ledger, setting.budget, setting.epsilon)
         self._allocation = setting.budget.allocation(setting.epsilon, setting.domain.size)
         self._offer: Epsilon | None = None
-        self._stale = False
         progress, pending = self.store.progress(setting.name), self.store.pending(setting.name)
         if progress is None:
             self._course = Course.initial(setting, self._source)
@@ -187,9 +146,7 @@ class Stream:
         if pending is not None:
             self._allocation.restore(pending.allocation)
             self._publish(pending)
-
-    def _streams(self) -> dict[str, Options]:
-        return {name: json.loads(text) for name, text in self.store.streams().items()}
+        self._stale = False
 
     # What it is.
 
@@ -226,7 +183,7 @@ class Stream:
     @property
     def guarantee(self) -> str:
         """What is promised, in words."""
-        return self.setting.guarantee(self._streams())
+        return self.setting.guarantee(streams_of(self.store))
 
     def __repr__(self) -> str:
         setting = self.setting
@@ -241,13 +198,11 @@ class Stream:
         """Close a slot: measure its events once, pay, and release.
 
         Every slot is released, an empty one too. Without `slot` it is the one after the last. A column that cannot be
-        read raises before anything is drawn from data or paid, and the slot can be closed again.
+        read raises before anything is drawn from data or paid, and the slot can be closed again. After an interruption
+        the slot is closed if it was paid for, and open otherwise: `next_slot` tells, and until it was asked, or `slot`
+        is given, a slot that was closed in this way makes `release` raise, so that no event counts twice.
         """
-        number = self._next(slot)
-        bills: list[Bill] = []
-        weights = None if self._accounts is None else self._weigher(number, bills)
-        method = self.setting.compression
-        return self._close(number, compress(users, values, self.domain, method=method, weights=weights), bills)
+        return self._measure(self._meant(slot), Rows(users, self.domain.encode(values), self.domain.size))
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
         """Close a slot whose histogram was made from declared counts (`dpi.counts`); needs a converging budget."""
@@ -255,7 +210,7 @@ class Stream:
             raise OptionError("counts have no user ids, so no ledger can be kept: use a converging budget.")
         if histogram.grains.size != self.domain.size:
             raise OptionError(f"`histogram` must have {self.domain.size} bins.")
-        return self._close(self._next(slot), histogram, [])
+        return self._close(self._meant(slot), histogram, [])
 
     def released(self, slot: int) -> Release:
         """A release that the store holds."""
@@ -267,12 +222,26 @@ class Stream:
     @property
     def next_slot(self) -> int:
         """The slot that will be closed next."""
-        return self._next(None)
+        number, self._unseen = self._next(None), None
+        return number
+
+    def _meant(self, slot: int | None) -> int:
+        """The slot to close; not guessed where the caller cannot know that an interrupted one was closed."""
+        number = self._next(slot)
+        if slot is None and self._unseen is not None:
+            raise ClockError(
+                f"slot {self._unseen} was paid for when it was interrupted, and is released: see `released`. Say "
+                f"`slot={number}` to go on."
+            )
+        self._unseen = None
+        return number
 
     def _next(self, slot: int | None) -> int:
         self.store.settle()
         if self._stale:
+            before = self._course.last
             self._resume()
+            self._unseen = self._course.last if self._course.last != before else self._unseen
         start, last = self.setting.start, self._course.last
         following = last + 1 if last is not None else start or 0
         if slot is None:
@@ -286,6 +255,13 @@ class Stream:
         if self._offer is None:
             self._offer = self._allocation.draw(self._source)
         return self._offer
+
+    def _measure(self, number: int, rows: Rows | StoredRows) -> Release:
+        """Close a slot of users: with accounts, each has the weight that theirs can pay."""
+        bills: list[Bill] = []
+        weights = None if self._accounts is None else self._weigher(number, bills)
+        method = self.setting.compression
+        return self._close(number, histogram(rows, self.domain.size, method=method, weights=weights), bills)
 
     def _weigher(self, number: int, bills: list[Bill]) -> Callable[[Users], Integers]:
         """Weights by the users' accounts; what they will pay is added to `bills`."""
@@ -363,45 +339,18 @@ class Stream:
         with a time that cannot be read, are dropped, each by its own time. Files opened by `dpi.read` are read in
         bounded memory; which of their columns is what was said there.
         """
-        if self.slots is None:
-            raise OptionError("`replay` needs a stream with a clock: give `slot`, for example slot='1h'.")
-        first, last = _border(self.slots, start, "start"), _border(self.slots, end, "end")
+        slots = _clocked(self.slots, "replay")
+        first, last = slots.border(start, "start"), slots.border(end, "end")
         if last <= first:
             raise OptionError("`end` must be after `start`.")
         self._next(first)
-        if isinstance(events, FileEvents):
-            return self._replay_files(events, first, last)
-        return self._replay(Table(events), first, last, user, time, value, unit)
+        played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
+        return self._play(played.slots(slots, first, last))
 
-    def _replay_files(self, events: FileEvents, first: int, last: int) -> Iterator[Release]:
-        assert self.slots is not None  # noqa: S101 - `replay` has checked
-        with closing(events.slots(self.slots, first, last)) as slots:
+    def _play(self, slots: PlayedSlots) -> Iterator[Release]:
+        with closing(slots):
             for number, users, values in slots:
                 yield self.release(users, values, slot=number)
-
-    def _replay(
-        self,
-        table: Table,
-        first: int,
-        last: int,
-        user: str,
-        time: str,
-        value: str | Mapping[str, str],
-        unit: str | None,
-    ) -> Iterator[Release]:
-        assert self.slots is not None  # noqa: S101 - `replay` has checked
-        numbers = self.slots.numbers(table.column(time), unit)
-        order = np.argsort(numbers, kind="stable")
-        borders = np.searchsorted(numbers[order], np.arange(first, last + 1))
-        users = table.column(user)
-        parts = value if isinstance(value, Mapping) else {"": value}
-        columns = {part: table.column(name) for part, name in parts.items()}
-        if {len(users), *(len(column) for column in columns.values())} != {numbers.size}:
-            raise SchemaError("`events` must have columns of the same length.")
-        for number in range(first, last):
-            rows = order[borders[number - first] : borders[number - first + 1]]
-            values = {part: take(column, rows) for part, column in columns.items()}
-            yield self.release(take(users, rows), values.get("", values), slot=number)
 
     # A live stream.
 
@@ -421,54 +370,26 @@ class Stream:
         What is kept is an account's name, a bin and a number: no id and no value. An event that is late, from the
         future of the clock `now` (the system's, unless given), unreadable, or without user or bin is dropped by itself.
         """
-        slots = self._clock_slots("append")
-        clock = Clock(slots, datetime.now(UTC) if now is None else now)
-        admitted = clock.admit(times, unit)
-        numbers = slots.numbers(times, unit)
-        codes, ids = self.domain.encode(values), canonical_users(users)
-        if not numbers.size == codes.size == ids.len():
-            raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
-        keep = admitted & (codes >= 0) & (numbers >= self.next_slot) & ids.is_not_null().to_numpy()
-        rows = np.flatnonzero(keep)
+        clock, first, key = self._clock("append", now), self._next(None), self.store.key
+        kept = arrivals(users, times, values, unit, clock=clock, first=first, domain=self.domain, key=key)
         following = self.store.sequence(self.name, producer) + 1 if sequence is None else sequence
         with self._settling():
-            return self.store.append(
-                self.name, self._open_events(ids.gather(rows), numbers[rows], codes[rows]), producer, following
-            )
-
-    def _open_events(self, ids: pl.Series, numbers: Integers, codes: Integers) -> OpenEvents:
-        import polars as pl
-
-        frame = pl.DataFrame({"user": ids, "slot": numbers, "bin": codes})
-        grouped = frame.group_by("user", "slot", "bin").len()
-        return OpenEvents(
-            digests(grouped["user"], self.store.key),
-            grouped["slot"].to_numpy(),
-            grouped["bin"].to_numpy(),
-            grouped["len"].cast(pl.Int64).to_numpy(),
-        )
+            return self.store.append(self.name, kept, producer, following)
 
     def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
         """Release every slot that the public clock has closed, from the events that were appended."""
-        slots = self._clock_slots("advance")
-        end = Clock(slots, datetime.now(UTC) if now is None else now).first_open
-        return self._advance(end)
+        return self._advance(self._clock("advance", now).first_open)
 
     def _advance(self, end: int) -> Iterator[Release]:
-        while (number := self.next_slot) < end:
+        while (number := self._next(None)) < end:
             events = self.store.events(self.name, number)
-            bills: list[Bill] = []
-            weights = None if self._accounts is None else self._weigher(number, bills)
-            rows = StoredRows(events.names, events.bins, events.counts)
-            compressed = histogram(rows, self.domain.size, method=self.setting.compression, weights=weights)
-            yield self._close(number, compressed, bills)
+            yield self._measure(number, StoredRows(events.names, events.bins, events.counts))
 
-    def _clock_slots(self, what: str) -> Slots:
-        if self.slots is None:
-            raise OptionError(f"`{what}` needs a stream with a clock: give `slot`, for example slot='1h'.")
+    def _clock(self, what: str, now: str | datetime | None) -> Clock:
+        slots = _clocked(self.slots, what)
         if self.setting.start is None and self._course.last is None:
             raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
-        return self.slots
+        return Clock(slots, datetime.now(UTC) if now is None else now)
 
     # Saving a stream that lives in memory.
 
@@ -492,8 +413,8 @@ class Stream:
         return self.store
 
 
-def _border(slots: Slots | None, moment: str | datetime, name: str) -> int:
-    """The slot that begins at a public time."""
+def _clocked(slots: Slots | None, what: str) -> Slots:
+    """The clock of a stream, for what cannot do without."""
     if slots is None:
-        raise OptionError(f"`{name}` needs a stream with a clock: give `slot`, for example slot='1h'.")
-    return slots.border(moment, name)
+        raise OptionError(f"`{what}` needs a stream with a clock: give `slot`, for example slot='1h'.")
+    return slots

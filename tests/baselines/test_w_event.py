@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.baselines import BudgetAbsorption, BudgetDistribution
-from dpi.baselines.window import Absorption, half_of_rest
+from dpi.baselines.window import Absorption, Distribution
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
 from statistics_ import assert_variance
@@ -25,18 +25,17 @@ def maker(name, bins=2, window=WINDOW):
 @given(st.integers(1, 8), st.lists(st.booleans(), max_size=60))
 def test_no_window_has_more_than_half(window, wishes):
     """Whatever is published when, publications of any w slots cost at most ε/2, and those of t slots what is stated."""
-    for kind in ("distribution", "absorption"):
-        absorption, spent = Absorption(window), []
+    for division, most in (
+        (Distribution(window), lambda slots: min(Fraction(slots, 4), Fraction(-(-slots // window), 2))),
+        (Absorption(window), lambda slots: Fraction(slots, 2 * window)),
+    ):
+        spent = []
         for slot, wish in enumerate(wishes, 1):
-            recent = spent[-(window - 1) :] if window > 1 else []
-            last = spent[-1] if spent else Fraction(0)
-            offer = half_of_rest(recent) if kind == "distribution" else absorption.offer(slot, last)
+            offer = division.offer(slot, spent[-1] if spent else Fraction(0))
             spent.append(offer if wish or slot == 1 else Fraction(0))
+            assert spent[-1] <= division.largest
             assert sum(spent[-window:]) <= Fraction(1, 2)
-            if kind == "absorption":
-                assert sum(spent) <= Fraction(slot, 2 * window)
-            else:
-                assert sum(spent) <= min(Fraction(slot, 4), Fraction(-(-slot // window), 2))
+            assert sum(spent) <= division.most(slot) == most(slot)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

@@ -173,6 +173,34 @@ def test_wrong_options(cli, visits, more):
     assert cli.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--compression", "cut"), "`--compression` must be normalise, truncate:C or whole-pdf"),
+        (("--compression", "truncate:-1"), "for example truncate:5. Got 'truncate:-1'"),
+        (("--compression", "truncate:0"), "`c` must be a whole number from 1 to 2^24. Got 0"),
+        (("--compression", "whole-pdf"), "use `normalise`"),
+        (("--accumulate", "tree"), "`--accumulate` must be slots, tree:PER_SLOT or tree:PER_SLOT,ARITY,LEVELS"),
+        (("--accumulate", "tree:much"), "`per_slot` must be"),
+        (("--accumulate", "tree:0.1,1,3"), "`arity` must be a whole number from 2 to 1000. Got 1"),
+        (("--accumulate", "tree:0.1,x,3"), "for example tree:0.025. Got 'tree:0.1,x,3'"),
+        (("--policy", "thrift"), "`--policy` must be spend-first, fade or fade:SERIES"),
+        (("--policy", "spend-first:2"), "Got 'spend-first:2'"),
+        (("--policy", "fade:slowly"), "`--policy fade:` must be log-squared, zeta:S, geometric:R or spence:MU,ZETA"),
+    ],
+)
+def test_a_wrong_rule_is_told_what_is_right(cli, visits, more, said):
+    """An unknown rule, or a number out of its range, names what is expected, and makes no release."""
+    assert said in run(cli, visits, *PERIOD, *more, code=2)
+    assert cli.stdout == ""
+
+
+def test_a_series_has_no_policy(cli, visits):
+    """Where there are no accounts, nobody spends from them."""
+    words = [word for word in visits if word not in ("--per-slot", "0.2")]
+    assert "--policy" in run(cli, words, *PERIOD, "--converging", "zeta:2", "--policy", "fade", code=2)
+
+
 def test_an_old_copy_of_the_store(cli, visits):
     """With a witness an old copy is refused, or continued with every account charged."""
     half = ("--from", "2026-01-01", "--to", "2026-01-01T02:00", "--witness", "seen")

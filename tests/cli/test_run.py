@@ -7,6 +7,7 @@ import pytest
 
 import dpi
 from cli_files import ENVIRONMENT, PERIOD, PROGRAM, rows
+from dpi.cli.compressions import compression
 from dpi.cli.outfile import read_releases
 from dpi.cli.stored import Stored
 from dpi.store.witness import Witness
@@ -105,6 +106,31 @@ def test_every_option_reaches_the_stream(cli, visits):
     assert Path("elsewhere.key").exists()
     assert Witness(Path("seen")).read().sequence == 6
     assert cli.json("verify", "b.db", "--public-key", "signing.pub", "--witness", "seen")["signed"] is True
+
+
+def test_rules_for_users_reach_the_stream(cli, visits):
+    """Compression, policy and tree are certified, kept by a second run, and checked by the curator."""
+    rules = ["--compression", "truncate:2", "--policy", "fade:zeta:3", "--accumulate", "tree:0.05,4,2"]
+    cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--store", "visits.db", *rules)
+    cli("run", *visits, *PERIOD, "--store", "visits.db", *rules)
+    releases, options = stored()
+    told = json.loads(options)
+    assert told["compression"] == "truncate(2, key=…)"
+    assert "policy=Fade(series=Zeta(3))" in told["budget"]
+    assert told["accumulate"] == "PrefixTree(per_slot='0.05', arity=4, levels=2)"
+    assert len(releases) == 6
+    cli("verify", "visits.db", "--curator")
+    for option, value in (("--compression", "normalise"), ("--policy", "spend-first"), ("--accumulate", "slots")):
+        at = rules.index(option)
+        other = [*rules[:at], option, value, *rules[at + 2 :]]
+        assert "other options" in cli("run", *visits, *PERIOD, "--store", "visits.db", *other, code=3)
+
+
+def test_the_key_of_truncate_is_made_of_the_stores():
+    """Every run keeps the same events of a user, another store's others, and the accounts' key is not used for it."""
+    make = compression("truncate:2")
+    assert make(bytes(32)) == make(bytes(32)) != make(bytes([1] * 32))
+    assert make(bytes(32)).key != bytes(32)
 
 
 def test_streams_of_one_store(cli, visits):

@@ -151,6 +151,28 @@ def test_ours_is_the_stream_itself():
     assert ours.delta == 0
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_declared_order_is_for_ours_to_use(ordered):
+    """Where bins are numbers the stream is one of `Bins`; every value keeps its bin."""
+    domain = dpi.Bins(range(1, 300)) if ordered else dpi.Categories(range(300), other=None)
+    stream = dpi.Stream(domain=domain, epsilon=1, unsafe_source=UnsafeSeededSource(4))
+    ours = Terms(epsilon=1).contender("dpi", Setting(1, 300, 9, ordered=ordered, unsafe_source=UnsafeSeededSource(4)))
+    users, values = np.arange(600), np.arange(600) // 2
+    for _ in range(3):
+        pdf, _ = ours.release(Slot(users, values, np.zeros(300)))
+        np.testing.assert_array_equal(pdf, stream.release(users, values).pdf)
+
+
+@pytest.mark.parametrize(("stream", "ordered"), [("smooth", True), ("n50k20", False)])
+def test_a_made_up_stream_says_whether_it_has_an_order(stream, ordered):
+    """Its releases are those of the domain that it declares."""
+    terms, bins = Terms(epsilon=1), stream_named(stream).bins
+    compared = compare_named(["dpi"], stream, terms, slots=2, unsafe_source=UnsafeSeededSource(4)).courses["dpi"]
+    ours = Ours.default(1, bins, UnsafeSeededSource(4), ordered=ordered)
+    expected = compare({"dpi": ours}, stream_named(stream).slots(0, 2), bins, terms).courses["dpi"]
+    assert compared.l1 == expected.l1
+
+
 def test_empty_slots_have_no_error():
     """An empty slot is released and not measured; JSON says null."""
     empty = Slot(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.zeros(2))
@@ -174,6 +196,17 @@ def test_events_become_slots():
     assert [slot.values.tolist() for slot in slots] == [[0], [], [2]]
     contender = Capped(NoisyHistogram(epsilon=1, bins=domain.size), 1, 1, 1)
     assert compare({"noisy": contender}, slots, domain.size, Terms(epsilon=1)).slots == 3
+
+
+def test_a_user_has_one_number_in_all_slots():
+    """Also where one slot's ids are all whole numbers, and the next slot's are not."""
+    events = {
+        "user": np.array([7.0, 7.0, 2.5]),
+        "time": ["2026-01-01T00:30", "2026-01-01T01:30", "2026-01-01T01:40"],
+        "value": ["x", "x", "y"],
+    }
+    slots = slots_of(events, dpi.Categories(["x", "y"]), Slots("1h"), start="2026-01-01", end="2026-01-01T02:00")
+    assert [slot.users.tolist() for slot in slots] == [[0], [0, 1]]
 
 
 def test_pictures_show_every_system(both):

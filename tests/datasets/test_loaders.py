@@ -3,6 +3,7 @@ import hashlib
 import io
 import os
 import re
+import sys
 import zipfile
 from datetime import date, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import dpi
 from dpi.datasets import DATASETS, cases, load
 from dpi.datasets.dataset import fetch
+from dpi.datasets.network import TSHARK
 
 COVID = """\
 Province/State,Country/Region,Lat,Long,1/22/20,1/23/20,1/24/20
@@ -263,3 +265,21 @@ def test_a_stored_stream_is_the_known_one(monkeypatch, name):
     """The Parquet files have the stated columns and checksums."""
     monkeypatch.setenv("DPI_DATA", os.environ["DPI_TEST_DATA"])
     assert tuple(load(name).columns) == DATASETS[name].columns
+
+
+def test_a_workbook_says_what_to_install(tmp_path, monkeypatch):
+    """Without the reader of workbooks the error names its package, and the way without it."""
+    monkeypatch.setitem(sys.modules, "fastexcel", None)
+    with pytest.raises(dpi.OptionError, match=r"`pip install fastexcel`; or save its sheets as CSV"):
+        load("retail", workbook(tmp_path / "online_retail_II.xlsx", RETAIL_II))
+
+
+@pytest.mark.parametrize("suffix", ["pcap", "pcapng"])
+def test_a_capture_says_how_to_make_its_table(tmp_path, suffix):
+    """A capture itself is not read: the error has the command, which is the one of the documentation."""
+    path = tmp_path / f"capture.{suffix}"
+    path.write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000"))
+    with pytest.raises(dpi.OptionError, match="table that tshark writes: tshark -r"):
+        load("packets", path)
+    page = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+    assert TSHARK in re.sub(r"\s*\\\n\s*", " ", page)

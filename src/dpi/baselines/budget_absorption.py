@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 from dpi.baselines.base import Facts
-from dpi.baselines.w_event import WEvent
+from dpi.baselines.w_event import WEvent, facts
 from dpi.baselines.window import Absorption
 
 
@@ -29,29 +28,9 @@ class BudgetAbsorption(WEvent):
     9.95
     """
 
-    facts: ClassVar[Facts] = Facts(
-        source="Kellaris, Papadopoulos, Xiao, Papadias, PVLDB 2014",
-        releases="slot",
-        unit="a window of w slots of a user, one record in each",
-        horizon="for ever",
-        delta="none",
-        memory="1 number a bin, and w",
-        variance="2/e² in a slot that is published with budget e; after j skipped slots e = (j + 1)·ε/(2w)",
-        user_loss="at most c·(2t - 1)·ε/(2w)",
-        reconstructed="the first slot is always published; no shifting of budget between the halves",
+    division: ClassVar = Absorption
+    facts: ClassVar[Facts] = facts(
+        "2/e² in a slot that is published with budget e; after j skipped slots e = (j + 1)·ε/(2w)",
+        "at most c·(2t - 1)·ε/(2w)",
+        "1 number a bin, and 2",
     )
-
-    def _start(self) -> None:
-        super()._start()
-        self._absorption = Absorption(self.window)
-
-    @property
-    def record_share(self) -> Fraction:
-        """One test, and the largest publication."""
-        return Fraction(1, 2 * self.window) + Fraction(1, 2)
-
-    def _offer(self) -> Fraction:
-        return self._absorption.offer(self.slot, self.spent)
-
-    def _most(self, slots: int) -> Fraction:
-        return slots * self.unit_budget

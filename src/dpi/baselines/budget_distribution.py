@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar
 
 from dpi.baselines.base import Facts
-from dpi.baselines.w_event import WEvent
-from dpi.baselines.window import half_of_rest
+from dpi.baselines.w_event import WEvent, facts
+from dpi.baselines.window import Distribution
 
 
 @dataclass(kw_only=True, eq=False)
@@ -28,26 +27,9 @@ class BudgetDistribution(WEvent):
     9.95
     """
 
-    facts: ClassVar[Facts] = Facts(
-        source="Kellaris, Papadopoulos, Xiao, Papadias, PVLDB 2014",
-        releases="slot",
-        unit="a window of w slots of a user, one record in each",
-        horizon="for ever",
-        delta="none",
-        memory="1 number a bin, and w",
-        variance="2/e² in a slot that is published with budget e; the i-th of a fresh window has e = ε/2^(i+1)",
-        user_loss="at most c·[(t - 1)·ε/(2w) + min(t·ε/4, ⌈t/w⌉·ε/2)]",
-        reconstructed="the first slot is always published; no shifting of budget between the halves",
+    division: ClassVar = Distribution
+    facts: ClassVar[Facts] = facts(
+        "2/e² in a slot that is published with budget e; the i-th of a fresh window has e = ε/2^(i+1)",
+        "at most c·[(t - 1)·ε/(2w) + min(t·ε/4, ⌈t/w⌉·ε/2)]",
+        "1 number a bin, and w",
     )
-
-    @property
-    def record_share(self) -> Fraction:
-        """One test, and the largest publication."""
-        return Fraction(1, 2 * self.window) + Fraction(1, 4)
-
-    def _offer(self) -> Fraction:
-        return half_of_rest(self._recent)
-
-    def _most(self, slots: int) -> Fraction:
-        windows = -(-slots // self.window)
-        return min(slots * self.rate / 4, windows * self.rate / 2)

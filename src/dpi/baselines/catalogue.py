@@ -43,6 +43,7 @@ class Setting:
 
     slots: how many will be released; mechanisms for ever do not need it.
     largest: no bin holds more records in a slot (more are cut). rows: about how many records a slot has.
+    ordered: whether the bins are intervals of numbers, one after the other.
     """
 
     epsilon: Amount
@@ -50,6 +51,7 @@ class Setting:
     slots: int
     largest: int = 1 << 16
     rows: int = 10_000
+    ordered: bool = False
     unsafe_source: Source | None = None
 
     def __post_init__(self) -> None:
@@ -76,24 +78,18 @@ class Setting:
         return PerBin(epsilon=self.epsilon, bins=self.bins, mechanism=mechanism, unsafe_source=self.unsafe_source)
 
 
-def _binary(s: Setting) -> Baseline:
-    return Binary(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
+Make = Callable[[Setting], Baseline]
+"""Sets a mechanism up."""
 
 
-def _hybrid(s: Setting) -> Baseline:
-    return Hybrid(epsilon=s.epsilon, bins=s.bins, unsafe_source=s.unsafe_source)
+def _plain(mechanism: Callable[..., Baseline], *declared: str) -> Make:
+    """A mechanism that wants to know ε, bins, and these facts of the setting."""
 
+    def make(s: Setting) -> Baseline:
+        facts = {name: getattr(s, name) for name in declared}
+        return mechanism(epsilon=s.epsilon, bins=s.bins, unsafe_source=s.unsafe_source, **facts)
 
-def _logarithmic(s: Setting) -> Baseline:
-    return Logarithmic(epsilon=s.epsilon, bins=s.bins, unsafe_source=s.unsafe_source)
-
-
-def _ranges(s: Setting) -> Baseline:
-    return RangeCounter(epsilon=s.epsilon, bins=s.bins, unsafe_source=s.unsafe_source)
-
-
-def _pegasus(s: Setting) -> Baseline:
-    return Pegasus(epsilon=s.epsilon, bins=s.bins, unsafe_source=s.unsafe_source)
+    return make
 
 
 def _perrier(s: Setting) -> Baseline:
@@ -112,43 +108,20 @@ def _topl(s: Setting) -> Baseline:
 
 
 def _boosting(s: Setting) -> Baseline:
+    def boosting(epsilon: Amount, rounds: int) -> QueryBoosting:
+        source = s.unsafe_source
+        return QueryBoosting(epsilon=epsilon, bins=s.bins, rows=s.rows, rounds=rounds, sample=10, unsafe_source=source)
+
     # One round draws from uniform weights and costs nothing; more rounds where ε and n pay for them.
-    for rounds in (5, 3, 2, 1):
-        boosting = QueryBoosting(
-            epsilon=1024, bins=s.bins, rows=s.rows, rounds=rounds, sample=10, unsafe_source=s.unsafe_source
-        )
-        if 2 * boosting.sample_epsilon <= rational(s.epsilon):
-            break
-    return QueryBoosting(
-        epsilon=s.epsilon, bins=s.bins, rows=s.rows, rounds=rounds, sample=10, unsafe_source=s.unsafe_source
-    )
-
-
-def _noisy(s: Setting) -> Baseline:
-    return NoisyHistogram(epsilon=s.epsilon, bins=s.bins, unsafe_source=s.unsafe_source)
+    affordable = (rounds for rounds in (5, 3, 2) if 2 * boosting(1024, rounds).sample_epsilon <= rational(s.epsilon))
+    return boosting(s.epsilon, next(affordable, 1))
 
 
 def _demo(s: Setting) -> Baseline:
     return Demo(bins=s.bins, unsafe_source=s.unsafe_source)
 
 
-def _distribution(s: Setting) -> Baseline:
-    return BudgetDistribution(epsilon=s.epsilon, bins=s.bins, window=s.window, unsafe_source=s.unsafe_source)
-
-
-def _absorption(s: Setting) -> Baseline:
-    return BudgetAbsorption(epsilon=s.epsilon, bins=s.bins, window=s.window, unsafe_source=s.unsafe_source)
-
-
-def _fast(s: Setting) -> Baseline:
-    return Fast(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
-
-
-def _rescue(s: Setting) -> Baseline:
-    return RescueDP(epsilon=s.epsilon, bins=s.bins, window=s.window, unsafe_source=s.unsafe_source)
-
-
-def _ldp(method: type[LdpIds]) -> Callable[[Setting], Baseline]:
+def _ldp(method: type[LdpIds]) -> Make:
     def make(s: Setting) -> Baseline:
         users = max(s.rows, 2 * s.window)
         return method(epsilon=s.epsilon, bins=s.bins, users=users, window=s.window, unsafe_source=s.unsafe_source)
@@ -172,42 +145,22 @@ def _cgm(s: Setting) -> Baseline:
     )
 
 
-def _dong(s: Setting) -> Baseline:
-    return DongSpirit(epsilon=s.epsilon, bins=s.bins, unsafe_source=s.unsafe_source)
-
-
-def _square_root(s: Setting) -> Baseline:
-    return SquareRoot(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
-
-
-def _blt(s: Setting) -> Baseline:
-    return BufferedToeplitz(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
-
-
-def _honaker(s: Setting) -> Baseline:
-    return Honaker(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
-
-
-def _keys(s: Setting) -> Baseline:
-    return KeySelection(epsilon=s.epsilon, bins=s.bins, slots=s.slots, unsafe_source=s.unsafe_source)
-
-
-CATALOGUE: dict[str, Callable[[Setting], Baseline]] = {
-    "binary": _binary,
-    "hybrid": _hybrid,
-    "logarithmic": _logarithmic,
-    "ranges": _ranges,
-    "pegasus": _pegasus,
+CATALOGUE: dict[str, Make] = {
+    "binary": _plain(Binary, "slots"),
+    "hybrid": _plain(Hybrid),
+    "logarithmic": _plain(Logarithmic),
+    "ranges": _plain(RangeCounter),
+    "pegasus": _plain(Pegasus),
     "perrier": _perrier,
     "tops": _tops,
     "topl": _topl,
     "boosting": _boosting,
-    "noisy": _noisy,
+    "noisy": _plain(NoisyHistogram),
     "demo": _demo,
-    "bd": _distribution,
-    "ba": _absorption,
-    "fast": _fast,
-    "rescue": _rescue,
+    "bd": _plain(BudgetDistribution, "window"),
+    "ba": _plain(BudgetAbsorption, "window"),
+    "fast": _plain(Fast, "slots"),
+    "rescue": _plain(RescueDP, "window"),
     "lbu": _ldp(LBU),
     "lsp": _ldp(LSP),
     "lbd": _ldp(LBD),
@@ -217,11 +170,11 @@ CATALOGUE: dict[str, Callable[[Setting], Baseline]] = {
     "lpa": _ldp(LPA),
     "thresh": _thresh,
     "cgm-spirit": _cgm,
-    "dong-spirit": _dong,
-    "square-root": _square_root,
-    "blt": _blt,
-    "honaker": _honaker,
-    "dp-sqlp": _keys,
+    "dong-spirit": _plain(DongSpirit),
+    "square-root": _plain(SquareRoot, "slots"),
+    "blt": _plain(BufferedToeplitz, "slots"),
+    "honaker": _plain(Honaker, "slots"),
+    "dp-sqlp": _plain(KeySelection, "slots"),
 }
 """Every mechanism that can release histograms, by name."""
 

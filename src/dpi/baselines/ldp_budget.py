@@ -10,23 +10,9 @@ import numpy as np
 
 from dpi.baselines.accounting import Floats, Loss
 from dpi.baselines.base import Facts
-from dpi.baselines.ldp_ids import RECONSTRUCTED, SOURCE, Adaptive, LdpIds
-from dpi.baselines.window import Absorption, half_of_rest
+from dpi.baselines.ldp_ids import Adaptive, LdpIds, facts
+from dpi.baselines.window import Absorption, Distribution
 from dpi.integers import Integers
-
-
-def _facts(variance: str, user_loss: str, memory: str = "1 number a bin") -> Facts:
-    return Facts(
-        source=SOURCE,
-        releases="slot",
-        unit="a window of w slots of a user, local model",
-        horizon="for ever",
-        delta="none",
-        memory=memory,
-        variance=variance,
-        user_loss=user_loss,
-        reconstructed=RECONSTRUCTED,
-    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,7 +26,7 @@ class LBU(LdpIds):
     ([30, 60], 200.0)
     """
 
-    facts: ClassVar[Facts] = _facts("N²·Var(ε/w, N): the oracle's, on counts", "c·t·ε/w")
+    facts: ClassVar[Facts] = facts("N²·Var(ε/w, N): the oracle's, on counts", "c·t·ε/w")
 
     def _publish(self, held: Integers, rng: np.random.Generator) -> Floats:
         return self._ask(held, self.users, self.rate / self.window, rng)
@@ -70,7 +56,7 @@ class LSP(LdpIds):
     [[30, 60], [30, 60], [1, 2]]
     """
 
-    facts: ClassVar[Facts] = _facts("N²·Var(ε, N) in slots 1, w + 1, …; repeated between", "c·⌈t/w⌉·ε")
+    facts: ClassVar[Facts] = facts("N²·Var(ε, N) in slots 1, w + 1, …; repeated between")
 
     def _publish(self, held: Integers, rng: np.random.Generator) -> Floats | None:
         return self._ask(held, self.users, self.rate, rng) if (self.slot - 1) % self.window == 0 else None
@@ -86,6 +72,15 @@ class _AdaptiveBudget(Adaptive):
             return self._ask(held, self.users, budget, rng)
         return None
 
+    @property
+    def record_share(self) -> Fraction:
+        """One test, and the largest publication."""
+        return Fraction(1, 2 * self.window) + self.division.largest
+
+    def loss(self, slots: int) -> Loss:
+        """Tests, and the most that publications can take."""
+        return Loss(pure=(Fraction(slots, 2 * self.window) + self._division.most(slots)) * self.rate)
+
 
 @dataclass(kw_only=True, eq=False)
 class LBD(_AdaptiveBudget):
@@ -98,24 +93,12 @@ class LBD(_AdaptiveBudget):
     ([30, 60], Fraction(1, 4))
     """
 
-    facts: ClassVar[Facts] = _facts(
+    division: ClassVar = Distribution
+    facts: ClassVar[Facts] = facts(
         "N²·Var(e, N) in a slot that is published with budget e",
         "at most c·[t·ε/(2w) + min(t·ε/4, ⌈t/w⌉·ε/2)]",
         "1 number a bin, and w + 1",
     )
-
-    def _offer(self) -> Fraction:
-        return half_of_rest(self._recent)
-
-    @property
-    def record_share(self) -> Fraction:
-        """One test, and the largest publication."""
-        return Fraction(1, 2 * self.window) + Fraction(1, 4)
-
-    def loss(self, slots: int) -> Loss:
-        """Tests, and the most that publications can take."""
-        most = min(slots * self.rate / 4, -(-slots // self.window) * self.rate / 2)
-        return Loss(pure=slots * self.rate / (2 * self.window) + most)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -129,22 +112,7 @@ class LBA(_AdaptiveBudget):
     ([30, 60], Fraction(1, 4))
     """
 
-    facts: ClassVar[Facts] = _facts(
-        "N²·Var(e, N) in a slot that is published with budget e", "at most c·t·ε/w", "1 number a bin, and w + 1"
+    division: ClassVar = Absorption
+    facts: ClassVar[Facts] = facts(
+        "N²·Var(e, N) in a slot that is published with budget e", "at most c·t·ε/w", "1 number a bin, and 3"
     )
-
-    def _start(self) -> None:
-        super()._start()
-        self._absorption = Absorption(self.window)
-
-    def _offer(self) -> Fraction:
-        return self._absorption.offer(self.slot, self.spent)
-
-    @property
-    def record_share(self) -> Fraction:
-        """One test, and the largest publication."""
-        return Fraction(1, 2 * self.window) + Fraction(1, 2)
-
-    def loss(self, slots: int) -> Loss:
-        """A share for the test and one for publications in every slot."""
-        return Loss(pure=slots * self.rate / self.window)

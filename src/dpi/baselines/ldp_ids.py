@@ -6,23 +6,43 @@ Seven methods: budgets are divided over slots (LBU, LSP, LBD, LBA), or users are
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from dpi.baselines.accounting import Floats, Loss
-from dpi.baselines.base import Baseline, check_count
+from dpi.baselines.base import Baseline, Facts, check_count
 from dpi.baselines.oracle import Oracle, users_randomness
+from dpi.baselines.window import Division
 from dpi.errors import OptionError
 from dpi.integers import GRAINS, Integers
 
 LARGEST_POPULATION = 10**8
-SOURCE = "LDP-IDS: Ren, Shi, Yu, Yang, Zhao, Xu, SIGMOD 2022"
 RECONSTRUCTED = (
     "users without a record report an extra value; reports are simulated in floating point; the first slot is published"
 )
+
+
+def facts(
+    variance: str,
+    user_loss: str = "c·⌈t/w⌉·ε",
+    memory: str = "1 number a bin",
+    reconstructed: str = RECONSTRUCTED,
+) -> Facts:
+    """What is public about one of them."""
+    return Facts(
+        source="LDP-IDS: Ren, Shi, Yu, Yang, Zhao, Xu, SIGMOD 2022",
+        releases="slot",
+        unit="a window of w slots of a user, local model",
+        horizon="for ever",
+        delta="none",
+        memory=memory,
+        variance=variance,
+        user_loss=user_loss,
+        reconstructed=reconstructed,
+    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -94,23 +114,21 @@ def _some(counts: Integers, users: int, rng: np.random.Generator) -> Integers:
 class Adaptive(LdpIds):
     """Methods that first test whether to publish; half of a window's budget, or users, is for the tests."""
 
+    division: ClassVar[type[Division]]
+    """How publications share the other half."""
+
     def _start(self) -> None:
         super()._start()
-        self._recent: deque[Fraction] = deque(maxlen=self.window - 1)
+        self._division = self.division(self.window)
         self.spent = Fraction(0)
         """What the last slot's publication took of the account (1/2 a window): public."""
 
-    @abstractmethod
-    def _offer(self) -> Fraction:
-        """The share of the account that a publication in this slot would take."""
-
     def _publish(self, held: Integers, rng: np.random.Generator) -> Floats | None:
-        offer = self._offer()
+        offer = self._division.offer(self.slot, self.spent)
         self.spent = Fraction(0)
         fresh = self._try(held, offer, rng) if offer > 0 else None
         if fresh is not None:
             self.spent = offer
-        self._recent.append(self.spent)
         return fresh
 
     @abstractmethod
@@ -119,8 +137,8 @@ class Adaptive(LdpIds):
 
     @property
     def memory(self) -> int:
-        """The last release and the accounts of a window."""
-        return self.bins + 2 + len(self._recent)
+        """The last release, what it took, and what the division holds."""
+        return self.bins + 2 + self._division.memory
 
 
 def check_population(users: int, window: int) -> None:

@@ -14,23 +14,11 @@ import numpy as np
 
 from dpi.baselines.accounting import Floats
 from dpi.baselines.base import Facts
-from dpi.baselines.ldp_ids import RECONSTRUCTED, SOURCE, Adaptive, LdpIds, check_population
-from dpi.baselines.window import Absorption, half_of_rest
+from dpi.baselines.ldp_ids import RECONSTRUCTED, Adaptive, LdpIds, check_population, facts
+from dpi.baselines.window import Absorption, Distribution
 from dpi.integers import Integers
 
-
-def _facts(variance: str, memory: str = "1 number a bin") -> Facts:
-    return Facts(
-        source=SOURCE,
-        releases="slot",
-        unit="a window of w slots of a user, local model",
-        horizon="for ever",
-        delta="none",
-        memory=memory,
-        variance=variance,
-        user_loss="c·⌈t/w⌉·ε",
-        reconstructed=RECONSTRUCTED + "; the users asked are drawn at random, without memory of who was asked before",
-    )
+_RECONSTRUCTED = RECONSTRUCTED + "; the users asked are drawn at random, without memory of who was asked before"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -44,7 +32,7 @@ class LPU(LdpIds):
     [100, 0]
     """
 
-    facts: ClassVar[Facts] = _facts("N²·Var(ε, N/w), and the sampling of users")
+    facts: ClassVar[Facts] = facts("N²·Var(ε, N/w), and the sampling of users", reconstructed=_RECONSTRUCTED)
 
     def _start(self) -> None:
         super()._start()
@@ -81,12 +69,12 @@ class LPD(_AdaptivePopulation):
     ([100, 0], Fraction(1, 4))
     """
 
-    facts: ClassVar[Facts] = _facts(
-        "N²·Var(ε, n) in a slot that is published from n users", "1 number a bin, and w + 1"
+    division: ClassVar = Distribution
+    facts: ClassVar[Facts] = facts(
+        "N²·Var(ε, n) in a slot that is published from n users",
+        memory="1 number a bin, and w + 1",
+        reconstructed=_RECONSTRUCTED,
     )
-
-    def _offer(self) -> Fraction:
-        return half_of_rest(self._recent)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -100,13 +88,9 @@ class LPA(_AdaptivePopulation):
     ([100, 0], Fraction(1, 4))
     """
 
-    facts: ClassVar[Facts] = _facts(
-        "N²·Var(ε, n) in a slot that is published from n users", "1 number a bin, and w + 1"
+    division: ClassVar = Absorption
+    facts: ClassVar[Facts] = facts(
+        "N²·Var(ε, n) in a slot that is published from n users",
+        memory="1 number a bin, and 3",
+        reconstructed=_RECONSTRUCTED,
     )
-
-    def _start(self) -> None:
-        super()._start()
-        self._absorption = Absorption(self.window)
-
-    def _offer(self) -> Fraction:
-        return self._absorption.offer(self.slot, self.spent)

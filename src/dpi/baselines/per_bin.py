@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from dpi.baselines.accounting import Floats, Loss
-from dpi.baselines.base import Baseline
+from dpi.baselines.wrapper import Wrapper
 from dpi.errors import OptionError
 from dpi.integers import Integers
 
 
 @dataclass(kw_only=True, eq=False)
-class PerBin(Baseline):
-    """One copy of a mechanism in each bin, with this ε in place of the mechanism's own.
+class PerBin(Wrapper):
+    """One copy of a mechanism in each bin.
 
     **Guarantee.** That of the mechanism: one record is in one bin, so copies in other bins do not see it. A user with
     c records in a slot moves at most c bins, so the user's loss is bounded by that of c records in one bin.
@@ -26,14 +26,11 @@ class PerBin(Baseline):
     [4, 0, 2]
     """
 
-    mechanism: Baseline = field(kw_only=True)
-
     def _start(self) -> None:
         if self.mechanism.bins != 1:
             raise OptionError(f"`mechanism` must have one bin. Got {self.mechanism.bins}.")
         self.facts = self.mechanism.facts  # type: ignore[misc]
-        source = self._source if self.unsafe_source is not None else self.mechanism.unsafe_source
-        self.copies = [replace(self.mechanism, epsilon=self.rate, unsafe_source=source) for _ in range(self.bins)]
+        self.copies = [self._copy() for _ in range(self.bins)]
 
     def _step(self, grains: Integers) -> Floats:
         return np.concatenate([copy.advance(grains[i : i + 1]) for i, copy in enumerate(self.copies)])
@@ -42,25 +39,6 @@ class PerBin(Baseline):
     def horizon(self) -> int | None:
         """That of the mechanism."""
         return self.mechanism.horizon
-
-    @property
-    def warm_up(self) -> int:
-        """That of the mechanism."""
-        return self.mechanism.warm_up
-
-    @property
-    def record_share(self) -> Fraction:
-        """That of the mechanism."""
-        return self.mechanism.record_share
-
-    @property
-    def delta(self) -> float:
-        """That of the mechanism."""
-        return self.mechanism.delta
-
-    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
-        """That of the mechanism."""
-        return self.mechanism.group_rate(epsilon, cap)
 
     def group_delta(self, epsilon: Fraction, cap: int) -> float:
         """That of the mechanism."""

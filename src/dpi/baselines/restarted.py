@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from dpi.baselines.accounting import Floats, Loss
-from dpi.baselines.base import Baseline
+from dpi.baselines.wrapper import Wrapper
 from dpi.errors import OptionError
 from dpi.integers import Integers
 
 
 @dataclass(kw_only=True, eq=False)
-class Restarted(Baseline):
+class Restarted(Wrapper):
     """Epochs of a mechanism with a horizon, one after the other; prefix sums go on from the last release of an epoch.
 
     **Guarantee.** That of the mechanism for one record: a record is in one epoch, and epochs share no state but
@@ -26,8 +26,6 @@ class Restarted(Baseline):
     ([1, 2, 3, 4, 5, 6, 7], None)
     """
 
-    mechanism: Baseline = field(kw_only=True)
-
     def _start(self) -> None:
         if self.mechanism.horizon is None:
             raise OptionError("`mechanism` has no horizon: it runs for ever by itself.")
@@ -37,15 +35,11 @@ class Restarted(Baseline):
         self._length: int = self.mechanism.horizon
         self._base: Floats = np.zeros(self.bins)
         self._last: Floats = np.zeros(self.bins)
-        self._epoch = self._next_epoch()
-
-    def _next_epoch(self) -> Baseline:
-        source = self._source if self.unsafe_source is not None else self.mechanism.unsafe_source
-        return replace(self.mechanism, epsilon=self.rate, unsafe_source=source)
+        self._epoch = self._copy()
 
     def _step(self, grains: Integers) -> Floats:
         if self._epoch.slot == self._length:
-            self._epoch = self._next_epoch()
+            self._epoch = self._copy()
             self._base = self._last
         release = self._epoch.advance(grains)
         if self.facts.releases == "slot":
@@ -55,29 +49,10 @@ class Restarted(Baseline):
             self._last = release
         return release
 
-    @property
-    def warm_up(self) -> int:
-        """That of the first epoch."""
-        return self.mechanism.warm_up
-
-    @property
-    def record_share(self) -> Fraction:
-        """That of the mechanism."""
-        return self.mechanism.record_share
-
-    @property
-    def delta(self) -> float:
-        """That of the mechanism."""
-        return self._epoch.delta
-
     def _epochs(self, slots: int) -> list[int]:
         """How many slots of each epoch are over."""
         full, rest = divmod(slots, self._length)
         return [self._length] * full + [rest] * (rest > 0)
-
-    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
-        """That of the mechanism."""
-        return self.mechanism.group_rate(epsilon, cap)
 
     def group_delta(self, epsilon: Fraction, cap: int) -> float:
         """That of the mechanism."""

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from dpi.baselines.accounting import Floats, Loss
-from dpi.baselines.base import Baseline, check_count
+from dpi.baselines.base import Baseline, Facts, check_count
+from dpi.baselines.window import Division
 from dpi.integers import GRAINS, Integers
+
+
+def facts(variance: str, user_loss: str, memory: str) -> Facts:
+    """What is public about one of them."""
+    return Facts(
+        source="Kellaris, Papadopoulos, Xiao, Papadias, PVLDB 2014",
+        releases="slot",
+        unit="a window of w slots of a user, one record in each",
+        horizon="for ever",
+        delta="none",
+        memory=memory,
+        variance=variance,
+        user_loss=user_loss,
+        reconstructed="the first slot is always published; no shifting of budget between the halves",
+    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -23,27 +38,25 @@ class WEvent(Baseline):
     are published with noise 1/e; e comes from the second half of ε. The first slot is always published.
     """
 
+    division: ClassVar[type[Division]]
+    """How publications share ε/2."""
+
     window: int = 20
 
     def _start(self) -> None:
         check_count(self.window, "window")
         self.unit_budget = self.rate / (2 * self.window)
         self._last = np.zeros(self.bins, dtype=np.int64)
-        self._recent: deque[Fraction] = deque(maxlen=self.window - 1)
+        self._division = self.division(self.window)
         self.spent = Fraction(0)
         """What the last slot's publication took of ε, as a share; 0 if there was none. Public."""
 
-    @abstractmethod
-    def _offer(self) -> Fraction:
-        """The share of ε that a publication in this slot would have; 0 if there may be none."""
-
     def _step(self, grains: Integers) -> Floats:
-        offer = self._offer()
+        offer = self._division.offer(self.slot, self.spent)
         self.spent = Fraction(0)
         if offer and (self.slot == 1 or self._differs(grains, offer * self.rate)):
             self.spent = offer
             self._last = self._laplace(grains, 1 / self.budget)
-        self._recent.append(self.spent)
         return self._last / GRAINS
 
     @property
@@ -57,15 +70,16 @@ class WEvent(Baseline):
         noisy = self._laplace(np.array([min(distance, 1 << 60)]), 1 / self.unit_budget)
         return int(noisy[0]) > self.bins * GRAINS / budget
 
+    @property
+    def record_share(self) -> Fraction:
+        """One test, and the largest publication."""
+        return Fraction(1, 2 * self.window) + self.division.largest
+
     def loss(self, slots: int) -> Loss:
         """The tests of all slots but the first, and the most that publications can cost."""
-        return Loss({self.unit_budget: slots - 1} if slots > 1 else {}, self._most(slots))
-
-    @abstractmethod
-    def _most(self, slots: int) -> Fraction:
-        """A bound of what publications in so many slots cost."""
+        return Loss({self.unit_budget: slots - 1} if slots > 1 else {}, self._division.most(slots) * self.rate)
 
     @property
     def memory(self) -> int:
-        """The last publication, and the budgets of a window."""
-        return self.bins + len(self._recent) + 1
+        """The last publication, what it took, and what the division holds."""
+        return self.bins + 1 + self._division.memory

@@ -7,21 +7,22 @@ import re
 from dpi.brain.base import Brain
 from dpi.brain.boosted import Boosted
 from dpi.brain.published import Published
-from dpi.budget import RBA, Converging, Geometric, Ledger, LogSquared, Spence, Zeta
+from dpi.budget import RBA, Converging, Geometric, Ledger, LogSquared, Spence, Zeta, fade, spend_first
 from dpi.budget.allocation import RBARanges
+from dpi.budget.ledger import Policy
 from dpi.budget.series import Series
 from dpi.errors import OptionError
 
 _SIZES = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 
 
-def series(text: str) -> Series:
+def series(text: str, option: str = "--converging") -> Series:
     """A converging series.
 
     >>> series("zeta:2"), series("log-squared"), series("spence:0.1,0.1").constant
     (Zeta(2), LogSquared(), Fraction(200, 1))
     """
-    name, numbers = _split(text)
+    name, numbers = split(text)
     match name, numbers:
         case "log-squared", []:
             return LogSquared()
@@ -32,7 +33,7 @@ def series(text: str) -> Series:
         case "spence", [mu, zeta]:
             return Spence(mu=mu, zeta=zeta)
     raise OptionError(
-        f"`--converging` must be log-squared, zeta:S, geometric:R or spence:MU,ZETA, for example zeta:2. Got {text!r}."
+        f"`{option}` must be log-squared, zeta:S, geometric:R or spence:MU,ZETA, for example zeta:2. Got {text!r}."
     )
 
 
@@ -42,7 +43,7 @@ def draw(text: str) -> RBA | RBARanges | None:
     >>> draw("rba:1e8"), draw("in-order")
     (RBA(1e+08), None)
     """
-    name, numbers = _split(text)
+    name, numbers = split(text)
     match name, numbers:
         case "in-order", []:
             return None
@@ -55,12 +56,27 @@ def draw(text: str) -> RBA | RBARanges | None:
     )
 
 
+def spending(text: str) -> Policy:
+    """How much of a slot a user takes part in.
+
+    >>> spending("spend-first"), spending("fade:log-squared")
+    (SpendFirst(), Fade(series=LogSquared()))
+    """
+    name, _, along = text.partition(":")
+    if name not in ("spend-first", "fade") or (name == "spend-first" and text != name):
+        raise OptionError(
+            f"`--policy` must be spend-first, fade or fade:SERIES, for example fade:zeta:2. Got {text!r}."
+        )
+    return spend_first if name == "spend-first" else fade(series(along, "--policy fade:") if along else None)
+
+
 def budget(
     *,
     per_slot: str | None = None,
     slots: int | None = None,
     every: int | None = None,
     period: int | None = None,
+    policy: str | None = None,
     converging: str | None = None,
     drawn: str | None = None,
 ) -> Ledger | Converging:
@@ -70,8 +86,10 @@ def budget(
     (Ledger(per_slot='0.05', every=5), Converging(LogSquared()))
     """
     if converging is not None:
-        if any(each is not None for each in (per_slot, slots, every, period)):
-            raise OptionError("`--converging` needs no accounts: leave out --per-slot, --slots, --every and --period.")
+        if any(each is not None for each in (per_slot, slots, every, period, policy)):
+            raise OptionError(
+                "`--converging` needs no accounts: leave out --per-slot, --slots, --every, --period and --policy."
+            )
         return Converging(series(converging), draw=None if drawn is None else draw(drawn))
     if drawn is not None:
         raise OptionError("`--draw` needs `--converging`.")
@@ -79,6 +97,7 @@ def budget(
         per_slot="auto" if per_slot is None else per_slot,
         slots=slots,
         every=1 if every is None else every,
+        policy=spend_first if policy is None else spending(policy),
         period=period,
     )
 
@@ -106,6 +125,11 @@ def size(text: str) -> int:
     return int(match[1]) * _SIZES[match[2]]
 
 
-def _split(text: str) -> tuple[str, list[str]]:
+def split(text: str) -> tuple[str, list[str]]:
+    """The name and the numbers of "name:number,number".
+
+    >>> split("spence:0.1,0.1"), split("in-order")
+    (('spence', ['0.1', '0.1']), ('in-order', []))
+    """
     name, _, rest = text.partition(":")
     return name, rest.split(",") if rest else []

@@ -20,7 +20,7 @@ from dpi.compare import (
     plot_trade_off,
 )
 from dpi.datasets.generators import Slot
-from dpi.domain import Domain
+from dpi.domain import Bins, Domain
 from dpi.errors import OptionError
 from dpi.slots import Slots
 from dpi.sources import FileEvents
@@ -55,7 +55,8 @@ class Played:
 def compare_events(names: Sequence[str], played: Played, terms: Sequence[Terms]) -> list[Comparison]:
     """On events of files, for each of the terms."""
     first, last = played.period
-    facts = Setting(1, played.domain.size, last - first, rows=played.rows)
+    domain = played.domain
+    facts = Setting(1, domain.size, last - first, rows=played.rows, ordered=isinstance(domain, Bins))
     found = []
     for each in terms:
         with Steps("slots", last - first) as steps:

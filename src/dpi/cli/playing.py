@@ -10,12 +10,15 @@ from pathlib import Path
 
 from dpi.brain.base import Brain
 from dpi.budget import Converging, Ledger
+from dpi.cli.compressions import Keyed
 from dpi.cli.interruption import Interruption
 from dpi.cli.outfile import OutFile
 from dpi.cli.progress import Bars
 from dpi.cli.stored import Stored
+from dpi.compression import normalise
 from dpi.domain import Domain
 from dpi.errors import OptionError
+from dpi.prefix_tree import PrefixTree
 from dpi.signature import Signer
 from dpi.slots import Slots
 from dpi.sources import FileEvents
@@ -73,6 +76,8 @@ def opened(
     epsilon: str,
     budget: Ledger | Converging,
     brain: Brain[object],
+    compression: Keyed | None = None,
+    accumulate: PrefixTree | None = None,
     separate: bool = False,
     change: bool = False,
     signer: Signer | None = None,
@@ -94,6 +99,8 @@ def opened(
             start=start,
             budget=budget,
             brain=brain,
+            compression=normalise if compression is None else compression(store.key),
+            accumulate=accumulate,
             store=store,
             name=shelf.name,
             separate=separate,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dpi.cli import budgets
+from dpi.cli import budgets, compressions
 from dpi.cli.config import Config
 from dpi.cli.domains import read_domain
 from dpi.cli.following import follow as follow_file
@@ -127,6 +127,15 @@ def run(
             help="Refill accounts every N slots: ε per epoch of N slots.",
         ),
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="RULE",
+            rich_help_panel=BUDGET,
+            help="Of accounts: spend-first, or less in each slot of a user: fade, fade:zeta:2.",
+        ),
+    ] = None,
     converging: Annotated[
         str | None,
         typer.Option(
@@ -149,6 +158,24 @@ def run(
             "--season", metavar="N", rich_help_panel=BUDGET, help="A period that is known, in slots, such as 24."
         ),
     ] = None,
+    compression: Annotated[
+        str,
+        typer.Option(
+            "--compression",
+            metavar="RULE",
+            rich_help_panel=BUDGET,
+            help="One user in a slot: normalise, truncate:5 (at most 5 events), whole-pdf.",
+        ),
+    ] = "normalise",
+    accumulate: Annotated[
+        str,
+        typer.Option(
+            "--accumulate",
+            metavar="RULE",
+            rich_help_panel=BUDGET,
+            help="The PDF of all slots: slots, or tree:0.025 (what a tree of sums costs a slot).",
+        ),
+    ] = "slots",
     name: Annotated[
         str,
         typer.Option("--name", metavar="NAME", rich_help_panel=STORE, help="Of the stream, if the store has several."),
@@ -217,7 +244,7 @@ def run(
     if last is not None and last <= first:
         raise OptionError("`--to` must be after `--from`.")
     chosen = budgets.budget(
-        per_slot=per_slot, slots=slots, every=every, period=period, converging=converging, drawn=draw
+        per_slot=per_slot, slots=slots, every=every, period=period, policy=policy, converging=converging, drawn=draw
     )
     with (
         Interruption() as interruption,
@@ -229,6 +256,8 @@ def run(
             epsilon=epsilon,
             budget=chosen,
             brain=budgets.brain(brain, season),
+            compression=compressions.compression(compression),
+            accumulate=compressions.accumulate(accumulate),
             separate=separate,
             change=change,
             signer=None if sign is None else Signer.open(sign),

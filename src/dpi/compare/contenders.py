@@ -13,6 +13,7 @@ import numpy as np
 from dpi.baselines import Baseline, UserLevel, user_level
 from dpi.budget.epsilon import Amount, rational
 from dpi.datasets.generators import Floats, Slot
+from dpi.datasets.generators import ordered as numbers
 from dpi.domain import Categories
 from dpi.noise import Source
 from dpi.stream import Stream
@@ -128,9 +129,9 @@ class Ours:
         self._spent = [0.0]
 
     @classmethod
-    def default(cls, epsilon: Amount, bins: int, unsafe_source: Source | None = None) -> Ours:
-        """The default budget and brain."""
-        domain = Categories(range(bins), other=None)
+    def default(cls, epsilon: Amount, bins: int, unsafe_source: Source | None = None, *, ordered: bool = False) -> Ours:
+        """The default budget and brain, on a domain with an order if that was declared."""
+        domain = numbers(bins) if ordered else Categories(range(bins), other=None)
         return cls(Stream(domain=domain, epsilon=rational(epsilon), unsafe_source=unsafe_source))
 
     def release(self, slot: Slot) -> tuple[Floats, Floats]:

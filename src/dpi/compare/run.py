@@ -15,6 +15,7 @@ from dpi.budget.epsilon import Amount, rational
 from dpi.compare.comparison import Comparison, Course
 from dpi.compare.contenders import AsPublished, Capped, Contender, Ours
 from dpi.datasets.generators import Floats, Slot, stream_named
+from dpi.domain import Bins
 from dpi.errors import OptionError, meant
 from dpi.integers import Integers
 from dpi.noise import Source
@@ -54,7 +55,7 @@ class Terms:
     def contender(self, name: str, facts: Setting) -> Contender:
         """A system by name: "dpi", or one of the baselines."""
         if name == OURS:
-            return Ours.default(self.epsilon, facts.bins, facts.unsafe_source)
+            return Ours.default(self.epsilon, facts.bins, facts.unsafe_source, ordered=facts.ordered)
         mechanism = baseline(name, facts)
         if self.mode == "published" or mechanism.protects_users:
             return AsPublished(mechanism, self.records, self.delta)
@@ -172,7 +173,13 @@ def compare_named(
     """
     source = stream_named(stream)
     facts = Setting(
-        terms.epsilon, source.bins, slots, largest=source.rows, rows=source.rows, unsafe_source=unsafe_source
+        terms.epsilon,
+        source.bins,
+        slots,
+        largest=source.rows,
+        rows=source.rows,
+        ordered=isinstance(source.domain(source.bins), Bins),
+        unsafe_source=unsafe_source,
     )
     played = source.slots(seed, slots, churn)
     result = compare_slots(names, played, facts, terms, stream=stream, progress=progress)

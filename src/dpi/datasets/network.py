@@ -2,12 +2,8 @@
 
 An address is who is protected, so it is never a value of the domain: values are ports, or lengths.
 
-Captures are read from a table that tshark writes, because it reads every kind of capture and the readers for Python
-that we looked at are either not kept up (dpkt: last release in 2022) or far more than a reader (scapy, GPL):
-
-    tshark -r capture.pcap -T fields -E header=y -E separator=, -E quote=d -E occurrence=f \
-        -e frame.time_epoch -e ip.src -e ip.len -e ip.dst -e ip.proto \
-        -e tcp.srcport -e tcp.dstport -e udp.srcport -e udp.dstport > packets.csv
+Captures are read from a table that tshark writes (`TSHARK`), because it reads every kind of capture and the readers for
+Python that we looked at are either not kept up (dpkt: last release in 2022) or far more than a reader (scapy, GPL).
 """
 
 from __future__ import annotations
@@ -16,9 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpi.datasets.dataset import Dataset
+from dpi.errors import OptionError
 
 if TYPE_CHECKING:
     import polars as pl
+
+TSHARK = (
+    "tshark -r capture.pcap -T fields -E header=y -E separator=, -E quote=d -E occurrence=f "
+    "-e frame.time_epoch -e ip.src -e ip.len -e ip.dst -e ip.proto "
+    "-e tcp.srcport -e tcp.dstport -e udp.srcport -e udp.dstport > packets.csv"
+)
+"""Writes the table that `parse_packets` reads."""
 
 _TIMES = ("%Y-%m-%d %H:%M:%S", "%m/%d/%y %H:%M", "%m/%d/%Y %H:%M")
 """How copies of the honeypot file write a time."""
@@ -41,9 +45,11 @@ def parse_honeypot(path: Path) -> pl.DataFrame:
 
 
 def parse_packets(path: Path) -> pl.DataFrame:
-    """The table of tshark above; a packet in a packet counts as the outer one."""
+    """The table of `TSHARK`; a packet in a packet counts as the outer one."""
     import polars as pl
 
+    if path.suffix in (".pcap", ".pcapng", ".cap"):
+        raise OptionError(f"a capture is read from the table that tshark writes: {TSHARK}")
     rows = pl.read_csv(path, infer_schema=False)
 
     def number(*names: str) -> pl.Expr:

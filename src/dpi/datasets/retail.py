@@ -44,7 +44,9 @@ def _workbook(path: Path) -> pl.DataFrame:
     try:
         sheets = pl.read_excel(path, sheet_id=0, engine="calamine")
     except ImportError:
-        raise OptionError("a workbook needs the package `fastexcel`; or save its sheets as CSV files.") from None
+        raise OptionError(
+            "a workbook needs the package fastexcel: `pip install fastexcel`; or save its sheets as CSV files."
+        ) from None
     return pl.concat([sheet.rename(_FIRST, strict=False) for sheet in sheets.values()], how="vertical_relaxed")
 
 

@@ -1,7 +1,9 @@
-"""Where events come from: files of any size, in any order, and files that grow."""
+"""Where events come from: tables in memory, files of any size, in any order, and files that grow."""
 
 from dpi.sources.events import Batch, FileEvents
 from dpi.sources.files import read
 from dpi.sources.follow import Position
+from dpi.sources.source import PlayedSlots
+from dpi.sources.table import TableEvents
 
-__all__ = ["Batch", "FileEvents", "Position", "read"]
+__all__ = ["Batch", "FileEvents", "PlayedSlots", "Position", "TableEvents", "read"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dpi.errors import SchemaError
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int], None]
 """Is told how many bytes have been read. Bytes only: a number of rows would be a private one."""
+PlayedSlots = Generator[tuple[int, object, object], None, None]
+"""Number, users and values of one slot after the other; values are a column, or one for each part of a product."""
 
 
 class Source(ABC):

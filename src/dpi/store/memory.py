@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Self
+from operator import setitem
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,10 @@ from dpi.errors import StateError, StoreError
 from dpi.identity import check_key
 from dpi.store.base import Levy, OpenEvents, Paid, Progress, Store
 
+_Entry = TypeVar("_Entry")
+_Step = Callable[[], object]
+_Ledger = tuple[str, list[bytes], list[Levy]]
+"""Options, runs of records, and what every account was charged."""
 _COLUMNS = ("names", "slots", "bins", "counts")
 
 
@@ -32,6 +37,16 @@ class _Stream:
     paid: Paid | None = None
     events: list[OpenEvents] = field(default_factory=list)
     sequences: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(eq=False, repr=False)
+class _Content:
+    """What is kept of all streams."""
+
+    links: deque[Link]
+    streams: dict[str, _Stream] = field(default_factory=dict)
+    ledgers: dict[str, _Ledger] = field(default_factory=dict)
+    domains: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -51,13 +66,29 @@ class MemoryStore(Store):
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     history: int | None = None
     """How many of the newest releases and entries of the chain are kept: all of them, unless a number is given."""
-    _streams: dict[str, _Stream] = field(default_factory=dict, init=False, repr=False)
-    _ledgers: dict[str, tuple[str, list[bytes], list[Levy]]] = field(default_factory=dict, init=False, repr=False)
-    _domains: dict[str, str] = field(default_factory=dict, init=False, repr=False)
+    _content: _Content = field(init=False, repr=False)
+    _unfinished: tuple[_Step, ...] = field(default=(), init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_key(self.secret, "secret")
-        self._links: deque[Link] = deque(maxlen=self.history)
+        self._content = _Content(deque(maxlen=self.history))
+
+    # A write is one assignment, of steps that have the same effect however often they are done. What an interruption
+    # leaves of them is done before anything is read.
+
+    def _write(self, *steps: _Step) -> None:
+        self._unfinished = steps
+        self._finish()
+
+    def _finish(self) -> None:
+        for step in self._unfinished:
+            step()
+        self._unfinished = ()
+
+    @property
+    def _kept(self) -> _Content:
+        self._finish()
+        return self._content
 
     @property
     def key(self) -> bytes:
@@ -66,110 +97,117 @@ class MemoryStore(Store):
 
     def ledgers(self) -> dict[str, str]:
         """Names of the ledgers, with their options as text."""
-        return {name: options for name, (options, _, _) in self._ledgers.items()}
+        return {name: options for name, (options, _, _) in self._kept.ledgers.items()}
 
     def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
         """Records and levies of a ledger."""
-        known, runs, levies = self._ledgers.setdefault(ledger, (options, [], []))
+        known, runs, levies = self._kept.ledgers.setdefault(ledger, (options, [], []))
         if known != options:
             raise StateError("the ledger has other options (epsilon, policy or period).")
         return b"".join(runs), list(levies)
 
     def streams(self) -> dict[str, str]:
         """Names of the streams, with their options as text."""
-        return {name: stream.options for name, stream in self._streams.items()}
+        return {name: stream.options for name, stream in self._kept.streams.items()}
 
     def domain(self, digest: str) -> str:
         """The description of a domain, as text."""
-        return self._domains[digest]
+        return self._kept.domains[digest]
 
     def declare(
         self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Progress | None = None
     ) -> None:
         """Open a stream, or change its options."""
-        self._domains[domain[0]] = domain[1]
-        kept = self._streams.setdefault(stream, _Stream(options, deque(maxlen=self.history)))
-        kept.options, kept.progress = options, progress
-        kept.events.clear()
-        self._links.append(link)
+        kept = self._kept
+        known = kept.streams.get(stream, _Stream(options, deque(maxlen=self.history)))
+        self._write(
+            partial(setitem, kept.domains, *domain),
+            partial(setitem, kept.streams, stream, replace(known, options=options, progress=progress, events=[])),
+            partial(_append, kept.links, link),
+        )
 
     def progress(self, stream: str) -> Progress | None:
         """Where a stream is."""
-        return self._streams[stream].progress
+        return self._kept.streams[stream].progress
 
     def reached(self, stream: str) -> tuple[int, int] | None:
         """Last slot and spent units of a stream."""
-        progress = self._streams[stream].progress
+        progress = self._kept.streams[stream].progress
         return None if progress is None else (progress.last, progress.spent)
 
     def pending(self, stream: str) -> Paid | None:
         """The slot that was paid for and not yet released."""
-        paid, progress = self._streams[stream].paid, self._streams[stream].progress
+        paid, progress = self._kept.streams[stream].paid, self._kept.streams[stream].progress
         return paid if paid is not None and (progress is None or paid.slot > progress.last) else None
 
     def measurements(self, stream: str) -> Iterator[Paid]:
         """The last measurement: older ones are not kept in memory."""
-        paid = self._streams[stream].paid
+        paid = self._kept.streams[stream].paid
         return iter([] if paid is None else [paid])
 
     def pay(self, paid: Paid, ledger: str, charge: bytes) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
-        stream = self._streams[paid.stream]
+        stream = self._kept.streams[paid.stream]
         before = [stream.paid.slot] if stream.paid else [stream.progress.last] if stream.progress else []
         if any(slot >= paid.slot for slot in before):
             raise StoreError("the slot was paid for already.")
-        if ledger in self._ledgers:
-            runs = self._ledgers[ledger][1]
-            runs.append(charge)
+        steps: list[_Step] = []
+        if ledger in self._kept.ledgers:
+            options, runs, levies = self._kept.ledgers[ledger]
+            runs = [*runs, charge]
             while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
                 runs[-2:] = [merged(runs[-2] + runs[-1])]
-        stream.paid = paid
-        stream.events[:] = [_rows(events, events.slots > paid.slot) for events in stream.events]
+            steps.append(partial(setitem, self._kept.ledgers, ledger, (options, runs, levies)))
+        events = [_rows(events, events.slots > paid.slot) for events in stream.events]
+        self._write(*steps, partial(setattr, stream, "paid", paid), partial(setattr, stream, "events", events))
 
     def publish(self, stream: str, content: bytes, link: Link, progress: Progress) -> None:
         """Keep a release and the state after it."""
-        self._streams[stream].releases.append((progress.last, content, link))
-        self._streams[stream].progress = progress
-        self._links.append(link)
+        kept = self._kept.streams[stream]
+        self._write(
+            partial(_append, kept.releases, (progress.last, content, link)),
+            partial(setattr, kept, "progress", progress),
+            partial(_append, self._kept.links, link),
+        )
 
     def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
         """Content and link of the releases of slots `first` to `last`."""
-        for slot, content, link in self._streams[stream].releases:
+        for slot, content, link in self._kept.streams[stream].releases:
             if (first is None or slot >= first) and (last is None or slot <= last):
                 yield content, link
 
     def head(self) -> Head:
         """The end of the chain."""
-        return self._links[-1].head if self._links else Head()
+        return self._kept.links[-1].head if self._kept.links else Head()
 
     def links(self) -> Iterator[Link]:
         """All entries, in order."""
-        return iter(self._links)
+        return iter(self._kept.links)
 
     def link(self, sequence: int) -> Link:
         """One entry, if it is kept."""
-        return next(link for link in self._links if link.head.sequence == sequence)
+        return next(link for link in self._kept.links if link.head.sequence == sequence)
 
     def restored(self, levies: dict[str, Levy], progress: dict[str, Progress], link: Link) -> None:
         """Charge ledgers and move streams on."""
+        kept, steps = self._kept, list[_Step]()
         for ledger, levy in levies.items():
-            self._ledgers[ledger][2].append(levy)
-        for stream, after in progress.items():
-            self._streams[stream].progress = after
-        self._links.append(link)
+            options, runs, before = kept.ledgers[ledger]
+            steps.append(partial(setitem, kept.ledgers, ledger, (options, runs, [*before, levy])))
+        steps += [partial(setattr, kept.streams[stream], "progress", after) for stream, after in progress.items()]
+        self._write(*steps, partial(_append, kept.links, link))
 
     def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
         """Keep events, once for each (producer, sequence)."""
-        kept = self._streams[stream]
+        kept = self._kept.streams[stream]
         if sequence <= kept.sequences.get(producer, -1):
             return False
-        kept.sequences[producer] = sequence
-        kept.events.append(events)
+        self._write(partial(_append, kept.events, events), partial(setitem, kept.sequences, producer, sequence))
         return True
 
     def sequence(self, stream: str, producer: str) -> int:
         """The last sequence of a producer."""
-        return self._streams[stream].sequences.get(producer, -1)
+        return self._kept.streams[stream].sequences.get(producer, -1)
 
     def events(self, stream: str, slot: int) -> OpenEvents:
         """The events of one open slot."""
@@ -178,9 +216,10 @@ class MemoryStore(Store):
 
     def _events(self, stream: str) -> OpenEvents:
         """All open events, in one piece from now on."""
-        kept = self._streams[stream].events
-        kept[:] = [OpenEvents.together([OpenEvents.none(), *kept])]
-        return kept[0]
+        kept = self._kept.streams[stream]
+        together = OpenEvents.together([OpenEvents.none(), *kept.events])
+        kept.events = [together]
+        return together
 
     # Saving.
 
@@ -188,10 +227,10 @@ class MemoryStore(Store):
         """Write everything to a file: private (it holds accounts and key), readable by its owner only."""
         parts = {"key": self.secret}
         streams, ledgers = {}, {}
-        for name, (options, runs, levies) in self._ledgers.items():
+        for name, (options, runs, levies) in self._kept.ledgers.items():
             ledgers[name] = [options, [[levy.slot, levy.units] for levy in levies]]
             parts[f"accounts {name}"] = merged(b"".join(runs))
-        for name, kept in self._streams.items():
+        for name, kept in self._kept.streams.items():
             at = kept.progress
             streams[name] = {
                 "options": kept.options,
@@ -204,8 +243,8 @@ class MemoryStore(Store):
             parts |= {f"release {name} {number}": content for number, (_, content, _) in enumerate(kept.releases)}
             open_events = self._events(name)
             parts |= {f"{column} {name}": getattr(open_events, column).tobytes() for column in _COLUMNS}
-        links = [_link(link) for link in self._links]
-        head = {"history": self.history, "ledgers": ledgers, "streams": streams, "domains": self._domains}
+        links = [_link(link) for link in self._kept.links]
+        head = {"history": self.history, "ledgers": ledgers, "streams": streams, "domains": self._kept.domains}
         saved.write(path, {**head, "links": links}, parts)
 
     @classmethod
@@ -214,12 +253,12 @@ class MemoryStore(Store):
         head, parts = saved.read(path)
         try:
             store = cls(parts["key"], head["history"])
-            store._links.extend(Link(*link) for link in head["links"])
-            store._domains.update(head["domains"])
+            store._kept.links.extend(Link(*link) for link in head["links"])
+            store._kept.domains.update(head["domains"])
             for name, (options, levies) in head["ledgers"].items():
-                store._ledgers[name] = (options, [parts[f"accounts {name}"]], [Levy(*levy) for levy in levies])
+                store._kept.ledgers[name] = (options, [parts[f"accounts {name}"]], [Levy(*levy) for levy in levies])
             for name, kept in head["streams"].items():
-                stream = store._streams[name] = _Stream(kept["options"], deque(maxlen=store.history))
+                stream = store._kept.streams[name] = _Stream(kept["options"], deque(maxlen=store.history))
                 for number, (slot, *link) in enumerate(kept["releases"]):
                     stream.releases.append((slot, parts[f"release {name} {number}"], Link(*link)))
                 stream.sequences.update(kept["sequences"])
@@ -244,6 +283,12 @@ class MemoryStore(Store):
 
 def _rows(events: OpenEvents, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> OpenEvents:
     return OpenEvents(events.names[rows], events.slots[rows], events.bins[rows], events.counts[rows])
+
+
+def _append(entries: deque[_Entry] | list[_Entry], entry: _Entry) -> None:
+    """Add an entry at the end, unless it stands there."""
+    if not entries or entries[-1] is not entry:
+        entries.append(entry)
 
 
 def _link(link: Link) -> list[str | None]:
