@@ -11,7 +11,22 @@ from importlib import import_module
 from dpi.errors import OptionError, meant
 from dpi.reproduce.experiment import Experiment
 
-NAMES = ("endurance",)
+NAMES = (
+    "hyperparameters",
+    "queries",
+    "anomaly",
+    "recommender",
+    "dynamic",
+    "synthetic",
+    "endurance",
+    "remaining",
+    "expressiveness",
+    "methods",
+    "datasets",
+    "defaults",
+    "accounting",
+    "optimum",
+)
 """All experiments, in the order of the report."""
 
 
