@@ -20,11 +20,12 @@ from dpi.cli.ledger import ledger
 from dpi.cli.plan import plan
 from dpi.cli.query import query
 from dpi.cli.report import report
+from dpi.cli.reproduce import reproduce
 from dpi.cli.run import run
 from dpi.cli.verify import verify
 from dpi.cli.watch import watch
 
-COMMANDS = (demo, plan, domain, run, query, report, watch, verify, ledger, keys, audit, compare)
+COMMANDS = (demo, plan, domain, run, query, report, watch, verify, ledger, keys, audit, compare, reproduce)
 
 app = typer.Typer(
     no_args_is_help=True,

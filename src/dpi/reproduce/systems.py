@@ -1,0 +1,72 @@
+"""The systems that are evaluated, at the same total ε: as published but strict, and boosted in two ways.
+
+`strict` is the published brain with its coefficient from the budget and sensitivity 2, on the published series in
+order; `converging` is the boosted brain on a converging series; `ledger` is the default of the package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dpi.brain.base import Brain
+from dpi.brain.boosted import Boosted
+from dpi.brain.published import Published
+from dpi.budget import Converging, Ledger
+from dpi.budget.epsilon import Amount
+from dpi.budget.series import LogSquared, Spence
+from dpi.domain import Domain
+from dpi.errors import OptionError
+from dpi.noise import UnsafeSeededSource
+from dpi.stream import Stream
+from dpi.synopsis.pool import Multinomial
+
+System = Literal["strict", "converging", "ledger"]
+SYSTEMS: tuple[System, ...] = ("strict", "converging", "ledger")
+
+LABELS = {
+    "uniform": "uniform guess",
+    "strict": "published brain, strict",
+    "converging": "boosted, converging",
+    "ledger": "boosted, ledger",
+}
+
+POOL, PRECISION = 2_000, 10_000
+"""Synopses of the public pool, and the units of probability that each of them spreads over the bins."""
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """The published hyperparameters: λ and μ of the ramp, ζ of the series."""
+
+    lam: Amount = 0.1
+    mu: Amount = 0.05
+    zeta: Amount = 0.1
+
+
+def published_brain(hyper: Hyper, *, pool: int = POOL) -> Published:
+    """Algorithm 1, calibrated: sensitivity 2, dyadic queries whose answers are computed once, 20 draws."""
+    return Published(Multinomial(pool, PRECISION), lam=hyper.lam, mu=hyper.mu)
+
+
+def open_stream(
+    system: System,
+    domain: Domain,
+    epsilon: Amount,
+    *,
+    seed: int,
+    hyper: Hyper | None = None,
+    ledger: Ledger | None = None,
+) -> Stream:
+    """A stream of one of the systems; its noise is seeded, which is for evaluations alone."""
+    if system not in SYSTEMS:
+        raise OptionError(f"`system` must be one of {', '.join(SYSTEMS)}. Got {system!r}.")
+    hyper = hyper or Hyper()
+    brain: Brain[object] = published_brain(hyper) if system == "strict" else Boosted()  # type: ignore[assignment]
+    budgets: dict[System, Ledger | Converging] = {
+        "strict": Converging(Spence(hyper.mu, hyper.zeta)),
+        "converging": Converging(LogSquared()),
+        "ledger": ledger or Ledger(),
+    }
+    source = UnsafeSeededSource(seed)
+    return Stream(domain=domain, epsilon=epsilon, brain=brain, budget=budgets[system], unsafe_source=source)
