@@ -61,6 +61,7 @@ def budget(
     slots: int | None = None,
     every: int | None = None,
     period: int | None = None,
+    returning: bool = True,
     converging: str | None = None,
     drawn: str | None = None,
 ) -> Ledger | Converging:
@@ -70,8 +71,11 @@ def budget(
     (Ledger(per_slot='0.05', every=5), Converging(LogSquared()))
     """
     if converging is not None:
-        if any(each is not None for each in (per_slot, slots, every, period)):
-            raise OptionError("`--converging` needs no accounts: leave out --per-slot, --slots, --every and --period.")
+        if not returning or any(each is not None for each in (per_slot, slots, every, period)):
+            raise OptionError(
+                "`--converging` needs no accounts: leave out --per-slot, --slots, --every, --period and "
+                "--not-returning."
+            )
         return Converging(series(converging), draw=None if drawn is None else draw(drawn))
     if drawn is not None:
         raise OptionError("`--draw` needs `--converging`.")
@@ -80,6 +84,7 @@ def budget(
         slots=slots,
         every=1 if every is None else every,
         period=period,
+        returning=returning,
     )
 
 

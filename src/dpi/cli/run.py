@@ -127,6 +127,14 @@ def run(
             help="Refill accounts every N slots: ε per epoch of N slots.",
         ),
     ] = None,
+    not_returning: Annotated[
+        bool,
+        typer.Option(
+            "--not-returning",
+            rich_help_panel=BUDGET,
+            help="Nobody comes back once their account is empty; for accuracy, privacy does not rest on it.",
+        ),
+    ] = False,
     converging: Annotated[
         str | None,
         typer.Option(
@@ -217,7 +225,13 @@ def run(
     if last is not None and last <= first:
         raise OptionError("`--to` must be after `--from`.")
     chosen = budgets.budget(
-        per_slot=per_slot, slots=slots, every=every, period=period, converging=converging, drawn=draw
+        per_slot=per_slot,
+        slots=slots,
+        every=every,
+        period=period,
+        returning=not not_returning,
+        converging=converging,
+        drawn=draw,
     )
     with (
         Interruption() as interruption,
