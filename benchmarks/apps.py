@@ -1,6 +1,6 @@
 """What applications find on releases, against what they find on the truth: total ε = 2 per user, default settings.
 
-    DPI_DATA=folder python benchmarks/apps.py [--seeds 3] [--first 100] [--only NAME] [anomaly] [recommender]
+    DPI_DATA=folder python benchmarks/apps.py [--seeds 3] [--first 100] [--only NAME] [--not-returning] [anomaly] [recommender]
 
 The criterion was fixed before anything was measured; how the method was chosen stands in docs/apps.md.
 
@@ -217,8 +217,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100, help="the first seed; 0 was used while choosing")
     parser.add_argument("--only", default="", help="streams whose name holds this")
     parser.add_argument("--per-slot", default="auto", help="another budget than the default")
+    parser.add_argument("--not-returning", action="store_true", help="declare that users do not come back")
     options = parser.parse_args()
-    budget = dpi.Ledger() if options.per_slot == "auto" else dpi.Ledger(per_slot=options.per_slot)
+    budget = dpi.Ledger(per_slot=options.per_slot, returning=not options.not_returning)
     seeds = range(options.first, options.first + options.seeds)
     if "DPI_DATA" not in os.environ:
         sys.exit("Set DPI_DATA to the folder with the parquet files.")
