@@ -1,6 +1,6 @@
 """What applications find on releases, against what they find on the truth: total ε = 2 per user, default settings.
 
-    DPI_DATA=folder python benchmarks/apps.py [--seeds 3] [--first 100] [--only NAME] [--not-returning] [anomaly] [recommender]
+    DPI_DATA=folder python benchmarks/apps.py [--seeds 3] [--first 100] [--only NAME] [anomaly] [recommender]
 
 The criterion was fixed before anything was measured; how the method was chosen stands in docs/apps.md.
 
@@ -11,7 +11,7 @@ least 200 items for each group, after the last slot, by the same recommender on 
 
 Beside releases stand the noisy histogram (the very same measurements, cut at zero), popularity (cells with the highest
 released share; the items that are truly most frequent in all groups), and a uniform release (equal scores: any choice,
-in expectation).
+in expectation). `--per-slot` and `--not-returning` leave the default settings.
 """
 
 from __future__ import annotations

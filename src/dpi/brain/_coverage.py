@@ -1,10 +1,10 @@
 """Which part of the active users still pays, as far as the sizes of slots tell.
 
-Once the budgets of slots add up to ε, accounts may be empty, and a slot's size is that of its payers. Fewer payers may be
-fewer users: a night, or the end of a crowd. Sizes alone do not tell the two apart. A declared season does: how many users
-have an account left changes slowly, with those who come and go, so it is the median over a season that counts, against
-the largest before. Without a season every fall below the largest size is taken for empty accounts, which is the safer
-mistake: a release that leans on a few newcomers as if they were everybody can be far off.
+Once the budgets of slots add up to ε, accounts may be empty, and a slot's size is that of its payers. Fewer payers may
+be fewer users: a night, or the end of a crowd. Sizes alone do not tell the two apart. A declared season does: how many
+users have an account left changes slowly, with those who come and go, so it is the median over a season that counts,
+against the largest before. Without a season every fall below the largest size is taken for empty accounts, which is the
+safer mistake: a release that leans on a few newcomers as if they were everybody can be far off.
 
 Slots in which everybody paid are not among those in which accounts may be empty.
 
@@ -40,12 +40,20 @@ class Payers:
     """Whether accounts may have been empty in them."""
 
     def after(self, size: float, *, partial: bool, season: int | None = None) -> Payers:
-        """With one more slot, of a declared `season` of so many."""
-        before = self.recent if partial is self.partial else ()
-        recent = (*before, float(size))[-(season or 1) :]
-        return Payers(max(REMEMBERED * self.reference, median(recent)), recent, partial)
+        """With one more slot, of a declared `season` of so many.
+
+        The median of a part of a season says little, a day's peak or its night: it counts only while there is no other.
+        """
+        before, whole = self.recent if partial is self.partial else (), season or 1
+        recent = (*before, float(size))[-whole:]
+        reference = REMEMBERED * self.reference
+        if not partial and len(before) < whole:
+            reference = median(recent)
+        elif len(recent) == whole:
+            reference = max(reference, median(recent))
+        return Payers(reference, recent, partial)
 
     @property
     def coverage(self) -> float:
         """Payers among the active users of the last slot."""
-        return median(self.recent) / self.reference if self.partial and self.reference else 1.0
+        return min(median(self.recent) / self.reference, 1.0) if self.partial and self.reference else 1.0
