@@ -11,7 +11,7 @@ least 200 items for each group, after the last slot, by the same recommender on 
 
 Beside releases stand the noisy histogram (the very same measurements, cut at zero), popularity (cells with the highest
 released share; the items that are truly most frequent in all groups), and a uniform release (equal scores: any choice,
-in expectation).
+in expectation). `--per-slot` and `--not-returning` leave the default settings.
 """
 
 from __future__ import annotations
@@ -217,8 +217,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100, help="the first seed; 0 was used while choosing")
     parser.add_argument("--only", default="", help="streams whose name holds this")
     parser.add_argument("--per-slot", default="auto", help="another budget than the default")
+    parser.add_argument("--not-returning", action="store_true", help="declare that users do not come back")
     options = parser.parse_args()
-    budget = dpi.Ledger() if options.per_slot == "auto" else dpi.Ledger(per_slot=options.per_slot)
+    budget = dpi.Ledger(per_slot=options.per_slot, returning=not options.not_returning)
     seeds = range(options.first, options.first + options.seeds)
     if "DPI_DATA" not in os.environ:
         sys.exit("Set DPI_DATA to the folder with the parquet files.")

@@ -353,3 +353,29 @@ def test_after_an_interruption_a_named_slot_is_closed(monkeypatch):
             s.release(["x"], ["a"])
     assert s.release(["x"], ["a"], slot=1).slot == 1
     assert s.release(["x"], ["a"]).slot == 2
+
+
+def test_users_who_do_not_return_leave_no_doubt():
+    """Declared so, a slot of fewer users is believed as it is; the options say it, and the noise is the same."""
+    sizes = (4000, 4000, 4000, 400)
+    slots = [([f"{slot} {i}" for i in range(size)], ["a", "b"] * (size // 2)) for slot, size in enumerate(sizes)]
+    found = {}
+    for returning in (True, False):
+        budget = dpi.Ledger(per_slot=1, returning=returning)
+        s = stream(budget=budget, unsafe_source=UnsafeSeededSource(1))
+        found[returning] = [s.release(users, values) for users, values in slots], s.digest
+    (doubting, one), (sure, other) = found[True], found[False]
+    assert one != other
+    assert (doubting[0].pdf == sure[0].pdf).all()
+    assert doubting[3].variance[0] > 2 * sure[3].variance[0]
+
+
+def test_users_who_return_against_the_declaration_are_ignored():
+    """Privacy does not rest on the declaration: who has paid everything has no weight."""
+    found = []
+    for back in ([], ["early"] * 3):
+        s = stream(budget=dpi.Ledger(returning=False), unsafe_source=UnsafeSeededSource(1))
+        s.release(["early"], ["a"])
+        found.append(s.release(["late", *back], ["b", *["a"] * len(back)]))
+    assert found[0].epsilon == found[0].epsilon_spent == 1
+    assert (found[0].pdf == found[1].pdf).all()

@@ -282,7 +282,8 @@ class Stream:
         tree = course.tree
         if tree is not None and to_tree.units:
             tree = tree.added(histogram, self._source)
-        partial = self._accounts is not None and course.spent >= setting.epsilon.units
+        budget = setting.budget
+        partial = isinstance(budget, Ledger) and budget.returning and course.spent >= setting.epsilon.units
         charge = None if self._accounts is None else self._accounts.charge(bills[0])
         paid = Paid(
             stream=self.name,

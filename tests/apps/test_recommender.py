@@ -4,6 +4,7 @@ import pytest
 import dpi
 import made_releases
 from dpi.apps import Recommender
+from dpi.apps.recommender import _popular
 from dpi.noise import UnsafeSeededSource
 from dpi.queries import Distribution
 
@@ -114,3 +115,14 @@ def test_what_does_not_fit_is_refused():
     ):
         with pytest.raises(dpi.OptionError, match=said):
             refused()
+
+
+def test_what_is_popular_is_the_least_squares_fit_of_one_taste():
+    """No other PDF of items, times the groups' sizes, is nearer to the shares; one common taste is found exactly."""
+    sizes, rng = np.array([0.9, 0.06, 0.04]), np.random.default_rng(0)
+    taste = rng.dirichlet(np.ones(6))
+    assert _popular(np.outer(sizes, taste)) == pytest.approx(taste)
+    pdf = rng.dirichlet(np.ones(18)).reshape(3, 6)
+    own = pdf.sum(axis=1)
+    fitted = np.linalg.lstsq(own[:, None], pdf, rcond=None)[0][0]
+    assert _popular(pdf) == pytest.approx(fitted)

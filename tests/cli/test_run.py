@@ -82,10 +82,11 @@ def test_every_option_reaches_the_stream(cli, visits):
     cli(
         "run", *words, *PERIOD, "--store", "a.db", "--name", "first", "--slots", "4", "--every", "2", "--period", "3",
         "--zone", "Europe/Berlin", "--lateness", "5m", "--season", "2", "--origin", "2026-01-01",
+        "--not-returning",
     )  # fmt: skip
     releases, options = stored("a.db")
     told = json.loads(options)
-    assert told["budget"] == "Ledger(slots=4, every=2, period=3)"
+    assert told["budget"] == "Ledger(slots=4, every=2, period=3, returning=False)"
     assert "season=2" in told["brain"]
     assert "zone='Europe/Berlin', lateness=300000000" in told["slots"]
     assert (told["name"], told["start"]) == ("first", 0)

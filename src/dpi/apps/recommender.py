@@ -61,7 +61,7 @@ class Recommender:
         sizes = pdf.sum(axis=1)
         self.cold = sizes <= COLD * np.sqrt(variance.sum(axis=1))
         """Which groups cannot be told from empty ones."""
-        self._scores = np.tile(pdf.sum(axis=0) / max(float(pdf.sum()), 1e-300), (len(pdf), 1))
+        self._scores = np.tile(_popular(pdf), (len(pdf), 1))
         warm = np.flatnonzero(~self.cold)
         if warm.size:
             self._scores[warm] = _tastes(pdf[warm], variance[warm], factors, clusters)
@@ -113,11 +113,20 @@ def _matrix(distribution: Distribution, group: str, item: str) -> tuple[Floats, 
     return both[0], both[1], domain.parts[group], domain.parts[item]
 
 
+def _popular(pdf: Floats) -> Floats:
+    """The PDF of items that fits all groups best, if all had the same taste: least squares over the pairs.
+
+    A share is its group's size times the item's probability, plus noise that is alike in small and large groups; so a
+    group counts by the square of its size, where a plain sum would add up the noise of the small ones.
+    """
+    sizes = pdf.sum(axis=1)
+    return np.asarray(sizes @ pdf / max(float(sizes @ sizes), 1e-300))
+
+
 def _tastes(pdf: Floats, variance: Floats, factors: int, clusters: int | None) -> Floats:
     """The PDF of items of each group: first drawn towards what is popular, then towards the group's cluster."""
     sizes = pdf.sum(axis=1, keepdims=True)
-    popular = pdf.sum(axis=0) / sizes.sum()
-    drawn = _drawn(pdf, variance, sizes * popular)
+    drawn = _drawn(pdf, variance, sizes * _popular(pdf))
     label = _clusters(_factors(drawn, factors), sizes[:, 0], clusters)
     sums = np.stack([drawn[label == own].sum(axis=0) for own in label])
     drawn = _drawn(pdf, variance, sizes * sums / sums.sum(axis=1, keepdims=True))

@@ -22,9 +22,6 @@ from dpi.synopsis import experts
 from dpi.synopsis.experts import Expert, Gaussians, Pool, Season, blocks
 from dpi.synopsis.population import Readout
 
-REMEMBERED = 0.99
-"""How much of the largest size is remembered in the next slot, where fewer counts mean fewer payers."""
-
 TRUST = 1.5
 """The log scores of a slot in which a share c of the users pays count c^TRUST: newcomers may differ from the others."""
 
@@ -130,8 +127,8 @@ def measured(
         now = replace(anew, size=_size.fit(counts, mixed, expected, state.dispersion.value, fresh))
         if _size.is_empty(counts, now.size, expected, gauge):
             return _passed(state, slot, pool, forecast, now.scale * gauge)
-        reference = max(state.reference * REMEMBERED, now.scale * gauge)
-        now = replace(now, coverage=now.scale * gauge / reference if partial else 1.0)
+        payers = state.payers.after(now.scale * gauge, partial=partial, season=pool.season)
+        now = replace(now, coverage=payers.coverage)
         uniform = Uniform.of(now, now.scale * gauge)
         scored = [score(expert, now, fresh) for expert in forecast.experts()]
         learned = -np.expm1(
@@ -143,7 +140,8 @@ def measured(
         dispersion = state.dispersion if few else dispersed(state.dispersion, scored, weights, uniform)
         now = replace(now, size=anew.size if weights.all_new else now.size, dispersion=dispersion.value)
     else:
-        now, scored, dispersion, reference = anew, [], state.dispersion, anew.scale
+        now, scored, dispersion = anew, [], state.dispersion
+        payers = state.payers.after(now.scale, partial=partial, season=pool.season)
         uniform = Uniform.of(now, now.scale)
         weights = first(forecast.weights.size, float(fresh.sum()), uniform)
 
@@ -162,7 +160,7 @@ def measured(
         size=size,
         dispersion=dispersion,
         mass=mass,
-        reference=reference,
+        payers=payers,
         known=True,
     ), Estimate(belief.pdf, belief.variance, belief.skew, total, total_variance)
 

@@ -10,12 +10,13 @@ from enum import Enum
 import numpy as np
 
 from dpi.brain._assimilation import Dispersion
+from dpi.brain._coverage import Payers
 from dpi.brain._size import Size
 from dpi.brain.base import Floats
 from dpi.errors import StateError
 from dpi.synopsis.experts import Gaussians, Season
 
-_MAGIC = b"dpi boosted state 1\n"
+_MAGIC = b"dpi boosted state 2\n"
 _DIGEST = 32
 
 
@@ -45,8 +46,8 @@ class BoostedState:
     dispersion: Dispersion
     mass: float
     """Sum of the levels in the trackers, near one; the season's messages are scaled to a sum of one."""
-    reference: float
-    """The largest size of a slot, slowly forgotten."""
+    payers: Payers
+    """Sizes of past slots, by which the share of those who still pay is known."""
     known: bool
     """Whether a slot has been measured yet."""
 
@@ -55,7 +56,7 @@ class BoostedState:
             array.setflags(write=False)
         # A numpy scalar makes single-precision arithmetic double, a Python float does not; bytes come back as floats.
         # So a state holds floats only: resumed, it must compute what it would have computed.
-        for name in ("uniform", "mass", "reference"):
+        for name in ("uniform", "mass"):
             object.__setattr__(self, name, float(getattr(self, name)))
         for name in ("size", "dispersion"):
             part = getattr(self, name)
@@ -92,7 +93,7 @@ def to_bytes(state: BoostedState) -> bytes:
         "uniform": state.uniform,
         "dispersion": asdict(state.dispersion),
         "mass": state.mass,
-        "reference": state.reference,
+        "payers": asdict(state.payers),
         "known": state.known,
     }
     body = b"".join([json.dumps(header).encode(), b"\n", *(a.astype("<f8").tobytes() for a in _arrays(state))])
@@ -127,6 +128,6 @@ def from_bytes(data: bytes) -> BoostedState:
         uniform=header["uniform"],
         dispersion=Dispersion(**header["dispersion"]),
         mass=header["mass"],
-        reference=header["reference"],
+        payers=Payers(**{**header["payers"], "recent": tuple(header["payers"]["recent"])}),
         known=header["known"],
     )

@@ -38,8 +38,8 @@ class Measurement:
     epsilon: Epsilon
     values: Integers
     partial: bool = False
-    """Whether accounts may have been empty (a public fact: budgets of earlier slots reach ε), so that the values
-    describe those who still pay rather than all who are active."""
+    """Whether accounts may have been empty (a public fact: budgets of earlier slots reach ε, and users are not declared
+    never to return), so that the values describe those who still pay rather than all who are active."""
 
 
 @dataclass(frozen=True, eq=False)

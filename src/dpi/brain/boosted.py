@@ -18,6 +18,7 @@ import numpy as np
 
 from dpi.brain import _boosting, _rotation, _state, _views
 from dpi.brain._assimilation import Dispersion
+from dpi.brain._coverage import Payers
 from dpi.brain._layout import Layout, automatic
 from dpi.brain._size import Counts, Size
 from dpi.brain._state import BoostedState
@@ -90,7 +91,7 @@ class Boosted(Brain[BoostedState | Views]):
             size=Size(scale=float(bins), variance=0.25, change=0.02),
             dispersion=Dispersion(),
             mass=1.0,
-            reference=0.0,
+            payers=Payers(),
             known=False,
         )
 

@@ -22,6 +22,10 @@ class Ledger:
     slot, which suits a stream that moves slowly. With `period` the accounts are refilled every so many slots, and the
     guarantee is ε per epoch.
 
+    `returning=False` declares that nobody comes back once their account is empty, as where people are seen once: then
+    a slot with fewer payers is a slot with fewer users, and "auto" spends all of ε in every slot. It is a statement
+    about the users for the sake of accuracy; accounts are kept all the same, so the guarantee does not rest on it.
+
     >>> Ledger(per_slot=0.05)
     Ledger(per_slot=0.05)
     >>> Ledger(per_slot=0.05, slots=3)
@@ -34,6 +38,7 @@ class Ledger:
     every: int = 1
     policy: Policy = spend_first
     period: int | None = None
+    returning: bool = True
 
     def __post_init__(self) -> None:
         if self.slots is not None and self.per_slot != "auto":
@@ -44,6 +49,8 @@ class Ledger:
             raise OptionError(f"`every` must be a whole number above 0. Got {self.every!r}.")
         if self.every > 1 and self.per_slot == "auto" and self.slots is None:
             raise OptionError("`every` needs `per_slot` or `slots`: auto has a rule of its own.")
+        if type(self.returning) is not bool:
+            raise OptionError(f"`returning` must be True or False. Got {self.returning!r}.")
         if self.per_slot != "auto":
             Epsilon.at_most(self.per_slot, "per_slot")
 
@@ -52,7 +59,7 @@ class Ledger:
         if self.slots is not None:
             return self._even(epsilon.fraction / self.slots, epsilon)
         if self.per_slot == "auto":
-            return Auto(epsilon, bins)
+            return Auto(epsilon, bins) if self.returning else Constant(epsilon.fraction)
         return self._even(rational(self.per_slot, "per_slot"), epsilon)
 
     def _even(self, per_slot: Fraction, epsilon: Epsilon) -> Allocation:
@@ -73,6 +80,8 @@ class Ledger:
             parts.append(f"policy={self.policy!r}")
         if self.period is not None:
             parts.append(f"period={self.period}")
+        if not self.returning:
+            parts.append("returning=False")
         return f"Ledger({', '.join(parts)})"
 
 

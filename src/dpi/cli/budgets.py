@@ -77,6 +77,7 @@ def budget(
     every: int | None = None,
     period: int | None = None,
     policy: str | None = None,
+    returning: bool = True,
     converging: str | None = None,
     drawn: str | None = None,
 ) -> Ledger | Converging:
@@ -86,9 +87,10 @@ def budget(
     (Ledger(per_slot='0.05', every=5), Converging(LogSquared()))
     """
     if converging is not None:
-        if any(each is not None for each in (per_slot, slots, every, period, policy)):
+        if not returning or any(each is not None for each in (per_slot, slots, every, period, policy)):
             raise OptionError(
-                "`--converging` needs no accounts: leave out --per-slot, --slots, --every, --period and --policy."
+                "`--converging` needs no accounts: leave out --per-slot, --slots, --every, --period, --policy and "
+                "--not-returning."
             )
         return Converging(series(converging), draw=None if drawn is None else draw(drawn))
     if drawn is not None:
@@ -99,6 +101,7 @@ def budget(
         every=1 if every is None else every,
         policy=spend_first if policy is None else spending(policy),
         period=period,
+        returning=returning,
     )
 
 

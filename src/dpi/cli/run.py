@@ -136,6 +136,14 @@ def run(
             help="Of accounts: spend-first, or less in each slot of a user: fade, fade:zeta:2.",
         ),
     ] = None,
+    not_returning: Annotated[
+        bool,
+        typer.Option(
+            "--not-returning",
+            rich_help_panel=BUDGET,
+            help="Nobody comes back once their account is empty; for accuracy, privacy does not rest on it.",
+        ),
+    ] = False,
     converging: Annotated[
         str | None,
         typer.Option(
@@ -244,7 +252,14 @@ def run(
     if last is not None and last <= first:
         raise OptionError("`--to` must be after `--from`.")
     chosen = budgets.budget(
-        per_slot=per_slot, slots=slots, every=every, period=period, policy=policy, converging=converging, drawn=draw
+        per_slot=per_slot,
+        slots=slots,
+        every=every,
+        period=period,
+        policy=policy,
+        returning=not not_returning,
+        converging=converging,
+        drawn=draw,
     )
     with (
         Interruption() as interruption,

@@ -1,0 +1,59 @@
+"""Which part of the active users still pays, as far as the sizes of slots tell.
+
+Once the budgets of slots add up to ε, accounts may be empty, and a slot's size is that of its payers. Fewer payers may
+be fewer users: a night, or the end of a crowd. Sizes alone do not tell the two apart. A declared season does: how many
+users have an account left changes slowly, with those who come and go, so it is the median over a season that counts,
+against the largest before. Without a season every fall below the largest size is taken for empty accounts, which is the
+safer mistake: a release that leans on a few newcomers as if they were everybody can be far off.
+
+Slots in which everybody paid are not among those in which accounts may be empty.
+
+Sees sizes of slots, which are estimates from counts after noise; no histogram, no user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+REMEMBERED = 0.99
+"""How much of the largest median is remembered in the next slot."""
+
+
+@dataclass(frozen=True)
+class Payers:
+    """Sizes of past slots.
+
+    >>> payers = Payers().after(100, partial=False)
+    >>> payers.after(99, partial=True).coverage, payers.after(33, partial=True).coverage
+    (1.0, 0.333...)
+    >>> day = payers.after(99, partial=True, season=3).after(90, partial=True, season=3)
+    >>> day.after(33, partial=True, season=3).coverage  # the median of 99, 90 and 33 against 0.99³ · 100
+    0.927...
+    """
+
+    reference: float = 0.0
+    """The largest median, slowly forgotten."""
+    recent: tuple[float, ...] = ()
+    """The sizes of the last season, or of the last slot alone."""
+    partial: bool = False
+    """Whether accounts may have been empty in them."""
+
+    def after(self, size: float, *, partial: bool, season: int | None = None) -> Payers:
+        """With one more slot, of a declared `season` of so many.
+
+        The median of a part of a season says little, a day's peak or its night: it counts only while there is no other.
+        """
+        before, whole = self.recent if partial is self.partial else (), season or 1
+        recent = (*before, float(size))[-whole:]
+        reference = REMEMBERED * self.reference
+        if not partial and len(before) < whole:
+            reference = median(recent)
+        elif len(recent) == whole:
+            reference = max(reference, median(recent))
+        return Payers(reference, recent, partial)
+
+    @property
+    def coverage(self) -> float:
+        """Payers among the active users of the last slot."""
+        return min(median(self.recent) / self.reference, 1.0) if self.partial and self.reference else 1.0

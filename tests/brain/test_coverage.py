@@ -1,0 +1,74 @@
+from statistics import median
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.brain._coverage import REMEMBERED, Payers
+from dpi.brain.base import Measurement
+from dpi.brain.boosted import Boosted
+from dpi.budget.epsilon import Epsilon
+from dpi.domain import Categories
+from dpi.integers import GRAINS
+
+DAY = [100, 90, 60, 20, 10, 50]
+SIZES = st.lists(st.floats(1, 1e6), min_size=1, max_size=20)
+
+
+def played(sizes, *, partial, season=None, before=Payers()):  # noqa: B008 - frozen
+    """After slots of these sizes."""
+    for size in sizes:
+        before = before.after(size, partial=partial, season=season)
+    return before
+
+
+@given(SIZES, SIZES)
+def test_without_a_season_a_slot_is_compared_with_the_largest(paid, later):
+    """Every fall below the largest size, slowly forgotten, counts as accounts that are empty."""
+    largest = 0.0
+    for size in paid + later:
+        largest = max(REMEMBERED * largest, size)
+    found = played(later, partial=True, before=played(paid, partial=False))
+    assert found.coverage == later[-1] / largest
+
+
+@given(SIZES, st.integers(2, 8))
+def test_while_everybody_pays_all_are_covered(sizes, season):
+    """No fall counts before accounts can be empty."""
+    assert played(sizes, partial=False, season=season).coverage == 1
+    assert played(sizes, partial=False).coverage == 1
+
+
+def test_a_night_is_no_sign_of_empty_accounts_where_the_season_is_declared():
+    """The same days again and again are covered in full, but for what is forgotten; undeclared, a night is not."""
+    first = played(DAY, partial=False, season=6)
+    declared = [played(DAY[:n], partial=True, season=6, before=played(DAY * 3, partial=True, season=6, before=first))
+                for n in range(1, 7)]  # fmt: skip
+    assert [payers.coverage for payers in declared] == [1.0] * 6
+    assert played(DAY[:5], partial=True, before=played(DAY, partial=False)).coverage < 0.11
+
+
+def test_accounts_that_run_empty_are_seen_within_a_season():
+    """A tenth of a day's payers, a day after everybody paid, is a coverage of a tenth, but for what is forgotten."""
+    found = played([size / 10 for size in DAY], partial=True, season=6, before=played(DAY, partial=False, season=6))
+    assert found.coverage == pytest.approx(0.1 / REMEMBERED**6)
+    assert found.recent == tuple(size / 10 for size in DAY)
+    assert median(found.recent) == 5.5
+
+
+@pytest.mark.parametrize("season", [None, 3])
+def test_who_pays_is_remembered_through_bytes(season):
+    """A state with slots in which accounts may be empty is resumed bit for bit."""
+    brain, domain = Boosted(season=season), Categories(["a", "b", "c"], other=None)
+    state = resumed = brain.initial(domain)
+    for slot, size in enumerate([900, 800, 300, 60, 200, 40]):
+        values = np.array([size, size // 2, size // 3]) * GRAINS
+        measurement = Measurement(slot, Epsilon.at_most(1), values, partial=slot > 1)
+        state, one = brain.update(state, measurement)
+        resumed, other = brain.update(brain.from_bytes(domain, brain.to_bytes(resumed)), measurement)
+        assert one.pdf.tobytes() == other.pdf.tobytes()
+        assert one.variance.tobytes() == other.variance.tobytes()
+    assert brain.to_bytes(state) == brain.to_bytes(resumed)
+    assert state.payers == resumed.payers
+    assert state.payers.partial
