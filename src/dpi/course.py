@@ -15,6 +15,7 @@ from dpi.accumulation import Accumulation, users_of
 from dpi.brain.base import Floats, Measurement
 from dpi.budget.allocation import Allocation
 from dpi.budget.epsilon import Epsilon
+from dpi.budget.options import Ledger
 from dpi.chain import Entry, most_spent
 from dpi.noise import Source
 from dpi.prefix_tree import PrefixSums
@@ -90,6 +91,12 @@ class Course:
         tree = self.tree
         sums = self.accumulation if tree is None else self.accumulation.beside(tree.sums(), tree.variance, tree.nodes)
         return sums.pdf()
+
+    @property
+    def partial(self) -> bool:
+        """Whether accounts may be empty in the next slot: its size is then that of its payers."""
+        budget = self.setting.budget
+        return isinstance(budget, Ledger) and budget.returning and self.spent >= self.setting.epsilon.units
 
     @property
     def most_spent(self) -> int:

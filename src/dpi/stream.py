@@ -282,14 +282,12 @@ class Stream:
         tree = course.tree
         if tree is not None and to_tree.units:
             tree = tree.added(histogram, self._source)
-        budget = setting.budget
-        partial = isinstance(budget, Ledger) and budget.returning and course.spent >= setting.epsilon.units
         charge = None if self._accounts is None else self._accounts.charge(bills[0])
         paid = Paid(
             stream=self.name,
             slot=number,
             epsilon=epsilon.units,
-            partial=partial,
+            partial=course.partial,
             values=measurement.values.astype("<i8").tobytes(),
             allocation=self._allocation.snapshot(),
             assumption=histogram.assumption or "",

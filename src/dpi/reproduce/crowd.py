@@ -91,12 +91,11 @@ class Played:
         self._cohorts.step(int(counts.sum()))
         histogram = Histogram(self._grains(counts, epsilon), setting.compression.sensitivity)
         measurement = setting.brain.measure(self._course.state, histogram, epsilon, slot, self._source)
-        partial = self._accounts is not None and self._course.spent >= setting.epsilon.units
         paid = Paid(
             stream="",
             slot=slot,
             epsilon=epsilon.units,
-            partial=partial,
+            partial=self._course.partial,
             values=measurement.values.astype("<i8").tobytes(),
             allocation="",
             assumption="",
