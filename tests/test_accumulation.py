@@ -43,6 +43,23 @@ def test_right_releases_are_left_alone():
     assert np.abs(sums.pdf() - p).sum() < 0.1 * np.abs(noise / 500_000).sum()
 
 
+def test_noise_that_drowns_everything_is_not_taken_for_bias():
+    """With the growing noise of a converging series, right releases stay nearly as they are in every slot.
+
+    The last draws decide the sum, so its tails are those of a few draws, and it is looked at again and again. 20 seeds.
+    """
+    p = np.full(100, 0.01)
+    worst = 0.0
+    for seed in range(20):
+        rng, sums = np.random.default_rng(seed), Accumulation.of(100)
+        for slot in range(1, 300):
+            noise = 20.0 * slot**1.3
+            sums = sums.added(estimate(p, 10_000.0, 10_000 * p + rng.laplace(0, noise, 100), noise))
+            if slot > 30:
+                worst = max(worst, float(np.abs(sums.pdf() - p).sum()))
+    assert worst < 0.05
+
+
 def test_a_lasting_bias_is_corrected():
     """Releases that halve every other bin are corrected by the sum of counts to a tenth of their error.
 

@@ -7,7 +7,8 @@ the noise explains, it is added to the sum of releases, by the share
 
     g = τ²/(τ² + σ²),    τ² = mean(difference²) - σ²,
 
-with σ² the variance of the summed noise; τ² is lowered by two standard errors, so that chance is not taken for bias.
+with σ² the variance of the summed noise; τ² is lowered by five standard errors, so that chance is not taken for bias,
+and it is at most the mean square of the sum of releases: where noise drowns all that, next to nothing is added.
 
 Sees estimates; no histogram, no user.
 """
@@ -21,7 +22,7 @@ import numpy as np
 from dpi.brain.base import Estimate, Floats
 from dpi.errors import StateError
 
-CAUTION = 2.0
+CAUTION = 5.0
 """Standard errors by which the difference must be above the noise before any of it counts as bias."""
 
 SMALLEST = 0.05
@@ -49,13 +50,13 @@ class Accumulation:
     """Noisy counts minus that, over the slots whose bins were measured."""
     variance: float
     """Of the noise in `difference`, the same for every bin."""
-    measured: int
-    """Slots whose bins were measured: draws of noise in `difference`."""
+    squares: float
+    """Sum of squared variances of the draws of noise in `difference`: how heavy its tails are."""
 
     @classmethod
     def of(cls, bins: int) -> Accumulation:
         """Before the first slot."""
-        return cls(np.zeros(bins), np.zeros(bins), 0.0, 0)
+        return cls(np.zeros(bins), np.zeros(bins), 0.0, 0.0)
 
     def added(self, estimate: Estimate) -> Accumulation:
         """With one more slot."""
@@ -63,12 +64,12 @@ class Accumulation:
         if estimate.counts is None:
             return replace(self, released=self.released + released)
         difference = self.difference + (estimate.counts - released)
-        variance = self.variance + estimate.counts_variance
-        return Accumulation(self.released + released, difference, variance, self.measured + 1)
+        drawn = estimate.counts_variance
+        return Accumulation(self.released + released, difference, self.variance + drawn, self.squares + drawn**2)
 
     def beside(self, sums: Floats, variance: float, draws: int) -> Accumulation:
-        """The same releases beside other noisy sums over all slots, of that variance from so many draws of noise."""
-        return Accumulation(self.released, sums - self.released, variance, draws)
+        """The same releases beside other noisy sums over all slots, of that variance from so many equal draws."""
+        return Accumulation(self.released, sums - self.released, variance, variance**2 / max(draws, 1))
 
     def pdf(self) -> Floats:
         """The accumulative PDF; uniform if no slot had users."""
@@ -80,16 +81,22 @@ class Accumulation:
         return np.asarray(pdf / pdf.sum())
 
     def _share(self) -> float:
-        """g: the share of the difference that is bias. A sum of m Laplace draws has excess kurtosis 3/m."""
-        if not self.measured or not self.variance > 0:
+        """g: the share of the difference that is bias.
+
+        Laplace draws of variances v have together an excess kurtosis of 3·Σv²/(Σv)²: the few largest decide, if their
+        scales differ as those of a converging series do.
+        """
+        noise = self.variance
+        if not noise > 0:
             return 0.0
-        error = np.sqrt((2 + 3 / self.measured) / self.difference.size)
-        excess = float(np.mean(self.difference**2)) / self.variance - 1 - CAUTION * float(error)
-        return max(excess, 0.0) / (max(excess, 0.0) + 1)
+        error = float(np.sqrt((2 + 3 * self.squares / noise**2) / self.difference.size))
+        excess = float(np.mean(self.difference**2)) - noise * (1 + CAUTION * error)
+        bias = min(max(excess, 0.0), float(np.mean(self.released**2)))
+        return bias / (bias + noise)
 
     def to_bytes(self) -> bytes:
         """For storage: little-endian doubles."""
-        numbers = np.concatenate([[self.variance, self.measured], self.released, self.difference])
+        numbers = np.concatenate([[self.variance, self.squares], self.released, self.difference])
         return bytes(numbers.astype("<f8").tobytes())
 
     @classmethod
@@ -98,4 +105,4 @@ class Accumulation:
         if len(data) != 8 * (2 + 2 * bins):
             raise StateError("the accumulated sums are damaged, or belong to another domain.")
         numbers = np.frombuffer(data, dtype="<f8").astype(np.float64)
-        return cls(numbers[2 : 2 + bins], numbers[2 + bins :], float(numbers[0]), int(numbers[1]))
+        return cls(numbers[2 : 2 + bins], numbers[2 + bins :], float(numbers[0]), float(numbers[1]))

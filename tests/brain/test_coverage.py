@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.brain._coverage import REMEMBERED, Payers
+from dpi.brain._coverage import GROWTH, Payers
 from dpi.brain.base import Measurement
 from dpi.brain.boosted import Boosted
 from dpi.budget.epsilon import Epsilon
@@ -25,12 +25,25 @@ def played(sizes, *, partial, season=None, before=Payers()):  # noqa: B008 - fro
 
 @given(SIZES, SIZES)
 def test_without_a_season_a_slot_is_compared_with_the_largest(paid, later):
-    """Every fall below the largest size, slowly forgotten, counts as accounts that are empty."""
-    largest = 0.0
-    for size in paid + later:
-        largest = max(REMEMBERED * largest, size)
+    """Every fall below the largest size of slots in which everybody paid counts as accounts that are empty."""
     found = played(later, partial=True, before=played(paid, partial=False))
-    assert found.coverage == later[-1] / largest
+    assert found.coverage == min(later[-1] / max(paid), 1)
+
+
+def test_the_largest_is_not_forgotten():
+    """Ten thousand slots of newcomers are as few among the users as the first: nobody who paid pays again."""
+    found = played([50.0] * 10_000, partial=True, before=played([1000.0], partial=False))
+    assert found.coverage == 0.05
+    assert len(found.recent) == GROWTH
+
+
+def test_a_crowd_is_no_growth_and_a_lasting_one_is():
+    """Ten times the users for some slots leave no trace; for good, they are the new size of the whole."""
+    whole = played([100.0] * 3, partial=False)
+    crowd = played([100.0] * 20 + [1000.0] * 8 + [100.0] * 20, partial=True, before=whole)
+    assert crowd.coverage == 1
+    grown = played([1000.0] * GROWTH, partial=True, before=whole)
+    assert played([500.0], partial=True, before=grown).coverage == 0.5
 
 
 @given(SIZES, st.integers(2, 8))
@@ -41,7 +54,7 @@ def test_while_everybody_pays_all_are_covered(sizes, season):
 
 
 def test_a_night_is_no_sign_of_empty_accounts_where_the_season_is_declared():
-    """The same days again and again are covered in full, but for what is forgotten; undeclared, a night is not."""
+    """The same days again and again are covered in full; undeclared, a night is not."""
     first = played(DAY, partial=False, season=6)
     declared = [played(DAY[:n], partial=True, season=6, before=played(DAY * 3, partial=True, season=6, before=first))
                 for n in range(1, 7)]  # fmt: skip
@@ -50,9 +63,9 @@ def test_a_night_is_no_sign_of_empty_accounts_where_the_season_is_declared():
 
 
 def test_accounts_that_run_empty_are_seen_within_a_season():
-    """A tenth of a day's payers, a day after everybody paid, is a coverage of a tenth, but for what is forgotten."""
+    """A tenth of a day's payers, a day after everybody paid, is a coverage of a tenth."""
     found = played([size / 10 for size in DAY], partial=True, season=6, before=played(DAY, partial=False, season=6))
-    assert found.coverage == pytest.approx(0.1 / REMEMBERED**6)
+    assert found.coverage == pytest.approx(0.1)
     assert found.recent == tuple(size / 10 for size in DAY)
     assert median(found.recent) == 5.5
 

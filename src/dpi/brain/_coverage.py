@@ -16,8 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-REMEMBERED = 0.99
-"""How much of the largest median is remembered in the next slot."""
+GROWTH = 25
+"""Slots in which accounts may be empty whose median must be above the largest before it is a growth: a crowd that goes
+again would otherwise make all others look like a few."""
 
 
 @dataclass(frozen=True)
@@ -26,18 +27,20 @@ class Payers:
 
     >>> payers = Payers().after(100, partial=False)
     >>> payers.after(99, partial=True).coverage, payers.after(33, partial=True).coverage
-    (1.0, 0.333...)
+    (0.99, 0.33)
     >>> day = payers.after(99, partial=True, season=3).after(90, partial=True, season=3)
-    >>> day.after(33, partial=True, season=3).coverage  # the median of 99, 90 and 33 against 0.99³ · 100
-    0.927...
+    >>> day.after(33, partial=True, season=3).coverage  # the median of 99, 90 and 33
+    0.9
     """
 
     reference: float = 0.0
-    """The largest median, slowly forgotten."""
+    """The largest typical size. It is never forgotten: those who came once and paid do not pay again."""
     recent: tuple[float, ...] = ()
-    """The sizes of the last season, or of the last slot alone."""
+    """The sizes of the last slots."""
     partial: bool = False
     """Whether accounts may have been empty in them."""
+    season: int = 1
+    """Slots whose median is typical."""
 
     def after(self, size: float, *, partial: bool, season: int | None = None) -> Payers:
         """With one more slot, of a declared `season` of so many.
@@ -45,15 +48,17 @@ class Payers:
         The median of a part of a season says little, a day's peak or its night: it counts only while there is no other.
         """
         before, whole = self.recent if partial is self.partial else (), season or 1
-        recent = (*before, float(size))[-whole:]
-        reference = REMEMBERED * self.reference
-        if not partial and len(before) < whole:
-            reference = median(recent)
-        elif len(recent) == whole:
-            reference = max(reference, median(recent))
-        return Payers(reference, recent, partial)
+        recent = (*before, float(size))[-max(whole, GROWTH) :]
+        if partial:
+            grown = median(recent) if len(recent) >= max(whole, GROWTH) else 0.0
+            return Payers(max(self.reference, grown), recent, partial, whole)
+        typical = median(recent[-whole:])
+        first = len(before) < whole
+        return Payers(typical if first else max(self.reference, typical), recent, partial, whole)
 
     @property
     def coverage(self) -> float:
         """Payers among the active users of the last slot."""
-        return min(median(self.recent) / self.reference, 1.0) if self.partial and self.reference else 1.0
+        if not self.partial or not self.reference:
+            return 1.0
+        return min(median(self.recent[-self.season :]) / self.reference, 1.0)
