@@ -85,3 +85,17 @@ def test_who_pays_is_remembered_through_bytes(season):
     assert brain.to_bytes(state) == brain.to_bytes(resumed)
     assert state.payers == resumed.payers
     assert state.payers.partial
+
+
+def test_a_few_payers_hardly_move_what_was_even():
+    """After slots in which bins differed by chance alone, forty payers in ten bins move the release by little."""
+    brain, domain, rng = Boosted(), Categories(range(50), other=None), np.random.default_rng(0)
+    state, few = brain.initial(domain), np.arange(50) % 5 // 4 * 4
+    for slot in range(6):
+        counts = rng.multinomial(10_000, np.full(50, 0.02))
+        state, _ = brain.update(state, Measurement(slot, Epsilon.at_most(1), counts * GRAINS))
+    _, forecast = brain.update(state, Measurement(6, Epsilon(0), np.empty(0, dtype=np.int64)))
+    _, sure = brain.update(state, Measurement(6, Epsilon.at_most(1), few * GRAINS))
+    _, after = brain.update(state, Measurement(6, Epsilon.at_most(1), few * GRAINS, partial=True))
+    assert np.abs(after.pdf - forecast.pdf).sum() < 0.01
+    assert np.abs(sure.pdf - forecast.pdf).sum() > 0.1

@@ -108,7 +108,7 @@ class Uniform:
         for here in blocks(bins):
             residual = slot.counts.values[here] - expected
             log, slope, heat = score(residual, float(slot.scatter(np.array(expected))), noise)
-            pdf[here] = np.maximum(1 + slot.dispersion * slope, 0.1)
+            pdf[here] = np.maximum(1 + slot.coverage * slot.dispersion * slope, 0.1)
             heat *= expected
             sums += [log.sum(dtype=np.float64), heat.sum(dtype=np.float64), heat @ heat]
         variance = SLACK * own * (1 - own * float(information(own, noise))) / size**2
