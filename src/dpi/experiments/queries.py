@@ -14,9 +14,10 @@ from dpi.domain import Domain
 from dpi.integers import Integers
 from dpi.noise import UnsafeSeededSource
 from dpi.plots import COLOURS
-from dpi.reproduce.covid import DAYS, PEOPLE, REGIONS, own_seed, stream_of
+from dpi.reproduce.covid import DAYS, PEOPLE, REGIONS, stream_of
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, moving, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
+from dpi.reproduce.seeds import own_seed
 from dpi.reproduce.systems import LABELS, SYSTEMS, Hyper, System, open_stream, published_brain
 from dpi.stream import Stream
 

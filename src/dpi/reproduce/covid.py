@@ -6,7 +6,6 @@ from all cases without replacement. The regions, 110 as published, are those wit
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
@@ -42,15 +41,6 @@ class Slot:
     def pdf(self) -> npt.NDArray[np.float64]:
         """The true PDF; only for a slot with people."""
         return np.asarray(self.counts / self.counts.sum())
-
-
-def own_seed(*options: object) -> int:
-    """A seed for the noise of one run. Runs that share their noise make the same choices, and look alike by that alone.
-
-    >>> own_seed("strict", 0.1) != own_seed("strict", 0.2)
-    True
-    """
-    return int.from_bytes(hashlib.sha256(repr(options).encode()).digest()[:6])
 
 
 @lru_cache(maxsize=2)
