@@ -229,7 +229,8 @@ EXPERIMENT = Experiment(
     deviations=(
         "The published ranges are not stated: large is a budget of at least ε/100, small one below ε/10,000.",
         "One draw of each random allocation.",
-        "The number of users of a slot varies a little, so that even at a churn of 0 a few newcomers have full accounts.",
+        "The number of users of a slot varies a little, so that even at a churn of 0 a few newcomers come "
+        "with full accounts.",
         "A series has one remaining budget for all; with the ledger each user has an account, so that the mean and two "
         "quantiles over the users of the slot are shown.",
     ),
