@@ -14,7 +14,7 @@ from dpi.budget.series import Spence
 from dpi.domain import Domain
 from dpi.noise import UnsafeSeededSource
 from dpi.plots import LINES
-from dpi.reproduce.covid import PEOPLE, REGIONS, stream_of
+from dpi.reproduce.covid import PEOPLE, REGIONS, People, stream_of
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
 from dpi.reproduce.seeds import own_seed
@@ -53,49 +53,52 @@ def course(
     seed: int,
 ) -> list[dict[str, Value]]:  # fmt: skip
     """Errors of one system for several ε; `spence` is the boosted brain on the published series."""
-    domain, slots = stream_of(people, first=first, days=days, per_day=per_day)
-    even = np.full(domain.size, 1 / domain.size)
+    data = stream_of(people, first=first, days=days, per_day=per_day)
     rows: list[dict[str, Value]] = []
     for epsilon in epsilons.split():
         noise = own_seed(system, lam, mu, zeta, epsilon, per_day, seed)
-        stream = _opened(system, domain, epsilon, Hyper(lam, mu, zeta), noise)
-        errors, so_far, largest = [], np.zeros(domain.size), 0.0
-        for slot in slots:
-            release = stream.release(slot.users, slot.values)
-            so_far += slot.counts
-            largest = max(largest, release.epsilon)
-            if slot.users.len():
-                errors.append((*_errors(slot.pdf, release.pdf), *_errors(slot.pdf, even)))
-        table = np.array(errors)
-        gain = table[:, 1] - table[:, 3]
-        truth = so_far / so_far.sum()
-        row: dict[str, Value] = {
+        stream = opened(system, data.domain, epsilon, Hyper(lam, mu, zeta), noise)
+        options: dict[str, Value] = {
             "system": system, "lam": lam, "mu": mu, "zeta": zeta, "epsilon": float(epsilon), "people": people,
-            "slots": len(slots), "per_day": per_day, "seed": seed, "spent": release.epsilon_spent, "largest": largest,
-            "kl_error": float(gain.std() / np.sqrt(gain.size)),
+            "slots": len(data.slots), "per_day": per_day, "seed": seed,
         }  # fmt: skip
-        whole = (_errors(truth, release.accumulated), _errors(truth, even))
-        slot_by_slot = {"": table.mean(axis=0).reshape(2, 2), "last_": table[-1].reshape(2, 2)}
-        for prefix, (one, other) in {**slot_by_slot, "acc_": whole}.items():
-            for start, (mse, kl) in (("", one), ("uniform_", other)):
-                row[f"{start}{prefix}mse"], row[f"{start}{prefix}kl"] = float(mse), float(kl)
-        rows.append(row)
+        rows.append({**options, **errors(stream, data)})
     return rows
+
+
+def errors(stream: Stream, data: People) -> dict[str, Value]:
+    """What was spent, and all errors of one run with those of the uniform guess."""
+    even = np.full(data.domain.size, 1 / data.domain.size)
+    found, so_far, largest = [], np.zeros(data.domain.size), 0.0
+    for slot in data.slots:
+        release = stream.release(slot.users, slot.values)
+        so_far += slot.counts
+        largest = max(largest, release.epsilon)
+        if slot.users.len():
+            found.append((*_errors(slot.pdf, release.pdf), *_errors(slot.pdf, even)))
+    table, truth = np.array(found), so_far / so_far.sum()
+    gain = table[:, 1] - table[:, 3]
+    spread = float(gain.std() / np.sqrt(gain.size))
+    row: dict[str, Value] = {"spent": release.epsilon_spent, "largest": largest, "kl_error": spread}
+    whole = (_errors(truth, release.accumulated), _errors(truth, even))
+    slot_by_slot = {"": table.mean(axis=0).reshape(2, 2), "last_": table[-1].reshape(2, 2)}
+    for prefix, (one, other) in {**slot_by_slot, "acc_": whole}.items():
+        for start, (mse, kl) in (("", one), ("uniform_", other)):
+            row[f"{start}{prefix}mse"], row[f"{start}{prefix}kl"] = float(mse), float(kl)
+    return row
 
 
 def _errors(truth: Floats, released: Floats) -> tuple[float, float]:
     return float(((truth - released) ** 2).mean()), divergence(truth, released)
 
 
-def _opened(system: str, domain: Domain, epsilon: str, hyper: Hyper, seed: int) -> Stream:
-    if system != "spence":
-        known: dict[str, System] = {"strict": "strict", "converging": "converging", "ledger": "ledger"}
-        return open_stream(known[system], domain, epsilon, seed=seed, hyper=hyper)
-    budget = Converging(Spence(hyper.mu, hyper.zeta))
-    brain = Boosted()
-    return Stream(
-        domain=domain, epsilon=epsilon, brain=brain, budget=budget, unsafe_source=UnsafeSeededSource(seed)  # type: ignore[arg-type]
-    )  # fmt: skip
+def opened(system: str, domain: Domain, epsilon: str, hyper: Hyper, seed: int) -> Stream:
+    """A stream of a system, or of the boosted brain on the published series."""
+    if system == "spence":
+        brain, budget, source = Boosted(), Converging(Spence(hyper.mu, hyper.zeta)), UnsafeSeededSource(seed)
+        return Stream(domain=domain, epsilon=epsilon, brain=brain, budget=budget, unsafe_source=source)  # type: ignore[arg-type]
+    known: dict[str, System] = {name: name for name in SYSTEMS}
+    return open_stream(known[system], domain, epsilon, seed=seed, hyper=hyper)
 
 
 def settings() -> list[dict[str, float]]:

@@ -312,8 +312,9 @@ EXPERIMENT = Experiment(
     setting="The trade-off problem minimises Σ ½·ln(1 - 4η²) at a fixed Σ ln((1+2η)/(1-2η)). Several ways to spend the "
     "same sum, and the numerical optimum over 20 slots from 20 random starts (SLSQP, which is told nothing of where it "
     f"lies). Then the same ways as budgets of the boosted brain: ε = {EPSILON}, zipf stream of {BINS} bins and "
-    f"{USERS:,} users, the same in every slot, 200 slots, two runs; beside them the ledger with 5 % churn. The truth is the slot's own PDF: "
-    f"two slots of one PDF differ by a KL of about (k - 1)/n = {(BINS - 1) / USERS:.2g} by chance.",
+    f"{USERS:,} users, the same in every slot, 200 slots, two runs; beside them the ledger with 5 % churn. "
+    "The truth is the slot's own PDF: two slots of one PDF differ by a KL of about (k - 1)/n = "
+    f"{(BINS - 1) / USERS:.2g} by chance.",
     deviations=(
         "The published text has no experiment on this. A published series is that of ε = 2, scaled to the sum.",
         "Sums of log-ratios: 0.025 is μ·ε/4, which the published series has at μ = 0.05 and ε = 2; the larger ones "

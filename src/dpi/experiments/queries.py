@@ -14,7 +14,7 @@ from dpi.domain import Domain
 from dpi.integers import Integers
 from dpi.noise import UnsafeSeededSource
 from dpi.plots import COLOURS
-from dpi.reproduce.covid import DAYS, PEOPLE, REGIONS, stream_of
+from dpi.reproduce.covid import DAYS, PEOPLE, REGIONS, People, stream_of
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, moving, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
 from dpi.reproduce.seeds import own_seed
@@ -44,24 +44,30 @@ MEASURES = {
 
 def course(system: System, epsilons: str, people: int, first: int, days: int, seed: int) -> list[dict[str, Value]]:
     """Errors of both queries, of all slots together for each ε, and slot by slot at one of them."""
-    domain, slots = stream_of(people, first=first, days=days)
+    data = stream_of(people, first=first, days=days)
     rows: list[dict[str, Value]] = []
     for epsilon in epsilons.split():
-        stream = _opened(system, domain, epsilon, own_seed(system, epsilon, people, seed))
-        played = _Played(domain.size)
-        for slot in slots:
-            release = stream.release(slot.users, slot.values)
-            total = max(0.0, float(np.nan_to_num(release.total)))
-            played.add(slot.counts, release.pdf, release.accumulated, total)
+        stream = opened(system, data.domain, epsilon, own_seed(system, epsilon, people, seed))
         shared: dict[str, Value] = {"people": people, "epsilon": float(epsilon), "seed": seed}
-        for name, errors in played.errors(system).items():
-            rows.append({"system": name, **shared, "slot": None, **errors.whole()})
+        for name, answers in answered(stream, data).errors(system).items():
+            rows.append({"system": name, **shared, "slot": None, **answers.whole()})
             if float(epsilon) == OVER_TIME:
-                rows += [{"system": name, **shared, **point} for point in errors.thinned()]
+                rows += [{"system": name, **shared, **point} for point in answers.thinned()]
     return rows
 
 
-def _opened(system: System, domain: Domain, epsilon: str, seed: int) -> Stream:
+def answered(stream: Stream, data: People) -> Answers:
+    """Both queries asked in every slot."""
+    answers = Answers(data.domain.size)
+    for slot in data.slots:
+        release = stream.release(slot.users, slot.values)
+        total = max(0.0, float(np.nan_to_num(release.total)))
+        answers.add(slot.counts, release.pdf, release.accumulated, total)
+    return answers
+
+
+def opened(system: System, domain: Domain, epsilon: str, seed: int) -> Stream:
+    """A stream of a system; the published brain buys a total."""
     if system != "strict":
         return open_stream(system, domain, epsilon, seed=seed)
     hyper = Hyper()
@@ -74,7 +80,7 @@ def _opened(system: System, domain: Domain, epsilon: str, seed: int) -> Stream:
     )
 
 
-class _Errors:
+class Errors:
     """Errors of one system's answers, slot after slot; slots without people have none."""
 
     def __init__(self) -> None:
@@ -112,13 +118,13 @@ def _measures(table: Floats) -> list[float]:
     return [float(x) for x in (mean[0] / mean[1], mean[4] / mean[5], mean[2], mean[6], mean[3], mean[7])]
 
 
-class _Played:
+class Answers:
     """What a stream has released so far, and what was true."""
 
     def __init__(self, bins: int) -> None:
         self._bins, self._slot = bins, 0
         self._truth, self._total, self._people = np.zeros(bins), 0.0, 0.0
-        self._own, self._given, self._even = _Errors(), _Errors(), _Errors()
+        self._own, self._given, self._even = Errors(), Errors(), Errors()
 
     def add(self, counts: Integers, pdf: Floats, accumulated: Floats, total: float) -> None:
         """One slot: its true counts, the release's two PDFs and its total."""
@@ -134,7 +140,7 @@ class _Played:
         self._given.add(self._slot, ((now, pdf * size), (truth, accumulated * true_mean)))
         self._even.add(self._slot, ((now, even * size), (truth, even * true_mean)))
 
-    def errors(self, system: System) -> dict[str, _Errors]:
+    def errors(self, system: System) -> dict[str, Errors]:
         """The system's; for the published brain also with the true total, and those of the uniform guess."""
         if system != "strict":
             return {system: self._own}

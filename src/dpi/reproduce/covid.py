@@ -43,23 +43,34 @@ class Slot:
         return np.asarray(self.counts / self.counts.sum())
 
 
+@dataclass(frozen=True, eq=False)
+class People:
+    """The domain of regions and the people of each slot."""
+
+    domain: Categories
+    slots: tuple[Slot, ...]
+
+
 @lru_cache(maxsize=2)
-def stream_of(
-    people: int = PEOPLE, *, first: int = 0, days: int = DAYS, per_day: int = 1, seed: int = 0
-) -> tuple[Categories, tuple[Slot, ...]]:
-    """The domain and the slots of some days, from `first` on; with `per_day`, each person is in a random part of it."""
+def stream_of(people: int = PEOPLE, *, first: int = 0, days: int = DAYS, per_day: int = 1) -> People:
+    """The stream of some days, from `first` on, out of the folder that DPI_DATA names."""
+    return drawn(load("covid19"), people, first=first, days=days, per_day=per_day)
+
+
+def drawn(table: pl.DataFrame, people: int, *, first: int, days: int, per_day: int = 1) -> People:
+    """So many people of a table of counts, and their slots; with `per_day`, each is in a random part of the day."""
     import polars as pl
 
-    rng = np.random.default_rng([seed, 19])
-    table = load("covid19").filter(pl.col("value") > 0)
+    rng = np.random.default_rng([0, 19])
+    table = table.filter(pl.col("value") > 0)
     totals = table.group_by("user").agg(pl.col("value").sum()).sort("value", "user", descending=[True, False])
     domain = Categories(sorted(totals["user"][:REGIONS]), other=None)
     start = FIRST + timedelta(days=first)
     end = start + timedelta(days=days)
     here = pl.col("timestamp").is_between(start, end, closed="left")
     table = table.filter(here & pl.col("user").is_in(list(domain.values)))
-    drawn = without_replacement(table["value"].to_numpy(), people, rng)
-    events = cases(table.with_columns(value=pl.Series(drawn)), start, end, value="user")
+    sample = without_replacement(table["value"].to_numpy(), people, rng)
+    events = cases(table.with_columns(value=pl.Series(sample)), start, end, value="user")
     day = (events["timestamp"].dt.date() - start).dt.total_days().to_numpy()
     number = day * per_day + rng.integers(per_day, size=day.size)
     order = np.argsort(number, kind="stable")
@@ -70,4 +81,4 @@ def stream_of(
         rows = events.slice(int(begin), int(stop - begin))
         counts = np.bincount(domain.encode(rows["value"]), minlength=domain.size)
         slots.append(Slot(rows["user"], rows["value"], counts))
-    return domain, tuple(slots)
+    return People(domain, tuple(slots))
