@@ -67,21 +67,23 @@ def sheet(rows: Rows) -> Sheet:
     size = _main_size(rows)
     main = [row for row in rows if row["size"] == size]
     largest = max(int(row["bins"] or 0) for row in rows)
+    figures = {
+        "nearest": (
+            _behind(main, largest),
+            f"k = {largest}, N = {size:,}. Left: the entropies that the ratio is made of. Middle and right: KL from a "
+            "zipf and from the uniform PDF to the nearest synopsis of each pool, the best that any choice from it can "
+            "do.",
+        )
+    }
+    if any(row["law"] == "multinomial" for row in rows):
+        caption = (
+            f"H(pool)/H(ideal) of the multinomial pool: against p and n_p = 1/p with N = {size:,} synopses, and "
+            "against N with n_p = 100."
+        )
+        figures = {"ratio": (_ratios(rows, main), caption), **figures}
     return Sheet(
         found=tuple(_found(rows, main, largest)),
-        figures={
-            "ratio": (
-                _ratios(rows, main),
-                f"H(pool)/H(ideal) of the multinomial pool: against p and n_p = 1/p with N = {size:,} synopses, and "
-                "against N with n_p = 100.",
-            ),
-            "nearest": (
-                _behind(main, largest),
-                f"k = {largest}, N = {size:,}. Left: the entropies that the ratio is made of. Middle and right: KL "
-                "from a zipf and from the uniform PDF to the nearest synopsis of each pool, the best that any choice "
-                "from it can do.",
-            ),
-        },
+        figures=figures,
         tables=(_table(main),),
         summary=(_summary(main, largest, size),),
     )
@@ -128,6 +130,7 @@ def _behind(main: Rows, bins: int) -> Figure:
         precisions, values = _line(main, "precision", key, law="multinomial", bins=bins)
         line(entropy, precisions, values, label, style=Style.numbered(index))
     entropy.axhline(0, color="black", lw=0.6)
+    entropy.set_xlim(min(PRECISIONS) / 2, 2 * max(PRECISIONS))
     for index, law in enumerate(LAWS):
         for axes, key in ((skewed, "nearest_zipf"), (flat, "nearest_uniform")):
             line(axes, *_line(main, "precision", key, law=law, bins=bins), law, style=Style.numbered(index))
