@@ -101,17 +101,20 @@ def cases(quick: bool) -> list[Case]:
 
 
 def sheet(rows: Rows) -> Sheet:
-    """What is left above, what a slot buys below."""
+    """What is left, and what a slot buys."""
     last = max(int(row["slot"] or 0) for row in rows)
     return Sheet(
         found=tuple(_found(rows, last)),
         figures={
             "left": (
-                _figure(rows),
-                "Above: what is left of ε; for the ledger the mean over the users of the slot, with a band from the "
-                f"5 % to the 95 % quantile. Below: the noise of a count that the slot's budget buys; a bin has {MEAN} "
-                "users.",
-            )
+                _figure(rows, "left"),
+                "What is left of ε; for the ledger the mean over the users of the slot, with a band from the 5 % to "
+                "the 95 % quantile.",
+            ),
+            "buys": (
+                _figure(rows, "noise"),
+                f"The noise of a count that the slot's budget buys; a bin has {MEAN} users.",
+            ),
         },
         tables=(_table(rows, last),),
         summary=tuple(_summary(rows, epsilon, last) for epsilon in _epsilons(rows)),
@@ -136,29 +139,31 @@ def _number(row: Row, key: str) -> float:
     return math.nan if value is None else float(value)
 
 
-def _figure(rows: Rows) -> Figure:
+def _figure(rows: Rows, what: str) -> Figure:
     epsilons = _epsilons(rows)
-    figure, grid = panels(len(epsilons), 2, width=5.0, height=2.9)
-    for column, epsilon in enumerate(epsilons):
-        above, below = grid[column], grid[len(epsilons) + column]
+    figure, grid = panels(len(epsilons), width=5.0, height=3.4)
+    for axes, epsilon in zip(grid, epsilons, strict=True):
         for label in (*DRAWN, *LEDGERS):
             own = [row for row in rows if row["epsilon"] == epsilon and _label(row) == label]
             if not own:
                 continue
             style = _style(label)
-            slots, left, low, high, noise = (
-                np.array([_number(row, key) for row in own]) for key in ("slot", "left", "low", "high", "noise")
+            slots, values, low, high = (
+                np.array([_number(row, key) for row in own]) for key in ("slot", what, "low", "high")
             )
-            line(above, slots, 100 * left / epsilon, label, style=style)
+            if what == "noise":
+                line(axes, slots, values, label, style=style)
+                continue
+            line(axes, slots, 100 * values / epsilon, label, style=style)
             if label in LEDGERS:
-                above.fill_between(
-                    slots, 100 * low / epsilon, 100 * high / epsilon, color=style.colour, alpha=0.12, lw=0
-                )
-            line(below, slots, noise, label, style=style)
-        below.axhline(MEAN, color="black", lw=0.8, ls=(0, (1, 2)), label=f"users of a bin ({MEAN})")
-        finish(above, f"left of ε = {epsilon}", "slot", "% of ε")
-        finish(below, f"what a slot buys, ε = {epsilon}", "slot", "noise of a count (users)", log_y=True)
-        above.set_ylim(-3, 103)
+                ends = (100 * low / epsilon, 100 * high / epsilon)
+                axes.fill_between(slots, *ends, color=style.colour, alpha=0.12, lw=0)
+        if what == "noise":
+            axes.axhline(MEAN, color="black", lw=0.8, ls=(0, (1, 2)), label=f"users of a bin ({MEAN})")
+            finish(axes, f"what a slot buys, ε = {epsilon}", "slot", "noise of a count (users)", log_y=True)
+        else:
+            finish(axes, f"left of ε = {epsilon}", "slot", "% of ε")
+            axes.set_ylim(-3, 103)
     legend(figure, grid[-1])
     return figure
 
