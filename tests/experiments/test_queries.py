@@ -65,4 +65,4 @@ def test_the_ledger_answers_and_the_sheet_draws(people: People, tmp_path: Path) 
         for name, (figure, _) in sheet.figures.items():
             figure.savefig(tmp_path / f"{name}.svg")
         assert sheet.summary[0].ledger.endswith(f"{whole['ledger']:.2g}")
-    assert len({case.digest for case in cases(False)}) == 6
+    assert len({case.digest for case in cases(False)}) == 9

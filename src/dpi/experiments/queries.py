@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 EPSILONS, OVER_TIME = "0.1 0.2 0.5 1 2 5 10", 2.0
 LARGE = 1_000_000
+LATE_START = 100
+LATE = LARGE * (DAYS - LATE_START) // DAYS
+"""People of the stream that begins when the pandemic has: as many a day as in the large one."""
 TOTAL_SHARE = 0.5
 WINDOW, POINTS = 30, 180
 STATED, LARGEST_STATED = 0.12, 0.16
@@ -149,11 +152,15 @@ class Answers:
 
 def cases(quick: bool) -> list[Case]:
     """One for each system and number of people."""
-    sizes = (5_400,) if quick else (PEOPLE, LARGE)
-    where, epsilons = ({"first": 480, "days": 60}, "0.1 2 10") if quick else ({"first": 0, "days": DAYS}, EPSILONS)
+    few = "0.1 2 10"
+    work = [(PEOPLE, 0, DAYS, EPSILONS), (LARGE, 0, DAYS, EPSILONS), (LATE, LATE_START, DAYS - LATE_START, few)]
     return [
-        Case(course, {"system": system, "epsilons": epsilons, "people": people, **where, "seed": 0}, data="covid19")
-        for people in sizes
+        Case(
+            course,
+            {"system": system, "epsilons": epsilons, "people": people, "first": first, "days": days, "seed": 0},
+            data="covid19",
+        )
+        for people, first, days, epsilons in ([(5_400, 480, 60, few)] if quick else work)
         for system in SYSTEMS
     ]
 
@@ -162,7 +169,7 @@ def sheet(rows: Rows) -> Sheet:
     """Errors against ε for each number of people; over time at ε = 2; the published numbers beside both measures."""
     sizes = sorted({int(row["people"] or 0) for row in rows})
     figures = {}
-    for size, name in zip(sizes, ("epsilon", "more"), strict=False):
+    for size, name in zip([size for size in sizes if size != LATE], ("epsilon", "more"), strict=False):
         own = [row for row in rows if row["people"] == size]
         figures[name] = (
             _against_epsilon([row for row in own if row["slot"] is None]),
@@ -185,6 +192,15 @@ def _number(row: Row, key: str) -> float:
     return float(row[key] or 0)
 
 
+def _who(people: int) -> str:
+    """The stream in words.
+
+    >>> _who(LATE)
+    '814,814 people from day 100 on'
+    """
+    return f"{people:,} people" + (f" from day {LATE_START} on" if people == LATE else "")
+
+
 def _at(rows: Rows, system: str, epsilon: float, key: str) -> float:
     return next((_number(r, key) for r in rows if r["system"] == system and r["epsilon"] == epsilon), float("nan"))
 
@@ -195,6 +211,9 @@ def _against_epsilon(rows: Rows) -> Figure:
 
 
 def _over_time(rows: Rows) -> Figure:
+    slots = sorted({_number(row, "slot") for row in rows})
+    kept = set(slots[:: max(1, len(slots) // 60)])
+    rows = [row for row in rows if _number(row, "slot") in kept]
     return _panels(rows, "slot", "slot (day)", log_x=False)
 
 
@@ -245,7 +264,7 @@ def _found(rows: Rows, people: int) -> str:
         if (at := _worse(own, s, key))
     ]
     return (
-        f"{people:,} people, ε = {low:g}: {'. '.join(part[0].upper() + part[1:] for part in parts)}. "
+        f"{_who(people)}, ε = {low:g}: {'. '.join(part[0].upper() + part[1:] for part in parts)}. "
         f"Worse than a uniform guess that is told the true total: {'; '.join(worse) or 'none'}."
     )
 
@@ -263,7 +282,7 @@ def _table(rows: Rows, people: int) -> Table:
             numbers = [_at(rows, system, epsilon, key) for key in MEASURES]
             if not np.isnan(numbers[0]):
                 lines.append((f"{epsilon:g}", LABELS.get(system, system), *(f"{x:.3g}" for x in numbers)))
-    return Table(f"{people:,} people", ("ε", "system", *MEASURES.values()), tuple(lines))
+    return Table(_who(people), ("ε", "system", *MEASURES.values()), tuple(lines))
 
 
 def _summary(rows: Rows, people: int, key: str) -> Summary:
@@ -275,7 +294,7 @@ def _summary(rows: Rows, people: int, key: str) -> Summary:
         return " / ".join(f"{_at(own, system, epsilon, key):.2g}" for epsilon in pair)
 
     return Summary(
-        f"COVID-19, {people:,} people, {MEASURES[key]}, ε = {low:g} / {OVER_TIME:g}",
+        f"COVID-19, {_who(people)}, {MEASURES[key]}, ε = {low:g} / {OVER_TIME:g}",
         published="MSE “∼0.12” / “up to 0.16”, scale not stated",
         uniform=both("uniform"),
         strict=both("strict"),
@@ -304,6 +323,9 @@ EXPERIMENT = Experiment(
         f"The published text multiplies by the true number of people, which is private. The strict brain spends "
         f"{TOTAL_SHARE:g} of each slot's budget on a noisy total; with the true total given away it stands beside. The "
         "uniform guess is told the true total as well.",
+        "The stream begins with the data, on 22 January 2020: in the first month hardly anybody of the sample is a "
+        "case, and a series in order has spent most of ε by then. So the same is shown, at three values of ε, from day "
+        f"{LATE_START} on.",
         "Totals below zero count as zero; slots without people have no error.",
         "One run for each system, size and ε.",
     ),
