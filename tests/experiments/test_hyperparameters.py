@@ -82,7 +82,7 @@ def test_the_sheet_draws_any_part(people: People, tmp_path: Path) -> None:
     for system in ("strict", "spence", "converging", "ledger"):
         for epsilon in ("1", "10"):
             options: dict[str, Value] = {"system": system, **DEFAULT, "epsilon": float(epsilon), "slots": 12,
-                                         "per_day": 1, "seed": 0}  # fmt: skip
+                                         "people": 6_000, "per_day": 1, "seed": 0}  # fmt: skip
             rows.append({**options, **errors(opened(system, people.domain, epsilon, Hyper(), 1), people)})
     for part in (rows, rows[:2]):
         sheet = drawn_sheet(part)

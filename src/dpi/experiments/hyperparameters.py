@@ -258,8 +258,9 @@ def _found(rows: Rows) -> list[str]:
         f"{min(kls):.4f} and {max(kls):.4f}, the MSE between {min(mses):.3g} and {max(mses):.3g}; the uniform "
         f"guess has {_number(strict[0], 'uniform_kl'):.4f} and {_number(strict[0], 'uniform_mse'):.3g}. The KL is "
         f"within {max(apart):.1f} standard errors of the uniform guess's in every one of them, and above in {above}. "
-        f"The reason: a slot's budget pays for {2 * DRAWS} choices among scores that one person can move over their whole range, "
-        f"so that no synopsis is more than e^{tilt:.2g} = {np.exp(tilt):.3f} times as likely as another, in any slot of any run."
+        f"The reason: a slot's budget pays for {2 * DRAWS} choices among scores that one person can move over their "
+        f"whole range, so that no synopsis is more than e^{tilt:.2g} = {np.exp(tilt):.3f} times as likely as another, "
+        "in any slot of any run."
     )
     first, last = (_at(rows, "kl", _of("strict"), epsilon) for epsilon in (low, high))
     found.append(
