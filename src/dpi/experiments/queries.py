@@ -46,7 +46,7 @@ MEASURES = {
 
 
 def course(system: System, epsilons: str, people: int, first: int, days: int, seed: int) -> list[dict[str, Value]]:
-    """Errors of both queries, of all slots together for each ε, and slot by slot at one of them."""
+    """Errors of both queries, of all slots together for each ε, and at one of them over time."""
     data = stream_of(people, first=first, days=days)
     rows: list[dict[str, Value]] = []
     for epsilon in epsilons.split():
@@ -54,7 +54,7 @@ def course(system: System, epsilons: str, people: int, first: int, days: int, se
         shared: dict[str, Value] = {"people": people, "epsilon": float(epsilon), "seed": seed}
         for name, answers in answered(stream, data).errors(system).items():
             rows.append({"system": name, **shared, "slot": None, **answers.whole()})
-            if float(epsilon) == OVER_TIME:
+            if float(epsilon) == OVER_TIME and people <= PEOPLE:
                 rows += [{"system": name, **shared, **point} for point in answers.thinned()]
     return rows
 
@@ -207,20 +207,21 @@ def _at(rows: Rows, system: str, epsilon: float, key: str) -> float:
 
 def _against_epsilon(rows: Rows) -> Figure:
     ordered = sorted(rows, key=lambda row: _number(row, "epsilon"))
-    return _panels(ordered, "epsilon", "total ε", log_x=True)
+    return _panels(ordered, _by_query(), "epsilon", "total ε", log_x=True)
 
 
 def _over_time(rows: Rows) -> Figure:
     slots = sorted({_number(row, "slot") for row in rows})
     kept = set(slots[:: max(1, len(slots) // 60)])
     rows = [row for row in rows if _number(row, "slot") in kept]
-    return _panels(rows, "slot", "slot (day)", log_x=False)
+    keys = [(key, title) for key, title in _by_query() if not key.endswith("scaled")]
+    return _panels(rows, keys, "slot", "slot (day)", log_x=False)
 
 
-def _panels(rows: Rows, x: str, label: str, *, log_x: bool) -> Figure:
+def _panels(rows: Rows, keys: list[tuple[str, str]], x: str, label: str, *, log_x: bool) -> Figure:
     """The sum above, the mean below."""
-    figure, grid = panels(3, 2, width=3.6, height=2.7)
-    for axes, (key, title) in zip(grid, _by_query(), strict=True):
+    figure, grid = panels(len(keys) // 2, 2, width=21.6 / len(keys), height=2.7)
+    for axes, (key, title) in zip(grid, keys, strict=True):
         for system in ("uniform", "strict", GIVEN, "converging", "ledger"):
             own = [row for row in rows if row["system"] == system]
             if own:
