@@ -9,6 +9,7 @@ a `Stream` that sees every user. Made-up data alone is played like this: it know
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from dpi.budget import Converging
@@ -43,6 +44,11 @@ class Cohorts:
         self.births: Integers = np.empty(0, dtype=np.int64)
         self.sizes: Integers = np.empty(0, dtype=np.int64)
         self._slot = 0
+
+    @property
+    def ids(self) -> pl.Series:
+        """The cohorts as if each were one user."""
+        return pl.Series([str(birth) for birth in self.births], dtype=pl.String)
 
     def step(self, users: int) -> None:
         """The next slot has so many users: some leave, newcomers take their places and those that are new."""
@@ -83,6 +89,8 @@ class Played:
         self._rng = np.random.default_rng([seed, 2])
         self._cohorts = Cohorts(churn, self._rng)
         self._slot = 0
+        self.weight = 1.0
+        """The mean weight of the last slot's users."""
 
     def release(self, counts: Integers) -> Release:
         """Close a slot with these counts, one for each active user."""
@@ -105,15 +113,22 @@ class Played:
         self._slot += 1
         return release
 
+    def remaining(self) -> tuple[npt.NDArray[np.float64], Integers]:
+        """What is left on the accounts of the last slot's users, cohort by cohort, and how many users a cohort has."""
+        if self._accounts is None:
+            raise OptionError("a converging budget keeps no accounts.")
+        left = self._accounts.remaining(self._cohorts.ids, self._slot - 1)
+        return np.array([float(amount) for amount in left]), self._cohorts.sizes
+
     def _grains(self, counts: Integers, epsilon: Epsilon) -> Integers:
         """The weighted histogram of the slot."""
         if self._accounts is None:
             return counts * GRAINS
         cohorts, accounts = self._cohorts, self._accounts
-        ids = pl.Series([str(birth) for birth in cohorts.births], dtype=pl.String)
         whole = self._course.setting.whole_weights
-        bill = accounts.bill(ids, epsilon, self._slot, share=self._allocation.share, whole=whole)
+        bill = accounts.bill(cohorts.ids, epsilon, self._slot, share=self._allocation.share, whole=whole)
         accounts.debit(bill)
+        self.weight = float(bill.weights @ cohorts.sizes) / (GRAINS * max(1, int(cohorts.sizes.sum())))
         total, rest = np.zeros_like(counts), counts
         for weight, size in _classes(bill.weights, cohorts.sizes):
             drawn = rest if size == rest.sum() else without_replacement(rest, size, self._rng)
