@@ -17,17 +17,18 @@ from dpi.datasets import load
 from dpi.integers import Integers
 from dpi.queries import Floats
 from dpi.release import Release
-from dpi.reproduce.drawing import finish, legend, line, moving, panels
+from dpi.reproduce.drawing import finish, legend, line, moving
 from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
 from dpi.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
 from dpi.reproduce.selecting import average, distinct, where
+from dpi.reproduce.shares import BESIDE, by_epsilon, cell, epsilons, grid, whole
 from dpi.reproduce.systems import LABELS, SYSTEMS, System, open_stream
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHARE = 0.05
-EPSILONS = ("0.1", "0.2", "0.5", "1", "2", "5", "10")
+EPSILONS = "0.1 0.2 0.5 1 2 5 10"
 FOREST_EPSILONS = "0.1 0.5 2 10"
 SHOWN = 2.0
 """The ε of what is shown over time."""
@@ -83,25 +84,21 @@ def alerts(releases: Iterable[Release], first: int) -> set[int]:
 
 
 def compared(
-    stream: str, slots: int, listed: int, system: System, epsilons: str, forest: str, seed: int
+    stream: str, slots: int, listed: int, system: System, detector: str, epsilons: str, seed: int
 ) -> list[dict[str, Value]]:
-    """Precision and recall at every ε, those of the isolation forest at some of them, slot by slot at the one shown."""
+    """Precision and recall at every ε, and slot by slot at the one that is shown."""
     real = stream_of(stream, slots, listed)
-    truths = {
-        (detector, form): scores(detector, pdfs)
-        for detector in (["hbos", "forest"] if forest else ["hbos"])
-        for form, pdfs in (("instantaneous", real.pdfs), ("accumulative", real.accumulated))
-    }
+    truths = {"instantaneous": scores(detector, real.pdfs), "accumulative": scores(detector, real.accumulated)}
     rows: list[dict[str, Value]] = []
     for epsilon in epsilons.split():
         brain = Recorded()
         opened = open_stream(system, real.domain, epsilon, seed=seed, boosted=brain)
         releases = [opened.release(users, values) for users, values in real.slots]
-        for (detector, form), truth in truths.items():
-            if detector == "hbos" or epsilon in forest.split():
-                head: dict[str, Value] = {"stream": stream, "epsilon": float(epsilon), "detector": detector}
-                found = _rows(system, releases, brain.noisy, detector, form, truth, series=seed == 0)
-                rows += [{**head, "seed": seed, **row} for row in found if "slot" not in row or float(epsilon) == SHOWN]
+        head: dict[str, Value] = {"stream": stream, "epsilon": float(epsilon), "seed": seed, "detector": detector}
+        for form, truth in truths.items():
+            found = _rows(system, releases, brain.noisy, detector, form, truth)
+            series = seed == 0 and float(epsilon) == SHOWN
+            rows += [{**head, **row} for row in found if series or "slot" not in row]
     return rows
 
 
@@ -112,18 +109,17 @@ def _rows(
     detector: str,
     form: str,
     truth: Floats,
-    *,
-    series: bool,
 ) -> list[dict[str, Value]]:
     """What a detector finds in releases of a system, against the scores of the truth.
 
     The published brain states no variance but the trivial bound, and accumulative PDFs come without: both are scored
-    as they are.
+    as they are; so is everything by the isolation forest, for which variances take five times as long.
     """
     first, wanted, now = len(releases) - len(truth), highest(truth, SHARE), form == "instantaneous"
     pdfs = [release.pdf if now else release.accumulated for release in releases]
-    variances = [release.variance for release in releases] if now and system != "strict" else None
-    found = {system: highest(scores(detector, pdfs, variances), SHARE)}
+    stated = now and system != "strict" and detector == "hbos"
+    variances = [release.variance for release in releases] if stated else None
+    found: dict[str, frozenset[int]] = {system: highest(scores(detector, pdfs, variances), SHARE)}
     if system == "ledger":
         counts = noisy if now else np.cumsum(noisy, axis=0)
         found["noisy"] = highest(scores(detector, [as_pdf(slot) for slot in counts]), SHARE)
@@ -131,7 +127,7 @@ def _rows(
     rows = [{"system": name, "form": form, **_measured(agreement(wanted, cells))} for name, cells in found.items()]
     if now and detector == "hbos":
         rows.append({"system": system, "form": "alerts", **_measured(agreement(wanted, alerts(releases, first)))})
-    if now and series:
+    if now:
         rows += [
             {"system": system, "form": "slot", **cells} for cells in _by_slot(wanted, found[system], truth.shape, first)
         ]
@@ -153,41 +149,44 @@ def _by_slot(wanted: Iterable[int], found: Iterable[int], shape: tuple[int, ...]
 
 
 def cases(quick: bool) -> list[Case]:
-    """One for each stream and system; the histograms with a second seed."""
+    """One for each stream, system and detector; the histograms with a second seed."""
+    sizes = {"packets": (6, 30), "honeypot": (40, 30)} if quick else {"packets": (30, 100), "honeypot": (189, 100)}
+    every = list(product(sizes, reversed(SYSTEMS)))
+    runs = [(stream, system, "hbos", "0.1 2 10" if quick else EPSILONS, 0) for stream, system in every]
     if quick:
-        sizes, epsilons, seeds = {"packets": (6, 30), "honeypot": (40, 30)}, "0.1 2 10", (0,)
+        runs.append(("honeypot", "ledger", "forest", "2", 0))
     else:
-        sizes, epsilons, seeds = {"packets": (30, 100), "honeypot": (189, 100)}, " ".join(EPSILONS), (0, 1)
-
-    def forest(stream: str, system: System, seed: int) -> str:
-        if quick:
-            return "2" if (stream, system) == ("honeypot", "ledger") else ""
-        return FOREST_EPSILONS if seed == 0 else ""
-
+        runs += [(stream, system, "forest", FOREST_EPSILONS, 0) for stream, system in every]
+        runs += [(stream, system, "hbos", EPSILONS, 1) for stream, system in every]
     return [
         Case(
             compared,
-            {"stream": stream, "slots": slots, "listed": listed, "system": system, "epsilons": epsilons,
-             "forest": forest(stream, system, seed), "seed": seed},
+            {"stream": stream, "slots": sizes[stream][0], "listed": sizes[stream][1], "system": system,
+             "detector": detector, "epsilons": epsilons, "seed": seed},
             data=stream,
         )
-        for seed in seeds
-        for stream, (slots, listed) in sizes.items()
-        for system in reversed(SYSTEMS)
+        for stream, system, detector, epsilons, seed in runs
     ]  # fmt: skip
 
 
 def sheet(rows: Rows) -> Sheet:
     """The share found by ε, precision and recall over time, and those of alerts."""
     streams = [str(name) for name in distinct(rows, "stream")]
-    figures = {
-        "epsilon": (_by_epsilon(rows, streams), f"Which part of the {SHARE:.0%} of cells with the highest true score "
-                    "is among as many with the highest score on what is released, by total ε. The sets have one size, "
-                    "so this is precision and recall."),
-        "time": (_over_time(rows, streams), f"Precision and recall within {WINDOW} slots, ε = {SHOWN:g}."),
-        "alerts": (_of_alerts(rows, streams), "Alerts of `dpi.apps.Watch` (HBOS): which part of them is wanted, and "
-                   "which part of the wanted cells has one. Where there is no alert, both are 0."),
-    }  # fmt: skip
+    figures = {}
+    if where(rows, form="instantaneous") or where(rows, form="accumulative"):
+        figures["epsilon"] = (
+            _by_epsilon(rows, streams),
+            f"Which part of the {SHARE:.0%} of cells with the highest true score is among as many with the highest "
+            "score on what is released, by total ε. The sets have one size, so this is precision and recall.",
+        )
+    if where(rows, form="slot"):
+        figures["time"] = (_over_time(rows, streams), f"Precision and recall within {WINDOW} slots, ε = {SHOWN:g}.")
+    if where(rows, form="alerts"):
+        figures["alerts"] = (
+            _of_alerts(rows, streams),
+            "Alerts of `dpi.apps.Watch` (HBOS): which part of them is wanted, and which part of the wanted cells has "
+            "one. Where there is no alert, both are 0.",
+        )
     return Sheet(
         found=_found(rows, streams),
         figures=figures,
@@ -197,93 +196,64 @@ def sheet(rows: Rows) -> Sheet:
 
 
 def _by_epsilon(rows: Rows, streams: list[str]) -> Figure:
-    columns = [(d, f) for f in ("instantaneous", "accumulative") for d in NAMES]
-    figure, axes = panels(len(columns), len(streams), width=3.1)
-    for place, (stream, (detector, form)) in enumerate(product(streams, columns)):
-        own = where(rows, stream=stream, detector=detector, form=form)
-        for system in (*SYSTEMS, "noisy", "popular"):
-            points = [(e, average(own, "recall", system=system, epsilon=e)) for e in sorted(_epsilons(own))]
-            known = [(e, y) for e, y in points if y is not None]
-            line(axes[place], [e for e, _ in known], [y for _, y in known], system)
-        ends = sorted(_epsilons(rows))
-        line(axes[place], [ends[0], ends[-1]], [SHARE, SHARE], "uniform")
-        title = f"{stream}, {NAMES[detector]}, {form}"
-        finish(axes[place], title, "total ε", "share of the cells found", log_x=True)
-        axes[place].title.set_fontsize(8.5)
-        axes[place].set_ylim(-0.03, 1.03)
+    wanted = product(streams, ("instantaneous", "accumulative"), NAMES)
+    parts = [(w, part) for w in wanted if (part := where(rows, stream=w[0], form=w[1], detector=w[2]))]
+    figure, axes = grid(len(parts))
+    for own, ((stream, form, detector), part) in zip(axes, parts, strict=True):
+        by_epsilon(own, part, "recall", chance=SHARE)
+        finish(own, f"{stream}, {form}, {detector}", "total ε", "share of the cells found", log_x=True)
     legend(figure, axes[0])
     return figure
 
 
 def _over_time(rows: Rows, streams: list[str]) -> Figure:
-    columns = [(d, m) for d in NAMES for m in ("precision", "recall")]
-    figure, axes = panels(len(columns), len(streams), width=3.1)
-    for place, (stream, (detector, measure)) in enumerate(product(streams, columns)):
-        for system in SYSTEMS:
-            own = where(rows, stream=stream, detector=detector, form="slot", system=system)
-            base, both = (
-                np.array([float(row[name] or 0) for row in own])
-                for name in ("found" if measure == "precision" else "wanted", "both")
+    wanted = product(streams, NAMES, ("precision", "recall"))
+    parts = [(w, part) for w in wanted if (part := where(rows, stream=w[0], detector=w[1], form="slot"))]
+    figure, axes = grid(len(parts))
+    for own, ((stream, detector, measure), part) in zip(axes, parts, strict=True):
+        for system in distinct(part, "system"):
+            slots, found, wanted_here, both = (
+                np.array([float(row[name] or 0) for row in where(part, system=system)])
+                for name in ("slot", "found", "wanted", "both")
             )
             with np.errstate(invalid="ignore", divide="ignore"):
-                share = moving(both, WINDOW) / moving(base, WINDOW)
-            line(axes[place], [float(row["slot"] or 0) for row in own], share, system)
-        line(
-            axes[place],
-            [0, max(int(row["slot"] or 0) for row in where(rows, stream=stream, form="slot"))],
-            [SHARE] * 2,
-            "uniform",
-        )
-        finish(axes[place], f"{stream}, {NAMES[detector]}", "slot", f"{measure}, {WINDOW} slots")
-        axes[place].title.set_fontsize(8.5)
-        axes[place].set_ylim(-0.03, 1.03)
+                share = moving(both, WINDOW) / moving(found if measure == "precision" else wanted_here, WINDOW)
+            line(own, slots, share, str(system))
+        line(own, [slots[0], slots[-1]], [SHARE, SHARE], "uniform")
+        finish(own, f"{stream}, {detector}", "slot", f"{measure}, {WINDOW} slots")
+        whole(own)
     legend(figure, axes[0])
     return figure
 
 
 def _of_alerts(rows: Rows, streams: list[str]) -> Figure:
-    figure, axes = panels(2 * len(streams), width=3.1)
-    for place, (stream, measure) in enumerate(product(streams, ("precision", "recall"))):
-        own = where(rows, stream=stream, form="alerts")
-        for system in SYSTEMS:
-            epsilons = sorted(_epsilons(where(own, system=system)))
-            line(axes[place], epsilons, [average(own, measure, system=system, epsilon=e) for e in epsilons], system)
-        finish(axes[place], f"{stream}, alerts", "total ε", measure, log_x=True)
-        axes[place].set_ylim(-0.03, 1.03)
+    figure, axes = grid(2 * len(streams))
+    for own, (stream, measure) in zip(axes, product(streams, ("precision", "recall")), strict=True):
+        by_epsilon(own, where(rows, stream=stream, form="alerts"), measure)
+        finish(own, f"{stream}, alerts", "total ε", measure, log_x=True)
     legend(figure, axes[0])
     return figure
 
 
-def _epsilons(rows: Rows) -> list[float]:
-    return [float(e) for e in distinct(rows, "epsilon") if e is not None]
-
-
-def _share(rows: Rows, **wanted: Value) -> str:
-    found = average(rows, "recall", **wanted)
-    return "–" if found is None else f"{found:.2f}"
-
-
 def _table(rows: Rows, streams: list[str]) -> Table:
-    systems = ("strict", "converging", "ledger", "noisy", "popular")
-    lines = [
-        (
-            STREAMS[stream], NAMES[detector], form,
-            *(_share(rows, stream=stream, detector=detector, form=form, epsilon=SHOWN, system=s) for s in systems),
-            f"{SHARE:.2f}",
-        )
-        for stream, detector, form in product(streams, NAMES, ("instantaneous", "accumulative"))
-    ]  # fmt: skip
+    systems = (*SYSTEMS, *BESIDE)
+    lines = []
+    for stream, detector, form in product(streams, NAMES, ("instantaneous", "accumulative")):
+        own = where(rows, stream=stream, detector=detector, form=form, epsilon=SHOWN)
+        cells = [cell(own, "recall", system=system) for system in systems]
+        if own:
+            lines.append((STREAMS[stream], NAMES[detector], form, *cells, f"{SHARE:.2f}"))
     columns = ("stream", "detector", "PDFs", *(LABELS[system] for system in (*systems, "uniform")))
     return Table(f"Share of the cells found, ε = {SHOWN:g}", columns, tuple(lines))
 
 
 def _summary(rows: Rows, stream: str) -> Summary:
-    at = {"stream": stream, "detector": "hbos", "form": "instantaneous", "epsilon": SHOWN}
+    own = where(rows, stream=stream, detector="hbos", form="instantaneous", epsilon=SHOWN)
     return Summary(
         f"anomalies found, {STREAMS[stream]}, HBOS, ε = {SHOWN:g}",
         published="“accurately”, no number",
         uniform=f"{SHARE:.2f}",
-        **{system: _share(rows, system=system, **at) for system in SYSTEMS},
+        **{system: cell(own, "recall", system=system) for system in SYSTEMS},
     )
 
 
@@ -291,34 +261,44 @@ def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
     sentences = []
     for stream in streams:
         own = where(rows, stream=stream, detector="hbos")
-        low, high = min(_epsilons(own)), max(_epsilons(own))
+        if not own:
+            continue
+        low, high = epsilons(own)[0], epsilons(own)[-1]
+        slotwise = where(own, form="instantaneous")
         ends = [
-            f"{LABELS[system]} {_share(own, system=system, form='instantaneous', epsilon=low)} → "
-            f"{_share(own, system=system, form='instantaneous', epsilon=high)}"
-            for system in (*SYSTEMS, "noisy", "popular")
+            f"{LABELS[system]} {cell(slotwise, 'recall', system=system, epsilon=low)} → "
+            f"{cell(slotwise, 'recall', system=system, epsilon=high)}"
+            for system in (*SYSTEMS, *BESIDE)
         ]
         sentences.append(
             f"{STREAMS[stream]}, HBOS, from ε = {low:g} to {high:g}: {'; '.join(ends)}; a uniform guess {SHARE:.2f}."
         )
-        now, later = (
-            average(own, "recall", system="ledger", form=form, epsilon=SHOWN)
-            for form in ("instantaneous", "accumulative")
-        )
+        at = where(own, system="ledger", epsilon=SHOWN)
+        now, later = (average(at, "recall", form=form) for form in ("instantaneous", "accumulative"))
         if now is not None and later is not None:
-            verdict = "holds" if later > now else "does not hold"
             sentences.append(
-                f"“Accumulative … relatively better … than instantaneous” {verdict} there for the ledger at "
-                f"ε = {SHOWN:g}: {later:.2f} against {now:.2f}."
+                f"That accumulative PDFs show anomalies better than instantaneous ones {_verdict(later > now)} there "
+                f"for the ledger at ε = {SHOWN:g}: {later:.2f} against {now:.2f}."
             )
+        for name in BESIDE:
+            beside = average(slotwise, "recall", system=name, epsilon=SHOWN)
+            if now is not None and beside is not None:
+                sentences.append(
+                    f"That the ledger's release finds more than {LABELS[name]} {_verdict(now > beside)} there at "
+                    f"ε = {SHOWN:g}: {now:.2f} against {beside:.2f}."
+                )
         worse = [
             LABELS[system]
             for system in SYSTEMS
-            if (share := average(own, "recall", system=system, form="instantaneous", epsilon=SHOWN)) is not None
-            and share <= SHARE
+            if (share := average(slotwise, "recall", system=system, epsilon=SHOWN)) is not None and share <= SHARE
         ]
         if worse:
             sentences.append(f"No better than chance there at ε = {SHOWN:g}: {', '.join(worse)}.")
     return tuple(sentences)
+
+
+def _verdict(true: bool) -> str:
+    return "holds" if true else "does not hold"
 
 
 EXPERIMENT = Experiment(
@@ -342,7 +322,8 @@ EXPERIMENT = Experiment(
         "recall over all slots are one number; they are two within some slots, and for alerts.",
         f"The isolation forest has a memory of {FOREST_MEMORY} slots and a new model every {FOREST_RENEW} (elsewhere "
         f"100 and 7), runs at ε = {', '.join(FOREST_EPSILONS.split())}, one seed; HBOS at all ε, two seeds.",
-        "Boosted releases are scored with their variances, the published brain without: it states none.",
+        "HBOS scores boosted releases with their variances, the published brain's without: it states none. The "
+        "isolation forest scores all as they are.",
     ),
     cases=cases,
     sheet=sheet,

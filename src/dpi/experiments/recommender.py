@@ -18,14 +18,14 @@ from dpi.datasets import load
 from dpi.domain import Categories, Domain, Product
 from dpi.queries import Distribution
 from dpi.release import Release
-from dpi.reproduce.drawing import finish, legend, line, moving, panels
+from dpi.reproduce.drawing import finish, legend, line, moving
 from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
 from dpi.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
-from dpi.reproduce.selecting import average, distinct, where
+from dpi.reproduce.selecting import average, where
+from dpi.reproduce.shares import BESIDE, by_epsilon, cell, epsilons, grid, whole
 from dpi.reproduce.systems import LABELS, SYSTEMS, System, open_stream
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BEST, FEW, MANY = 10, 5, 20
@@ -44,7 +44,6 @@ STREAMS = {
     "honeypot": "honeypot, ports of hosts",
     "retail": "shop, products of countries",
 }
-BESIDE = ("noisy", "popular")
 CLAIMED = 0.9
 ITEMS = 200
 GROUPS = {"psd": 20, "psd-series": 20, "honeypot": 9, "retail": 8}
@@ -81,7 +80,7 @@ def ranked(known: Sequence[Release] | Distribution, algorithm: str) -> list[list
 
 
 def clustered(known: Distribution) -> list[list[str]]:
-    """K-means: groups of like taste are put together, √groups of them, and get what is most frequent among all theirs."""
+    """K-means: √groups clusters of like taste; a group gets what is most frequent in its cluster."""
     groups, items = parts(known.domain)
     shares = known.pdf.reshape(len(groups), -1)
     sizes = np.maximum(shares.sum(axis=1), 1e-300)
@@ -193,64 +192,72 @@ def cases(quick: bool) -> list[Case]:
 def sheet(rows: Rows) -> Sheet:
     """The share found by ε and over time, and precision and recall of shorter and longer lists."""
     streams = [name for name in STREAMS if where(rows, stream=name)]
+    figures = {
+        "epsilon": (
+            _by_epsilon(rows, streams),
+            f"Which part of the {BEST} best items of a group is among the {BEST} best found after the last slot "
+            "(precision and recall in one), by total ε; means over groups.",
+        )
+    }
+    if where(rows, epsilon=SHOWN, seed=0):
+        figures["time"] = (
+            _over_time(rows, streams),
+            f"The same after each slot, from all slots so far, ε = {SHOWN:g}; moving average of {WINDOW} points.",
+        )
+    if where(rows, algorithm="svd"):
+        figures["lists"] = (
+            _by_length(rows, streams),
+            f"SVD: which part of the {FEW} best found is among the {BEST} best (precision), and which part of the "
+            f"{BEST} best is among the {MANY} best found (recall).",
+        )
     return Sheet(
         found=_found(rows, streams),
-        figures={
-            "epsilon": (_by_epsilon(rows, streams), f"Which part of the {BEST} best items of a group is among the "
-                        f"{BEST} best found after the last slot (precision and recall in one), by total ε; means over "
-                        "groups."),
-            "time": (_over_time(rows, streams), f"The same after each slot, from all slots so far, ε = {SHOWN:g}; "
-                     f"moving average of {WINDOW} points."),
-            "lists": (_by_length(rows, streams), f"SVD: which part of the {FEW} best found is among the {BEST} best "
-                      f"(precision), and which part of the {BEST} best is among the {MANY} best found (recall)."),
-        },
+        figures=figures,
         tables=(_table(rows, streams),),
         summary=tuple(_summary(rows, stream) for stream in streams),
-    )  # fmt: skip
+    )
+
+
+def _parts(rows: Rows, streams: list[str]) -> list[tuple[str, Rows]]:
+    """The rows of each stream and algorithm that has some, with a title."""
+    every = product(ALGORITHMS, streams)
+    parts = [(f"{stream}, {ALGORITHMS[a]}", where(rows, stream=stream, algorithm=a)) for a, stream in every]
+    return [(title, part) for title, part in parts if part]
 
 
 def _by_epsilon(rows: Rows, streams: list[str]) -> Figure:
-    figure, axes = panels(len(streams), len(ALGORITHMS), width=3.1)
-    for own, (algorithm, stream) in zip(axes, product(ALGORITHMS, streams), strict=True):
-        part = where(rows, stream=stream, algorithm=algorithm, last=1)
-        _lines(own, part, "share", BEST)
-        finish(own, f"{stream}, {ALGORITHMS[algorithm]}", "total ε", f"share of the {BEST} best", log_x=True)
+    parts = _parts(where(rows, last=1), streams)
+    figure, axes = grid(len(parts))
+    for own, (title, part) in zip(axes, parts, strict=True):
+        by_epsilon(own, part, "share", chance=BEST / _items(part))
+        finish(own, title, "total ε", f"share of the {BEST} best", log_x=True)
     legend(figure, axes[0])
     return figure
 
 
 def _by_length(rows: Rows, streams: list[str]) -> Figure:
-    lengths = {"precision": BEST, "recall": MANY}
-    figure, axes = panels(len(streams), len(lengths), width=3.1)
-    for own, (measure, stream) in zip(axes, product(lengths, streams), strict=True):
-        _lines(own, where(rows, stream=stream, algorithm="svd", last=1), measure, lengths[measure])
-        finish(own, f"{stream}, SVD", "total ε", f"{measure} of {FEW if measure == 'precision' else MANY}", log_x=True)
+    lists = (("precision", FEW, BEST), ("recall", MANY, MANY))
+    parts = list(product(lists, _parts(where(rows, last=1, algorithm="svd"), streams)))
+    figure, axes = grid(len(parts))
+    for own, ((measure, length, chance), (title, part)) in zip(axes, parts, strict=True):
+        by_epsilon(own, part, measure, chance=chance / _items(part))
+        finish(own, title, "total ε", f"{measure} of {length}", log_x=True)
     legend(figure, axes[0])
     return figure
 
 
-def _lines(axes: Axes, rows: Rows, measure: str, chance: int) -> None:
-    """A measure by ε for every system; a uniform guess finds `chance` of all items."""
-    for system in (*SYSTEMS, *BESIDE):
-        epsilons = sorted(float(e or 0) for e in distinct(where(rows, system=system), "epsilon"))
-        line(axes, epsilons, [average(rows, measure, system=system, epsilon=e) for e in epsilons], system)
-    epsilons = sorted(float(e or 0) for e in distinct(rows, "epsilon"))
-    line(axes, [epsilons[0], epsilons[-1]], [chance / _items(rows)] * 2, "uniform")
-    axes.set_ylim(-0.03, 1.03)
-
-
 def _over_time(rows: Rows, streams: list[str]) -> Figure:
-    figure, axes = panels(len(streams), len(ALGORITHMS), width=3.1)
-    for own, (algorithm, stream) in zip(axes, product(ALGORITHMS, streams), strict=True):
-        part = where(rows, stream=stream, algorithm=algorithm, epsilon=SHOWN, seed=0)
+    parts = _parts(where(rows, epsilon=SHOWN, seed=0), streams)
+    figure, axes = grid(len(parts))
+    for own, (title, part) in zip(axes, parts, strict=True):
         for system in (*SYSTEMS, *BESIDE):
             points = sorted((float(row["slot"] or 0), float(row["share"] or 0)) for row in where(part, system=system))
-            line(own, [x for x, _ in points], moving([y for _, y in points], WINDOW), system)
-        if part:
-            slots = [float(row["slot"] or 0) for row in part]
-            line(own, [min(slots), max(slots)], [BEST / _items(part)] * 2, "uniform")
-        finish(own, f"{stream}, {ALGORITHMS[algorithm]}", "slot", f"share of the {BEST} best")
-        own.set_ylim(-0.03, 1.03)
+            if points:
+                line(own, [x for x, _ in points], moving([y for _, y in points], WINDOW), system)
+        slots = [float(row["slot"] or 0) for row in part]
+        line(own, [min(slots), max(slots)], [BEST / _items(part)] * 2, "uniform")
+        finish(own, title, "slot", f"share of the {BEST} best")
+        whole(own)
     legend(figure, axes[0])
     return figure
 
@@ -259,32 +266,25 @@ def _items(rows: Rows) -> float:
     return float(rows[0]["items"] or 0)
 
 
-def _share(rows: Rows, **wanted: Value) -> str:
-    found = average(rows, "share", last=1, **wanted)
-    return "–" if found is None else f"{found:.2f}"
-
-
 def _table(rows: Rows, streams: list[str]) -> Table:
     systems = (*SYSTEMS, *BESIDE)
-    lines = [
-        (
-            STREAMS[stream], ALGORITHMS[algorithm],
-            *(_share(rows, stream=stream, algorithm=algorithm, epsilon=SHOWN, system=s) for s in systems),
-            f"{BEST / _items(where(rows, stream=stream)):.2f}",
-        )
-        for stream, algorithm in product(streams, ALGORITHMS)
-    ]  # fmt: skip
+    lines = []
+    for stream, algorithm in product(streams, ALGORITHMS):
+        own = where(rows, stream=stream, algorithm=algorithm, epsilon=SHOWN, last=1)
+        cells = [cell(own, "share", system=system) for system in systems]
+        if own:
+            lines.append((STREAMS[stream], ALGORITHMS[algorithm], *cells, f"{BEST / _items(own):.2f}"))
     columns = ("stream", "algorithm", *(LABELS[system] for system in (*systems, "uniform")))
     return Table(f"Share of the {BEST} best items found, ε = {SHOWN:g}", columns, tuple(lines))
 
 
 def _summary(rows: Rows, stream: str) -> Summary:
-    at = {"stream": stream, "algorithm": "svd", "epsilon": SHOWN}
+    own = where(rows, stream=stream, algorithm="svd", epsilon=SHOWN, last=1)
     return Summary(
         f"best items found, {STREAMS[stream]}, SVD, ε = {SHOWN:g}",
         published="90 %+",
         uniform=f"{BEST / _items(where(rows, stream=stream)):.2f}",
-        **{system: _share(rows, system=system, **at) for system in SYSTEMS},
+        **{system: cell(own, "share", system=system) for system in SYSTEMS},
     )
 
 
@@ -292,15 +292,16 @@ def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
     sentences = []
     for stream in streams:
         own = where(rows, stream=stream, algorithm="svd", last=1)
-        reached = {
-            system: [e for e in sorted(float(x or 0) for x in distinct(own, "epsilon"))
-                     if (average(own, "share", system=system, epsilon=e) or 0) >= CLAIMED]
+        reaching = [
+            f"{LABELS[system]} from ε = {enough[0]:g} on"
             for system in SYSTEMS
-        }  # fmt: skip
-        reaching = [f"{LABELS[name]} from ε = {found[0]:g} on" for name, found in reached.items() if found]
-        sentences.append(
-            f"{STREAMS[stream]}, SVD: {CLAIMED:.0%} are reached by {'; '.join(reaching) if reaching else 'no system'}."
-        )
+            if (
+                enough := [
+                    e for e in epsilons(own) if (average(own, "share", system=system, epsilon=e) or 0) >= CLAIMED
+                ]
+            )
+        ]
+        sentences.append(f"{STREAMS[stream]}, SVD: {CLAIMED:.0%} are reached by {'; '.join(reaching) or 'no system'}.")
         share, known = (average(own, "share", system=name, epsilon=SHOWN) for name in ("ledger", "popular"))
         if share is not None and known is not None:
             verdict = "is better than" if share > known else "is not better than"
@@ -314,23 +315,26 @@ def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
 EXPERIMENT = Experiment(
     name="recommender",
     title="Recommender system",
-    published="“Both Precision and Recall increase as ε increases. They can be very high by considering the non-private "
-    "results as the ground truth (e.g., 90 %+)”: SVD and K-means on USDA PSD, 2,700 slots.",
-    setting=f"Wanted are the {BEST} best of {ITEMS} items for each group, by the same algorithm on the true accumulative "
-    "PDF. SVD is `dpi.apps.Recommender`; K-means puts groups of like taste together and recommends what is most frequent "
-    "among them. Beside the systems: the ledger's own measurements, added up, and popularity, the items that are truly "
-    "most frequent in all groups, without noise.",
+    published="“Both Precision and Recall increase as ε increases. They can be very high by considering the "
+    "non-private results as the ground truth (e.g., 90 %+)”: SVD and K-means on USDA PSD, 2,700 slots.",
+    setting=f"Wanted are the {BEST} best of {ITEMS} items for each group, by the same algorithm on the true "
+    "accumulative PDF. SVD is `dpi.apps.Recommender`; K-means puts groups of like taste together and recommends what "
+    "is most frequent among them. Beside the systems: the ledger's own measurements, added up, and popularity, the "
+    "items that are truly most frequent in all groups, without noise.",
     deviations=(
         "USDA PSD has no people in it, and the published text does not say what a user or an item is there; it counts "
-        "records as users. Here groups are the 20 commodities with most records and items the countries; a record is a "
-        "non-zero amount of one series (country, commodity, attribute) in one year. *A record is a user*, as published: "
-        "everybody is there once. *A series is a user*: what one reporter says in all years is protected together.",
+        "records as users. Here groups are the 20 commodities with most records and items the 200 countries with most; "
+        "a record is an amount above zero of one series (country, commodity, attribute) in one year. *A record is a "
+        "user*, as published: everybody is there once. *A series is a user*: what one reporter says in all years is "
+        "protected together.",
         "USDA PSD as it is at hand: 67 years, a slot each (published: 2,700 slots), 62 commodities and 222 countries "
         "instead of 111,989 categories.",
-        "`honeypot` (source addresses as users; 9 hosts × 200 ports, 7 days a slot) and `retail` (customers; 8 countries "
-        "× 200 products, 28 days a slot) have real users and are not in the published evaluation.",
-        f"Lists of {BEST} on both sides make precision and recall one number. They are two for lists of {FEW} and {MANY}.",
-        "The published brain's PDFs are taken as they are, for it states no variances; boosted ones with theirs.",
+        "`honeypot` (source addresses as users; 9 hosts × 200 ports, 7 days a slot) and `retail` (customers; 8 "
+        "countries × 200 products, 28 days a slot) have real users and are not in the published evaluation.",
+        f"Lists of {BEST} on both sides make precision and recall one number. They are two for lists of {FEW} and "
+        f"{MANY}.",
+        "SVD uses the variances of boosted releases; the published brain states none, so its PDFs are taken as they "
+        "are. K-means takes all PDFs as they are.",
         "Two seeds; over time one.",
     ),
     cases=cases,
