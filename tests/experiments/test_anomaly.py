@@ -12,8 +12,8 @@ from dpi.experiments.anomaly import SHARE, compared, sheet
 from dpi.reproduce.experiment import Value
 from dpi.reproduce.selecting import average, where
 
-DAYS, PORTS, USERS = 45, 12, 400
-BURSTS = {20: 3, 26: 5, 33: 7, 40: 9}
+DAYS, PORTS, USERS = 32, 12, 400
+BURSTS = {18: 3, 22: 5, 26: 7, 30: 9}
 """A port to which half of a day's sources turn."""
 
 

@@ -121,11 +121,13 @@ def measured(wanted: list[list[str]], found: list[list[str]]) -> dict[str, Value
     }
 
 
-def compared(stream: str, groups: int, items: int, system: System, epsilons: str, seed: int) -> list[dict[str, Value]]:
+def compared(
+    stream: str, groups: int, items: int, system: System, epsilons: str, seed: int, points: int = POINTS
+) -> list[dict[str, Value]]:
     """What is found after the last slot at every ε, and after some slots at the one that is shown."""
     real = stream_of(stream, groups, items)
     nothing, last = np.zeros(real.domain.size), len(real.slots) - 1
-    places = sorted({*np.linspace(0, last, POINTS).astype(int).tolist()}) if seed == 0 else [last]
+    places = sorted({*np.linspace(0, last, points).astype(int).tolist()}) if seed == 0 else [last]
     truths = {
         (algorithm, place): ranked(Distribution(real.domain, real.accumulated[place], nothing), algorithm)
         for algorithm in ALGORITHMS
@@ -180,7 +182,7 @@ def cases(quick: bool) -> list[Case]:
         Case(
             compared,
             {"stream": stream, "groups": 6 if quick else GROUPS[stream], "items": ITEMS, "system": system,
-             "epsilons": epsilons, "seed": seed},
+             "epsilons": epsilons, "seed": seed, **({"points": 6} if quick else {})},
             data=stream.partition("-")[0],
         )
         for seed in ((0,) if quick else (0, 1))
@@ -196,7 +198,8 @@ def sheet(rows: Rows) -> Sheet:
         "epsilon": (
             _by_epsilon(rows, streams),
             f"Which part of the {BEST} best items of a group is among the {BEST} best found after the last slot "
-            "(precision and recall in one), by total ε; means over groups.",
+            "(precision and recall in one), by total ε; means over groups. `psd`: a record is a user; `psd-series`: "
+            "what one reporter says in all years.",
         )
     }
     if where(rows, epsilon=SHOWN, seed=0):
