@@ -35,11 +35,13 @@ class Style:
 
 STYLES = {
     "uniform": Style("#8a8f98", ":", ""),
+    "popular": Style(COLOURS[4], (0, (5, 1)), "^"),
+    "noisy": Style(COLOURS[5], (0, (3, 1, 1, 1)), "v"),
     "strict": Style(COLOURS[1], "--", "s"),
     "converging": Style(COLOURS[2], "-.", "D"),
     "ledger": Style(COLOURS[0], "-", "o"),
 }
-"""Of the systems, and of a release that knows nothing."""
+"""Of the systems, and of what stands beside them: a release that knows nothing, what is popular, bare measurements."""
 
 
 def panels(columns: int, rows: int = 1, *, width: float = 3.7, height: float = 3.0) -> tuple[Figure, list[Axes]]:

@@ -26,6 +26,8 @@ SYSTEMS: tuple[System, ...] = ("strict", "converging", "ledger")
 
 LABELS = {
     "uniform": "uniform guess",
+    "popular": "popularity",
+    "noisy": "noisy histogram",
     "strict": "published brain, strict",
     "converging": "boosted, converging",
     "ledger": "boosted, ledger",
@@ -57,12 +59,16 @@ def open_stream(
     seed: int,
     hyper: Hyper | None = None,
     ledger: Ledger | None = None,
+    boosted: Boosted | None = None,
 ) -> Stream:
-    """A stream of one of the systems; its noise is seeded, which is for evaluations alone."""
+    """A stream of one of the systems; its noise is seeded, which is for evaluations alone.
+
+    `hyper` is for the published brain, `boosted` stands for the boosted one.
+    """
     if system not in SYSTEMS:
         raise OptionError(f"`system` must be one of {', '.join(SYSTEMS)}. Got {system!r}.")
     hyper = hyper or Hyper()
-    brain: Brain[object] = published_brain(hyper) if system == "strict" else Boosted()  # type: ignore[assignment]
+    brain: Brain[object] = published_brain(hyper) if system == "strict" else boosted or Boosted()  # type: ignore[assignment]
     budgets: dict[System, Ledger | Converging] = {
         "strict": Converging(Spence(hyper.mu, hyper.zeta)),
         "converging": Converging(LogSquared()),
