@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BINS, USERS, SLOTS, WINDOW, RESHUFFLE = 100, 10_000, 3_000, 100, 1_000
+BINS, USERS, SLOTS, WINDOW, RESHUFFLE = 100, 10_000, 3_000, 125, 1_000
 EPSILONS: tuple[float, ...] = (0.5, 1, 2, 5, 10)
 EPSILON, CHURN = 2, 0.05
 """Where one ε or one churn is shown."""
@@ -38,7 +38,14 @@ QUANTILES = {"p05": 0.05, "lq": 0.25, "m": 0.5, "uq": 0.75, "p95": 0.95}
 
 
 def course(
-    stream: str, system: System | Reference, epsilon: float, churn: float, slots: int, window: int, every: int, seed: int
+    stream: str,
+    system: System | Reference,
+    epsilon: float,
+    churn: float,
+    slots: int,
+    window: int,
+    every: int,
+    seed: int,
 ) -> list[dict[str, Value]]:
     """For each window the mean errors, and how its last slot's output is spread."""
     data = STREAMS[stream](np.random.default_rng([seed, 0]), slots, every)
@@ -48,7 +55,13 @@ def course(
         for name, error in moment.errors.items():
             sums[name] += error
         if count % window == 0:
-            setting = {"stream": stream, "system": system, "epsilon": epsilon, "churn": churn, "slot": count}
+            setting: dict[str, Value] = {
+                "stream": stream,
+                "system": system,
+                "epsilon": epsilon,
+                "churn": churn,
+                "slot": count,
+            }
             means = {name: total / window for name, total in sums.items()}
             rows.append({**setting, **means, **_spread(moment), "spent": moment.spent})
             sums.clear()
@@ -56,7 +69,7 @@ def course(
 
 
 def _spread(moment: Moment) -> dict[str, float]:
-    """Medians over bins of the counts, and quantiles of densities: shares divided by that of a bin if all were alike."""
+    """Medians over bins of the counts, and quantiles of densities: a share times the number of bins."""
     own, accumulated = moment.own.released, moment.accumulated.released
     return {
         "median": moment.users * float(np.median(own)),
@@ -72,12 +85,9 @@ def cases(quick: bool) -> list[Case]:
     for epsilon in SHOWN if quick else EPSILONS:
         settings += [(system, epsilon, CHURN) for system in SYSTEMS]
     settings += [("ledger", EPSILON, churn) for churn in (0, 1)]
+    common = {"slots": slots, "window": window, "every": every, "seed": 0}
     return [
-        Case(
-            course,
-            {"stream": stream, "system": system, "epsilon": epsilon, "churn": churn, "slots": slots}
-            | {"window": window, "every": every, "seed": 0},
-        )
+        Case(course, {"stream": stream, "system": system, "epsilon": epsilon, "churn": churn, **common})
         for stream in STREAMS
         for system, epsilon, churn in settings
     ]
@@ -127,15 +137,17 @@ def _lines(axes: Axes, rows: Rows, name: str, epsilons: Sequence[float]) -> None
 def _medians(rows: Rows) -> Figure:
     """A row of panels for each kind of PDF, a column for each system."""
     own = select(rows, stream="published")
-    truth = select(own, system="truth")
     epsilons = [epsilon for epsilon in _epsilons(own) if epsilon in SHOWN]
     figure, grid = panels(len(SYSTEMS), 2)
     for (name, kind), row in zip(MEDIANS.items(), _rows_of(grid), strict=True):
         for axes, system in zip(row, SYSTEMS, strict=True):
-            line(axes, column(truth, "slot"), column(truth, name), "true data", style=Style("black", "-", ""))
             _lines(axes, select(own, system=system), name, epsilons)
+            for reference in ("uniform", "truth"):
+                known = select(own, system=reference)
+                line(axes, column(known, "slot"), column(known, name), reference)
             finish(axes, f"{LABELS[system]}: {kind}", "slot", "users in the median bin")
-        _same_height(row)
+            axes.ticklabel_format(axis="y", useOffset=False)
+        _compared(row)
     legend(figure, grid[0])
     return figure
 
@@ -150,8 +162,11 @@ def _errors(rows: Rows) -> Figure:
         for axes, system in zip(row, SYSTEMS, strict=True):
             _lines(axes, select(own, system=system), name, _epsilons(own))
             line(axes, column(guess, "slot"), column(guess, name), "uniform")
-            finish(axes, f"{NAMES[stream]}\n{LABELS[system]}", "slot", unit, log_y=True)
-        _same_height(row)
+            finish(axes, f"{NAMES[stream]}\n{LABELS[system]}", "slot", unit, log_y=stream == "zipf")
+            axes.minorticks_off()
+            if stream == "published":
+                axes.set_ylim(bottom=0)
+        _compared(row)
     legend(figure, grid[0])
     return figure
 
@@ -159,18 +174,18 @@ def _errors(rows: Rows) -> Figure:
 def _spreads(rows: Rows) -> Figure:
     """Box plots of the output's densities beside those of the truth."""
     own = select(rows, stream="published")
-    last = max((int(row["slot"] or 0) for row in own), default=0)
-    times = [last * part // 5 for part in range(1, 6)]
+    ends = sorted({int(row["slot"] or 0) for row in own}) or [0]
+    last, times = ends[-1], ends[:: -max(1, len(ends) // 6)][::-1]
     figure, (by_epsilon, by_time) = panels(2, width=5.5, height=3.4)
-    groups: dict[str, list[list[float]]] = {"true data": [_box(own, "truth", last, 0)] * len(_epsilons(own))}
+    groups: dict[str, list[list[float]]] = {"truth": [_box(own, "truth", last, 0)] * len(_epsilons(own))}
     groups |= {system: [_box(own, system, last, epsilon) for epsilon in _epsilons(own)] for system in SYSTEMS}
     boxes(by_epsilon, groups, [f"{epsilon:g}" for epsilon in _epsilons(own)])
-    groups = {"true data": [_box(own, "truth", slot, 0) for slot in times]}
+    groups = {"truth": [_box(own, "truth", slot, 0) for slot in times]}
     groups |= {system: [_box(own, system, slot, EPSILON) for slot in times] for system in SYSTEMS}
     boxes(by_time, groups, [f"{slot:,}" for slot in times])
     finish(by_epsilon, f"Slot {last:,}", "total ε", "density (1 = uniform)")
     finish(by_time, f"ε = {EPSILON}", "slot", "density (1 = uniform)")
-    _same_height([by_epsilon, by_time])
+    _compared([by_epsilon, by_time])
     legend(figure, by_epsilon)
     return figure
 
@@ -186,11 +201,12 @@ def _rows_of(grid: Sequence[Axes]) -> list[Sequence[Axes]]:
     return [grid[start : start + len(SYSTEMS)] for start in range(0, len(grid), len(SYSTEMS))]
 
 
-def _same_height(row: Sequence[Axes]) -> None:
-    """So that the panels of a row can be compared."""
+def _compared(row: Sequence[Axes]) -> None:
+    """The panels of a row with the same height, and labels at the outside alone."""
     lows, highs = zip(*(axes.get_ylim() for axes in row), strict=True)
     for axes in row:
         axes.set_ylim(min(lows), max(highs))
+        axes.label_outer()
 
 
 def _found(rows: Rows, stream: str) -> list[str]:
@@ -255,8 +271,8 @@ EXPERIMENT = Experiment(
     "values of MSE and KL divergence are very small even in case of small ε (e.g., 0.5 and 1)”; “although the "
     "distribution changes significantly over time, the MSE and KL divergence of DPI are very stable”; “the spread of "
     "the distributions remains stable over time”. No numbers are printed.",
-    setting=f"{BINS} items whose counts are N(100, σ²) with σ of 1 … 10 drawn for every slot, {SLOTS:,} slots, one user "
-    f"for each of the about {USERS:,} records. Such a stream is uniform but for {BINS} independent deviations in every "
+    setting=f"{BINS} items whose counts are N(100, σ²) with σ of 1 … 10 drawn for every slot, {SLOTS:,} slots, one "
+    f"user for each of the about {USERS:,} records. Such a stream is uniform but for {BINS} independent deviations in every "
     "slot, so that the guess that all items are alike is hard to beat, and that it is met says little. Beside it "
     f"stands a stream that one can follow: zipf 1.1 over {BINS} items, {USERS:,} users in a slot, log-levels that walk "
     f"by 0.01 a slot, and all items reshuffled every {RESHUFFLE:,} slots.",

@@ -34,12 +34,13 @@ class Style:
 
 
 STYLES = {
+    "truth": Style("#4a4e55", "-", ""),
     "uniform": Style("#8a8f98", ":", ""),
     "strict": Style(COLOURS[1], "--", "s"),
     "converging": Style(COLOURS[2], "-.", "D"),
     "ledger": Style(COLOURS[0], "-", "o"),
 }
-"""Of the systems, and of a release that knows nothing."""
+"""Of the systems, of the truth, and of a release that knows nothing."""
 
 
 def panels(columns: int, rows: int = 1, *, width: float = 3.7, height: float = 3.0) -> tuple[Figure, list[Axes]]:

@@ -1,4 +1,4 @@
-"""What a system releases of a made-up crowd, slot after slot, beside the truth: knows the counts, so for made-up data alone."""
+"""What a system releases of a crowd, slot after slot, beside the truth. It knows the counts: for made-up data alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpi.apps.evaluation import Floats, divergence, mean_squared_error
+from dpi.apps.evaluation import Floats, divergence
 from dpi.budget.epsilon import Amount
 from dpi.datasets.generators import Counts
 from dpi.domain import Categories
@@ -29,7 +29,7 @@ class Pair:
     @property
     def mse(self) -> float:
         """The mean over bins of (p - q)²."""
-        return mean_squared_error(self.truth, self.released)
+        return float(((self.truth - self.released) ** 2).mean())
 
     @property
     def kl(self) -> float:
@@ -71,7 +71,7 @@ def follow(
     [0.0, 0.0]
     """
     played = None
-    if system not in ("truth", "uniform"):
+    if system != "truth" and system != "uniform":
         stream = open_stream(system, Categories(range(bins), other=None), epsilon, seed=seed)
         played = Played(stream, churn=churn, seed=seed)
     even, sums = np.full(bins, 1 / bins), np.zeros(bins, dtype=np.int64)
