@@ -272,7 +272,7 @@ EXPERIMENT = Experiment(
     "distribution changes significantly over time, the MSE and KL divergence of DPI are very stable”; “the spread of "
     "the distributions remains stable over time”. No numbers are printed.",
     setting=f"{BINS} items whose counts are N(100, σ²) with σ of 1 … 10 drawn for every slot, {SLOTS:,} slots, one "
-    f"user for each of the about {USERS:,} records. Such a stream is uniform but for {BINS} independent deviations in every "
+    f"user for each of the about {USERS:,} records. Such a stream is uniform but for independent deviations in every "
     "slot, so that the guess that all items are alike is hard to beat, and that it is met says little. Beside it "
     f"stands a stream that one can follow: zipf 1.1 over {BINS} items, {USERS:,} users in a slot, log-levels that walk "
     f"by 0.01 a slot, and all items reshuffled every {RESHUFFLE:,} slots.",
