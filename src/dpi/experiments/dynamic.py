@@ -98,7 +98,7 @@ def sheet(rows: Rows) -> Sheet:
     last = max(int(row["slot"] or 0) for row in rows)
     streams = [stream for stream in STREAMS if select(rows, stream=stream, system="uniform")]
     return Sheet(
-        found=tuple(text for stream in streams for text in _found(rows, stream)),
+        found=(*(text for stream in streams for text in _found(rows, stream)), *_spread_found(rows)),
         figures={
             "medians": (
                 _medians(rows),
@@ -132,6 +132,7 @@ def _lines(axes: Axes, rows: Rows, name: str, epsilons: Sequence[float]) -> None
     for index, epsilon in enumerate(epsilons):
         own = select(rows, epsilon=epsilon, churn=CHURN)
         line(axes, column(own, "slot"), column(own, name), f"ε = {epsilon:g}", style=Style.numbered(index))
+        axes.lines[-1].set_markevery((index, len(EPSILONS)))  # in turns: lines that lie upon each other are told apart
 
 
 def _medians(rows: Rows) -> Figure:
@@ -162,8 +163,12 @@ def _errors(rows: Rows) -> Figure:
         for axes, system in zip(row, SYSTEMS, strict=True):
             _lines(axes, select(own, system=system), name, _epsilons(own))
             line(axes, column(guess, "slot"), column(guess, name), "uniform")
-            finish(axes, f"{NAMES[stream]}\n{LABELS[system]}", "slot", unit, log_y=stream == "zipf")
+            title = LABELS[system] if axes in grid[: len(SYSTEMS)] else ""
+            finish(axes, title, "slot", f"{stream} stream\n{unit}", log_y=stream == "zipf")
+            axes.spines[["top", "right"]].set_visible(False)
             axes.minorticks_off()
+            axes.grid(False)  # twelve panels: a light file
+            axes.locator_params(axis="x", nbins=4)
             if stream == "published":
                 axes.set_ylim(bottom=0)
         _compared(row)
@@ -206,7 +211,7 @@ def _compared(row: Sequence[Axes]) -> None:
     lows, highs = zip(*(axes.get_ylim() for axes in row), strict=True)
     for axes in row:
         axes.set_ylim(min(lows), max(highs))
-        axes.label_outer()
+        axes.label_outer(remove_inner_ticks=True)
 
 
 def _found(rows: Rows, stream: str) -> list[str]:
@@ -224,6 +229,25 @@ def _found(rows: Rows, stream: str) -> list[str]:
             texts.append(f"{NAMES[stream].capitalize()}, {LABELS[system]}: KL is {span} times that of the uniform "
                          f"guess ({number(guess)}); {verdict}.")  # fmt: skip
     return texts
+
+
+def _spread_found(rows: Rows) -> list[str]:
+    """Whether the spread of the output is that of the data, on the published stream."""
+    own = select(rows, stream="published")
+
+    def width(**wanted: Value) -> float | None:
+        some = select(own, **wanted)
+        return float((column(some, "uq") - column(some, "lq")).mean()) if some else None
+
+    truth = width(system="truth")
+    widths = {system: width(system=system, epsilon=EPSILON, churn=CHURN) for system in SYSTEMS}
+    told = [f"{LABELS[system]} {number(wide)}" for system, wide in widths.items() if wide is not None]
+    if truth is None or not told:
+        return []
+    return [
+        f"Mean distance of the quartiles of densities: true data {number(truth)}; at ε = {EPSILON} {', '.join(told)}. "
+        "A spread that is stable is not yet the spread of the data."
+    ]
 
 
 def _by_epsilon(rows: Rows, stream: str) -> Table:
