@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.datasets.generators import Counts
-from dpi.reproduce.drawing import boxes, finish, legend, panels
+from dpi.reproduce.drawing import STYLES, boxes, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
 from dpi.reproduce.rows import column, mean, number, select
 from dpi.reproduce.systems import LABELS, SYSTEMS, System
@@ -25,6 +25,8 @@ REPEATS, REPEATED = 3, (0.5, 2, 10)
 """How often, and for which ε."""
 EPSILONS: tuple[float, ...] = (0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 EPSILON, CHURN = 2, 0.05
+BOXED: tuple[System, ...] = ("converging", "ledger")
+"""Drawn as boxes; those of the published brain are flatter than a line."""
 ERRORS = {
     "accumulated_mse": "accumulative MSE, (p - q)²",
     "accumulated_kl": "accumulative KL (nats)",
@@ -101,7 +103,9 @@ def sheet(rows: Rows) -> Sheet:
             kind: (
                 _boxes(short, sizes, f"{prefix}mse", f"{prefix}kl"),
                 f"{kind.capitalize()} PDF: each box is {len(_variances(short))} data sets, each the mean of the first "
-                f"{first} slots and of the repeats; churn {CHURN:.0%}. The uniform guess does not depend on ε.",
+                f"{first} slots and of the repeats; churn {CHURN:.0%}. Dotted: the median of the uniform guess, and "
+                "as a band its range over the data sets. The published brain's median is a line: it differs little "
+                "from one data set to another.",
             )
             for kind, prefix in (("accumulative", "accumulated_"), ("instantaneous", ""))
         },
@@ -129,15 +133,23 @@ def _boxes(rows: Rows, sizes: list[int], *names: str) -> Figure:
     places = [(bins, name) for bins in sizes for name in names]
     for axes, (bins, name) in zip(grid, places, strict=False):
         own = select(rows, bins=bins)
-        guess = _samples(select(own, system="uniform"), name)
         ticks = _epsilons(own)
-        groups: dict[str, list[list[float]]] = {
+        samples = {
             system: [_samples(select(own, system=system, epsilon=epsilon, churn=CHURN), name) for epsilon in ticks]
             for system in SYSTEMS
         }
-        boxes(axes, {"uniform": [guess] * len(ticks), **groups}, [f"{epsilon:g}" for epsilon in ticks])
+        boxes(axes, {system: samples[system] for system in BOXED}, [f"{epsilon:g}" for epsilon in ticks])
+        guess = _samples(select(own, system="uniform"), name)
+        for system, values in (("strict", samples["strict"]), ("uniform", [guess] * len(ticks))):
+            line(axes, np.arange(len(ticks)), [np.median(some) if some else np.nan for some in values], system)
+        if guess:
+            axes.axhspan(min(guess), max(guess), color=STYLES["uniform"].colour, alpha=0.15, lw=0)
         finish(axes, f"{bins:,} items", "total ε", ERRORS[name], log_y=True)
         axes.minorticks_off()
+        axes.grid(False, axis="x")
+        if bins != sizes[-1]:
+            axes.tick_params(labelbottom=False)
+            axes.set_xlabel("")
     legend(figure, grid[0])
     return figure
 
