@@ -58,6 +58,7 @@ def test_the_sheet_is_drawn(rows: list[dict[str, Value]], tmp_path: Path) -> Non
     [line] = sheet(rows).summary
     kl = column(select(rows, system="ledger"), "kl")
     assert line.ledger == f"{kl[0]:.3g} → {kl[-1]:.3g}"
+    assert line.uniform == f"{mean(rows, 'uniform_kl', system='ledger'):.3g}"  # of the most slots
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

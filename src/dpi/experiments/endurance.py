@@ -60,19 +60,24 @@ def sheet(rows: Rows) -> Sheet:
     for system, own in played.items():
         for axes, name in ((kl, "kl"), (mse, "mse"), (cost, "milliseconds")):
             line(axes, column(own, "slot"), column(own, name), system)
-    most = max(played.values(), key=len)  # windows with the most slots
+    *_, most = played.values()  # plays the most slots
     line(kl, column(most, "slot"), column(most, "uniform_kl"), "uniform")
     line(mse, column(most, "slot"), column(most, "uniform_mse"), "uniform")
-    finish(kl, "KL from the slot's PDF", "slot", "KL (nats), mean of a window", log_y=True)
-    finish(mse, "MSE of the slot's PDF", "slot", "mean over bins of (p - q)²", log_y=True)
-    finish(cost, "time of a slot, data and crowd included", "slot", "milliseconds, median of a window")
-    cost.set_ylim(bottom=0)
+    finish(kl, "KL from the slot's PDF", "slot", "KL (nats)", log_y=True)
+    finish(mse, "MSE of the slot's PDF", "slot", "MSE, (p - q)²", log_y=True)
+    finish(cost, "time of a slot, data and crowd included", "slot", "milliseconds", log_y=True)
     legend(figure, kl)
     last = int(column(rows, "slot").max())
     change = {system: _change(own) for system, own in played.items()}
     return Sheet(
         found=tuple(_found(system, own) for system, own in played.items()),
-        figures={"course": (figure, f"Windows of slots, {last:,} slots in all, ε = {EPSILON}, churn {CHURN:.0%}.")},
+        figures={
+            "course": (
+                figure,
+                f"Means (errors) and medians (time) of windows, {last:,} slots, ε = {EPSILON}, churn {CHURN:.0%}. The "
+                "first slot of the published brain makes its pool.",
+            )
+        },
         summary=(
             Summary(
                 f"KL, first → last window of {last:,} slots",
