@@ -31,6 +31,7 @@ STREAMS: Mapping[str, Callable[[np.random.Generator, int, int], Counts]] = {
 NAMES = {"published": "published stream", "zipf": "zipf, drifting and reshuffled"}
 SHOWN = (0.5, 2, 10)
 """Values of ε in the figure of medians."""
+KINDS = {"kl": "instantaneous", "accumulated_kl": "accumulative"}
 MEDIANS = {"median": "instantaneous", "accumulated_median": "accumulative"}
 ERRORS = {"kl": "KL (nats)", "mse": "MSE, (p - q)²"}
 ACCUMULATED = {"accumulated_kl": "accumulative KL", "accumulated_mse": "accumulative MSE"}
@@ -129,7 +130,8 @@ def _epsilons(rows: Rows) -> list[float]:
 
 def _lines(axes: Axes, rows: Rows, name: str, epsilons: Sequence[float]) -> None:
     """One line for each ε, over slots."""
-    for index, epsilon in enumerate(epsilons):
+    for epsilon in epsilons:
+        index = EPSILONS.index(epsilon)
         own = select(rows, epsilon=epsilon, churn=CHURN)
         line(axes, column(own, "slot"), column(own, name), f"ε = {epsilon:g}", style=Style.numbered(index))
         axes.lines[-1].set_markevery((index, len(EPSILONS)))  # in turns: lines that lie upon each other are told apart
@@ -215,19 +217,22 @@ def _compared(row: Sequence[Axes]) -> None:
 
 
 def _found(rows: Rows, stream: str) -> list[str]:
-    """How each system does against the uniform guess, by ε."""
-    own = select(rows, stream=stream)
-    guess = mean(own, "kl", system="uniform")
-    texts = []
+    """How each system does against the uniform guess, over all ε."""
+    own, texts = select(rows, stream=stream), []
     for system in SYSTEMS:
-        pairs = [(e, mean(own, "kl", system=system, epsilon=e, churn=CHURN)) for e in _epsilons(own)]
-        ratios = {epsilon: kl / guess for epsilon, kl in pairs if kl is not None and guess}
-        if ratios:
-            better = [f"{epsilon:g}" for epsilon, ratio in ratios.items() if ratio < 1]
-            verdict = f"better than the uniform guess at ε = {', '.join(better)}" if better else "never better than it"
-            span = " … ".join(f"{ratio:.3g}" for ratio in (min(ratios.values()), max(ratios.values())))
-            texts.append(f"{NAMES[stream].capitalize()}, {LABELS[system]}: KL is {span} times that of the uniform "
-                         f"guess ({number(guess)}); {verdict}.")  # fmt: skip
+        told = []
+        for name, kind in KINDS.items():
+            guess = mean(own, name, system="uniform")
+            errors = {e: mean(own, name, system=system, epsilon=e, churn=CHURN) for e in _epsilons(own)}
+            ratios = {e: error / guess for e, error in errors.items() if error is not None and guess}
+            if ratios:
+                better = ", ".join(f"{epsilon:g}" for epsilon, ratio in ratios.items() if ratio < 1)
+                told.append(
+                    f"{kind} KL {min(ratios.values()):.3g} to {max(ratios.values()):.3g} times that of the uniform guess "
+                    f"({number(guess)}), " + (f"below it at ε = {better}" if better else "never below it")
+                )
+        if told:
+            texts.append(f"{NAMES[stream].capitalize()}, {LABELS[system]}: {'; '.join(told)}.")
     return texts
 
 
