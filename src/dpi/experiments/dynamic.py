@@ -228,7 +228,7 @@ def _found(rows: Rows, stream: str) -> list[str]:
             if ratios:
                 better = ", ".join(f"{epsilon:g}" for epsilon, ratio in ratios.items() if ratio < 1)
                 told.append(
-                    f"{kind} KL {min(ratios.values()):.3g} to {max(ratios.values()):.3g} times that of the uniform guess "
+                    f"{kind} KL {min(ratios.values()):.3g} to {max(ratios.values()):.3g} times the uniform guess "
                     f"({number(guess)}), " + (f"below it at ε = {better}" if better else "never below it")
                 )
         if told:
