@@ -34,6 +34,7 @@ class Style:
 
 
 STYLES = {
+    "truth": Style("#4a4e55", "-", ""),
     "uniform": Style("#8a8f98", ":", ""),
     "popular": Style(COLOURS[4], (0, (5, 1)), "^"),
     "noisy": Style(COLOURS[5], (0, (3, 1, 1, 1)), "v"),
@@ -41,7 +42,7 @@ STYLES = {
     "converging": Style(COLOURS[2], "-.", "D"),
     "ledger": Style(COLOURS[0], "-", "o"),
 }
-"""Of the systems, and of what stands beside them: a release that knows nothing, what is popular, bare measurements."""
+"""Of the systems, and of what stands beside them: the truth, a uniform guess, what is popular, bare measurements."""
 
 
 def panels(columns: int, rows: int = 1, *, width: float = 3.7, height: float = 3.0) -> tuple[Figure, list[Axes]]:
@@ -78,12 +79,13 @@ def boxes(axes: Axes, groups: Mapping[str, Sequence[Sequence[float]]], ticks: Se
             widths=0.85 * width,
             patch_artist=True,
             manage_ticks=False,
+            showcaps=False,  # a third of the file
             flierprops={"marker": ".", "ms": 3, "mec": style.colour},
             medianprops={"color": "black", "lw": 1.2},
         )
         for box in drawn["boxes"]:
             box.set(facecolor=style.colour, alpha=0.75, edgecolor="black", lw=0.6)
-        for part in (*drawn["whiskers"], *drawn["caps"]):
+        for part in drawn["whiskers"]:
             part.set(color=style.colour, lw=0.9)
         axes.plot([], [], color=style.colour, marker="s", ls="", label=LABELS.get(name, name))
     axes.set_xticks(np.arange(len(ticks)), ticks)

@@ -25,6 +25,7 @@ System = Literal["strict", "converging", "ledger"]
 SYSTEMS: tuple[System, ...] = ("strict", "converging", "ledger")
 
 LABELS = {
+    "truth": "true data",
     "uniform": "uniform guess",
     "popular": "popularity",
     "noisy": "noisy histogram",

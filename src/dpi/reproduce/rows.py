@@ -1,0 +1,45 @@
+"""Picking rows of an experiment, and numbers in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.reproduce.experiment import Row, Rows, Value
+
+
+def select(rows: Rows, **wanted: Value) -> list[Row]:
+    """The rows with these values.
+
+    >>> select([{"a": 1, "b": 2}, {"a": 3, "b": 2}], a=3)
+    [{'a': 3, 'b': 2}]
+    """
+    return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
+
+
+def column(rows: Rows, name: str) -> npt.NDArray[np.float64]:
+    """The numbers of a column.
+
+    >>> column([{"a": 1}, {"a": 3}], "a").tolist()
+    [1.0, 3.0]
+    """
+    return np.array([row[name] for row in rows], dtype=np.float64)
+
+
+def mean(rows: Rows, name: str, **wanted: Value) -> float | None:
+    """Of a column, over the rows with these values; none if there are none.
+
+    >>> mean([{"a": 1, "b": 2}, {"a": 3, "b": 2}], "a", b=2)
+    2.0
+    """
+    some = column(select(rows, **wanted), name)
+    return float(some.mean()) if some.size else None
+
+
+def number(value: float | None) -> str:
+    """For a table: three digits, or a dash.
+
+    >>> number(0.0012345), number(None)
+    ('0.00123', '–')
+    """
+    return "–" if value is None else f"{value:.3g}"
