@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dpi.experiments.accounting import MU, ZETA, bounds, enumerated, followed, played, sheet, transcripts
-from dpi.reproduce.rows import number, where
+from dpi.reproduce.cells import number
+from dpi.reproduce.selecting import where
 from dpi.theory import claimed_loss, exponents, true_loss
 
 

@@ -9,7 +9,8 @@ import pytest
 from dpi.datasets import DATASETS
 from dpi.experiments import datasets
 from dpi.experiments.datasets import MADE_UP, PRINTED, USES, cases, made_up, measured, sheet
-from dpi.reproduce.rows import number, where
+from dpi.reproduce.cells import number
+from dpi.reproduce.selecting import where
 
 
 def test_every_data_set_has_a_use():

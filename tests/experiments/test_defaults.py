@@ -5,7 +5,8 @@ import math
 import pytest
 
 from dpi.experiments.defaults import DRAWS, SPENCE, demo, sheet, spent, told
-from dpi.reproduce.rows import number, where
+from dpi.reproduce.cells import number
+from dpi.reproduce.selecting import where
 from dpi.theory import spence_series
 
 

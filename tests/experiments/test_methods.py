@@ -4,7 +4,8 @@ import pytest
 
 from dpi.compare.tables import EPSILON
 from dpi.experiments.methods import ALGORITHM, NAMES, algorithm_losses, errors, losses, own_losses, sheet
-from dpi.reproduce.rows import number, numbers, where
+from dpi.reproduce.cells import number, numbers
+from dpi.reproduce.selecting import where
 from dpi.reproduce.systems import SYSTEMS
 
 

@@ -13,9 +13,10 @@ from dpi.audit import excesses, loss_on, neighbours
 from dpi.audit.small import VALUES, stream_session
 from dpi.audit.tight import tight_published
 from dpi.budget import Converging, Ledger, LogSquared, Spence
+from dpi.reproduce.cells import number, numbers
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
-from dpi.reproduce.rows import number, numbers, where
+from dpi.reproduce.selecting import where
 from dpi.reproduce.systems import LABELS
 from dpi.theory import claimed_loss, exponents, true_loss
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from dpi.datasets import DATASETS, load
 from dpi.datasets.generators import Counts, Floats, published, stream_named
+from dpi.reproduce.cells import number, numbers
 from dpi.reproduce.drawing import Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Table, Value
-from dpi.reproduce.rows import distinct, number, numbers, where
+from dpi.reproduce.selecting import distinct, where
 
 if TYPE_CHECKING:
     import polars as pl

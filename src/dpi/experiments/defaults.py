@@ -17,10 +17,11 @@ from dpi.datasets.generators import Floats, stream_named
 from dpi.domain import Categories
 from dpi.integers import Integers
 from dpi.noise import UnsafeSeededSource
+from dpi.reproduce.cells import number, numbers
 from dpi.reproduce.crowd import Played
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
-from dpi.reproduce.rows import distinct, number, numbers, where
+from dpi.reproduce.selecting import distinct, where
 from dpi.reproduce.systems import LABELS, Hyper, published_brain
 from dpi.stream import Stream
 

@@ -14,10 +14,11 @@ from dpi.compare.tables import DELTA, EPSILON, NOTES, PRINTED, RATE
 from dpi.datasets.generators import Floats, Slot, published, stream_named
 from dpi.domain import Categories
 from dpi.noise import UnsafeSeededSource
+from dpi.reproduce.cells import number, numbers
 from dpi.reproduce.crowd import Played
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
-from dpi.reproduce.rows import distinct, number, numbers, where
+from dpi.reproduce.selecting import distinct, where
 from dpi.reproduce.systems import LABELS, SYSTEMS, Hyper, System, open_stream
 from dpi.theory import true_loss
 
@@ -264,11 +265,10 @@ def _best(rows: Rows) -> Rows:
 def _loss_found(rows: Rows) -> list[str]:
     found = []
     for seconds in distinct(rows, "slot_seconds"):
-        if seconds is not None:
-            last = {str(row["system"]): row for row in where(rows, slot_seconds=seconds)}
-            parts = (f"{_label(name)} {number(row, 'pure'):.3g}" for name, row in last.items())
-            slot = max(numbers(list(last.values()), "slot"))
-            found.append(f"Pure loss after {slot:,.0f} slots of {seconds:g} s: {', '.join(parts)}.")
+        last = {str(row["system"]): row for row in where(rows, slot_seconds=seconds)}
+        parts = (f"{_label(name)} {number(row, 'pure'):.3g}" for name, row in last.items())
+        slot = max(numbers(list(last.values()), "slot"))
+        found.append(f"Pure loss after {slot:,.0f} slots of {seconds:g} s: {', '.join(parts)}.")
     ours = [row for row in rows if row["system"] in SYSTEMS]
     if ours:
         found.append(
