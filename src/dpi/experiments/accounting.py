@@ -214,8 +214,8 @@ def _crossings(rows: Rows) -> list[str]:
             above = [row for row in course if number(row, "loss") > number(row, "claimed") * (1 + 1e-9)]
             last = course[-1]
             end = f"{number(last, 'loss'):.3g} after {number(last, 'slot'):,.0f} slots"
-            since = f"above the claim from slot {number(above[0], 'slot'):,.0f} on (of those computed)" if above else ""
-            parts.append(f"with {draws} draw{'s' if draws > 1 else ''} {since or 'never above the claim'}, {end}")
+            since = f"above the claim from slot {number(above[0], 'slot'):,.0f} on" if above else "below the claim"
+            parts.append(f"with {_draws(draws)} {since}, {end}")
         found.append(f"ε = {epsilon:g}: {'; '.join(parts)}.")
     return found
 

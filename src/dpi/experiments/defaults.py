@@ -165,7 +165,7 @@ def _spent_figure(rows: Rows) -> Figure:
 
 def _gain_figure(rows: Rows) -> Figure:
     streams = [stream for stream in STREAMS if where(rows, stream=stream, system="published")]
-    figure, axes = panels(len(streams), width=4.6, height=3.8)
+    figure, axes = panels(len(streams), width=9.2 / len(streams), height=3.8)
     for at, stream in zip(axes, streams, strict=True):
         own = where(rows, stream=stream)
         for system, line_style in {"published": "--", "boosted": "-"}.items():
@@ -184,6 +184,8 @@ def _gain_figure(rows: Rows) -> Figure:
         finish(at, STREAMS[stream], "total ε", "gain over the uniform guess (nats)", log_x=True)
         at.set_yscale("symlog", linthresh=most / 10)
         at.margins(y=0.08)
+        at.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+        at.minorticks_off()
     legend(figure, axes[0])
     return figure
 

@@ -233,13 +233,14 @@ def _loss_figure(rows: Rows) -> Figure:
                 line(at, numbers(own, "slot"), numbers(own, column), _label(name), style=_style(name))
             at.axhline(float(EPSILON), color=STYLES["uniform"].colour, lw=0.8)
             finish(at, f"slots of {seconds:g} s, {what}", "slot", "loss of a user (nats)", log_x=True, log_y=True)
+            at.minorticks_off()  # most of the file's bytes
     legend(figure, axes[0])
     return figure
 
 
 def _error_figure(rows: Rows) -> Figure:
     streams = distinct(rows, "stream")
-    figure, axes = panels(len(streams), width=4.4, height=3.4)
+    figure, axes = panels(len(streams), width=8.8 / len(streams), height=3.4)
     for at, stream in zip(axes, streams, strict=True):
         churns = sorted(set(numbers(rows, "churn")))
         for name in map(str, distinct(rows, "system")):
