@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -126,13 +127,22 @@ def _computed(todo: Sequence[tuple[Path, Case]], processes: int) -> Iterator[str
         return
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")  # the cores are taken by processes
-    pool = ProcessPoolExecutor(processes, get_context("spawn"))  # a fork would copy locks that threads hold
+    context = get_context("spawn")  # a fork would copy locks that threads hold
+    pool = ProcessPoolExecutor(processes, context, initializer=_end_at_once)
     try:
         futures: list[Future[str]] = [pool.submit(_compute, file, case) for file, case in todo]
         for future in as_completed(futures):
             yield future.result()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _end_at_once() -> None:
+    """Ctrl-C, which a terminal sends to all processes, ends a worker where it is: it holds nothing but half a result.
+
+    An exception would be caught, sent back as a result, and the worker would go on; the pool could then wait for ever.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _compute(file: Path, case: Case) -> str:

@@ -1,0 +1,97 @@
+"""`dpi reproduce`, on the experiment that takes seconds."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from cli_files import ENVIRONMENT, PROGRAM
+from dpi.experiments import NAMES, experiment
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("markdown_it")
+
+QUICK = ("accounting", "--quick", "--processes", "1", "--folder", "out")
+
+
+def kept():
+    """Results in the folder, with their times."""
+    return {file.name: file.stat().st_mtime_ns for file in Path("out/results/accounting").glob("*.json")}
+
+
+def test_without_a_name_all_are_listed(cli):
+    """In the order of the report, each with its title; nothing is computed."""
+    cli("reproduce")
+    lines = cli.stdout.splitlines()
+    listed = [line.split()[0] for line in lines if line.split()[:1] and line.split()[0] in NAMES]
+    assert listed == list(NAMES)
+    assert experiment("accounting").title in cli.stdout
+    assert not (cli.folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["acounting"], "there is no experiment 'acounting': did you mean `accounting`?"),
+        (["--all", "accounting"], "give names or `--all`, not both."),
+        (["accounting", "--processes", "0"], "--processes"),
+    ],
+)
+def test_wrong_words_are_refused(cli, words, text):
+    """Exit code 2, and what was meant."""
+    assert text in " ".join(cli("reproduce", *words, code=2).split())
+
+
+def test_an_experiment_writes_a_page(cli):
+    """Page, text, figures and data; the second time nothing is computed again."""
+    cli("reproduce", *QUICK)
+    assert "Look at out/index.html." in cli.stdout
+    out = cli.folder / "out"
+    names = {file.name for file in out.iterdir()}
+    assert {"index.html", "report.md", "accounting.csv", "accounting-bounds.svg", "results"} <= names
+    text = (out / "report.md").read_text()
+    assert "quick form" in text
+    assert experiment("accounting").published in text
+    before = kept()
+    assert len(before) == len(experiment("accounting").cases(True))
+    cli("reproduce", *QUICK)
+    assert kept() == before
+
+
+def test_what_is_missing_is_said(cli, monkeypatch):
+    """Data sets that are not under DPI_DATA are left out; the rest is there."""
+    monkeypatch.setenv("DPI_DATA", str(cli.folder))
+    cli("reproduce", "datasets", "--processes", "1", "--folder", "out")
+    assert "left out: covid19, honeypot" in cli.stderr
+    text = (cli.folder / "out" / "report.md").read_text()
+    assert "Not computed: the data set `retail`" in text
+    assert "zipf with drift" in text
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_stopped_run_goes_on(cli, processes):
+    """Ctrl-C, which a terminal sends to all processes, keeps what was finished; the same command computes the rest."""
+    words = [*QUICK, "--processes", str(processes)]
+    process = subprocess.Popen(
+        [*PROGRAM, "reproduce", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=ENVIRONMENT, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not kept() and process.poll() is None:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert stdout == ""
+    if processes == 1:  # a worker that is stopped while it starts says so itself
+        assert "Traceback" not in stderr
+    assert not Path("out/index.html").exists()
+    before = kept()
+    assert 0 < len(before) < len(experiment("accounting").cases(True))
+    cli("reproduce", *QUICK)
+    after = kept()
+    assert len(after) == len(experiment("accounting").cases(True))
+    assert before.items() <= after.items()
