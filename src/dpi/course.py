@@ -7,6 +7,7 @@ release was lost in a crash, gets the same bytes when it is made again. Sees no 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -92,11 +93,10 @@ class Course:
         sums = self.accumulation if tree is None else self.accumulation.beside(tree.sums(), tree.variance, tree.nodes)
         return sums.pdf()
 
-    @property
-    def partial(self) -> bool:
-        """Whether accounts may be empty in the next slot: its size is then that of its payers."""
-        budget = self.setting.budget
-        return isinstance(budget, Ledger) and budget.returning and self.spent >= self.setting.epsilon.units
+    def partial(self, epsilon: Epsilon, share: Fraction) -> bool:
+        """Whether accounts may fall short of the next slot, of which it takes `share` at most: some then pay less."""
+        budget, left = self.setting.budget, self.setting.epsilon.units - self.spent
+        return isinstance(budget, Ledger) and budget.returning and left * share < epsilon.units
 
     @property
     def most_spent(self) -> int:

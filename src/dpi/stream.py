@@ -287,7 +287,7 @@ class Stream:
             stream=self.name,
             slot=number,
             epsilon=epsilon.units,
-            partial=course.partial,
+            partial=course.partial(epsilon, self._allocation.share),
             values=measurement.values.astype("<i8").tobytes(),
             allocation=self._allocation.snapshot(),
             assumption=histogram.assumption or "",

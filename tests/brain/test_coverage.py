@@ -9,6 +9,7 @@ from dpi.brain._coverage import GROWTH, Payers
 from dpi.brain.base import Measurement
 from dpi.brain.boosted import Boosted
 from dpi.budget.epsilon import Epsilon
+from dpi.datasets.generators import zipf
 from dpi.domain import Categories
 from dpi.integers import GRAINS
 
@@ -99,3 +100,17 @@ def test_a_few_payers_hardly_move_what_was_even():
     _, after = brain.update(state, Measurement(6, Epsilon.at_most(1), few * GRAINS, partial=True))
     assert np.abs(after.pdf - forecast.pdf).sum() < 0.01
     assert np.abs(sure.pdf - forecast.pdf).sum() > 0.1
+
+
+def test_a_crowd_after_accounts_ran_empty_is_seen():
+    """Fewer and fewer could pay, then nobody; now newcomers, six times as many as ever, are nearly all in one bin."""
+    brain, domain, rng = Boosted(), Categories(range(1000), other=None), np.random.default_rng(0)
+    state, usual = brain.initial(domain), zipf(1000)
+    for slot in range(40):
+        counts = rng.multinomial(round(50_000 * min(1, 0.3 ** (slot - 8))), usual) * GRAINS
+        counts += rng.laplace(0, GRAINS / 2, 1000).astype(np.int64)
+        state, _ = brain.update(state, Measurement(slot, Epsilon.at_most(2), counts, partial=slot >= 8))
+    crowd = rng.multinomial(30_000, usual)
+    crowd[700] += 280_000
+    _, found = brain.update(state, Measurement(40, Epsilon.at_most(2), crowd * GRAINS, partial=True))
+    assert found.pdf[700] > 0.7

@@ -31,7 +31,8 @@ drowned in noise would otherwise mix a little of its own, huge variance into eve
 BIAS = 0.02
 SAMPLING = 1.5
 """Of users without budget left a slot says nothing. With a share c of the users paying, a probability p differs between
-payers and all by a variance of p·(BIAS·(1 - c)² + SAMPLING·(1 - c)/payers)."""
+payers and all by a variance of p·(min(BIAS, p)·(1 - c)² + SAMPLING·(1 - c)/payers): who comes may be of another kind,
+though by no more than about the whole of p, and is drawn by chance."""
 
 _FRESH_NODES = 300
 _FAINT = math.log(POSSIBLE / (1 - POSSIBLE))  # log odds of a jump below which there was none
@@ -74,13 +75,16 @@ class Slot:
 
     def scatter(self, expected: Floats) -> Floats:
         """Variance of the counts around their rates, by the slot's own randomness and by who still pays."""
-        return (self.dispersion + self.scale * self.doubt) * expected
+        own = self.dispersion * expected
+        return own if self.coverage == 1 else own + self.scale**2 * self.doubt(expected / self.scale)
 
-    @property
-    def doubt(self) -> float:
-        """Variance of a probability between payers and all active users, relative to the probability."""
+    def doubt(self, share: Floats) -> Floats:
+        """Variance of probabilities between payers and all active users."""
         missing = 1 - self.coverage
-        return BIAS * missing**2 + SAMPLING * missing / max(self.scale, 1.0)
+        kind = np.minimum(share, BIAS)
+        kind *= missing**2
+        kind += SAMPLING * missing / max(self.scale, 1.0)
+        return kind * share
 
     def alone(self) -> Gaussians:
         """Messages of this slot alone, as if nothing had been seen before.
@@ -89,8 +93,7 @@ class Slot:
         message has the Laplace odds there against 0: y²/2R = y/b.
         """
         values, noise = self.counts.values, self.counts.noise
-        variance = np.maximum(values, 0)
-        variance *= self.dispersion
+        variance = self.scatter(np.maximum(values, 0))
         variance += 2 * noise**2
         large = np.flatnonzero(values > 4 * noise)
         doubtful = large[values[large] < (4 + math.log(values.size)) * noise]
@@ -107,7 +110,7 @@ class Slot:
         place = np.arcsinh(values / noise)
         nodes, step = np.linspace(min(place.min(), -1), max(place.max(), 1), _FRESH_NODES, retstep=True)
         mean = self.scale * levels(values.size)
-        variance = (WIDTH * mean) ** 2 + self.dispersion * mean
+        variance = (WIDTH * mean) ** 2 + self.scatter(mean)
         log = _laplace_gauss.score(np.sinh(nodes)[:, None] * noise - mean, variance, noise).log_density
         top = log.max(1)
         table = top + np.log(np.exp(log - top[:, None]) @ population)

@@ -73,7 +73,7 @@ def recall(state: BoostedState, slot: int, counts: Counts | None) -> Forecast:
     messages = experts.recalled(state.trackers, state.season, slot, leader, state.mass)
     narrowest, widest = float(messages.variance.min()), float(messages.variance.max())
     if counts is not None:
-        scale = state.size.scale if state.known else _size.first(counts).scale
+        scale = max(state.size.scale, counts.total) if state.known else _size.first(counts).scale
         alone = 4 * (counts.noise / scale) ** 2
         narrowest = 1 / (1 / narrowest + 16 / alone)
         widest = max(widest, alone) if state.known else alone
@@ -128,7 +128,9 @@ def measured(
         if _size.is_empty(counts, now.size, expected, gauge):
             return _passed(state, slot, pool, forecast, now.scale * gauge)
         payers = state.payers.after(now.scale * gauge, partial=partial, season=pool.season)
-        now = replace(now, coverage=payers.coverage)
+        if payers.coverage < 1:
+            now, anew = replace(now, coverage=payers.coverage), replace(anew, coverage=payers.coverage)
+            fresh = anew.fresh(state.population)
         uniform = Uniform.of(now, now.scale * gauge)
         scored = [score(expert, now, fresh) for expert in forecast.experts()]
         learned = -np.expm1(

@@ -84,7 +84,7 @@ def _pooled(opinions: Sequence[Opinion], slot: Slot) -> Floats:
         both += known
         seen *= both
         spread += weight * (own * np.maximum(1 - seen, 0.05))
-    variance = np.maximum(second - mean**2, 0) + SLACK / slot.scale**2 * spread + slot.doubt * mean
+    variance = np.maximum(second - mean**2, 0) + SLACK / slot.scale**2 * spread + slot.doubt(mean)
     return np.stack([mean, np.maximum(mean + deviation, 0.1 * mean), variance, skew])
 
 

@@ -103,7 +103,7 @@ class Played:
             stream="",
             slot=slot,
             epsilon=epsilon.units,
-            partial=self._course.partial,
+            partial=self._course.partial(epsilon, self._allocation.share),
             values=measurement.values.astype("<i8").tobytes(),
             allocation="",
             assumption="",
