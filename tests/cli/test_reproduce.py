@@ -86,6 +86,7 @@ def test_a_stopped_run_goes_on(cli, processes):
     stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     assert stdout == ""
+    assert "what is computed is kept in out" in stderr
     if processes == 1:  # a worker that is stopped while it starts says so itself
         assert "Traceback" not in stderr
     assert not Path("out/index.html").exists()

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dpi.experiments.accounting import MU, ZETA, bounds, enumerated, followed, played, sheet, transcripts
-from dpi.reproduce.cells import number
-from dpi.reproduce.selecting import where
+from dpi.reproduce.rows import select, value
 from dpi.theory import claimed_loss, exponents, true_loss
 
 
@@ -27,9 +26,9 @@ def test_the_claim_is_exceeded_and_the_corrected_bound_is_not():
     rows = enumerated(1.0, 3, 20)
     bound = true_loss(3, 20, 1, MU, ZETA)
     for row in rows:
-        assert number(row, "loss") <= bound
-        assert (number(row, "loss") > number(row, "claimed")) == (number(row, "pool") >= 10)
-    assert number(rows[-1], "loss") == pytest.approx(bound, rel=1e-5)
+        assert value(row, "loss") <= bound
+        assert (value(row, "loss") > value(row, "claimed")) == (value(row, "pool") >= 10)
+    assert value(rows[-1], "loss") == pytest.approx(bound, rel=1e-5)
 
 
 def test_runs_lose_as_often_as_a_normal_law_says():
@@ -40,15 +39,15 @@ def test_runs_lose_as_often_as_a_normal_law_says():
     spread = math.sqrt(float(20 * (step**2 / np.cosh(step / 2) ** 2).sum()))
     expected = 0.5 * math.erfc((claimed_loss(1000, 1, MU, ZETA) - mean) / spread / math.sqrt(2))
     assert 0.005 < expected < 0.05
-    assert number(row, "above") == pytest.approx(expected, abs=5 * math.sqrt(expected / 2_000))
-    assert 0 < number(row, "delta") < number(row, "above")
+    assert value(row, "above") == pytest.approx(expected, abs=5 * math.sqrt(expected / 2_000))
+    assert 0 < value(row, "delta") < value(row, "above")
 
 
 def test_calibrated_brains_keep_their_claim():
     """As published 20 draws lose a hundred times the claim; the others lose what they claim, and no more."""
     rows = followed()
     for row in rows:
-        ratio = number(row, "loss") / number(row, "claimed")
+        ratio = value(row, "loss") / value(row, "claimed")
         if row["system"] == "as published":
             assert (ratio > 1) == (row["draws"] == 20 or row["slot"] == 1000)
         else:
@@ -67,5 +66,5 @@ def test_the_sheet_draws_what_there_is(tmp_path):
     figure.savefig(tmp_path / "bounds.svg")
     assert (tmp_path / "bounds.svg").stat().st_size < 150_000
     for kind in ("bound", "enumerated", "followed"):
-        sheet(where(rows, kind=kind))
+        sheet(select(rows, kind=kind))
     assert sheet([]).figures == {}

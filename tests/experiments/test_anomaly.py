@@ -10,7 +10,7 @@ import pytest
 from dpi.experiments import anomaly
 from dpi.experiments.anomaly import SHARE, compared, sheet
 from dpi.reproduce.experiment import Value
-from dpi.reproduce.selecting import average, where
+from dpi.reproduce.rows import mean, select
 
 DAYS, PORTS, USERS = 32, 12, 400
 BURSTS = {18: 3, 22: 5, 26: 7, 30: 9}
@@ -52,8 +52,8 @@ def rows() -> list[dict[str, Value]]:
 
 def test_much_budget_finds_what_the_truth_finds(rows: list[dict[str, Value]]) -> None:
     """Measurements of ε = 100 hardly have noise; choices from a pool of nearly uniform synopses tell nothing."""
-    own = where(rows, detector="hbos", form="instantaneous", epsilon=100.0)
-    found = {system: average(own, "recall", system=system) for system in ("ledger", "noisy", "strict")}
+    own = select(rows, detector="hbos", form="instantaneous", epsilon=100.0)
+    found = {system: mean(own, "recall", system=system) for system in ("ledger", "noisy", "strict")}
     assert found["noisy"] is not None
     assert found["noisy"] > 0.8
     assert found["strict"] is not None
@@ -72,16 +72,16 @@ def test_sets_of_one_size_have_one_share(rows: list[dict[str, Value]]) -> None:
 @pytest.mark.parametrize("detector", ["hbos", "forest"])
 def test_slots_add_up_to_the_whole(rows: list[dict[str, Value]], detector: str) -> None:
     """The cells of all slots are the wanted share, and those found give the share of the whole."""
-    own = where(rows, detector=detector, system="ledger", epsilon=2.0)
-    sums = {name: sum(int(row[name] or 0) for row in where(own, form="slot")) for name in ("wanted", "found", "both")}
+    own = select(rows, detector=detector, system="ledger", epsilon=2.0)
+    sums = {name: sum(int(row[name] or 0) for row in select(own, form="slot")) for name in ("wanted", "found", "both")}
     cells = round(SHARE * (DAYS - 14) * PORTS)  # the first 14 slots are learnt from
     assert sums["wanted"] == sums["found"] == cells
-    assert sums["both"] / cells == average(own, "recall", form="instantaneous")
+    assert sums["both"] / cells == mean(own, "recall", form="instantaneous")
 
 
 def test_wanted_are_the_bursts(rows: list[dict[str, Value]]) -> None:
     """The truth's own highest scores lie where something was planted, more than elsewhere."""
-    series = where(rows, detector="hbos", system="ledger", form="slot")
+    series = select(rows, detector="hbos", system="ledger", form="slot")
     by_slot = {int(row["slot"] or 0): int(row["wanted"] or 0) for row in series}
     assert all(by_slot[day] >= 1 for day in BURSTS)
 
@@ -99,12 +99,12 @@ def test_captures_follow_on_each_other() -> None:
 @pytest.mark.parametrize("form", [None, "instantaneous"])
 def test_any_part_of_the_rows_is_drawn(rows: list[dict[str, Value]], form: str | None, tmp_path: Path) -> None:
     """All rows, or those without slots and alerts."""
-    drawn = sheet(rows if form is None else where(rows, form=form))
+    drawn = sheet(rows if form is None else select(rows, form=form))
     for name, (figure, caption) in drawn.figures.items():
         figure.savefig(tmp_path / f"{name}.svg")
         assert caption
     assert len(list(tmp_path.glob("*.svg"))) == len(drawn.figures) == (3 if form is None else 1)
     [line] = drawn.summary
-    own = where(rows, detector="hbos", form="instantaneous", epsilon=2.0)
-    assert line.ledger == f"{average(own, 'recall', system='ledger'):.2f}"
+    own = select(rows, detector="hbos", form="instantaneous", epsilon=2.0)
+    assert line.ledger == f"{mean(own, 'recall', system='ledger'):.2f}"
     assert line.converging == "–"

@@ -9,8 +9,7 @@ import pytest
 from dpi.datasets import DATASETS
 from dpi.experiments import datasets
 from dpi.experiments.datasets import MADE_UP, PRINTED, USES, cases, made_up, measured, sheet
-from dpi.reproduce.cells import number
-from dpi.reproduce.selecting import where
+from dpi.reproduce.rows import select, value
 
 
 def test_every_data_set_has_a_use():
@@ -36,9 +35,9 @@ def test_published_streams_are_flat():
         deviation = rng.integers(1, 11)
         variances.append(deviation**2)
         rng.normal(100, deviation, 10_000)
-    assert number(row, "uniform_kl") == pytest.approx(np.mean(variances) / 2 / 100**2, rel=0.05)
+    assert value(row, "uniform_kl") == pytest.approx(np.mean(variances) / 2 / 100**2, rel=0.05)
     (zipf,) = made_up("zipf with drift", 0)
-    assert number(zipf, "uniform_kl") > 1
+    assert value(zipf, "uniform_kl") > 1
 
 
 def test_the_sheet_works_without_data(tmp_path):
@@ -62,11 +61,11 @@ def test_real_data_sets(monkeypatch):
     """Numbers that can be counted in another way; shares fall."""
     monkeypatch.setenv("DPI_DATA", os.environ["DPI_TEST_DATA"])
     rows = measured("flights")
-    (flights,) = where(rows, kind="real")
+    (flights,) = select(rows, kind="real")
     assert (flights["users"], flights["slots"]) == (4_043, 53)
-    shares = [number(row, "share") for row in where(rows, kind="seen")]
+    shares = [value(row, "share") for row in select(rows, kind="seen")]
     assert shares[0] == 1
     assert shares == sorted(shares, reverse=True)
-    (people,) = where(measured("covid19"), kind="real")
+    (people,) = select(measured("covid19"), kind="real")
     assert people["users"] == people["records"]
     assert people["slots"] == 540

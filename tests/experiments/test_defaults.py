@@ -5,8 +5,7 @@ import math
 import pytest
 
 from dpi.experiments.defaults import DRAWS, SPENCE, demo, sheet, spent, told
-from dpi.reproduce.cells import number
-from dpi.reproduce.selecting import where
+from dpi.reproduce.rows import select, value
 from dpi.theory import spence_series
 
 
@@ -18,38 +17,38 @@ def rows():
 
 def test_in_order_the_series_is_spent():
     """As theory computes it in floats."""
-    row = where(spent("in order", 2.0, 500, 0), slot=500)[0]
+    row = select(spent("in order", 2.0, 500, 0), slot=500)[0]
     theory = spence_series(500, 2, float(SPENCE.mu), float(SPENCE.zeta)).sum()
-    assert number(row, "spent") == pytest.approx(theory, rel=1e-6)
+    assert value(row, "spent") == pytest.approx(theory, rel=1e-6)
 
 
 @pytest.mark.parametrize(("draw", "rate"), [("Λ = 10⁸", 1e8), ("Λ = 10⁴", 1e4)])
 @pytest.mark.parametrize("epsilon", [0.5, 10.0])
 def test_random_allocation_spends_t_over_lambda(draw, rate, epsilon):
     """A sum of 500 exponential variables of rate Λ, whatever ε is: beyond six deviations once in 10⁸."""
-    row = where(spent(draw, epsilon, 500, 3), slot=500)[0]
-    assert number(row, "spent") * rate == pytest.approx(500, abs=6 * math.sqrt(500))
+    row = select(spent(draw, epsilon, 500, 3), slot=500)[0]
+    assert value(row, "spent") * rate == pytest.approx(500, abs=6 * math.sqrt(500))
 
 
 def test_nothing_spent_nothing_told(rows):
     """The published brain stays within a twentieth of a nat of the uniform guess, whatever the rule."""
     for draw in DRAWS:
-        (row,) = where(rows, system="published", draw=draw)
-        assert abs(number(row, "gain")) < 0.05
-        assert number(row, "spent") <= 2
-    (default,) = where(rows, system="published", draw="Λ = 10⁸")
-    assert number(default, "spent") < 1e-6
-    (other,) = where(rows, system="demo")
-    assert number(other, "gain") < 0
-    assert number(other, "spent") == 0
+        (row,) = select(rows, system="published", draw=draw)
+        assert abs(value(row, "gain")) < 0.05
+        assert value(row, "spent") <= 2
+    (default,) = select(rows, system="published", draw="Λ = 10⁸")
+    assert value(default, "spent") < 1e-6
+    (other,) = select(rows, system="demo")
+    assert value(other, "gain") < 0
+    assert value(other, "spent") == 0
 
 
 def test_the_same_total_tells_more(rows):
     """Boosted brains gain more than nine tenths of what there is, and never spend more than ε."""
     for name in ("converging", "ledger"):
-        for row in where(rows, system=name):
-            assert number(row, "gain") > 0.9 * number(row, "uniform_kl")
-            assert number(row, "spent") <= 2
+        for row in select(rows, system=name):
+            assert value(row, "gain") > 0.9 * value(row, "uniform_kl")
+            assert value(row, "spent") <= 2
 
 
 def test_the_sheet_draws_what_there_is(rows, tmp_path):
@@ -62,5 +61,5 @@ def test_the_sheet_draws_what_there_is(rows, tmp_path):
         assert (tmp_path / f"{end}.svg").stat().st_size < 150_000
     assert made.summary[0].uniform == "0"
     assert set(sheet(paid).figures) == {"spent"}
-    assert sheet(where(rows, system="ledger")).found == ()
+    assert sheet(select(rows, system="ledger")).found == ()
     assert sheet([]).figures == {}

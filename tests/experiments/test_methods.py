@@ -4,8 +4,7 @@ import pytest
 
 from dpi.compare.tables import EPSILON
 from dpi.experiments.methods import ALGORITHM, NAMES, algorithm_losses, errors, losses, own_losses, sheet
-from dpi.reproduce.cells import number, numbers
-from dpi.reproduce.selecting import where
+from dpi.reproduce.rows import column, select, value
 from dpi.reproduce.systems import SYSTEMS
 
 
@@ -28,34 +27,34 @@ def compared():
 )
 def test_losses_are_those_of_the_table(course, name, after):
     """After 50 slots of 0.5 s (`dpi compare --published-tables`); at δ they are no larger, and they only grow."""
-    own = where(course, system=name)
-    (at,) = where(own, slot=50)
-    assert number(at, "pure") == pytest.approx(after, rel=1e-3)
+    own = select(course, system=name)
+    (at,) = select(own, slot=50)
+    assert value(at, "pure") == pytest.approx(after, rel=1e-3)
     for row in own:
-        assert number(row, "at_delta") <= number(row, "pure")
-    assert numbers(own, "pure") == sorted(numbers(own, "pure"))
+        assert value(row, "at_delta") <= value(row, "pure")
+    assert column(own, "pure") == sorted(column(own, "pure"))
 
 
 def test_ten_times_the_records_lose_ten_times_as_much():
     """A user with 13.4 records in a slot."""
     few, many = (losses("pegasus", seconds, 10, 2) for seconds in (0.5, 5.0))
-    assert numbers(many, "pure") == pytest.approx([10 * loss for loss in numbers(few, "pure")])
+    assert column(many, "pure") == pytest.approx([10 * loss for loss in column(few, "pure")])
 
 
 def test_ours_stay_below_epsilon(course):
     """For ever; the ledger gets there."""
     for system in SYSTEMS:
-        own = numbers(where(course, system=system), "pure")
+        own = column(select(course, system=system), "pure")
         assert own == sorted(own)
         assert max(own) <= EPSILON
-    assert number(where(course, system="ledger")[-1], "pure") == EPSILON
-    assert number(where(course, system=ALGORITHM)[-1], "pure") > EPSILON
+    assert value(select(course, system="ledger")[-1], "pure") == EPSILON
+    assert value(select(course, system=ALGORITHM)[-1], "pure") > EPSILON
 
 
 def test_errors_are_at_an_equal_guarantee(compared):
     """Nobody loses more than ε = 1; on a zipf stream the boosted brains are far below the uniform guess."""
-    assert max(numbers(compared, "loss")) <= 1
-    zipf = {row["system"]: number(row, "kl") for row in where(compared, stream="drift.01")}
+    assert max(column(compared, "loss")) <= 1
+    zipf = {row["system"]: value(row, "kl") for row in select(compared, stream="drift.01")}
     assert zipf["ledger"] < 0.1 * zipf["uniform"]
     assert zipf["converging"] < 0.1 * zipf["uniform"]
     assert zipf["strict"] > 0.9 * zipf["uniform"]
@@ -63,7 +62,7 @@ def test_errors_are_at_an_equal_guarantee(compared):
 
 def test_the_sheet_draws_what_there_is(course, compared, tmp_path):
     """All rows, or some of them; of several caps the best is shown."""
-    worse = [{**row, "cap": 100, "kl": number(row, "kl") + 1} for row in compared if row["cap"] == 1]
+    worse = [{**row, "cap": 100, "kl": value(row, "kl") + 1} for row in compared if row["cap"] == 1]
     made = sheet([*course, *compared, *worse])
     for end, (figure, _) in made.figures.items():
         figure.savefig(tmp_path / f"{end}.svg")

@@ -12,7 +12,7 @@ from dpi.experiments import recommender
 from dpi.experiments.recommender import BEST, clustered, compared, measured, sheet, stream_of
 from dpi.queries import Distribution
 from dpi.reproduce.experiment import Value
-from dpi.reproduce.selecting import average, where
+from dpi.reproduce.rows import mean, select
 
 COUNTRIES, PRODUCTS, MONTHS, CUSTOMERS = 4, 40, 4, 8_000
 
@@ -67,8 +67,8 @@ def rows() -> list[dict[str, Value]]:
 
 def test_tastes_are_found_with_the_ledger_and_not_by_chance(rows: list[dict[str, Value]]) -> None:
     """Each taste is a quarter of the items: what is popular, or drawn at random, has no more than a part of it."""
-    at = where(rows, algorithm="svd", epsilon=2.0, last=1)
-    shares = {system: average(at, "share", system=system) or 0 for system in ("ledger", "popular", "strict")}
+    at = select(rows, algorithm="svd", epsilon=2.0, last=1)
+    shares = {system: mean(at, "share", system=system) or 0 for system in ("ledger", "popular", "strict")}
     assert shares["ledger"] > 0.9
     assert shares["popular"] < 0.6
     assert shares["strict"] < 0.6
@@ -82,16 +82,16 @@ def test_longer_lists_find_more_and_shorter_ones_are_surer(rows: list[dict[str, 
 
 def test_popularity_depends_on_the_truth_alone(rows: list[dict[str, Value]]) -> None:
     """Not on ε."""
-    at = where(rows, algorithm="svd", last=1, system="popular")
+    at = select(rows, algorithm="svd", last=1, system="popular")
     assert len({row["share"] for row in at}) == 1
     assert len(at) == 2
 
 
 def test_time_ends_where_the_last_slot_is(rows: list[dict[str, Value]]) -> None:
     """Every slot is there once at the ε that is shown, the last alone at the other."""
-    own = where(rows, algorithm="kmeans", system="ledger")
-    assert [row["slot"] for row in where(own, epsilon=2.0)] == list(range(1, MONTHS + 1))
-    assert [row["slot"] for row in where(own, epsilon=0.1)] == [MONTHS]
+    own = select(rows, algorithm="kmeans", system="ledger")
+    assert [row["slot"] for row in select(own, epsilon=2.0)] == list(range(1, MONTHS + 1))
+    assert [row["slot"] for row in select(own, epsilon=0.1)] == [MONTHS]
 
 
 def test_groups_of_like_taste_share_their_list() -> None:
@@ -121,11 +121,11 @@ def test_the_unit_of_the_farm_data_is_stated_by_its_name(monkeypatch: pytest.Mon
 
 def test_any_part_of_the_rows_is_drawn(rows: list[dict[str, Value]], tmp_path: Path) -> None:
     """One system and one algorithm are enough; the summary has the rows' own numbers."""
-    for part in (rows, where(rows, system="ledger", epsilon=2.0), where(rows, last=1, algorithm="svd")):
+    for part in (rows, select(rows, system="ledger", epsilon=2.0), select(rows, last=1, algorithm="svd")):
         drawn = sheet(part)
         for name, (figure, _) in drawn.figures.items():
             figure.savefig(tmp_path / f"{name}.svg")
     assert len(list(tmp_path.glob("*.svg"))) == 3
     [line] = sheet(rows).summary
-    at = where(rows, algorithm="svd", epsilon=2.0, last=1, system="ledger")
-    assert line.ledger == f"{average(at, 'share'):.2f}"
+    at = select(rows, algorithm="svd", epsilon=2.0, last=1, system="ledger")
+    assert line.ledger == f"{mean(at, 'share'):.2f}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dpi.cli.config import Config
+from dpi.cli.interruption import Interrupted
 from dpi.cli.output import note, say, table
 from dpi.cli.progress import Steps
 from dpi.errors import OptionError
@@ -55,8 +57,12 @@ def reproduce(
         return
     wanted = [experiments.experiment(name) for name in dict.fromkeys(names or experiments.NAMES)]
     start = time.perf_counter()
-    with Steps("cases", left(wanted, folder, quick=quick, fresh=fresh)) as steps:
-        outcomes = run(wanted, folder, quick=quick, fresh=fresh, processes=processes, progress=steps.another)
+    try:
+        with Steps("cases", left(wanted, folder, quick=quick, fresh=fresh)) as steps:
+            outcomes = run(wanted, folder, quick=quick, fresh=fresh, processes=processes, progress=steps.another)
+    except KeyboardInterrupt:
+        text = f"stopped; what is computed is kept in {folder}, and is not computed again."
+        raise Interrupted(signal.SIGINT, text) from None
     page = write(outcomes, folder, quick=quick, elapsed=time.perf_counter() - start)
     missing = dict.fromkeys(name for outcome in outcomes for name in outcome.missing)
     if missing:

@@ -13,10 +13,9 @@ from dpi.audit import excesses, loss_on, neighbours
 from dpi.audit.small import VALUES, stream_session
 from dpi.audit.tight import tight_published
 from dpi.budget import Converging, Ledger, LogSquared, Spence
-from dpi.reproduce.cells import number, numbers
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
-from dpi.reproduce.selecting import where
+from dpi.reproduce.rows import column, select, value
 from dpi.reproduce.systems import LABELS
 from dpi.theory import claimed_loss, exponents, true_loss
 
@@ -163,14 +162,14 @@ def cases(quick: bool) -> list[Case]:
 
 def sheet(rows: Rows) -> Sheet:
     """Claims and bounds over time, and the exact losses."""
-    bound, end = where(rows, kind="bound"), where(rows, kind="followed")
+    bound, end = select(rows, kind="bound"), select(rows, kind="followed")
     figures = {"bounds": (_figure(bound), CAPTION)} if bound else {}
     return Sheet(
         found=tuple(_crossings(bound)),
         figures=figures,
         tables=(
-            *_enumerated_table(where(rows, kind="enumerated")),
-            *_played_table(where(rows, kind="played")),
+            *_enumerated_table(select(rows, kind="enumerated")),
+            *_played_table(select(rows, kind="played")),
             *_followed_table(end),
         ),
         summary=tuple(_summary(end)),
@@ -184,16 +183,16 @@ CAPTION = (
 
 
 def _figure(rows: Rows) -> Figure:
-    shown = [epsilon for epsilon in (0.1, 1.0, 10.0) if where(rows, epsilon=epsilon)]
+    shown = [epsilon for epsilon in (0.1, 1.0, 10.0) if select(rows, epsilon=epsilon)]
     figure, axes = panels(len(shown), width=3.4, height=3.3)
     for at, epsilon in zip(axes, shown, strict=True):
-        own = where(rows, epsilon=epsilon)
-        claimed = {number(row, "slot"): number(row, "claimed") for row in own}
+        own = select(rows, epsilon=epsilon)
+        claimed = {value(row, "slot"): value(row, "claimed") for row in own}
         at.axhline(epsilon, color=STYLES["uniform"].colour, lw=1)
         line(at, list(claimed), list(claimed.values()), "claimed", style=Style.numbered(0))
         for index, draws in enumerate(DRAWS, 1):
-            course = where(own, draws=draws)
-            slots, losses = numbers(course, "slot"), numbers(course, "loss")
+            course = select(own, draws=draws)
+            slots, losses = column(course, "slot"), column(course, "loss")
             line(at, slots, losses, f"lost, {_draws(draws)} a slot", style=Style.numbered(index))
         finish(at, f"ε = {epsilon:g}", "slot", "loss of a user (nats)", log_x=True, log_y=True)
     legend(figure, axes[0])
@@ -207,14 +206,14 @@ def _draws(count: int) -> str:
 def _crossings(rows: Rows) -> list[str]:
     """From which of the computed slots on more is lost than claimed, and what is lost at the end."""
     found = []
-    for epsilon in sorted(set(numbers(rows, "epsilon"))):
+    for epsilon in sorted(set(column(rows, "epsilon"))):
         parts = []
         for draws in DRAWS:
-            course = where(rows, epsilon=epsilon, draws=draws)
-            above = [row for row in course if number(row, "loss") > number(row, "claimed") * (1 + 1e-9)]
+            course = select(rows, epsilon=epsilon, draws=draws)
+            above = [row for row in course if value(row, "loss") > value(row, "claimed") * (1 + 1e-9)]
             last = course[-1]
-            end = f"{number(last, 'loss'):.3g} after {number(last, 'slot'):,.0f} slots"
-            since = f"above the claim from slot {number(above[0], 'slot'):,.0f} on" if above else "below the claim"
+            end = f"{value(last, 'loss'):.3g} after {value(last, 'slot'):,.0f} slots"
+            since = f"above the claim from slot {value(above[0], 'slot'):,.0f} on" if above else "below the claim"
             parts.append(f"with {_draws(draws)} {since}, {end}")
         found.append(f"ε = {epsilon:g}: {'; '.join(parts)}.")
     return found
@@ -223,15 +222,15 @@ def _crossings(rows: Rows) -> list[str]:
 def _enumerated_table(rows: Rows) -> list[Table]:
     if not rows:
         return []
-    slots, draws = (number(rows[0], name) for name in ("slot", "draws"))
+    slots, draws = (value(rows[0], name) for name in ("slot", "draws"))
     return [
         Table(
             f"All outcomes of {slots:g} slots with {draws:g} draws, two neighbouring streams, as published",
             ("ε", "synopses", "outcomes", "claimed", "largest log-ratio", "over the claim", "δ at the claim"),
             tuple(
-                (f"{number(row, 'epsilon'):g}", f"{number(row, 'pool'):,.0f}", f"{number(row, 'outcomes'):,.0f}",
-                 f"{number(row, 'claimed'):.4f}", f"{number(row, 'loss'):.4f}",
-                 f"{number(row, 'loss') / number(row, 'claimed'):.2f} ×", f"{number(row, 'delta'):.2g}")
+                (f"{value(row, 'epsilon'):g}", f"{value(row, 'pool'):,.0f}", f"{value(row, 'outcomes'):,.0f}",
+                 f"{value(row, 'claimed'):.4f}", f"{value(row, 'loss'):.4f}",
+                 f"{value(row, 'loss') / value(row, 'claimed'):.2f} ×", f"{value(row, 'delta'):.2g}")
                 for row in rows
             ),
         )
@@ -241,15 +240,15 @@ def _enumerated_table(rows: Rows) -> list[Table]:
 def _played_table(rows: Rows) -> list[Table]:
     if not rows:
         return []
-    runs = number(rows[0], "runs")
+    runs = value(rows[0], "runs")
     return [
         Table(
             f"{runs:,.0f} runs of longer streams as published, 20 draws a slot, the same two streams",
             ("ε", "slots", "synopses", "claimed", "runs that lost more", "δ at the claim", "most lost by a run"),
             tuple(
-                (f"{number(row, 'epsilon'):g}", f"{number(row, 'slot'):,.0f}", f"{number(row, 'pool'):,.0f}",
-                 f"{number(row, 'claimed'):.3f}", f"{number(row, 'above'):.2%}",
-                 f"{number(row, 'delta'):.2g} ± {number(row, 'error'):.1g}", f"{number(row, 'loss'):.3g}")
+                (f"{value(row, 'epsilon'):g}", f"{value(row, 'slot'):,.0f}", f"{value(row, 'pool'):,.0f}",
+                 f"{value(row, 'claimed'):.3f}", f"{value(row, 'above'):.2%}",
+                 f"{value(row, 'delta'):.2g} ± {value(row, 'error'):.1g}", f"{value(row, 'loss'):.3g}")
                 for row in rows
             ),
         )
@@ -267,9 +266,9 @@ def _followed_table(rows: Rows) -> list[Table]:
             "The worst outcome of longer streams, ε = 1: a user who is alone in every slot",
             ("system", "slots", "draws", "claimed", "lost, exactly", "over the claim"),
             tuple(
-                (NAMES[str(row["system"])], f"{number(row, 'slot'):,.0f}", f"{number(row, 'draws'):.0f}",
-                 f"{number(row, 'claimed'):.4f}", f"{number(row, 'loss'):.4f}",
-                 f"{number(row, 'loss') / number(row, 'claimed'):.3g} ×")
+                (NAMES[str(row["system"])], f"{value(row, 'slot'):,.0f}", f"{value(row, 'draws'):.0f}",
+                 f"{value(row, 'claimed'):.4f}", f"{value(row, 'loss'):.4f}",
+                 f"{value(row, 'loss') / value(row, 'claimed'):.3g} ×")
                 for row in rows
             ),
         )
@@ -281,7 +280,7 @@ def _summary(rows: Rows) -> list[Summary]:
     most: dict[str, float] = {}
     for row in rows:
         name = str(row["system"])
-        most[name] = max(most.get(name, 0.0), number(row, "loss") / number(row, "claimed"))
+        most[name] = max(most.get(name, 0.0), value(row, "loss") / value(row, "claimed"))
     if not most:
         return []
     text = {name: f"{ratio:.3g} ×" for name, ratio in most.items()}

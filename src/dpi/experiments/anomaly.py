@@ -20,7 +20,7 @@ from dpi.release import Release
 from dpi.reproduce.drawing import finish, legend, line, moving
 from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
 from dpi.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
-from dpi.reproduce.selecting import average, distinct, where
+from dpi.reproduce.rows import distinct, mean, select
 from dpi.reproduce.shares import BESIDE, by_epsilon, cell, epsilons, grid, whole
 from dpi.reproduce.systems import LABELS, SYSTEMS, System, open_stream
 
@@ -173,15 +173,15 @@ def sheet(rows: Rows) -> Sheet:
     """The share found by ε, precision and recall over time, and those of alerts."""
     streams = [str(name) for name in distinct(rows, "stream")]
     figures = {}
-    if where(rows, form="instantaneous") or where(rows, form="accumulative"):
+    if select(rows, form="instantaneous") or select(rows, form="accumulative"):
         figures["epsilon"] = (
             _by_epsilon(rows, streams),
             f"Which part of the {SHARE:.0%} of cells with the highest true score is among as many with the highest "
             "score on what is released, by total ε. The sets have one size, so this is precision and recall.",
         )
-    if where(rows, form="slot"):
+    if select(rows, form="slot"):
         figures["time"] = (_over_time(rows, streams), f"Precision and recall within {WINDOW} slots, ε = {SHOWN:g}.")
-    if where(rows, form="alerts"):
+    if select(rows, form="alerts"):
         figures["alerts"] = (
             _of_alerts(rows, streams),
             "Alerts of `dpi.apps.Watch` (HBOS): which part of them is wanted, and which part of the wanted cells has "
@@ -197,7 +197,7 @@ def sheet(rows: Rows) -> Sheet:
 
 def _by_epsilon(rows: Rows, streams: list[str]) -> Figure:
     wanted = product(streams, ("instantaneous", "accumulative"), NAMES)
-    parts = [(w, part) for w in wanted if (part := where(rows, stream=w[0], form=w[1], detector=w[2]))]
+    parts = [(w, part) for w in wanted if (part := select(rows, stream=w[0], form=w[1], detector=w[2]))]
     figure, axes = grid(len(parts))
     for own, ((stream, form, detector), part) in zip(axes, parts, strict=True):
         by_epsilon(own, part, "recall", chance=SHARE)
@@ -208,12 +208,12 @@ def _by_epsilon(rows: Rows, streams: list[str]) -> Figure:
 
 def _over_time(rows: Rows, streams: list[str]) -> Figure:
     wanted = product(streams, NAMES, ("precision", "recall"))
-    parts = [(w, part) for w in wanted if (part := where(rows, stream=w[0], detector=w[1], form="slot"))]
+    parts = [(w, part) for w in wanted if (part := select(rows, stream=w[0], detector=w[1], form="slot"))]
     figure, axes = grid(len(parts))
     for own, ((stream, detector, measure), part) in zip(axes, parts, strict=True):
         for system in distinct(part, "system"):
             slots, found, wanted_here, both = (
-                np.array([float(row[name] or 0) for row in where(part, system=system)])
+                np.array([float(row[name] or 0) for row in select(part, system=system)])
                 for name in ("slot", "found", "wanted", "both")
             )
             with np.errstate(invalid="ignore", divide="ignore"):
@@ -229,7 +229,7 @@ def _over_time(rows: Rows, streams: list[str]) -> Figure:
 def _of_alerts(rows: Rows, streams: list[str]) -> Figure:
     figure, axes = grid(2 * len(streams))
     for own, (stream, measure) in zip(axes, product(streams, ("precision", "recall")), strict=True):
-        by_epsilon(own, where(rows, stream=stream, form="alerts"), measure)
+        by_epsilon(own, select(rows, stream=stream, form="alerts"), measure)
         finish(own, f"{stream}, alerts", "total ε", measure, log_x=True)
     legend(figure, axes[0])
     return figure
@@ -239,7 +239,7 @@ def _table(rows: Rows, streams: list[str]) -> Table:
     systems = (*SYSTEMS, *BESIDE)
     lines = []
     for stream, detector, form in product(streams, NAMES, ("instantaneous", "accumulative")):
-        own = where(rows, stream=stream, detector=detector, form=form, epsilon=SHOWN)
+        own = select(rows, stream=stream, detector=detector, form=form, epsilon=SHOWN)
         cells = [cell(own, "recall", system=system) for system in systems]
         if own:
             lines.append((STREAMS[stream], NAMES[detector], form, *cells, f"{SHARE:.2f}"))
@@ -248,7 +248,7 @@ def _table(rows: Rows, streams: list[str]) -> Table:
 
 
 def _summary(rows: Rows, stream: str) -> Summary:
-    own = where(rows, stream=stream, detector="hbos", form="instantaneous", epsilon=SHOWN)
+    own = select(rows, stream=stream, detector="hbos", form="instantaneous", epsilon=SHOWN)
     return Summary(
         f"anomalies found, {STREAMS[stream]}, HBOS, ε = {SHOWN:g}",
         published="“accurately”, no number",
@@ -260,11 +260,11 @@ def _summary(rows: Rows, stream: str) -> Summary:
 def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
     sentences = []
     for stream in streams:
-        own = where(rows, stream=stream, detector="hbos")
+        own = select(rows, stream=stream, detector="hbos")
         if not own:
             continue
         low, high = epsilons(own)[0], epsilons(own)[-1]
-        slotwise = where(own, form="instantaneous")
+        slotwise = select(own, form="instantaneous")
         ends = [
             f"{LABELS[system]} {cell(slotwise, 'recall', system=system, epsilon=low)} → "
             f"{cell(slotwise, 'recall', system=system, epsilon=high)}"
@@ -273,15 +273,15 @@ def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
         sentences.append(
             f"{STREAMS[stream]}, HBOS, from ε = {low:g} to {high:g}: {'; '.join(ends)}; a uniform guess {SHARE:.2f}."
         )
-        at = where(own, system="ledger", epsilon=SHOWN)
-        now, later = (average(at, "recall", form=form) for form in ("instantaneous", "accumulative"))
+        at = select(own, system="ledger", epsilon=SHOWN)
+        now, later = (mean(at, "recall", form=form) for form in ("instantaneous", "accumulative"))
         if now is not None and later is not None:
             sentences.append(
                 f"That accumulative PDFs show anomalies better than instantaneous ones {_verdict(later > now)} there "
                 f"for the ledger at ε = {SHOWN:g}: {later:.2f} against {now:.2f}."
             )
         for name in BESIDE:
-            beside = average(slotwise, "recall", system=name, epsilon=SHOWN)
+            beside = mean(slotwise, "recall", system=name, epsilon=SHOWN)
             if now is not None and beside is not None:
                 sentences.append(
                     f"That the ledger's release finds more than {LABELS[name]} {_verdict(now > beside)} there at "
@@ -290,7 +290,7 @@ def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
         worse = [
             LABELS[system]
             for system in SYSTEMS
-            if (share := average(slotwise, "recall", system=system, epsilon=SHOWN)) is not None and share <= SHARE
+            if (share := mean(slotwise, "recall", system=system, epsilon=SHOWN)) is not None and share <= SHARE
         ]
         if worse:
             sentences.append(f"No better than chance there at ε = {SHOWN:g}: {', '.join(worse)}.")

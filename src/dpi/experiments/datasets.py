@@ -10,10 +10,9 @@ import numpy as np
 
 from dpi.datasets import DATASETS, load
 from dpi.datasets.generators import Counts, Floats, published, stream_named
-from dpi.reproduce.cells import number, numbers
 from dpi.reproduce.drawing import Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Table, Value
-from dpi.reproduce.selecting import distinct, where
+from dpi.reproduce.rows import column, distinct, select, value
 
 if TYPE_CHECKING:
     import polars as pl
@@ -157,7 +156,7 @@ MADE_UP_COLUMNS = ("stream", "data sets", "users in a slot", "domain", "slots", 
 
 def sheet(rows: Rows) -> Sheet:
     """Three tables, and how often users come back."""
-    real, seen, made = (where(rows, kind=kind) for kind in ("real", "seen", "made up"))
+    real, seen, made = (select(rows, kind=kind) for kind in ("real", "seen", "made up"))
     tables = [
         Table(
             "Data sets as printed",
@@ -174,8 +173,8 @@ def sheet(rows: Rows) -> Sheet:
     if seen:
         figure, (axes,) = panels(1, width=6.4, height=3.6)
         for index, name in enumerate(map(str, distinct(seen, "name"))):
-            own = where(seen, name=name)
-            line(axes, numbers(own, "slots"), numbers(own, "share"), name, style=Style.numbered(index))
+            own = select(seen, name=name)
+            line(axes, column(own, "slots"), column(own, "share"), name, style=Style.numbered(index))
         x, y = "seen in at least so many slots", "share of users"
         finish(axes, "How often users come back", x, y, log_x=True, log_y=True)
         legend(figure, axes)
@@ -186,25 +185,25 @@ def sheet(rows: Rows) -> Sheet:
 def _real_line(row: Row) -> tuple[str, ...]:
     period = f"{str(row['first'])[:16]} to {str(row['last'])[:16]}"
     return (
-        str(row["name"]), str(row["unit"]), f"{number(row, 'users'):,.0f}", f"{number(row, 'records'):,.0f}",
-        f"{number(row, 'bins'):,.0f} {row['means']}", f"{number(row, 'slots'):,.0f} of {row['slot']}", period,
-        f"{number(row, 'uniform_kl'):.3g}",
+        str(row["name"]), str(row["unit"]), f"{value(row, 'users'):,.0f}", f"{value(row, 'records'):,.0f}",
+        f"{value(row, 'bins'):,.0f} {row['means']}", f"{value(row, 'slots'):,.0f} of {row['slot']}", period,
+        f"{value(row, 'uniform_kl'):.3g}",
     )  # fmt: skip
 
 
 def _made_line(row: Row) -> tuple[str, ...]:
-    whole = (f"{number(row, name):,.0f}" for name in ("sets", "users", "bins", "slots"))
-    return (str(row["name"]), *whole, f"{number(row, 'uniform_kl'):.2g}")
+    whole = (f"{value(row, name):,.0f}" for name in ("sets", "users", "bins", "slots"))
+    return (str(row["name"]), *whole, f"{value(row, 'uniform_kl'):.2g}")
 
 
 def _found(real: Rows, seen: Rows, made: Rows) -> list[str]:
     found = []
-    again = where(seen, slots=2)
+    again = select(seen, slots=2)
     if again:
-        most, least = (pick(again, key=lambda row: number(row, "share")) for pick in (max, min))
+        most, least = (pick(again, key=lambda row: value(row, "share")) for pick in (max, min))
         found.append(
-            f"Users come back: {number(most, 'share'):.0%} of `{most['name']}` are seen in more than one slot, "
-            f"{number(least, 'share'):.1%} of `{least['name']}`. A guarantee for one record does not cover them."
+            f"Users come back: {value(most, 'share'):.0%} of `{most['name']}` are seen in more than one slot, "
+            f"{value(least, 'share'):.1%} of `{least['name']}`. A guarantee for one record does not cover them."
         )
     if made:
         flat = [row for row in made if str(row["name"]).startswith("published")]
@@ -212,8 +211,8 @@ def _found(real: Rows, seen: Rows, made: Rows) -> list[str]:
         if flat and others:
             found.append(
                 f"The published synthetic streams are nearly uniform: KL from the uniform PDF is at most "
-                f"{max(number(row, 'uniform_kl') for row in flat):.2g}, for the other streams here at least "
-                f"{min(number(row, 'uniform_kl') for row in others):.2g}. A release that knows nothing does well there."
+                f"{max(value(row, 'uniform_kl') for row in flat):.2g}, for the other streams here at least "
+                f"{min(value(row, 'uniform_kl') for row in others):.2g}. A release that knows nothing does well there."
             )
     return found
 

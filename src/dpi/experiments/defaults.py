@@ -17,11 +17,10 @@ from dpi.datasets.generators import Floats, stream_named
 from dpi.domain import Categories
 from dpi.integers import Integers
 from dpi.noise import UnsafeSeededSource
-from dpi.reproduce.cells import number, numbers
 from dpi.reproduce.crowd import Played
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
-from dpi.reproduce.selecting import distinct, where
+from dpi.reproduce.rows import column, distinct, select, value
 from dpi.reproduce.systems import LABELS, Hyper, published_brain
 from dpi.stream import Stream
 
@@ -129,14 +128,14 @@ def cases(quick: bool) -> list[Case]:
 
 def sheet(rows: Rows) -> Sheet:
     """What is spent over time, and what is gained by it."""
-    paid, gained = where(rows, kind="spent"), where(rows, kind="told")
+    paid, gained = select(rows, kind="spent"), select(rows, kind="told")
     figures = {}
     if paid:
         figures["spent"] = (
             _spent_figure(paid),
             "Sum of the budgets so far, of the published series with μ = 0.05, ζ = 0.1. The grey line is the total ε.",
         )
-    if where(gained, system="published"):
+    if select(gained, system="published"):
         figures["gain"] = (
             _gain_figure(gained),
             "Mean over slots of KL(truth ‖ uniform) - KL(truth ‖ release): above 0 a release tells something. The "
@@ -151,12 +150,12 @@ def sheet(rows: Rows) -> Sheet:
 
 
 def _spent_figure(rows: Rows) -> Figure:
-    shown = [epsilon for epsilon in (EPSILONS[0], EPSILONS[-1]) if where(rows, epsilon=epsilon)]
+    shown = [epsilon for epsilon in (EPSILONS[0], EPSILONS[-1]) if select(rows, epsilon=epsilon)]
     figure, axes = panels(len(shown), width=4.2)
     for at, epsilon in zip(axes, shown, strict=True):
         for draw, style in OF_DRAWS.items():
-            own = where(rows, epsilon=epsilon, draw=draw)
-            line(at, numbers(own, "slot"), numbers(own, "spent"), draw, style=style)
+            own = select(rows, epsilon=epsilon, draw=draw)
+            line(at, column(own, "slot"), column(own, "spent"), draw, style=style)
         at.axhline(epsilon, color=STYLES["uniform"].colour, lw=1)
         finish(at, f"ε = {epsilon:g}", "slot", "Σ ε_t so far", log_x=True, log_y=True)
     legend(figure, axes[0])
@@ -164,21 +163,21 @@ def _spent_figure(rows: Rows) -> Figure:
 
 
 def _gain_figure(rows: Rows) -> Figure:
-    streams = [stream for stream in STREAMS if where(rows, stream=stream, system="published")]
+    streams = [stream for stream in STREAMS if select(rows, stream=stream, system="published")]
     figure, axes = panels(len(streams), width=9.2 / len(streams), height=3.8)
     for at, stream in zip(axes, streams, strict=True):
-        own = where(rows, stream=stream)
+        own = select(rows, stream=stream)
         for system, line_style in {"published": "--", "boosted": "-"}.items():
             for draw, style in OF_DRAWS.items():
-                series = where(own, system=system, draw=draw)
+                series = select(own, system=system, draw=draw)
                 drawn = Style(style.colour, line_style, style.marker)
-                line(at, numbers(series, "epsilon"), numbers(series, "gain"), f"{system}, {draw}", style=drawn)
+                line(at, column(series, "epsilon"), column(series, "gain"), f"{system}, {draw}", style=drawn)
         for system in ("converging", "ledger"):
-            series = where(own, system=system, churn=0.05)
-            line(at, numbers(series, "epsilon"), numbers(series, "gain"), system)
-        for row in where(own, system="demo"):
-            at.axhline(number(row, "gain"), color="black", lw=1.2, ls=(0, (1, 1)), label="the authors' demo")
-        most = max(numbers(own, "uniform_kl"))
+            series = select(own, system=system, churn=0.05)
+            line(at, column(series, "epsilon"), column(series, "gain"), system)
+        for row in select(own, system="demo"):
+            at.axhline(value(row, "gain"), color="black", lw=1.2, ls=(0, (1, 1)), label="the authors' demo")
+        most = max(column(own, "uniform_kl"))
         at.axhline(most, color=STYLES["uniform"].colour, lw=0.8)
         at.axhline(0, color="black", lw=0.6)
         finish(at, STREAMS[stream], "total ε", "gain over the uniform guess (nats)", log_x=True)
@@ -193,37 +192,37 @@ def _gain_figure(rows: Rows) -> Figure:
 def _found(rows: Rows) -> list[str]:
     found = []
     for stream in distinct(rows, "stream"):
-        here = where(rows, stream=stream)
-        default = where(here, system="published", draw=next(iter(DRAWS)))
+        here = select(rows, stream=stream)
+        default = select(here, system="published", draw=next(iter(DRAWS)))
         if default:
-            best = max(default, key=lambda row: number(row, "gain"))
-            ledger = where(here, system="ledger", churn=0.05, epsilon=best["epsilon"])
-            most = max(numbers(default, "spent"))
+            best = max(default, key=lambda row: value(row, "gain"))
+            ledger = select(here, system="ledger", churn=0.05, epsilon=best["epsilon"])
+            most = max(column(default, "spent"))
             found.append(
                 f"{STREAMS[str(stream)]}: with the published defaults (Λ = 10⁸) at most {most:.2g} is spent after "
-                f"{number(best, 'slots'):.0f} slots, and at best {number(best, 'gain'):.2g} nats of "
-                f"{number(best, 'uniform_kl'):.2g} are gained (ε = {number(best, 'epsilon'):g})"
-                + "".join(f"; the ledger gains {number(row, 'gain'):.2g} there" for row in ledger)
+                f"{value(best, 'slots'):.0f} slots, and at best {value(best, 'gain'):.2g} nats of "
+                f"{value(best, 'uniform_kl'):.2g} are gained (ε = {value(best, 'epsilon'):g})"
+                + "".join(f"; the ledger gains {value(row, 'gain'):.2g} there" for row in ledger)
                 + "."
             )
     found += [
-        f"{STREAMS[str(row['stream'])]}: the authors' demo gains {number(row, 'gain'):.3g} nats, and is better than "
-        f"the uniform guess in {number(row, 'better'):.0%} of the slots."
-        for row in where(rows, system="demo")
+        f"{STREAMS[str(row['stream'])]}: the authors' demo gains {value(row, 'gain'):.3g} nats, and is better than "
+        f"the uniform guess in {value(row, 'better'):.0%} of the slots."
+        for row in select(rows, system="demo")
     ]
     return found
 
 
 def _spent_table(rows: Rows) -> list[Table]:
-    times = [t for t in TABLED if where(rows, slot=t)]
+    times = [t for t in TABLED if select(rows, slot=t)]
     lines = tuple(
         (
             f"{epsilon:g}",
             draw,
-            *(f"{number(where(rows, epsilon=epsilon, draw=draw, slot=t)[0], 'spent'):.3g}" for t in times),
+            *(f"{value(select(rows, epsilon=epsilon, draw=draw, slot=t)[0], 'spent'):.3g}" for t in times),
         )
-        for epsilon in sorted(set(numbers(rows, "epsilon")))
-        for draw in map(str, distinct(where(rows, epsilon=epsilon), "draw"))
+        for epsilon in sorted(set(column(rows, "epsilon")))
+        for draw in map(str, distinct(select(rows, epsilon=epsilon), "draw"))
     )
     heads = (f"after {t:,} slots" for t in times)
     return [Table("What is spent: Σ ε_t", ("ε", "budgets", *heads), lines)] if rows else []
@@ -238,18 +237,18 @@ def _gain_tables(rows: Rows) -> list[Table]:
     found = []
     for stream in distinct(rows, "stream"):
         lines = []
-        for row in where(rows, stream=stream):
-            churn = f", churn {number(row, 'churn'):.0%}" if row["system"] == "ledger" else ""
+        for row in select(rows, stream=stream):
+            churn = f", churn {value(row, 'churn'):.0%}" if row["system"] == "ledger" else ""
             lines.append(
-                ("any" if row["epsilon"] is None else f"{number(row, 'epsilon'):g}",
+                ("any" if row["epsilon"] is None else f"{value(row, 'epsilon'):g}",
                  _name(row) + churn,
-                 f"{number(row, 'spent'):.3g}", f"{number(row, 'gain'):.3g} ± {number(row, 'error'):.1g}",
-                 f"{number(row, 'better'):.0%}")
+                 f"{value(row, 'spent'):.3g}", f"{value(row, 'gain'):.3g} ± {value(row, 'error'):.1g}",
+                 f"{value(row, 'better'):.0%}")
             )  # fmt: skip
-        own = where(rows, stream=stream)
+        own = select(rows, stream=stream)
         title = (
-            f"{STREAMS[str(stream)]}, {number(own[0], 'slots'):.0f} slots: gain over the uniform guess, of "
-            f"{number(own[0], 'uniform_kl'):.3g} nats"
+            f"{STREAMS[str(stream)]}, {value(own[0], 'slots'):.0f} slots: gain over the uniform guess, of "
+            f"{value(own[0], 'uniform_kl'):.3g} nats"
         )
         found.append(Table(title, ("ε", "system", "spent", "gain (nats)", "slots better than uniform"), tuple(lines)))
     return found
@@ -258,17 +257,17 @@ def _gain_tables(rows: Rows) -> list[Table]:
 def _summary(rows: Rows) -> list[Summary]:
     lines = []
     for stream in distinct(rows, "stream"):
-        here = where(rows, stream=stream, epsilon=2.0)
+        here = select(rows, stream=stream, epsilon=2.0)
         names = {"strict": ("published", "in order", 0.05), "converging": ("converging", "", 0.05),
                  "ledger": ("ledger", "", 0.05)}  # fmt: skip
         found = {
-            column: f"{number(row, 'gain'):.2g}"
+            column: f"{value(row, 'gain'):.2g}"
             for column, (system, draw, churn) in names.items()
-            for row in where(here, system=system, draw=draw, churn=churn)
+            for row in select(here, system=system, draw=draw, churn=churn)
         }
-        default = where(here, system="published", draw=next(iter(DRAWS)))
+        default = select(here, system="published", draw=next(iter(DRAWS)))
         if default:
-            text = f"“low MSE and KL”; with its defaults {number(default[0], 'gain'):.2g}"
+            text = f"“low MSE and KL”; with its defaults {value(default[0], 'gain'):.2g}"
             measure = f"gain over the uniform guess at ε = 2, {STREAMS[str(stream)]} (nats)"
             lines.append(Summary(measure, published=text, uniform="0", **found))
     return lines

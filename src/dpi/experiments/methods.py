@@ -14,11 +14,10 @@ from dpi.compare.tables import DELTA, EPSILON, NOTES, PRINTED, RATE
 from dpi.datasets.generators import Floats, Slot, published, stream_named
 from dpi.domain import Categories
 from dpi.noise import UnsafeSeededSource
-from dpi.reproduce.cells import number, numbers
 from dpi.reproduce.crowd import Played
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
-from dpi.reproduce.selecting import distinct, where
+from dpi.reproduce.rows import column, distinct, select, value
 from dpi.reproduce.systems import LABELS, SYSTEMS, Hyper, System, open_stream
 from dpi.theory import true_loss
 
@@ -190,7 +189,7 @@ def cases(quick: bool) -> list[Case]:
 
 def sheet(rows: Rows) -> Sheet:
     """Losses over time, both tables, and errors at an equal guarantee."""
-    loss, error = where(rows, kind="loss"), where(rows, kind="error")
+    loss, error = select(rows, kind="loss"), select(rows, kind="error")
     figures = {}
     if loss:
         figures["loss"] = (
@@ -225,12 +224,12 @@ def _label(system: str) -> str:
 
 def _loss_figure(rows: Rows) -> Figure:
     figure, axes = panels(2, 2, width=4.4)
-    shown = [name for name in (*NAMES, ALGORITHM, *SYSTEMS) if where(rows, system=name)]
-    for row, (column, what) in enumerate({"pure": "pure loss", "at_delta": "loss at δ = 10⁻⁵"}.items()):
+    shown = [name for name in (*NAMES, ALGORITHM, *SYSTEMS) if select(rows, system=name)]
+    for row, (kind, what) in enumerate({"pure": "pure loss", "at_delta": "loss at δ = 10⁻⁵"}.items()):
         for at, seconds in zip(axes[2 * row : 2 * row + 2], (0.5, 5.0), strict=True):
             for name in shown:
-                own = where(rows, system=name, slot_seconds=seconds if name in NAMES else None)
-                line(at, numbers(own, "slot"), numbers(own, column), _label(name), style=_style(name))
+                own = select(rows, system=name, slot_seconds=seconds if name in NAMES else None)
+                line(at, column(own, "slot"), column(own, kind), _label(name), style=_style(name))
             at.axhline(float(EPSILON), color=STYLES["uniform"].colour, lw=0.8)
             finish(at, f"slots of {seconds:g} s, {what}", "slot", "loss of a user (nats)", log_x=True, log_y=True)
             at.minorticks_off()  # most of the file's bytes
@@ -242,9 +241,9 @@ def _error_figure(rows: Rows) -> Figure:
     streams = distinct(rows, "stream")
     figure, axes = panels(len(streams), width=8.8 / len(streams), height=3.4)
     for at, stream in zip(axes, streams, strict=True):
-        churns = sorted(set(numbers(rows, "churn")))
+        churns = sorted(set(column(rows, "churn")))
         for name in map(str, distinct(rows, "system")):
-            own = {number(row, "churn"): number(row, "kl") for row in where(rows, stream=stream, system=name)}
+            own = {value(row, "churn"): value(row, "kl") for row in select(rows, stream=stream, system=name)}
             places = [churns.index(churn) for churn in own]
             line(at, places, list(own.values()), _label(name), style=_style(name))
         finish(at, STREAMS[str(stream)], "users replaced in every slot", "KL (nats), mean of slots", log_y=True)
@@ -258,7 +257,7 @@ def _best(rows: Rows) -> Rows:
     best: dict[tuple[Value, ...], Row] = {}
     for row in rows:
         key = (row["stream"], row["churn"], row["system"])
-        if key not in best or number(row, "kl") < number(best[key], "kl"):
+        if key not in best or value(row, "kl") < value(best[key], "kl"):
             best[key] = row
     return list(best.values())
 
@@ -266,21 +265,21 @@ def _best(rows: Rows) -> Rows:
 def _loss_found(rows: Rows) -> list[str]:
     found = []
     for seconds in distinct(rows, "slot_seconds"):
-        last = {str(row["system"]): row for row in where(rows, slot_seconds=seconds)}
-        parts = (f"{_label(name)} {number(row, 'pure'):.3g}" for name, row in last.items())
-        slot = max(numbers(list(last.values()), "slot"))
+        last = {str(row["system"]): row for row in select(rows, slot_seconds=seconds)}
+        parts = (f"{_label(name)} {value(row, 'pure'):.3g}" for name, row in last.items())
+        slot = max(column(list(last.values()), "slot"))
         found.append(f"Pure loss after {slot:,.0f} slots of {seconds:g} s: {', '.join(parts)}.")
     ours = [row for row in rows if row["system"] in SYSTEMS]
     if ours:
         found.append(
-            f"The largest loss by any of ours, at any time: {max(numbers(ours, 'pure')):.6f}; ε = {float(EPSILON):g}."
+            f"The largest loss by any of ours, at any time: {max(column(ours, 'pure')):.6f}; ε = {float(EPSILON):g}."
         )
     return found
 
 
 def _loss_summary(rows: Rows) -> list[Summary]:
-    at = {str(row["system"]): f"{number(row, 'pure'):.3g}" for row in where(rows, slot=50, slot_seconds=None)}
-    others = {_label(str(row["system"])): number(row, "pure") for row in where(rows, slot=50, slot_seconds=0.5)}
+    at = {str(row["system"]): f"{value(row, 'pure'):.3g}" for row in select(rows, slot=50, slot_seconds=None)}
+    others = {_label(str(row["system"])): value(row, "pure") for row in select(rows, slot=50, slot_seconds=0.5)}
     if not at or not others:
         return []
     printed = [late for _, _, (_, late) in PRINTED.values()]
@@ -300,13 +299,13 @@ def _error_found(rows: Rows) -> list[str]:
     wins, lost = 0, []
     settings = list(dict.fromkeys((row["stream"], row["churn"]) for row in rows))
     for stream, churn in settings:
-        here = where(rows, stream=stream, churn=churn)
-        lowest = min(here, key=lambda row: number(row, "kl"))
+        here = select(rows, stream=stream, churn=churn)
+        lowest = min(here, key=lambda row: value(row, "kl"))
         if lowest["system"] in SYSTEMS:
             wins += 1
         else:
             lost.append(
-                f"{STREAMS[str(stream)]} at churn {number(lowest, 'churn'):.0%}: {_label(str(lowest['system']))}"
+                f"{STREAMS[str(stream)]} at churn {value(lowest, 'churn'):.0%}: {_label(str(lowest['system']))}"
             )
     if not settings:
         return []
@@ -317,7 +316,7 @@ def _error_found(rows: Rows) -> list[str]:
 def _error_summary(rows: Rows) -> list[Summary]:
     lines = []
     for stream in distinct(rows, "stream"):
-        here = {str(row["system"]): number(row, "kl") for row in where(rows, stream=stream, churn=0.05)}
+        here = {str(row["system"]): value(row, "kl") for row in select(rows, stream=stream, churn=0.05)}
         others = {name: kl for name, kl in here.items() if name in NAMES}
         if others and set(SYSTEMS) <= set(here):
             best = min(others, key=lambda name: others[name])
@@ -328,23 +327,23 @@ def _error_summary(rows: Rows) -> list[Summary]:
 
 
 def _method_table(rows: Rows) -> list[Table]:
-    own = where(rows, kind="method")
+    own = select(rows, kind="method")
     columns = ("method", "printed: privacy", "printed: error", "unit here", "user loss here", "loss/(ε·t) at 50, 1,000")
     lines = tuple(
         (str(r["system"]), f"{r['printed_sensitivity']}; {r['printed_privacy']}", str(r["printed_error"]),
-         str(r["unit"]), str(r["user_loss"]), f"{number(r, 'share_50'):.3g}, {number(r, 'share_1000'):.3g}")
+         str(r["unit"]), str(r["user_loss"]), f"{value(r, 'share_50'):.3g}, {value(r, 'share_1000'):.3g}")
         for r in own
     )  # fmt: skip
     return [Table("Representative methods, as printed and at user level", columns, lines)] if own else []
 
 
 def _loss_table(rows: Rows) -> list[Table]:
-    own = where(rows, kind="table")
+    own = select(rows, kind="table")
     columns = ("method", "variant", "slot", "records by then", "printed", "pure", "at δ", "δ that the printed needs")
     lines = tuple(
         (str(r["system"]), str(r["variant"]), f"{r['slot_seconds']:g} s",
-         *(f"{number(r, f'{name}_5'):.3g} / {number(r, f'{name}_50'):.4g}"
-           for name in ("sensitivity", "printed", "pure", "law")), f"{number(r, 'delta_of_printed'):.2g}")
+         *(f"{value(r, f'{name}_5'):.3g} / {value(r, f'{name}_50'):.4g}"
+           for name in ("sensitivity", "printed", "pure", "law")), f"{value(r, 'delta_of_printed'):.2g}")
         for r in own
     )  # fmt: skip
     title = f"Sensitivity and loss after 5 / 50 slots, ε = {float(EPSILON):g}, δ = {DELTA:g}"
@@ -352,14 +351,14 @@ def _loss_table(rows: Rows) -> list[Table]:
 
 
 def _error_table(rows: Rows) -> list[Table]:
-    settings = list(dict.fromkeys((str(row["stream"]), number(row, "churn")) for row in rows))
+    settings = list(dict.fromkeys((str(row["stream"]), value(row, "churn")) for row in rows))
     if not settings:
         return []
     lines = []
     for name in map(str, distinct(rows, "system")):
         cells = [_label(name)]
         for stream, churn in settings:
-            here = where(rows, system=name, stream=stream, churn=churn)
+            here = select(rows, system=name, stream=stream, churn=churn)
             cells.append(_error_cell(here[0]) if here else "–")
         lines.append(tuple(cells))
     heads = (f"{STREAMS[stream]}, churn {churn:.0%}" for stream, churn in settings)
@@ -367,7 +366,7 @@ def _error_table(rows: Rows) -> list[Table]:
 
 
 def _error_cell(row: Row) -> str:
-    text = f"{number(row, 'l1'):.3g} / {number(row, 'kl'):.3g}"
+    text = f"{value(row, 'l1'):.3g} / {value(row, 'kl'):.3g}"
     return text if row["cap"] is None else f"{text} (cap {row['cap']})"
 
 

@@ -14,7 +14,7 @@ from dpi.domain import Domain
 from dpi.integers import Integers
 from dpi.noise import UnsafeSeededSource
 from dpi.plots import COLOURS
-from dpi.reproduce.covid import DAYS, PEOPLE, REGIONS, People, stream_of
+from dpi.reproduce.covid import DAYS, ONCE, PEOPLE, REGIONS, People, stream_of
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, moving, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
 from dpi.reproduce.seeds import own_seed
@@ -72,7 +72,7 @@ def answered(stream: Stream, data: People) -> Answers:
 def opened(system: System, domain: Domain, epsilon: str, seed: int) -> Stream:
     """A stream of a system; the published brain buys a total."""
     if system != "strict":
-        return open_stream(system, domain, epsilon, seed=seed)
+        return open_stream(system, domain, epsilon, seed=seed, ledger=ONCE)
     hyper = Hyper()
     return Stream(
         domain=domain,
@@ -310,8 +310,9 @@ EXPERIMENT = Experiment(
     published="COVID-19, 1,000 slots, sum and mean. “Even with a small ε, DPI ensures low MSE values, e.g., ∼0.12 when "
     "ε = 0.1”; over time at ε = 2 “the MSE values for all statistical queries are quite low, up to 0.16”. Neither the "
     "queries nor the scale of the MSE are defined.",
-    setting=f"{REGIONS} regions, {DAYS} days, each person a case once; {PEOPLE:,} people as published, and "
-    f"{LARGE:,}. *Sum*: the number of cases of each region on the day, PDF times private total. *Mean*: the mean "
+    setting=f"{REGIONS} regions, {DAYS} days, each person a case once, which the ledger is told "
+    f"(`returning=False`); {PEOPLE:,} people as published, and {LARGE:,}. "
+    "*Sum*: the number of cases of each region on the day, PDF times private total. *Mean*: the mean "
     "daily number of cases of each region up to that day, accumulative PDF times the mean of the private totals so "
     "far. *Relative squared error*: Σ (answer - truth)² / Σ truth² over regions and slots; answering nothing gives 1. "
     "*Scaled MSE*: the mean over regions of ((answer - truth)/largest truth of the slot)². *KL*: of the answers as "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from statistics import mean
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ import polars as pl
 from dpi.apps import Recommender
 from dpi.apps.evaluation import agreement
 from dpi.apps.extra import learn
+from dpi.budget import Ledger
 from dpi.compare.contenders import as_pdf
 from dpi.datasets import load
 from dpi.domain import Categories, Domain, Product
@@ -21,7 +22,7 @@ from dpi.release import Release
 from dpi.reproduce.drawing import finish, legend, line, moving
 from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
 from dpi.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
-from dpi.reproduce.selecting import average, where
+from dpi.reproduce.rows import mean, select
 from dpi.reproduce.shares import BESIDE, by_epsilon, cell, epsilons, grid, whole
 from dpi.reproduce.systems import LABELS, SYSTEMS, System, open_stream
 
@@ -44,6 +45,8 @@ STREAMS = {
     "honeypot": "honeypot, ports of hosts",
     "retail": "shop, products of countries",
 }
+ONCE = ("psd",)
+"""Where nobody is seen twice, which the ledger is told."""
 CLAIMED = 0.9
 ITEMS = 200
 GROUPS = {"psd": 20, "psd-series": 20, "honeypot": 9, "retail": 8}
@@ -115,9 +118,9 @@ def measured(wanted: list[list[str]], found: list[list[str]]) -> dict[str, Value
     """
     pairs = list(zip(wanted, found, strict=True))
     return {
-        "share": mean(agreement(one[:BEST], other[:BEST]).recall for one, other in pairs),
-        "precision": mean(agreement(one[:BEST], other[:FEW]).precision for one, other in pairs),
-        "recall": mean(agreement(one[:BEST], other[:MANY]).recall for one, other in pairs),
+        "share": fmean(agreement(one[:BEST], other[:BEST]).recall for one, other in pairs),
+        "precision": fmean(agreement(one[:BEST], other[:FEW]).precision for one, other in pairs),
+        "recall": fmean(agreement(one[:BEST], other[:MANY]).recall for one, other in pairs),
     }
 
 
@@ -136,7 +139,8 @@ def compared(
     rows: list[dict[str, Value]] = []
     for epsilon in epsilons.split():
         brain = Recorded()
-        opened = open_stream(system, real.domain, epsilon, seed=seed, boosted=brain)
+        ledger = Ledger(returning=stream not in ONCE)
+        opened = open_stream(system, real.domain, epsilon, seed=seed, boosted=brain, ledger=ledger)
         releases = [opened.release(users, values) for users, values in real.slots]
         for (algorithm, place), wanted in truths.items():
             if place < last and float(epsilon) != SHOWN:
@@ -193,7 +197,7 @@ def cases(quick: bool) -> list[Case]:
 
 def sheet(rows: Rows) -> Sheet:
     """The share found by ε and over time, and precision and recall of shorter and longer lists."""
-    streams = [name for name in STREAMS if where(rows, stream=name)]
+    streams = [name for name in STREAMS if select(rows, stream=name)]
     figures = {
         "epsilon": (
             _by_epsilon(rows, streams),
@@ -202,12 +206,12 @@ def sheet(rows: Rows) -> Sheet:
             "what one reporter says in all years.",
         )
     }
-    if where(rows, epsilon=SHOWN, seed=0):
+    if select(rows, epsilon=SHOWN, seed=0):
         figures["time"] = (
             _over_time(rows, streams),
             f"The same after each slot, from all slots so far, ε = {SHOWN:g}; moving average of {WINDOW} points.",
         )
-    if where(rows, algorithm="svd"):
+    if select(rows, algorithm="svd"):
         figures["lists"] = (
             _by_length(rows, streams),
             f"SVD: which part of the {FEW} best found is among the {BEST} best (precision), and which part of the "
@@ -224,12 +228,12 @@ def sheet(rows: Rows) -> Sheet:
 def _parts(rows: Rows, streams: list[str]) -> list[tuple[str, Rows]]:
     """The rows of each stream and algorithm that has some, with a title."""
     every = product(ALGORITHMS, streams)
-    parts = [(f"{stream}, {ALGORITHMS[a]}", where(rows, stream=stream, algorithm=a)) for a, stream in every]
+    parts = [(f"{stream}, {ALGORITHMS[a]}", select(rows, stream=stream, algorithm=a)) for a, stream in every]
     return [(title, part) for title, part in parts if part]
 
 
 def _by_epsilon(rows: Rows, streams: list[str]) -> Figure:
-    parts = _parts(where(rows, last=1), streams)
+    parts = _parts(select(rows, last=1), streams)
     figure, axes = grid(len(parts))
     for own, (title, part) in zip(axes, parts, strict=True):
         by_epsilon(own, part, "share", chance=BEST / _items(part))
@@ -240,7 +244,7 @@ def _by_epsilon(rows: Rows, streams: list[str]) -> Figure:
 
 def _by_length(rows: Rows, streams: list[str]) -> Figure:
     lists = (("precision", FEW, BEST), ("recall", MANY, MANY))
-    parts = list(product(lists, _parts(where(rows, last=1, algorithm="svd"), streams)))
+    parts = list(product(lists, _parts(select(rows, last=1, algorithm="svd"), streams)))
     figure, axes = grid(len(parts))
     for own, ((measure, length, chance), (title, part)) in zip(axes, parts, strict=True):
         by_epsilon(own, part, measure, chance=chance / _items(part))
@@ -250,11 +254,11 @@ def _by_length(rows: Rows, streams: list[str]) -> Figure:
 
 
 def _over_time(rows: Rows, streams: list[str]) -> Figure:
-    parts = _parts(where(rows, epsilon=SHOWN, seed=0), streams)
+    parts = _parts(select(rows, epsilon=SHOWN, seed=0), streams)
     figure, axes = grid(len(parts))
     for own, (title, part) in zip(axes, parts, strict=True):
         for system in (*SYSTEMS, *BESIDE):
-            points = sorted((float(row["slot"] or 0), float(row["share"] or 0)) for row in where(part, system=system))
+            points = sorted((float(row["slot"] or 0), float(row["share"] or 0)) for row in select(part, system=system))
             if points:
                 line(own, [x for x, _ in points], moving([y for _, y in points], WINDOW), system)
         slots = [float(row["slot"] or 0) for row in part]
@@ -273,7 +277,7 @@ def _table(rows: Rows, streams: list[str]) -> Table:
     systems = (*SYSTEMS, *BESIDE)
     lines = []
     for stream, algorithm in product(streams, ALGORITHMS):
-        own = where(rows, stream=stream, algorithm=algorithm, epsilon=SHOWN, last=1)
+        own = select(rows, stream=stream, algorithm=algorithm, epsilon=SHOWN, last=1)
         cells = [cell(own, "share", system=system) for system in systems]
         if own:
             lines.append((STREAMS[stream], ALGORITHMS[algorithm], *cells, f"{BEST / _items(own):.2f}"))
@@ -282,11 +286,11 @@ def _table(rows: Rows, streams: list[str]) -> Table:
 
 
 def _summary(rows: Rows, stream: str) -> Summary:
-    own = where(rows, stream=stream, algorithm="svd", epsilon=SHOWN, last=1)
+    own = select(rows, stream=stream, algorithm="svd", epsilon=SHOWN, last=1)
     return Summary(
         f"best items found, {STREAMS[stream]}, SVD, ε = {SHOWN:g}",
         published="90 %+",
-        uniform=f"{BEST / _items(where(rows, stream=stream)):.2f}",
+        uniform=f"{BEST / _items(select(rows, stream=stream)):.2f}",
         **{system: cell(own, "share", system=system) for system in SYSTEMS},
     )
 
@@ -294,18 +298,14 @@ def _summary(rows: Rows, stream: str) -> Summary:
 def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
     sentences = []
     for stream in streams:
-        own = where(rows, stream=stream, algorithm="svd", last=1)
+        own = select(rows, stream=stream, algorithm="svd", last=1)
         reaching = [
             f"{LABELS[system]} from ε = {enough[0]:g} on"
             for system in SYSTEMS
-            if (
-                enough := [
-                    e for e in epsilons(own) if (average(own, "share", system=system, epsilon=e) or 0) >= CLAIMED
-                ]
-            )
+            if (enough := [e for e in epsilons(own) if (mean(own, "share", system=system, epsilon=e) or 0) >= CLAIMED])
         ]
         sentences.append(f"{STREAMS[stream]}, SVD: {CLAIMED:.0%} are reached by {'; '.join(reaching) or 'no system'}.")
-        share, known = (average(own, "share", system=name, epsilon=SHOWN) for name in ("ledger", "popular"))
+        share, known = (mean(own, "share", system=name, epsilon=SHOWN) for name in ("ledger", "popular"))
         if share is not None and known is not None:
             verdict = "is better than" if share > known else "is not better than"
             sentences.append(
@@ -328,8 +328,8 @@ EXPERIMENT = Experiment(
         "USDA PSD has no people in it, and the published text does not say what a user or an item is there; it counts "
         "records as users. Here groups are the 20 commodities with most records and items the 200 countries with most; "
         "a record is an amount above zero of one series (country, commodity, attribute) in one year. *A record is a "
-        "user*, as published: everybody is there once. *A series is a user*: what one reporter says in all years is "
-        "protected together.",
+        "user*, as published: everybody is there once, which the ledger is told. "
+        "*A series is a user*: what one reporter says in all years is protected together.",
         "USDA PSD as it is at hand: 67 years, a slot each (published: 2,700 slots), 62 commodities and 222 countries "
         "instead of 111,989 categories.",
         "`honeypot` (source addresses as users; 9 hosts × 200 ports, 7 days a slot) and `retail` (customers; 8 "

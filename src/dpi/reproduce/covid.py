@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dpi.budget import Ledger
 from dpi.datasets import load
 from dpi.datasets.covid import cases
 from dpi.domain import Categories
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 REGIONS, PEOPLE, DAYS = 110, 48_925, 540
 """Regions and people as published; days of our edition."""
 FIRST = date(2020, 1, 22)
+ONCE = Ledger(returning=False)
+"""What the ledger is told: nobody is a case twice. Accounts are kept all the same."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,33 @@ from dpi.reproduce.experiment import Row, Rows, Value
 
 
 def select(rows: Rows, **wanted: Value) -> list[Row]:
-    """The rows with these values.
+    """The rows with these values; None: those that lack it.
 
     >>> select([{"a": 1, "b": 2}, {"a": 3, "b": 2}], a=3)
     [{'a': 3, 'b': 2}]
     """
     return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
+
+
+def distinct(rows: Rows, name: str) -> list[Value]:
+    """What an entry is in these rows, in their order.
+
+    >>> distinct([{"a": 2}, {"a": 1}, {"a": 2}, {}], "a")
+    [2, 1]
+    """
+    return list(dict.fromkeys(row[name] for row in rows if row.get(name) is not None))
+
+
+def value(row: Row, name: str) -> float:
+    """An entry that is a number.
+
+    >>> value({"slot": 3}, "slot")
+    3.0
+    """
+    found = row[name]
+    if not isinstance(found, int | float):
+        raise TypeError(f"{name} is no number")
+    return float(found)
 
 
 def column(rows: Rows, name: str) -> npt.NDArray[np.float64]:
@@ -32,8 +53,8 @@ def mean(rows: Rows, name: str, **wanted: Value) -> float | None:
     >>> mean([{"a": 1, "b": 2}, {"a": 3, "b": 2}], "a", b=2)
     2.0
     """
-    some = column(select(rows, **wanted), name)
-    return float(some.mean()) if some.size else None
+    some = [value(row, name) for row in select(rows, **wanted) if row.get(name) is not None]
+    return float(np.mean(some)) if some else None
 
 
 def number(value: float | None) -> str:

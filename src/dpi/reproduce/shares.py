@@ -9,7 +9,7 @@ import numpy as np
 
 from dpi.reproduce.drawing import line, panels
 from dpi.reproduce.experiment import Rows, Value
-from dpi.reproduce.selecting import average, distinct, where
+from dpi.reproduce.rows import distinct, mean, select
 from dpi.reproduce.systems import SYSTEMS
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def by_epsilon(axes: Axes, rows: Rows, measure: str, *, chance: float | None = N
     """A share by ε, for every system that the rows have; `chance` is what a uniform guess finds."""
     known = epsilons(rows)
     for system in (*SYSTEMS, *BESIDE):
-        own = where(rows, system=system)
+        own = select(rows, system=system)
         if own:
-            shares = np.array([average(own, measure, epsilon=epsilon) for epsilon in epsilons(own)], dtype=np.float64)
+            shares = np.array([mean(own, measure, epsilon=epsilon) for epsilon in epsilons(own)], dtype=np.float64)
             line(axes, epsilons(own), shares, system)
     if chance is not None:
         line(axes, [known[0], known[-1]], [chance, chance], "uniform")
@@ -63,5 +63,5 @@ def cell(rows: Rows, measure: str, **wanted: Value) -> str:
     >>> cell([{"share": 0.5}, {"share": 0.75}], "share"), cell([], "share")
     ('0.62', '–')
     """
-    found = average(rows, measure, **wanted)
+    found = mean(rows, measure, **wanted)
     return "–" if found is None else f"{found:.2f}"
