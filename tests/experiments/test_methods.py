@@ -1,5 +1,6 @@
 """Losses over time agree with the recomputed table; ours stay below ε; errors are at an equal guarantee."""
 
+import numpy as np
 import pytest
 
 from dpi.compare.tables import EPSILON
@@ -32,7 +33,7 @@ def test_losses_are_those_of_the_table(course, name, after):
     assert value(at, "pure") == pytest.approx(after, rel=1e-3)
     for row in own:
         assert value(row, "at_delta") <= value(row, "pure")
-    assert column(own, "pure") == sorted(column(own, "pure"))
+    assert (np.diff(column(own, "pure")) >= 0).all()
 
 
 def test_ten_times_the_records_lose_ten_times_as_much():
@@ -45,7 +46,7 @@ def test_ours_stay_below_epsilon(course):
     """For ever; the ledger gets there."""
     for system in SYSTEMS:
         own = column(select(course, system=system), "pure")
-        assert own == sorted(own)
+        assert (np.diff(own) >= 0).all()
         assert max(own) <= EPSILON
     assert value(select(course, system="ledger")[-1], "pure") == EPSILON
     assert value(select(course, system=ALGORITHM)[-1], "pure") > EPSILON

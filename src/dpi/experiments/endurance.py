@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpi.datasets.generators import published
+from dpi.datasets.generators import Counts, drifting, published
 from dpi.reproduce.drawing import finish, legend, line, panels
-from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Value
+from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Value
 from dpi.reproduce.rows import column, number, select
 from dpi.reproduce.systems import LABELS, SYSTEMS, System
 from dpi.reproduce.truth import Pair, follow
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 BINS, MEAN, EPSILON, CHURN = 10_000, 100, 2, 0.05
+STREAMS: Mapping[str, Callable[[np.random.Generator, int, int], Counts]] = {
+    "published": lambda rng, slots, bins: published(rng, slots, bins, MEAN),
+    "zipf": lambda rng, slots, bins: drifting(rng, slots, bins, MEAN * bins, drift=0.01),
+}
 WINDOW = 1_000
 STEP = {"ledger": 1, "converging": 10, "strict": 100}
 """Of how many slots one is played. The data of slots are independent, so that some of them are a sample; but a series
 that is drawn from less often has larger elements left."""
 
 
-def course(system: System, bins: int, slots: int, step: int, window: int, seed: int) -> list[dict[str, Value]]:
+def course(
+    stream: str, system: System, bins: int, slots: int, step: int, window: int, seed: int
+) -> list[dict[str, Value]]:
     """Mean errors over windows of so many slots, and the median time of a slot."""
-    data = published(np.random.default_rng([seed, 0]), slots // step, bins, MEAN)
+    data = STREAMS[stream](np.random.default_rng([seed, 0]), slots // step, bins)
     even = np.full(bins, 1 / bins)
     rows: list[dict[str, Value]] = []
     errors: list[tuple[float, ...]] = []
@@ -36,56 +47,70 @@ def course(system: System, bins: int, slots: int, step: int, window: int, seed: 
             means = np.mean(errors, axis=0).tolist()
             named: dict[str, Value] = dict(zip(("mse", "kl", "uniform_mse", "uniform_kl"), means, strict=True))
             milliseconds = 1e3 * float(np.median(seconds))
-            rows.append({"system": system, "slot": count * step, **named, "milliseconds": milliseconds})
+            head: dict[str, Value] = {"stream": stream, "system": system, "slot": count * step}
+            rows.append({**head, **named, "milliseconds": milliseconds})
             errors, seconds = [], []
         start = time.perf_counter()
     return rows
 
 
 def cases(quick: bool) -> list[Case]:
-    """One for each system; the longest first."""
-    bins, slots, window = (1_000, 2_000, 200) if quick else (BINS, 200_000, WINDOW)
+    """One for each system, the longest first; the stream that can be followed for a part of the slots."""
+    bins, slots, part, window = (1_000, 2_000, 400, 200) if quick else (BINS, 200_000, 20_000, WINDOW)
+    plan = [("published", system, slots) for system in reversed(SYSTEMS)]
+    plan += [("zipf", system, part) for system in reversed(SYSTEMS)]
+    common: dict[str, Value] = {"bins": bins, "window": window, "seed": 0}
     return [
-        Case(
-            course, {"system": system, "bins": bins, "slots": slots, "step": STEP[system], "window": window, "seed": 0}
-        )
-        for system in reversed(SYSTEMS)
+        Case(course, {"stream": stream, "system": system, "slots": length, "step": STEP[system], **common})
+        for stream, system, length in plan
     ]
 
 
 def sheet(rows: Rows) -> Sheet:
     """Errors over time beside those of the uniform guess; the time of a slot."""
-    played = {system: own for system in SYSTEMS if (own := select(rows, system=system))}
-    figure, (kl, mse, cost) = panels(3)
-    for system, own in played.items():
-        for axes, name in ((kl, "kl"), (mse, "mse"), (cost, "milliseconds")):
-            line(axes, column(own, "slot"), column(own, name), system)
-    *_, most = played.values()  # plays the most slots
-    line(kl, column(most, "slot"), column(most, "uniform_kl"), "uniform")
-    line(mse, column(most, "slot"), column(most, "uniform_mse"), "uniform")
-    finish(kl, "KL from the slot's PDF", "slot", "KL (nats)", log_y=True)
-    finish(mse, "MSE of the slot's PDF", "slot", "MSE, (p - q)²", log_y=True)
+    figure, (kl, followed, mse, cost) = panels(2, 2, width=5.2)
+    played = {stream: _by_system(select(rows, stream=stream)) for stream in STREAMS}
+    for stream, axes in (("published", kl), ("zipf", followed)):
+        _lines(axes, played[stream], "kl")
+        finish(axes, f"KL from the slot's PDF, {stream} stream", "slot", "KL (nats)", log_y=True)
+    _lines(mse, played["published"], "mse")
+    for system, own in played["published"].items():
+        line(cost, column(own, "slot"), column(own, "milliseconds"), system)
+    finish(mse, "MSE of the slot's PDF, published stream", "slot", "MSE, (p - q)²", log_y=True)
     finish(cost, "time of a slot, data and crowd included", "slot", "milliseconds", log_y=True)
     legend(figure, kl)
-    last = int(column(rows, "slot").max())
-    change = {system: _change(own) for system, own in played.items()}
     return Sheet(
-        found=tuple(_found(system, own) for system, own in played.items()),
+        found=tuple(_found(stream, name, own) for stream in played for name, own in played[stream].items()),
         figures={
             "course": (
                 figure,
-                f"Means (errors) and medians (time) of windows, {last:,} slots, ε = {EPSILON}, churn {CHURN:.0%}. The "
-                "first slot of the published brain makes its pool.",
+                f"Means (errors) and medians (time) of windows, ε = {EPSILON}, churn {CHURN:.0%}. The first slot of "
+                "the published brain makes its pool.",
             )
         },
-        summary=(
-            Summary(
-                f"KL, first → last window of {last:,} slots",
-                published="“stable”",
-                uniform=number(float(column(most, "uniform_kl").mean())),
-                **change,
-            ),
-        ),
+        summary=tuple(_summary(stream, own) for stream, own in played.items() if own),
+    )
+
+
+def _by_system(rows: Rows) -> dict[System, list[Row]]:
+    """Of the systems that are there; the last one plays the most slots."""
+    return {system: own for system in SYSTEMS if (own := select(rows, system=system))}
+
+
+def _lines(axes: Axes, played: Mapping[System, Rows], name: str) -> None:
+    for system, own in played.items():
+        line(axes, column(own, "slot"), column(own, name), system)
+    for most in list(played.values())[-1:]:
+        line(axes, column(most, "slot"), column(most, f"uniform_{name}"), "uniform")
+
+
+def _summary(stream: str, played: Mapping[System, Rows]) -> Summary:
+    *_, most = played.values()
+    return Summary(
+        f"{stream} stream, k = {BINS:,}: KL, first → last window of {int(column(most, 'slot').max()):,} slots",
+        published="“stable”" if stream == "published" else "–",
+        uniform=number(float(column(most, "uniform_kl").mean())),
+        **{system: _change(own) for system, own in played.items()},
     )
 
 
@@ -94,12 +119,12 @@ def _change(rows: Rows) -> str:
     return f"{number(kl[0])} → {number(kl[-1])}"
 
 
-def _found(system: str, rows: Rows) -> str:
+def _found(stream: str, system: str, rows: Rows) -> str:
     ratio = column(rows, "kl") / column(rows, "uniform_kl")
     return (
-        f"{LABELS[system]}: KL in the first and in the last window {_change(rows)}; divided by that of the uniform "
-        f"guess {number(ratio[0])} → {number(ratio[-1])}, over all windows {number(ratio.min())} to "
-        f"{number(ratio.max())}."
+        f"{stream.capitalize()} stream, {LABELS[system]}: KL in the first and in the last window "
+        f"{_change(rows)}; divided by that of the uniform guess {number(ratio[0])} → {number(ratio[-1])}, "
+        f"over all windows {number(ratio.min())} to {number(ratio.max())}."
     )
 
 
@@ -109,12 +134,14 @@ EXPERIMENT = Experiment(
     published="“The results are still stable even after 200,000 time slots”, k = 10,000, medians of KL and MSE; no "
     "numbers are printed.",
     setting=f"k = {BINS:,}, counts N({MEAN}, σ²) with σ of 1 … 10 drawn for every slot, so about a million users, of "
-    f"whom {CHURN:.0%} are replaced in every slot; total ε = {EPSILON}.",
+    f"whom {CHURN:.0%} are replaced in every slot; total ε = {EPSILON}. Such a stream is as good as uniform. Beside "
+    "it stands one that can be followed, zipf 1.1 over as many bins and users, with log-levels that walk by 0.01 a "
+    "slot, for 20,000 slots.",
     deviations=(
         "Means over windows of 1,000 slots instead of moving medians.",
         f"The ledger plays all slots. The published brain plays every {STEP['strict']}th, the converging series every "
-        f"{STEP['converging']}th, with the first 2,000 and 20,000 elements of their series, which are larger than "
-        "those that they would have left by then.",
+        f"{STEP['converging']}th, with the first elements of their series, which are larger than those that they "
+        "would have left by then.",
         "Users are played as cohorts (`dpi.reproduce.crowd`): the same law, without a million ids in every slot.",
     ),
     cases=cases,

@@ -24,7 +24,7 @@ from dpi.release import Release
 from dpi.store.base import Paid
 from dpi.stream import Stream
 
-LEAST = GRAINS >> 10
+LEAST = GRAINS >> 6
 """Cohorts of a smaller weight count as one, with their mean weight: together they hardly count."""
 
 
