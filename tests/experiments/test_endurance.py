@@ -69,8 +69,8 @@ def test_one_system_alone_is_drawn(rows: list[dict[str, Value]], system: System)
     assert len(made.found) == 1
 
 
-def test_the_full_form_plays_all_slots_of_the_ledger() -> None:
-    """200,000 of them at k = 10,000."""
+def test_the_full_form_is_as_long_as_published() -> None:
+    """200,000 slots at k = 10,000, of which the ledger plays a quarter."""
     cases = EXPERIMENT.cases(False)
     [ledger] = [c for c in cases if c.options["system"] == "ledger" and c.options["stream"] == "published"]
-    assert (ledger.options["slots"], ledger.options["step"], ledger.options["bins"]) == (200_000, 1, 10_000)
+    assert (ledger.options["slots"], ledger.options["step"], ledger.options["bins"]) == (200_000, 4, 10_000)
