@@ -80,7 +80,10 @@ def _spread(moment: Moment) -> dict[str, float]:
 
 
 def cases(quick: bool) -> list[Case]:
-    """Every system at every ε, or some of them on the stream that is ours; the ledger at other churns too (with a series everybody pays, whoever it is)."""
+    """Every system at every ε, or some of them on the stream that is ours; the ledger at other churns too.
+
+    With a series everybody pays, whoever it is.
+    """
     slots, window, every = (90, 10, 30) if quick else (SLOTS, WINDOW, RESHUFFLE)
     common = {"slots": slots, "window": window, "every": every, "seed": 0}
     found = []

@@ -139,8 +139,8 @@ EXPERIMENT = Experiment(
     "slot, for 20,000 slots.",
     deviations=(
         "Means over windows of 1,000 slots instead of moving medians.",
-        f"Of {STEP['ledger']} slots the ledger plays one, 50,000 in all; time and memory of all 200,000 are measured by "
-        f"`benchmarks/endurance.py`. Of {STEP['converging']} slots the converging series plays one, and of "
+        f"Of {STEP['ledger']} slots the ledger plays one, 50,000 in all; time and memory of all 200,000 are measured "
+        f"by `benchmarks/endurance.py`. Of {STEP['converging']} slots the converging series plays one, and of "
         f"{STEP['strict']} the published brain, with the first elements of their series, which are larger than those "
         "that they would have left by then.",
         "Users are played as cohorts (`dpi.reproduce.crowd`): the same law, without a million ids in every slot.",
