@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test test-slow lint bench docs clean
+.PHONY: run test test-slow lint bench reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -19,6 +19,9 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+reproduce: .venv/reproduce
+	$(BIN)/dpi reproduce --all
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/kernel.py
@@ -37,6 +40,10 @@ docs: .venv/docs
 
 .venv/dev: .venv/core
 	$(INSTALL) -e '.[test,lint]'
+	touch $@
+
+.venv/reproduce: .venv/core
+	$(INSTALL) -e '.[reproduce]'
 	touch $@
 
 .venv/bench: .venv/core
