@@ -19,10 +19,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
-from itertools import pairwise
 from statistics import mean
 
 import numpy as np
@@ -33,13 +31,11 @@ from dpi.apps import Recommender, Watch
 from dpi.apps.detectors import DETECTORS
 from dpi.apps.evaluation import agreement, highest
 from dpi.apps.scoring import Scorer
-from dpi.brain._state import BoostedState
-from dpi.brain._views import Views
-from dpi.brain.base import Estimate, Measurement
 from dpi.compare.contenders import as_pdf
 from dpi.datasets import cases, load
 from dpi.noise import UnsafeSeededSource
 from dpi.queries import Distribution, Floats
+from dpi.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
 
 EPSILON = 2
 SHARE = 0.05
@@ -76,20 +72,6 @@ RECOMMENDER = {
 }
 
 
-@dataclass(frozen=True)
-class Recorded(dpi.Boosted):
-    """The default brain; it keeps its noisy counts, which are public, for the noisy histogram beside it."""
-
-    noisy: list[Floats] = field(default_factory=list, repr=False, compare=False)
-
-    def update(self, state: BoostedState | Views, measurement: Measurement) -> tuple[BoostedState | Views, Estimate]:
-        """As the default brain does, and keep the counts."""
-        after, estimate = super().update(state, measurement)
-        size = estimate.pdf.size
-        self.noisy.append(np.zeros(size) if estimate.counts is None else estimate.counts)
-        return after, estimate
-
-
 def events(case: Case) -> pl.DataFrame:
     if case.data == "covid19":
         return cases(load("covid19"), date(2020, 1, 22), date(2020, 4, 1))
@@ -99,27 +81,8 @@ def events(case: Case) -> pl.DataFrame:
     return table.drop_nulls(["user", *case.values])
 
 
-def domain_of(table: pl.DataFrame, column: str, listed: int) -> dpi.Categories:
-    """The most frequent values, taken as public, and the rest."""
-    frequent = table.group_by(column).len().sort("len", column, descending=True)[column]
-    return dpi.Categories(frequent[:listed], other="other" if frequent.len() > listed else None)
-
-
-def slots_of(table: pl.DataFrame, case: Case) -> Iterator[tuple[pl.Series, pl.Series | dict[str, pl.Series]]]:
-    """Users and values of every slot."""
-    numbers = dpi.Slots(case.slot, origin=table["timestamp"].min()).numbers(table["timestamp"])  # type: ignore[arg-type]
-    order = np.argsort(numbers, kind="stable")
-    borders = np.searchsorted(numbers[order], np.arange(int(numbers.max()) + 2))
-    table = table[order]
-    for first, end in pairwise(borders):
-        rows = table.slice(int(first), int(end - first))
-        values = {column: rows[column] for column in case.values}
-        yield rows["user"], values if len(values) > 1 else rows[case.values[0]]
-
-
-def truths(domain: dpi.domain.Domain, slots: list[tuple[pl.Series, object]]) -> list[Floats]:
-    """The user-weighted counts of every slot."""
-    return [dpi.compress(users, values, domain).grains / 2**24 for users, values in slots]
+def played(table: pl.DataFrame, case: Case, domain: dpi.domain.Domain) -> RealStream:
+    return RealStream(domain, in_slots(table, by_clock(table, case.slot), case.values))
 
 
 def streaming(domain: dpi.domain.Domain, brain: Recorded, budget: dpi.Ledger, seed: int) -> dpi.Stream:
@@ -129,12 +92,9 @@ def streaming(domain: dpi.domain.Domain, brain: Recorded, budget: dpi.Ledger, se
 
 def anomaly(name: str, case: Case, seeds: range, budget: dpi.Ledger) -> None:
     table = events(case)
-    domain = domain_of(table, case.values[0], case.listed[0])
-    slots: list[tuple[pl.Series, object]] = list(slots_of(table, case))
-    clean: list[Floats] = []
-    for counts in truths(domain, slots):
-        total = counts.sum()
-        clean.append(counts / total if total > 0 else clean[-1] if clean else np.full(domain.size, 1 / domain.size))
+    domain = frequent(table, case.values[0], case.listed[0])
+    real = played(table, case, domain)
+    slots, clean = real.slots, real.pdfs
     runs = []
     for seed in seeds:
         brain = Recorded()
@@ -169,12 +129,12 @@ def scores(detector: str, pdfs: list[Floats], variances: list[Floats] | None = N
 
 def recommender(name: str, case: Case, seeds: range, budget: dpi.Ledger) -> None:
     table = events(case)
-    group, item = (domain_of(table, column, listed) for column, listed in zip(case.values, case.listed, strict=True))
-    group = dpi.Categories(group.values, other=None)
+    group = frequent(table, case.values[0], case.listed[0], other=False)
+    item = frequent(table, case.values[1], case.listed[1])
     domain = dpi.Product(**{case.values[0]: group, case.values[1]: item})
     table = table.filter(pl.col(case.values[0]).is_in(group.values))
-    slots: list[tuple[pl.Series, object]] = list(slots_of(table, case))
-    sums = np.sum(truths(domain, slots), axis=0)
+    real = played(table, case, domain)
+    slots, sums = real.slots, np.sum(real.counts, axis=0)
     nothing = np.zeros(domain.size)
 
     def best(distribution: list[dpi.Release] | Distribution) -> dict[str, list[str]]:
