@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpi.apps.evaluation import Floats, divergence
 from dpi.brain.boosted import Boosted
 from dpi.budget import Converging
 from dpi.budget.series import Spence
@@ -17,8 +16,10 @@ from dpi.plots import LINES
 from dpi.reproduce.covid import DAYS, ONCE, PEOPLE, REGIONS, People, stream_of
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
+from dpi.reproduce.rows import value
 from dpi.reproduce.seeds import own_seed
 from dpi.reproduce.systems import LABELS, SYSTEMS, Hyper, System, open_stream
+from dpi.reproduce.truth import Pair
 from dpi.stream import Stream
 
 if TYPE_CHECKING:
@@ -78,21 +79,17 @@ def errors(stream: Stream, data: People) -> dict[str, Value]:
         so_far += slot.counts
         largest = max(largest, release.epsilon)
         if slot.users.len():
-            found.append((*_errors(slot.pdf, release.pdf), *_errors(slot.pdf, even)))
+            found.append((*Pair(slot.pdf, release.pdf).errors, *Pair(slot.pdf, even).errors))
     table, truth = np.array(found), so_far / so_far.sum()
     gain = table[:, 1] - table[:, 3]
     spread = float(gain.std() / np.sqrt(gain.size))
     row: dict[str, Value] = {"spent": release.epsilon_spent, "largest": largest, "kl_error": spread}
-    whole = (_errors(truth, release.accumulated), _errors(truth, even))
+    whole = (Pair(truth, release.accumulated).errors, Pair(truth, even).errors)
     slot_by_slot = {"": table.mean(axis=0).reshape(2, 2), "last_": table[-1].reshape(2, 2)}
     for prefix, (one, other) in {**slot_by_slot, "acc_": whole}.items():
         for start, (mse, kl) in (("", one), ("uniform_", other)):
             row[f"{start}{prefix}mse"], row[f"{start}{prefix}kl"] = float(mse), float(kl)
     return row
-
-
-def _errors(truth: Floats, released: Floats) -> tuple[float, float]:
-    return float(((truth - released) ** 2).mean()), divergence(truth, released)
 
 
 def opened(system: str, domain: Domain, epsilon: str, hyper: Hyper, seed: int) -> Stream:
@@ -167,14 +164,9 @@ def sheet(rows: Rows) -> Sheet:
     )
 
 
-def _number(row: Row, name: str) -> float:
-    value = row[name]
-    return float("nan") if value is None else float(value)
-
-
-def _varied(name: str, value: float, system: str) -> Callable[[Row], bool]:
+def _varied(name: str, chosen: float, system: str) -> Callable[[Row], bool]:
     """Whether a row is of a system with one parameter at a value and the others at their defaults."""
-    wanted = {**DEFAULT, name: value}
+    wanted = {**DEFAULT, name: chosen}
     return lambda row: row["system"] == system and all(row[key] == at for key, at in wanted.items())
 
 
@@ -185,7 +177,7 @@ def _of(system: str) -> Callable[[Row], bool]:
 
 def _over_epsilon(rows: Rows, key: str, keep: Callable[[Row], bool]) -> tuple[list[float], list[float]]:
     """Means over the runs, for each ε."""
-    epsilons = sorted({_number(row, "epsilon") for row in rows if keep(row)})
+    epsilons = sorted({value(row, "epsilon") for row in rows if keep(row)})
     return epsilons, [_at(rows, key, keep, epsilon) for epsilon in epsilons]
 
 
@@ -203,22 +195,22 @@ def _published(rows: Rows, measure: str) -> Figure:
         above, (name, values) = place < len(VALUES), list(VALUES.items())[place % len(VALUES)]
         key = f"acc_{measure}" if above else measure
         _beside(axes, rows, key)
-        for index, value in enumerate(values):
-            x, y = _over_epsilon(rows, key, _varied(name, value, "strict"))
+        for index, chosen in enumerate(values):
+            x, y = _over_epsilon(rows, key, _varied(name, chosen, "strict"))
             if x:
                 style = Style(STRICT[index], LINES[index], "s^vPX"[index])
-                line(axes, x, y, f"strict, {SIGNS[name]} = {value:g}", style=style)
+                line(axes, x, y, f"strict, {SIGNS[name]} = {chosen:g}", style=style)
         unit = "KL (nats)" if measure == "kl" else "mean over regions of (p - q)²"
         finish(axes, f"{SIGNS[name]}: {MEASURES[key]}", "total ε", unit, log_x=True, log_y=True)
         axes.tick_params(axis="x", which="minor", bottom=False)  # they are a sixth of the file
-        if above:
-            axes.legend(fontsize=6.5, loc="lower left", framealpha=0.8)
+        if not above:
+            axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.45, -0.28), ncols=2, frameon=False)
     return figure
 
 
 def _series(rows: Rows) -> Figure:
     figure, grid = panels(4, width=3.0, height=2.9)
-    epsilons = sorted({_number(row, "epsilon") for row in rows if row["system"] == "spence"})
+    epsilons = sorted({value(row, "epsilon") for row in rows if row["system"] == "spence"})
     for part, name in enumerate(("mu", "zeta")):
         for column, key in enumerate(("kl", "acc_kl")):
             axes = grid[2 * part + column]
@@ -249,15 +241,15 @@ def _found(rows: Rows) -> list[str]:
     if not strict:
         return []
     found = []
-    low, high = (f(_number(row, "epsilon") for row in strict) for f in (min, max))
-    apart = [abs(_number(row, "kl") - _number(row, "uniform_kl")) / _number(row, "kl_error") for row in strict]
-    above = sum(_number(row, "kl") > _number(row, "uniform_kl") for row in strict)
-    kls, mses = ([_number(row, key) for row in strict] for key in ("kl", "mse"))
-    tilt = max(_number(row, "largest") for row in strict) / (4 * DRAWS)
+    low, high = (f(value(row, "epsilon") for row in strict) for f in (min, max))
+    apart = [abs(value(row, "kl") - value(row, "uniform_kl")) / value(row, "kl_error") for row in strict]
+    above = sum(value(row, "kl") > value(row, "uniform_kl") for row in strict)
+    kls, mses = ([value(row, key) for row in strict] for key in ("kl", "mse"))
+    tilt = max(value(row, "largest") for row in strict) / (4 * DRAWS)
     found.append(
         f"The published brain, strict: over its {len(kls)} pairs of setting and ε the KL of a slot lies between "
         f"{min(kls):.4f} and {max(kls):.4f}, the MSE between {min(mses):.3g} and {max(mses):.3g}; the uniform "
-        f"guess has {_number(strict[0], 'uniform_kl'):.4f} and {_number(strict[0], 'uniform_mse'):.3g}. The KL is "
+        f"guess has {value(strict[0], 'uniform_kl'):.4f} and {value(strict[0], 'uniform_mse'):.3g}. The KL is "
         f"within {max(apart):.1f} standard errors of the uniform guess's in every one of them, and above in {above}. "
         f"The reason: a slot's budget pays for {2 * DRAWS} choices among scores that one person can move over their "
         f"whole range, so that no synopsis is more than e^{tilt:.2g} = {np.exp(tilt):.3f} times as likely as another, "
@@ -270,11 +262,11 @@ def _found(rows: Rows) -> list[str]:
     )
     for name, words in (("lam", "decreases faster when λ is very small"), ("mu", "small μ"), ("zeta", "small ζ")):
         spread = [
-            (value, _at(rows, "kl", _varied(name, value, "strict"), high))
-            for value in VALUES[name]
-            if any(_varied(name, value, "strict")(row) for row in rows)
+            (chosen, _at(rows, "kl", _varied(name, chosen, "strict"), high))
+            for chosen in VALUES[name]
+            if any(_varied(name, chosen, "strict")(row) for row in rows)
         ]
-        text = ", ".join(f"{kl:.4f} ({SIGNS[name]} = {value:g})" for value, kl in spread)
+        text = ", ".join(f"{kl:.4f} ({SIGNS[name]} = {chosen:g})" for chosen, kl in spread)
         found.append(f"“{words}”: KL of a slot at ε = {high:g} is {text}.")
     return found
 
@@ -282,15 +274,15 @@ def _found(rows: Rows) -> list[str]:
 def _found_series(rows: Rows) -> list[str]:
     """The boosted brain on the published series, and the range of its runs."""
     found = []
-    high = max((_number(row, "epsilon") for row in rows), default=0.0)
+    high = max((value(row, "epsilon") for row in rows), default=0.0)
     for name in ("mu", "zeta"):
         spread = [
-            (value, _at(rows, "kl", _varied(name, value, "spence"), high))
-            for value in VALUES[name]
-            if any(_varied(name, value, "spence")(row) for row in rows)
+            (chosen, _at(rows, "kl", _varied(name, chosen, "spence"), high))
+            for chosen in VALUES[name]
+            if any(_varied(name, chosen, "spence")(row) for row in rows)
         ]
         if len(spread) > 1:
-            text = ", ".join(f"{kl:.3f} ({SIGNS[name]} = {value:g})" for value, kl in spread)
+            text = ", ".join(f"{kl:.3f} ({SIGNS[name]} = {chosen:g})" for chosen, kl in spread)
             runs = _runs(rows, "kl", _varied(name, spread[0][0], "spence"), high)
             found.append(
                 f"The boosted brain on the published series, ε = {high:g}: KL of a slot {text}; runs at "
@@ -308,7 +300,7 @@ def _worse(rows: Rows, when: str = "") -> list[str]:
             continue
         parts = []
         for key in ("kl", "mse", "last_kl", "last_mse", "acc_kl", "acc_mse"):
-            at = sorted({_number(row, "epsilon") for row in runs if _number(row, key) > _number(row, f"uniform_{key}")})
+            at = sorted({value(row, "epsilon") for row in runs if value(row, key) > value(row, f"uniform_{key}")})
             if at:
                 parts.append(f"{NAMES[key]} at ε = {', '.join(f'{epsilon:g}' for epsilon in at)}")
         what = "; ".join(parts) if parts else "nowhere"
@@ -317,7 +309,7 @@ def _worse(rows: Rows, when: str = "") -> list[str]:
 
 
 def _runs(rows: Rows, key: str, keep: Callable[[Row], bool], epsilon: float) -> list[float]:
-    return [_number(row, key) for row in rows if keep(row) and row["epsilon"] == epsilon]
+    return [value(row, key) for row in rows if keep(row) and row["epsilon"] == epsilon]
 
 
 def _at(rows: Rows, key: str, keep: Callable[[Row], bool], epsilon: float) -> float:
@@ -327,18 +319,18 @@ def _at(rows: Rows, key: str, keep: Callable[[Row], bool], epsilon: float) -> fl
 
 
 def _by_value(rows: Rows, series: Rows) -> Table:
-    high = max(_number(row, "epsilon") for row in rows)
+    high = max(value(row, "epsilon") for row in rows)
     lines = []
     for name, values in VALUES.items():
-        for value in values:
-            keep, own = _varied(name, value, "strict"), _varied(name, value, "spence")
+        for chosen in values:
+            keep, own = _varied(name, chosen, "strict"), _varied(name, chosen, "spence")
             if not any(keep(row) for row in rows):
                 continue
-            hyper = {**DEFAULT, name: value}
+            hyper = {**DEFAULT, name: chosen}
             below = "yes" if hyper["mu"] < hyper["lam"] / 2 else "no"
             numbers = [_at(rows, key, keep, high) for key in ("kl", "last_kl", "acc_kl", "mse", "last_mse", "acc_mse")]
             numbers += [_at(series, key, own, high) for key in ("kl", "acc_kl")]
-            lines.append((f"{SIGNS[name]} = {value:g}", below, *("–" if np.isnan(x) else f"{x:.4g}" for x in numbers)))
+            lines.append((f"{SIGNS[name]} = {chosen:g}", below, *("–" if np.isnan(x) else f"{x:.4g}" for x in numbers)))
     keys = ("uniform_kl", "uniform_last_kl", "uniform_acc_kl", "uniform_mse", "uniform_last_mse", "uniform_acc_mse")
     lines.append(("uniform guess", "", *(f"{_at(rows, key, _of('strict'), high):.4g}" for key in keys), "", ""))
     columns = ("strict, others at default", "μ < λ/2", "KL, slot", "KL, last slot", "KL, accumulative", "MSE, slot",
@@ -349,17 +341,17 @@ def _by_value(rows: Rows, series: Rows) -> Table:
 def _half_days(grid: Rows, halves: Rows) -> Table:
     """Both slottings at ε = 2."""
     lines = [
-        (str(row["system"]), f"{row['slots']:,}", *(f"{_number(row, key):.4g}" for key in (*MEASURES, "last_kl")))
+        (str(row["system"]), f"{row['slots']:,}", *(f"{value(row, key):.4g}" for key in (*MEASURES, "last_kl")))
         for system in ("strict", "converging", "ledger")
         for row in (*grid, *halves)
-        if _of(system)(row) and row["epsilon"] == _number(halves[0], "epsilon") and row["seed"] == 0
+        if _of(system)(row) and row["epsilon"] == value(halves[0], "epsilon") and row["seed"] == 0
     ]
     return Table("540 days and 1,000 half-days, ε = 2", ("system", "slots", *MEASURES.values(), "KL, last slot"),
                  tuple(lines))  # fmt: skip
 
 
 def _summary(rows: Rows, key: str, what: str) -> Summary:
-    ends = [f(_number(row, "epsilon") for row in rows) for f in (min, max)]
+    ends = [f(value(row, "epsilon") for row in rows) for f in (min, max)]
 
     def both(system: str, name: str) -> str:
         values = [_at(rows, name, _of(system), epsilon) for epsilon in ends]

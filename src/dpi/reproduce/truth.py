@@ -36,6 +36,11 @@ class Pair:
         """KL(truth ‖ released), in nats."""
         return divergence(self.truth, self.released)
 
+    @property
+    def errors(self) -> tuple[float, float]:
+        """MSE and KL."""
+        return self.mse, self.kl
+
 
 @dataclass(frozen=True, eq=False)
 class Moment:
