@@ -57,13 +57,15 @@ def reproduce(
         return
     wanted = [experiments.experiment(name) for name in dict.fromkeys(names or experiments.NAMES)]
     start = time.perf_counter()
+    todo = left(wanted, folder, quick=quick, fresh=fresh)
     try:
-        with Steps("cases", left(wanted, folder, quick=quick, fresh=fresh)) as steps:
+        with Steps("cases", todo) as steps:
             outcomes = run(wanted, folder, quick=quick, fresh=fresh, processes=processes, progress=steps.another)
     except KeyboardInterrupt:
         text = f"stopped; what is computed is kept in {folder}, and is not computed again."
         raise Interrupted(signal.SIGINT, text) from None
-    page = write(outcomes, folder, quick=quick, elapsed=time.perf_counter() - start)
+    whole = todo == sum(len(outcome.results) for outcome in outcomes)  # a run that found some done tells no time
+    page = write(outcomes, folder, quick=quick, elapsed=time.perf_counter() - start if whole else None)
     missing = dict.fromkeys(name for outcome in outcomes for name in outcome.missing)
     if missing:
         note(f"left out: {', '.join(missing)}. Set DPI_DATA to the folder with these data sets.")

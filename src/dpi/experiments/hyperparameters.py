@@ -16,7 +16,7 @@ from dpi.plots import LINES
 from dpi.reproduce.covid import DAYS, ONCE, PEOPLE, REGIONS, People, stream_of
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
-from dpi.reproduce.rows import value
+from dpi.reproduce.rows import number, value
 from dpi.reproduce.seeds import own_seed
 from dpi.reproduce.systems import LABELS, SYSTEMS, Hyper, System, open_stream
 from dpi.reproduce.truth import Pair
@@ -355,7 +355,7 @@ def _summary(rows: Rows, key: str, what: str) -> Summary:
 
     def both(system: str, name: str) -> str:
         values = [_at(rows, name, _of(system), epsilon) for epsilon in ends]
-        return "–" if np.isnan(values).any() else " / ".join(f"{value:.3f}" for value in values)
+        return "–" if np.isnan(values).any() else " / ".join(number(kl) for kl in values)
 
     return Summary(
         f"COVID-19, KL of {what}, ε = {ends[0]:g} / {ends[1]:g}",
