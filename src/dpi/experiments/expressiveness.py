@@ -10,7 +10,8 @@ import numpy as np
 from dpi.apps.evaluation import divergence
 from dpi.datasets.generators import zipf
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
-from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
+from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
+from dpi.reproduce.rows import value
 from dpi.synopsis.pool import DirichletPool, MixedPool, Multinomial, Pool, expressiveness, nearest
 from dpi.theory import entropy_approximation
 
@@ -94,14 +95,9 @@ def _main_size(rows: Rows) -> int:
     return next(int(row["size"] or 0) for row in rows if row["law"] != "multinomial")
 
 
-def _number(row: Row, key: str) -> float:
-    value = row[key]
-    return math.nan if value is None else float(value)
-
-
 def _line(rows: Rows, x: str, y: str, **wanted: Value) -> tuple[list[float], list[float]]:
     """Places and values of the rows with these options, one for each place."""
-    own = {_number(r, x): _number(r, y) for r in rows if all(r[key] == value for key, value in wanted.items())}
+    own = {value(r, x): value(r, y) for r in rows if all(r[key] == at for key, at in wanted.items())}
     return sorted(own), [own[place] for place in sorted(own)]
 
 
@@ -148,20 +144,20 @@ def _behind(main: Rows, bins: int) -> Figure:
 
 def _found(rows: Rows, main: Rows, bins: int) -> list[str]:
     multinomial = sorted(
-        (r for r in main if r["law"] == "multinomial" and r["bins"] == bins), key=lambda r: _number(r, "precision")
+        (r for r in main if r["law"] == "multinomial" and r["bins"] == bins), key=lambda r: value(r, "precision")
     )
     if not multinomial:
         return []
     first, last = multinomial[0], multinomial[-1]
     found = [
-        f"The ratio H(pool)/H(ideal) at k = {bins} is {_number(first, 'ratio'):.3f} at n_p = "
-        f"{first['precision']:,} and {_number(last, 'ratio'):.3f} at n_p = {last['precision']:,}. One draw then has "
-        f"{_number(last, 'draw'):.1f} nats, a pool of {last['size']:,} at most ln N = {_number(last, 'ln_size'):.2f}: "
-        f"about e^{_number(last, 'draw'):.0f} synopses would be needed for a ratio near 1.",
-        f"The first printed formula gives {_number(last, 'printed'):.1f} there (an entropy is never negative), the "
-        f"approximation {_number(last, 'approximation'):.1f}, exact is {_number(last, 'draw'):.1f}.",
+        f"The ratio H(pool)/H(ideal) at k = {bins} is {value(first, 'ratio'):.3f} at n_p = "
+        f"{first['precision']:,} and {value(last, 'ratio'):.3f} at n_p = {last['precision']:,}. One draw then has "
+        f"{value(last, 'draw'):.1f} nats, a pool of {last['size']:,} at most ln N = {value(last, 'ln_size'):.2f}: "
+        f"about e^{value(last, 'draw'):.0f} synopses would be needed for a ratio near 1.",
+        f"The first printed formula gives {value(last, 'printed'):.1f} there (an entropy is never negative), the "
+        f"approximation {value(last, 'approximation'):.1f}, exact is {value(last, 'draw'):.1f}.",
     ]
-    near = [row for row in rows if row["law"] == "multinomial" and _number(row, "ratio") >= 0.99]
+    near = [row for row in rows if row["law"] == "multinomial" and value(row, "ratio") >= 0.99]
     if near:
         where = {f"k = {row['bins']}, n_p = {row['precision']:,}, N = {row['size']:,}" for row in near}
         text = "; ".join(sorted(where))
@@ -172,7 +168,7 @@ def _found(rows: Rows, main: Rows, bins: int) -> list[str]:
             found.append(
                 f"{law}: the nearest of its synopses to a zipf PDF has KL {values[0]:.3f} at n_p = "
                 f"{precisions[0]:,.0f} and {values[-1]:.3f} at n_p = {precisions[-1]:,.0f}; the uniform guess has "
-                f"{_number(first, 'uniform_zipf'):.3f}."
+                f"{value(first, 'uniform_zipf'):.3f}."
             )
     return found
 
@@ -181,9 +177,9 @@ def _table(main: Rows) -> Table:
     keys = ("draw", "approximation", "printed", "ln_size", "empirical", "ratio", "nearest_zipf", "nearest_uniform")
     lines = [
         (str(row["bins"]), str(row["law"]), f"{row['precision']:,}", f"{row['distinct']:,}",
-         *("–" if math.isnan(x := _number(row, key)) else f"{x:.4g}" for key in keys))
-        for row in sorted(main, key=lambda row: (_number(row, "bins"), LAWS.index(str(row["law"])),
-                                                 _number(row, "precision")))
+         *("–" if math.isnan(x := value(row, key)) else f"{x:.4g}" for key in keys))
+        for row in sorted(main, key=lambda row: (value(row, "bins"), LAWS.index(str(row["law"])),
+                                                 value(row, "precision")))
     ]  # fmt: skip
     columns = ("k", "law", "n_p", "distinct", "H of one draw, exact", "approximation", "printed formula", "ln N",
                "H of the pool, empirical", "ratio", "KL, nearest to zipf", "KL, nearest to uniform")  # fmt: skip
@@ -198,7 +194,7 @@ def _summary(main: Rows, bins: int, size: int) -> Summary:
         f"KL from a zipf PDF to the nearest of {size:,} synopses, k = {bins}",
         published="“can universally emulate any PDF with minimal error”",
         uniform=f"{guess[0]:.2f}" if guess else "–",
-        strict="; ".join(f"{law} {value}" for law, value in text.items()),
+        strict="; ".join(f"{law} {kl}" for law, kl in text.items()),
         converging="no pool of this kind",
         ledger="no pool of this kind",
     )

@@ -18,7 +18,8 @@ from dpi.noise import UnsafeSeededSource
 from dpi.plots import COLOURS, LINES
 from dpi.reproduce.crowd import Played
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, panels
-from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
+from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
+from dpi.reproduce.rows import value
 from dpi.reproduce.seeds import own_seed
 from dpi.reproduce.systems import open_stream
 from dpi.stream import Stream
@@ -178,12 +179,8 @@ def sheet(rows: Rows) -> Sheet:
     )
 
 
-def _number(row: Row, key: str) -> float:
-    return float(row[key] or 0)
-
-
 def _loss_of(rows: Rows, name: str, key: str = "log_loss") -> dict[float, float]:
-    return {_number(row, "total"): _number(row, key) for row in rows if row["name"] == name}
+    return {value(row, "total"): value(row, key) for row in rows if row["name"] == name}
 
 
 def _style(name: str) -> Style:
@@ -233,7 +230,7 @@ def _course(rows: Rows, name: str, drift: str, key: str) -> tuple[list[int], lis
     """Means over the runs."""
     own = [row for row in rows if row["name"] == name and row["drift"] == drift]
     slots = sorted({int(row["slot"] or 0) for row in own})
-    return slots, [float(np.mean([_number(row, key) for row in own if row["slot"] == slot])) for slot in slots]
+    return slots, [float(np.mean([value(row, key) for row in own if row["slot"] == slot])) for slot in slots]
 
 
 def _at(rows: Rows, name: str, drift: str, key: str) -> float:
@@ -259,7 +256,7 @@ def _found_errors(rows: Rows, last: int) -> list[str]:
     found = []
     for drift in DRIFTS:
         means = {name: _at(rows, name, drift, "mean_kl") for name in names()}
-        known = {name: value for name, value in means.items() if not np.isnan(value)}
+        known = {name: kl for name, kl in means.items() if not np.isnan(kl)}
         if known:
             uniform = _at(rows, FIRST, drift, "mean_uniform_kl")
             order = sorted(known, key=lambda name: known[name])
@@ -273,7 +270,7 @@ def _found_errors(rows: Rows, last: int) -> list[str]:
 
 
 def _loss_table(rows: Rows) -> Table:
-    totals = sorted({_number(row, "total") for row in rows})
+    totals = sorted({value(row, "total") for row in rows})
     lines = [
         (name, *(f"{_loss_of(rows, name)[total]:.4g}" for total in totals))
         for name in dict.fromkeys(str(row["name"]) for row in rows)

@@ -16,7 +16,8 @@ from dpi.noise import UnsafeSeededSource
 from dpi.plots import COLOURS
 from dpi.reproduce.covid import DAYS, ONCE, PEOPLE, REGIONS, People, stream_of
 from dpi.reproduce.drawing import STYLES, Style, finish, legend, line, moving, panels
-from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
+from dpi.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
+from dpi.reproduce.rows import value
 from dpi.reproduce.seeds import own_seed
 from dpi.reproduce.systems import LABELS, SYSTEMS, Hyper, System, open_stream, published_brain
 from dpi.stream import Stream
@@ -188,10 +189,6 @@ def sheet(rows: Rows) -> Sheet:
     )
 
 
-def _number(row: Row, key: str) -> float:
-    return float(row[key] or 0)
-
-
 def _who(people: int) -> str:
     """The stream in words.
 
@@ -202,18 +199,18 @@ def _who(people: int) -> str:
 
 
 def _at(rows: Rows, system: str, epsilon: float, key: str) -> float:
-    return next((_number(r, key) for r in rows if r["system"] == system and r["epsilon"] == epsilon), float("nan"))
+    return next((value(r, key) for r in rows if r["system"] == system and r["epsilon"] == epsilon), float("nan"))
 
 
 def _against_epsilon(rows: Rows) -> Figure:
-    ordered = sorted(rows, key=lambda row: _number(row, "epsilon"))
+    ordered = sorted(rows, key=lambda row: value(row, "epsilon"))
     return _panels(ordered, _by_query(), "epsilon", "total ε", log_x=True)
 
 
 def _over_time(rows: Rows) -> Figure:
-    slots = sorted({_number(row, "slot") for row in rows})
+    slots = sorted({value(row, "slot") for row in rows})
     kept = set(slots[:: max(1, len(slots) // 60)])
-    rows = [row for row in rows if _number(row, "slot") in kept]
+    rows = [row for row in rows if value(row, "slot") in kept]
     keys = [(key, title) for key, title in _by_query() if not key.endswith("scaled")]
     return _panels(rows, keys, "slot", "slot (day)", log_x=False)
 
@@ -225,7 +222,7 @@ def _panels(rows: Rows, keys: list[tuple[str, str]], x: str, label: str, *, log_
         for system in ("uniform", "strict", GIVEN, "converging", "ledger"):
             own = [row for row in rows if row["system"] == system]
             if own:
-                places, errors = ([_number(row, name) for row in own] for name in (x, key))
+                places, errors = ([value(row, name) for row in own] for name in (x, key))
                 line(axes, places, errors, system, style=_style(system))
         _stated(axes, key)
         finish(axes, title, label, "nats" if key.endswith("kl") else "error²", log_x=log_x, log_y=True)
@@ -250,7 +247,7 @@ def _stated(axes: Axes, key: str) -> None:
 
 def _found(rows: Rows, people: int) -> str:
     own = [row for row in rows if row["people"] == people]
-    low = min(_number(row, "epsilon") for row in own)
+    low = min(value(row, "epsilon") for row in own)
     parts = []
     for key, measure in (("sum_scaled", "scaled MSE of the sum"), ("sum", "relative squared error of the sum")):
         numbers = {s: _at(own, s, low, key) for s in ("uniform", "strict", GIVEN, "converging", "ledger")}
@@ -272,13 +269,13 @@ def _found(rows: Rows, people: int) -> str:
 
 def _worse(rows: Rows, system: str, key: str) -> list[float]:
     """The ε at which a system's error is above that of the uniform guess."""
-    epsilons = sorted({_number(row, "epsilon") for row in rows})
+    epsilons = sorted({value(row, "epsilon") for row in rows})
     return [e for e in epsilons if _at(rows, system, e, key) > _at(rows, "uniform", e, key)]
 
 
 def _table(rows: Rows, people: int) -> Table:
     lines = []
-    for epsilon in sorted({_number(row, "epsilon") for row in rows}):
+    for epsilon in sorted({value(row, "epsilon") for row in rows}):
         for system in ("uniform", "strict", GIVEN, "converging", "ledger"):
             numbers = [_at(rows, system, epsilon, key) for key in MEASURES]
             if not np.isnan(numbers[0]):
@@ -288,7 +285,7 @@ def _table(rows: Rows, people: int) -> Table:
 
 def _summary(rows: Rows, people: int, key: str) -> Summary:
     own = [row for row in rows if row["people"] == people]
-    low = min(_number(row, "epsilon") for row in own)
+    low = min(value(row, "epsilon") for row in own)
     pair = (low, OVER_TIME)
 
     def both(system: str) -> str:

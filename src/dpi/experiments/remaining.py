@@ -18,6 +18,7 @@ from dpi.plots import COLOURS, LINES
 from dpi.reproduce.crowd import Played
 from dpi.reproduce.drawing import MARKERS, STYLES, Style, finish, legend, line, panels
 from dpi.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
+from dpi.reproduce.rows import value
 from dpi.reproduce.seeds import own_seed
 from dpi.reproduce.systems import Hyper, open_stream
 
@@ -134,11 +135,6 @@ def _epsilons(rows: Rows) -> list[int]:
     return sorted({int(row["epsilon"] or 0) for row in rows})
 
 
-def _number(row: Row, key: str) -> float:
-    value = row[key]
-    return math.nan if value is None else float(value)
-
-
 def _figure(rows: Rows, what: str) -> Figure:
     epsilons = _epsilons(rows)
     figure, grid = panels(len(epsilons), width=5.0, height=3.4)
@@ -149,7 +145,7 @@ def _figure(rows: Rows, what: str) -> Figure:
                 continue
             style = _style(label)
             slots, values, low, high = (
-                np.array([_number(row, key) for row in own]) for key in ("slot", what, "low", "high")
+                np.array([value(row, key) for row in own]) for key in ("slot", what, "low", "high")
             )
             if what == "noise":
                 line(axes, slots, values, label, style=style)
@@ -181,9 +177,9 @@ def _found(rows: Rows, last: int) -> list[str]:
     for epsilon in _epsilons(rows):
         parts = []
         for row in _ends(rows, epsilon, last):
-            noise = _number(row, "noise")
+            noise = value(row, "noise")
             buys = "nothing" if math.isnan(noise) else f"a noise of {noise:,.3g} users"
-            parts.append(f"{_label(row)} {100 * _number(row, 'left') / epsilon:.4g} % left, the slot buys {buys}")
+            parts.append(f"{_label(row)} {100 * value(row, 'left') / epsilon:.4g} % left, the slot buys {buys}")
         found.append(f"ε = {epsilon}, slot {last}: {'; '.join(parts)}. A bin has {MEAN} users.")
     return found
 
@@ -197,8 +193,8 @@ def _table(rows: Rows, last: int) -> Table:
     for epsilon in _epsilons(rows):
         for row in _ends(rows, epsilon, last):
             first = next(r for r in rows if r["epsilon"] == epsilon and _label(r) == _label(row) and r["slot"] == 1)
-            numbers = (epsilon - _number(row, "left"), _number(row, "low"), _number(row, "high"),
-                       _number(first, "noise"), _number(row, "noise"))  # fmt: skip
+            numbers = (epsilon - value(row, "left"), value(row, "low"), value(row, "high"),
+                       value(first, "noise"), value(row, "noise"))  # fmt: skip
             lines.append((f"{epsilon}", _label(row), *("–" if math.isnan(x) else f"{x:.4g}" for x in numbers)))
     columns = ("ε", "allocation", "spent (ledger: mean of users)", "left, 5 % quantile", "left, 95 % quantile",
                "noise of slot 1 (users)", f"noise of slot {last} (users)")  # fmt: skip
@@ -207,7 +203,7 @@ def _table(rows: Rows, last: int) -> Table:
 
 def _summary(rows: Rows, epsilon: int, last: int) -> Summary:
     at = {
-        _label(row): f"{100 * _number(row, 'left') / epsilon:.3g} %; {_number(row, 'noise'):.2g}"
+        _label(row): f"{100 * value(row, 'left') / epsilon:.3g} %; {value(row, 'noise'):.2g}"
         for row in _ends(rows, epsilon, last)
     }
     return Summary(

@@ -27,15 +27,13 @@ def distinct(rows: Rows, name: str) -> list[Value]:
 
 
 def value(row: Row, name: str) -> float:
-    """An entry that is a number.
+    """An entry that is a number; NaN where it is empty.
 
     >>> value({"slot": 3}, "slot")
     3.0
     """
     found = row[name]
-    if not isinstance(found, int | float):
-        raise TypeError(f"{name} is no number")
-    return float(found)
+    return float("nan") if found is None else float(found)
 
 
 def column(rows: Rows, name: str) -> npt.NDArray[np.float64]:
