@@ -3,7 +3,8 @@
 A slot of ten million users need not list them. Users who came in the same slot and were active ever since have the same
 account, so that the ledger can bill a cohort as if it were one user; and if values are dealt to users at random, the
 values of some of them are a draw without replacement from the slot's counts. The releases have the same law as those of
-a `Stream` that sees every user. Made-up data alone is played like this: it knows the counts.
+a `Stream` that sees every user, but for cohorts that hardly pay any more, which count as one. Made-up data alone is
+played like this: it knows the counts.
 """
 
 from __future__ import annotations
