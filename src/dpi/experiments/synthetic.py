@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BINS, MEAN, DATASETS, SLOTS = (1_000, 10_000), 1_000, 10, 2_700
-FIRST, MIDDLE = 60, 270
+FIRST, MIDDLE = 30, 270
 """Slots that all data sets are played for; and a length between that and all slots."""
 LONG = 1
 """Data sets that are played for all slots."""
