@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.brain._coverage import GROWTH, Payers
+from dpi.brain._coverage import ALL, GROWTH, Payers
 from dpi.brain.base import Measurement
 from dpi.brain.boosted import Boosted
 from dpi.budget.epsilon import Epsilon
@@ -28,7 +28,8 @@ def played(sizes, *, partial, season=None, before=Payers()):  # noqa: B008 - fro
 def test_without_a_season_a_slot_is_compared_with_the_largest(paid, later):
     """Every fall below the largest size of slots in which everybody paid counts as accounts that are empty."""
     found = played(later, partial=True, before=played(paid, partial=False))
-    assert found.coverage == min(later[-1] / max(paid), 1)
+    part = later[-1] / max(paid)
+    assert found.coverage == (part if part < ALL else 1)
 
 
 def test_the_largest_is_not_forgotten():
@@ -114,3 +115,18 @@ def test_a_crowd_after_accounts_ran_empty_is_seen():
     crowd[700] += 280_000
     _, found = brain.update(state, Measurement(40, Epsilon.at_most(2), crowd * GRAINS, partial=True))
     assert found.pdf[700] > 0.7
+
+
+def test_a_part_of_an_account_is_no_empty_account():
+    """Where all pay nine tenths, a slot's own deviation is released as it is where all pay everything."""
+    brain, domain, rng = Boosted(), Categories(range(100), other=None), np.random.default_rng(0)
+    errors = {}
+    for part in (0.9, 1.0):
+        state, found = brain.initial(domain), []
+        for slot in range(60):
+            counts = np.rint(rng.normal(100, 6, 100)).astype(np.int64)
+            grains = counts * round(GRAINS * (part if slot >= 8 else 1))
+            state, estimate = brain.update(state, Measurement(slot, Epsilon.at_most(1), grains, partial=slot >= 8))
+            found.append(np.abs(estimate.pdf - counts / counts.sum()).sum())
+        errors[part] = np.mean(found[30:])
+    assert errors[0.9] < 1.2 * errors[1.0]

@@ -21,16 +21,21 @@ GROWTH = 25
 again would otherwise make all others look like a few."""
 
 
+ALL = 0.8
+"""From this part on all are taken to pay: sizes vary by themselves, and where a slot takes a part of an account, even
+those who have all of it pay somewhat less than one."""
+
+
 @dataclass(frozen=True)
 class Payers:
     """Sizes of past slots.
 
     >>> payers = Payers().after(100, partial=False)
     >>> payers.after(99, partial=True).coverage, payers.after(33, partial=True).coverage
-    (0.99, 0.33)
-    >>> day = payers.after(99, partial=True, season=3).after(90, partial=True, season=3)
-    >>> day.after(33, partial=True, season=3).coverage  # the median of 99, 90 and 33
-    0.9
+    (1.0, 0.33)
+    >>> day = payers.after(99, partial=True, season=3).after(60, partial=True, season=3)
+    >>> day.after(33, partial=True, season=3).coverage  # the median of 99, 60 and 33
+    0.6
     """
 
     reference: float = 0.0
@@ -61,4 +66,5 @@ class Payers:
         """Payers among the active users of the last slot."""
         if not self.partial or not self.reference:
             return 1.0
-        return min(median(self.recent[-self.season :]) / self.reference, 1.0)
+        part = median(self.recent[-self.season :]) / self.reference
+        return part if part < ALL else 1.0
