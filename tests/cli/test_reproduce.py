@@ -1,5 +1,6 @@
 """`dpi reproduce`, on the experiment that takes seconds."""
 
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,18 @@ QUICK = ("accounting", "--quick", "--processes", "1", "--folder", "out")
 def kept():
     """Results in the folder, with their times."""
     return {file.name: file.stat().st_mtime_ns for file in Path("out/results/accounting").glob("*.json")}
+
+
+def test_a_program_can_read_what_was_computed(cli):
+    """The list and the outcome as JSON."""
+    cli("reproduce", "--json")
+    assert [each["name"] for each in json.loads(cli.stdout)["experiments"]] == list(NAMES)
+    cli("reproduce", *QUICK, "--json")
+    found = json.loads(cli.stdout)
+    assert found["page"] == "out/index.html"
+    [computed] = found["experiments"]
+    assert computed["cases"] == len(experiment("accounting").cases(True))
+    assert computed["missing"] == []
 
 
 def test_without_a_name_all_are_listed(cli):

@@ -12,7 +12,8 @@ import typer
 
 from dpi.cli.config import Config
 from dpi.cli.interruption import Interrupted
-from dpi.cli.output import note, say, table
+from dpi.cli.options import Json
+from dpi.cli.output import document, note, say, table
 from dpi.cli.progress import Steps
 from dpi.errors import OptionError
 
@@ -31,6 +32,7 @@ def reproduce(
     processes: Annotated[int, typer.Option("--processes", metavar="N", min=1, help="Cores to use.")] = min(
         2, os.cpu_count() or 1
     ),
+    json: Json = False,
     config: Config = None,
 ) -> None:
     """Compute the published evaluation again and write one page: what is stated, and what each system gives.
@@ -51,9 +53,11 @@ def reproduce(
     if everything and names:
         raise OptionError("give names or `--all`, not both.")
     if not everything and not names:
-        table(
-            ("experiment", "what"), [(name, experiments.experiment(name).title) for name in experiments.NAMES], left=2
-        )
+        titles = {name: experiments.experiment(name).title for name in experiments.NAMES}
+        if json:
+            document({"experiments": [{"name": name, "title": title} for name, title in titles.items()]})
+        else:
+            table(("experiment", "what"), titles.items(), left=2)
         return
     wanted = [experiments.experiment(name) for name in dict.fromkeys(names or experiments.NAMES)]
     start = time.perf_counter()
@@ -69,4 +73,16 @@ def reproduce(
     missing = dict.fromkeys(name for outcome in outcomes for name in outcome.missing)
     if missing:
         note(f"left out: {', '.join(missing)}. Set DPI_DATA to the folder with these data sets.")
-    say(f"Look at {page}.")
+    if json:
+        computed = [
+            {
+                "name": outcome.experiment.name,
+                "cases": len(outcome.results),
+                "seconds": round(outcome.seconds, 1),
+                "missing": list(outcome.missing),
+            }
+            for outcome in outcomes
+        ]
+        document({"page": str(page), "experiments": computed})
+    else:
+        say(f"Look at {page}.")
