@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 
 from dpi.cli.config import Config
-from dpi.cli.interruption import Interrupted
+from dpi.cli.interruption import Interrupted, Interruption
 from dpi.cli.options import Json
 from dpi.cli.output import document, note, say, table
 from dpi.cli.progress import Steps
@@ -63,11 +62,11 @@ def reproduce(
     start = time.perf_counter()
     todo = left(wanted, folder, quick=quick, fresh=fresh)
     try:
-        with Steps("cases", todo) as steps:
+        with Interruption(), Steps("cases", todo) as steps:
             outcomes = run(wanted, folder, quick=quick, fresh=fresh, processes=processes, progress=steps.another)
-    except KeyboardInterrupt:
+    except Interrupted as stop:
         text = f"stopped; what is computed is kept in {folder}, and is not computed again."
-        raise Interrupted(signal.SIGINT, text) from None
+        raise Interrupted(stop.number, text) from None
     whole = todo == sum(len(outcome.results) for outcome in outcomes)  # a run that found some done tells no time
     page = write(outcomes, folder, quick=quick, elapsed=time.perf_counter() - start if whole else None)
     missing = dict.fromkeys(name for outcome in outcomes for name in outcome.missing)
