@@ -39,6 +39,17 @@ def test_the_largest_is_not_forgotten():
     assert len(found.recent) == GROWTH
 
 
+@pytest.mark.parametrize("season", [None, 6])
+def test_the_largest_stays_where_slots_of_both_kinds_alternate(season):
+    """A night for which every account suffices, after slots for which some did not, does not make the whole small."""
+    whole = played(DAY, partial=False, season=season)
+    night = played(
+        [10], partial=False, season=season, before=played(DAY[:3], partial=True, season=season, before=whole)
+    )
+    assert night.reference == whole.reference
+    assert played([10], partial=True, season=season, before=night).coverage < 0.2
+
+
 def test_a_crowd_is_no_growth_and_a_lasting_one_is():
     """Ten times the users for some slots leave no trace; for good, they are the new size of the whole."""
     whole = played([100.0] * 3, partial=False)

@@ -1,10 +1,10 @@
 """Which part of the active users still pays, as far as the sizes of slots tell.
 
-Once the budgets of slots add up to ε, accounts may be empty, and a slot's size is that of its payers. Fewer payers may
-be fewer users: a night, or the end of a crowd. Sizes alone do not tell the two apart. A declared season does: how many
-users have an account left changes slowly, with those who come and go, so it is the median over a season that counts,
-against the largest before. Without a season every fall below the largest size is taken for empty accounts, which is the
-safer mistake: a release that leans on a few newcomers as if they were everybody can be far off.
+Once an account may fall short of a slot's budget, a slot's size is that of its payers. Fewer payers may be fewer users:
+a night, or the end of a crowd. Sizes alone do not tell the two apart. A declared season does: how many users have an
+account left changes slowly, with those who come and go, so it is the median over a season that counts, against the
+largest before. Without a season a fall by a fifth of the largest size, or more, is taken for empty accounts, which is
+the safer mistake: a release that leans on a few newcomers as if they were everybody can be far off.
 
 Slots in which everybody paid are not among those in which accounts may be empty.
 
@@ -51,6 +51,7 @@ class Payers:
         """With one more slot, of a declared `season` of so many.
 
         The median of a part of a season says little, a day's peak or its night: it counts only while there is no other.
+        Budgets that rise and fall may make slots of both kinds alternate; what was largest stays.
         """
         before, whole = self.recent if partial is self.partial else (), season or 1
         recent = (*before, float(size))[-max(whole, GROWTH) :]
@@ -58,7 +59,7 @@ class Payers:
             grown = median(recent) if len(recent) >= max(whole, GROWTH) else 0.0
             return Payers(max(self.reference, grown), recent, partial, whole)
         typical = median(recent[-whole:])
-        first = len(before) < whole
+        first = not self.partial and len(before) < whole
         return Payers(typical if first else max(self.reference, typical), recent, partial, whole)
 
     @property
