@@ -199,6 +199,7 @@ def test_a_series_has_no_policy(cli, visits):
     """Where there are no accounts, nobody spends from them."""
     words = [word for word in visits if word not in ("--per-slot", "0.2")]
     assert "--policy" in run(cli, words, *PERIOD, "--converging", "zeta:2", "--policy", "fade", code=2)
+    assert "--not-returning" in run(cli, words, *PERIOD, "--converging", "zeta:2", "--not-returning", code=2)
 
 
 def test_an_old_copy_of_the_store(cli, visits):
