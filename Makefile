@@ -3,16 +3,16 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test test-slow lint bench reproduce docs clean
+.PHONY: run test test-slow lint picture bench mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
 
 test: .venv/dev lint
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 test-slow: .venv/dev
-	DPI_SLOW=1 $(BIN)/python -m pytest -q
+	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -20,12 +20,19 @@ lint: .venv/dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+picture: .venv/dev
+	$(BIN)/python tools/rooms.py
+
+# Hours, in one process; MUTATE names modules and options, such as MUTATE="budget/accounts.py --sample 50".
+mutate: .venv/dev
+	nice -n 10 $(BIN)/python benchmarks/mutation.py --report out/mutation.json $(MUTATE)
+
 reproduce: .venv/reproduce
 	$(BIN)/dpi reproduce --all
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/kernel.py
-	$(BIN)/python benchmarks/brain.py
+	$(BIN)/python benchmarks/mechanism.py
 	POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/files.py
 	$(BIN)/python benchmarks/published.py
 	$(BIN)/python benchmarks/utility.py

@@ -7,8 +7,8 @@ root of the mean squared error over bins, for
 
 * `releases`: the mean of releases, each weighted by its estimated number of users;
 * `counts`: the sum of noisy counts, clipped at zero and normalised;
-* `both`: releases corrected by counts (`dpi.accumulation`), which is what a stream does;
-* `tree`: `PrefixTree` with half of each slot's budget, beside the releases of a brain that has the other half;
+* `both`: releases corrected by counts (`dpi.stream.accumulation`), which is what a stream does;
+* `tree`: `PrefixTree` with half of each slot's budget, beside the releases of a mechanism that has the other half;
 * `signed`: the same with a tree whose nodes may also be subtracted, simulated at its best: arity and depth are chosen
   for the number of slots, and the number of nodes in a prefix is the mean over the second half of the slots.
 
@@ -24,14 +24,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dpi.accumulation import Accumulation
-from dpi.brain.boosted import Boosted
 from dpi.budget import Epsilon
-from dpi.compression import Histogram
-from dpi.datasets.generators import STREAMS, Floats
-from dpi.integers import GRAINS
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Histogram
+from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
-from dpi.prefix_tree import PrefixSums, PrefixTree
+from dpi.research.datasets.generators import STREAMS, Floats
+from dpi.stream.accumulation import Accumulation
+from dpi.stream.prefix_tree import PrefixSums, PrefixTree
 from utility import clipped, divergence
 
 CHECKPOINTS = (100, 1_000, 10_000)
@@ -40,7 +40,7 @@ ARITIES = range(3, 60, 2)
 
 @dataclass
 class Branch:
-    """One brain with its accumulators and its mean divergence."""
+    """One mechanism with its accumulators and its mean divergence."""
 
     epsilon: Epsilon
     source: UnsafeSeededSource
@@ -50,16 +50,16 @@ class Branch:
     counts: Floats | None = None
     divergences: list[float] = field(default_factory=list)
 
-    def add(self, brain: Boosted, name: str, slot: int, counts: Floats) -> None:
+    def add(self, mechanism: Boosted, name: str, slot: int, counts: Floats) -> None:
         """One slot."""
         if self.state is None or self.sums is None or self.counts is None:
-            self.state = brain.initial(STREAMS[name].domain(counts.size))
+            self.state = mechanism.initial(STREAMS[name].domain(counts.size))
             self.sums, self.counts = Accumulation.of(counts.size), np.zeros(counts.size)
         histogram = Histogram(np.asarray(counts * GRAINS, dtype=np.int64), GRAINS)
         if self.tree is not None:
             self.tree = self.tree.added(histogram, self.source)
-        measurement = brain.measure(self.state, histogram, self.epsilon, slot, self.source)  # type: ignore[arg-type]
-        self.state, estimate = brain.update(self.state, measurement)  # type: ignore[arg-type]
+        measurement = mechanism.measure(self.state, histogram, self.epsilon, slot, self.source)  # type: ignore[arg-type]
+        self.state, estimate = mechanism.update(self.state, measurement)  # type: ignore[arg-type]
         self.sums = self.sums.added(estimate)
         self.counts = self.counts + measurement.values / GRAINS
         self.divergences.append(divergence(counts / counts.sum(), estimate.pdf))
@@ -93,7 +93,7 @@ def best_tree(slots: int) -> tuple[int, int, int]:
 
 
 def report(name: str, slots: int, epsilon: str, seed: int) -> None:
-    brain, rng = Boosted(), np.random.default_rng([seed, zlib.crc32(name.encode())])
+    mechanism, rng = Boosted(), np.random.default_rng([seed, zlib.crc32(name.encode())])
     whole = Branch(Epsilon.at_most(epsilon), UnsafeSeededSource(seed))
     half = Branch(Epsilon(whole.epsilon.units // 2), UnsafeSeededSource(seed + 1))
     half.tree = PrefixTree(half.epsilon.fraction).planted(bins(name), half.source)
@@ -103,7 +103,7 @@ def report(name: str, slots: int, epsilon: str, seed: int) -> None:
         counts = drawn.astype(np.float64)
         truth = counts if truth is None else truth + counts
         for branch in (whole, half):
-            branch.add(brain, name, slot, counts)
+            branch.add(mechanism, name, slot, counts)
         if slot + 1 in CHECKPOINTS:
             print_row(name, slot + 1, truth, whole, half, noise_rng)
 

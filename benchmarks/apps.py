@@ -31,11 +31,11 @@ from dpi.apps import Recommender, Watch
 from dpi.apps.detectors import DETECTORS
 from dpi.apps.evaluation import agreement, highest
 from dpi.apps.scoring import Scorer
-from dpi.compare.contenders import as_pdf
-from dpi.datasets import cases, load
 from dpi.noise import UnsafeSeededSource
-from dpi.queries import Distribution, Floats
-from dpi.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
+from dpi.release.queries import Distribution, Floats
+from dpi.research.compare.contenders import as_pdf
+from dpi.research.datasets import cases, load
+from dpi.research.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
 
 EPSILON = 2
 SHARE = 0.05
@@ -85,9 +85,9 @@ def played(table: pl.DataFrame, case: Case, domain: dpi.domain.Domain) -> RealSt
     return RealStream(domain, in_slots(table, by_clock(table, case.slot), case.values))
 
 
-def streaming(domain: dpi.domain.Domain, brain: Recorded, budget: dpi.Ledger, seed: int) -> dpi.Stream:
+def streaming(domain: dpi.domain.Domain, mechanism: Recorded, budget: dpi.Ledger, seed: int) -> dpi.Stream:
     source = UnsafeSeededSource(seed)
-    return dpi.Stream(domain=domain, epsilon=EPSILON, brain=brain, budget=budget, unsafe_source=source)  # type: ignore[arg-type]
+    return dpi.Stream(domain=domain, epsilon=EPSILON, mechanism=mechanism, budget=budget, unsafe_source=source)  # type: ignore[arg-type]
 
 
 def anomaly(name: str, case: Case, seeds: range, budget: dpi.Ledger) -> None:
@@ -97,10 +97,10 @@ def anomaly(name: str, case: Case, seeds: range, budget: dpi.Ledger) -> None:
     slots, clean = real.slots, real.pdfs
     runs = []
     for seed in seeds:
-        brain = Recorded()
-        stream = streaming(domain, brain, budget, seed)
+        mechanism = Recorded()
+        stream = streaming(domain, mechanism, budget, seed)
         releases = [stream.release(users, values) for users, values in slots]
-        runs.append((releases, [as_pdf(counts) for counts in brain.noisy]))
+        runs.append((releases, [as_pdf(counts) for counts in mechanism.noisy]))
     for detector in DETECTORS:
         wanted = highest(scores(detector, clean), SHARE)
         rows = []
@@ -149,10 +149,10 @@ def recommender(name: str, case: Case, seeds: range, budget: dpi.Ledger) -> None
 
     rows, ours = [], []
     for seed in seeds:
-        brain = Recorded()
-        stream = streaming(domain, brain, budget, seed)
+        mechanism = Recorded()
+        stream = streaming(domain, mechanism, budget, seed)
         releases = [stream.release(users, values) for users, values in slots]
-        noisy = as_pdf(np.sum(brain.noisy, axis=0))
+        noisy = as_pdf(np.sum(mechanism.noisy, axis=0))
         ours.append(share(best(releases)))
         rows.append(
             (

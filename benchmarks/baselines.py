@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpi.baselines import CATALOGUE, Setting, baseline
-from dpi.datasets.generators import stream_named
+from dpi.research.baselines import CATALOGUE, PublicFacts, baseline
+from dpi.research.datasets.generators import stream_named
 
 BEGIN, END = "<!-- measured: made by benchmarks/baselines.py -->", "<!-- end of measured -->"
 
@@ -23,7 +23,7 @@ BEGIN, END = "<!-- measured: made by benchmarks/baselines.py -->", "<!-- end of 
 def measured(name: str, stream_name: str, slots: int, epsilon: str) -> str:
     """One line: facts, numbers held at the end, time a slot, and the root mean square error of a bin's release."""
     stream = stream_named(stream_name)
-    setting = Setting(epsilon, stream.bins, slots, largest=10 * stream.rows, rows=stream.rows)
+    setting = PublicFacts(epsilon, stream.bins, slots, largest=10 * stream.rows, rows=stream.rows)
     mechanism = baseline(name, setting)
     prefix = mechanism.facts.releases == "prefix"
     truth, squares, seconds = np.zeros(stream.bins), [], 0.0

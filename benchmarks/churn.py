@@ -17,7 +17,7 @@ import polars as pl
 
 import dpi
 from dpi.noise import UnsafeSeededSource
-from dpi.queries import Floats
+from dpi.release.queries import Floats
 
 BINS, USERS, DRIFT = 100, 5_000, 0.01
 BUDGETS: dict[str, dpi.Ledger | dpi.Converging] = {

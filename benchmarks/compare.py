@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 
 import dpi
-from dpi.baselines import Setting
-from dpi.compare import (
+from dpi.noise import RandomSource, UnsafeSeededSource
+from dpi.research.baselines import PublicFacts
+from dpi.research.compare import (
     OURS,
     USUAL,
     Comparison,
@@ -35,8 +36,8 @@ from dpi.compare import (
     plot_loss,
     plot_trade_off,
 )
-from dpi.datasets.generators import Slot, stream_named
-from dpi.noise import Source, UnsafeSeededSource
+from dpi.research.datasets.generators import Slot, stream_named
+from dpi.sources import SlotRows
 from real import STREAMS as REAL
 from real import load
 
@@ -47,10 +48,12 @@ MODES: tuple[Mode, ...] = ("user", "published")
 def real(name: str) -> tuple[int, tuple[Slot, ...]]:
     """Bins and slots of a real stream."""
     domain, slots = load(REAL[name])
-    return domain.size, tuple(coded(((t, users, values) for t, (users, values) in enumerate(slots)), domain))
+    return domain.size, tuple(coded((t, SlotRows.of(users, values, domain)) for t, (users, values) in enumerate(slots)))
 
 
-def play(names: list[str], stream: str, terms: Terms, slots: int, seed: int, noise: Source | None = None) -> Comparison:
+def play(
+    names: list[str], stream: str, terms: Terms, slots: int, seed: int, noise: RandomSource | None = None
+) -> Comparison:
     """Compare on a stream by name."""
     name, _, churn = stream.partition("@")
     if name not in REAL:
@@ -59,7 +62,7 @@ def play(names: list[str], stream: str, terms: Terms, slots: int, seed: int, noi
     bins, played = real(name)
     rows = int(np.mean([slot.values.size for slot in played]))  # declared, as if it were known
     return compare_slots(
-        names, played, Setting(1, bins, len(played), rows=rows, unsafe_source=noise), terms, stream=name
+        names, played, PublicFacts(1, bins, len(played), rows=rows, unsafe_source=noise), terms, stream=name
     )
 
 

@@ -13,11 +13,11 @@ import time
 
 import numpy as np
 
-from dpi.brain.boosted import Boosted
 from dpi.budget import Epsilon
-from dpi.compression import Histogram
 from dpi.domain import Hashed
-from dpi.integers import GRAINS
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Histogram
+from dpi.mechanism.boosted import Boosted
 from dpi.noise import SystemSource
 from measure import resident
 
@@ -32,8 +32,8 @@ def main() -> None:
     rng = np.random.default_rng(0)  # benchmark data, no privacy noise
     weights = 1 / np.arange(1, options.bins + 1) ** 1.1
     histogram = Histogram(rng.multinomial(50_000, weights / weights.sum()) * GRAINS, GRAINS)
-    brain, source, epsilon = Boosted(), SystemSource(), Epsilon.at_most("0.05")
-    state = brain.initial(Hashed(options.bins, bytes(32)))
+    mechanism, source, epsilon = Boosted(), SystemSource(), Epsilon.at_most("0.05")
+    state = mechanism.initial(Hashed(options.bins, bytes(32)))
     kernel = rng.random((6, options.bins))
     first = 0.0
     for start in range(0, options.slots, WINDOW):
@@ -43,7 +43,7 @@ def main() -> None:
             for _ in range(5):
                 np.exp(-kernel * kernel).sum()
             middle = time.process_time()
-            state, _ = brain.update(state, brain.measure(state, histogram, epsilon, slot, source))
+            state, _ = mechanism.update(state, mechanism.measure(state, histogram, epsilon, slot, source))
             slot_time += time.process_time() - middle
             kernel_time += middle - began
         ratio = slot_time / kernel_time

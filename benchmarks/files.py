@@ -20,7 +20,9 @@ import numpy as np
 import polars as pl
 
 import dpi
-from dpi.integers import GRAINS
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import histogram
+from dpi.histogram.grouping import Rows
 from measure import interleaved, resident, row
 
 USERS, BINS, SLOTS = 200_000, 1_000, 200
@@ -58,12 +60,12 @@ def domain(kind: str) -> dpi.Categories:
 def with_dpi(path: str, kind: str, memory: int = 1 << 30) -> None:
     budget = dpi.Ledger(per_slot=0.05)
     stream = dpi.Stream(domain=domain(kind), epsilon=1, slot="1h", origin=ORIGIN, budget=budget)
-    for number, users, values in dpi.read(path, time="at").slots(CLOCK, 0, SLOTS, memory=memory):
-        stream.release(users, values, slot=number)
+    for number, rows in dpi.read(path, time="at").slots(CLOCK, stream.domain, 0, SLOTS, memory=memory):
+        stream.release_rows(rows, slot=number)
 
 
-def only_slots(path: str, memory: int = 1 << 30) -> None:
-    for _ in dpi.read(path, time="at").slots(CLOCK, 0, SLOTS, memory=memory):
+def only_slots(path: str, kind: str, memory: int = 1 << 30) -> None:
+    for _ in dpi.read(path, time="at").slots(CLOCK, domain(kind), 0, SLOTS, memory=memory):
         pass
 
 
@@ -83,11 +85,12 @@ def with_polars(path: str) -> pl.DataFrame:
 def check(path: str, kind: str) -> None:
     """Both passes give the same grains in every bin of every slot."""
     bare, bins = with_polars(path), domain(kind)
-    for number, users, values in dpi.read(path, time="at").slots(CLOCK, 0, SLOTS, memory=1 << 26):
+    for number, rows in dpi.read(path, time="at").slots(CLOCK, bins, 0, SLOTS, memory=1 << 26):
         here = bare.filter(pl.col("slot") == number)
         expected = np.zeros(bins.size, dtype=np.int64)
         expected[bins.encode(here["value"])] = here["grains"].to_numpy()
-        assert (dpi.compress(users, values, bins).grains == expected).all()
+        grouped = Rows(rows.users, rows.bins, bins.size, rows.counts)
+        assert (histogram(grouped, bins.size).grains == expected).all()
 
 
 def peak(task: str, path: str, kind: str) -> int:
@@ -99,7 +102,7 @@ def peak(task: str, path: str, kind: str) -> int:
 def task(name: str, path: str, kind: str) -> None:
     tasks: dict[str, Callable[[], object]] = {
         "import": lambda: None,
-        "slots": partial(only_slots, path, MEMORY),
+        "slots": partial(only_slots, path, kind, MEMORY),
         "dpi": partial(with_dpi, path, kind, MEMORY),
         "polars": partial(with_polars, path),
     }
@@ -115,7 +118,7 @@ def whole_job(folder: str, rows: int, repeats: int) -> None:
         check(path, kind)
         contenders: dict[str, Callable[[], object]] = {
             "dpi": partial(with_dpi, path, kind),
-            "slots": partial(only_slots, path),
+            "slots": partial(only_slots, path, kind),
             "polars": partial(with_polars, path),
         }
         seconds = interleaved(contenders, repeats, clock=time.process_time)
@@ -139,7 +142,7 @@ def lines(folder: str, rows: int, repeats: int) -> None:
         write(rows, "text", path)
         scan = pl.scan_csv if suffix == "csv" else pl.scan_ndjson
         contenders: dict[str, Callable[[], object]] = {
-            "slots": partial(only_slots, path),
+            "slots": partial(only_slots, path, "text"),
             "batches": partial(only_batches, path),
             "polars": scan(path).collect,
         }

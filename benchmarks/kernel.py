@@ -21,8 +21,8 @@ import dpi
 from dpi.budget import Accounts, Epsilon
 from dpi.budget.allocation import NearestUnused
 from dpi.budget.series import Spence
-from dpi.compression import Users
-from dpi.integers import GRAINS
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Users
 from dpi.noise import SystemSource, add_laplace, exponential_mechanism, permute_and_flip
 from measure import interleaved, peak_of, row
 

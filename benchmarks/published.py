@@ -1,4 +1,4 @@
-"""The published brain against a naive loop that does the same per slot: answer, reweight, draw.
+"""The published mechanism against a naive loop that does the same per slot: answer, reweight, draw.
 
     python benchmarks/published.py [--quick]
 
@@ -18,13 +18,13 @@ from functools import partial
 import numpy as np
 
 import dpi
-from dpi.brain.published import Published
 from dpi.budget import Epsilon
-from dpi.compression import Histogram
-from dpi.integers import GRAINS
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Histogram
+from dpi.mechanism.published import Published
+from dpi.mechanism.published.linear import dyadic
+from dpi.mechanism.published.pool import DirichletPool, MixedPool, Multinomial, Pool, nearest
 from dpi.noise import SystemSource
-from dpi.synopsis.linear import dyadic
-from dpi.synopsis.pool import DirichletPool, MixedPool, Multinomial, Pool, nearest
 from measure import interleaved, row
 
 BINS, SIZE, DRAWS, USERS = 100, 6_500, 20, 50_000
@@ -92,18 +92,18 @@ class Rowwise(Naive):
 
 
 class Ours:
-    """The calibrated brain on the same queries."""
+    """The calibrated mechanism on the same queries."""
 
     def __init__(self, pool: Pool, bins: int = BINS, **options: int) -> None:
-        self.brain = Published(pool, dyadic(bins), lam=LAM, mu=MU, draws=DRAWS, **options)  # type: ignore[arg-type]
-        self.state = self.brain.initial(dpi.Categories(range(bins), other=None))
+        self.mechanism = Published(pool, dyadic(bins), lam=LAM, mu=MU, draws=DRAWS, **options)  # type: ignore[arg-type]
+        self.state = self.mechanism.initial(dpi.Categories(range(bins), other=None))
         self.source = SystemSource()
 
     def slot(self, counts: np.ndarray, epsilon: str = "0.05") -> np.ndarray:
         """The release of one slot."""
         histogram = Histogram(counts.astype(np.int64) * GRAINS, GRAINS)
-        measurement = self.brain.measure(self.state, histogram, Epsilon.at_most(epsilon), 0, self.source)
-        self.state, estimate = self.brain.update(self.state, measurement)
+        measurement = self.mechanism.measure(self.state, histogram, Epsilon.at_most(epsilon), 0, self.source)
+        self.state, estimate = self.mechanism.update(self.state, measurement)
         return estimate.pdf
 
 

@@ -21,7 +21,7 @@ import polars as pl
 
 import dpi
 from dpi.noise import UnsafeSeededSource
-from dpi.queries import Floats
+from dpi.release.queries import Floats
 
 PER_SLOT = ("0.05", "0.1", "0.2", "0.5", "1", "2")
 

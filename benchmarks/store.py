@@ -21,9 +21,10 @@ import numpy as np
 import dpi
 from dpi.budget import Epsilon
 from dpi.budget.account_table import STANDING, to_records
-from dpi.budget.options import Ledger
-from dpi.identity import Digests
-from dpi.store.base import Paid
+from dpi.budget.ledger import Ledger
+from dpi.events.identity import Digests
+from dpi.store.bank import Bank
+from dpi.store.base import PaidSlot
 from dpi.store.sql import SQLStore
 from measure import row
 
@@ -53,12 +54,12 @@ def ours(target: str, key_file: Path, names: Digests, turns: list[Digests]) -> t
         store.engine.erase()
     began = time.perf_counter()
     with dpi.open_store(target, key_file=key_file) as store:
-        accounts = store.accounts("", BUDGET, EPSILON)
+        accounts = Bank.of(store).accounts("", BUDGET, EPSILON)
         opened = time.perf_counter() - began
         began = time.perf_counter()
         for slot, users in enumerate(turns):
             charge = accounts.charge(accounts.bill(users, PER_SLOT, slot))
-            store.pay(Paid("benchmark", slot, PER_SLOT.units, False, bytes(8), "{}"), "", charge.records())
+            store.pay(PaidSlot("benchmark", slot, PER_SLOT.units, False, bytes(8), "{}"), "", charge.records())
             accounts.apply(charge)
             store.engine.erase()
         seconds = (time.perf_counter() - began) / len(turns)

@@ -6,7 +6,7 @@ Budgets: `constant` spends ε in every slot (all users new in each); `concentrat
 it evenly and the rest in every fifth slot; `converging` is LogSquared with a total of 2.
 
 For every stream, the mean of KL(truth ‖ released) over the slots, for two truths: the PDF that the slot was drawn from
-("rate") and the slot's own PDF ("slot"). Next to the boosted brain: the uniform guess; the noisy histogram, clipped and
+("rate") and the slot's own PDF ("slot"). Next to ours: the uniform guess; the noisy histogram, clipped and
 normalised; the published demo's output, the mean of 20 fresh multinomials that never saw the data; and the best single
 tracker, chosen in hindsight. Then the share of bins whose 95 % interval covers the
 slot's own probability: bins below and above the uniform probability, over all slots and over the ten slots after
@@ -24,14 +24,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpi.brain._interval import interval
-from dpi.brain.base import Estimate
-from dpi.brain.boosted import Boosted
 from dpi.budget import Epsilon, LogSquared
-from dpi.compression import Histogram
-from dpi.datasets.generators import STREAMS, Floats
-from dpi.integers import GRAINS
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Histogram
+from dpi.mechanism.base import Estimate
+from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
+from dpi.release.interval import interval
+from dpi.research.datasets.generators import STREAMS, Floats
 
 Budget = Callable[[int], Epsilon]
 DEMO_DRAWS = 20
@@ -94,18 +94,18 @@ class Tally:
         return float(np.mean(values)) if values else float("nan")
 
 
-def run(name: str, brain: Boosted, slots: int, budget: Budget, seed: int) -> Tally:
+def run(name: str, mechanism: Boosted, slots: int, budget: Budget, seed: int) -> Tally:
     stream, tally = STREAMS[name], Tally()
     data = name.partition("+")[0]  # a stream whose period is declared has the same data as without
-    rng = np.random.default_rng([seed, zlib.crc32(data.encode())])  # the data; the noise is the brain's
+    rng = np.random.default_rng([seed, zlib.crc32(data.encode())])  # the data; the noise is the mechanism's
     demo_rng = np.random.default_rng(seed)
     source = UnsafeSeededSource(seed)
     state = None
     for slot, (counts, rate) in enumerate(stream.make(rng, slots)):
-        state = state or brain.initial(stream.domain(counts.size))
-        measurement = brain.measure(state, Histogram(counts * GRAINS, GRAINS), budget(slot), slot, source)
+        state = state or mechanism.initial(stream.domain(counts.size))
+        measurement = mechanism.measure(state, Histogram(counts * GRAINS, GRAINS), budget(slot), slot, source)
         start = time.perf_counter()
-        state, estimate = brain.update(state, measurement)
+        state, estimate = mechanism.update(state, measurement)
         tally.seconds.append(time.perf_counter() - start)
         if counts.sum() == 0:
             continue
@@ -129,8 +129,8 @@ def best_tracker(name: str, slots: int, budget: Budget, seed: int) -> tuple[floa
 
 
 def report(name: str, slots: int, budget: Budget, seed: int, hindsight: bool, partitions: str) -> None:
-    brain = Boosted(season=STREAMS[name].period)
-    ours = run(name, replace(brain, partitions=()) if partitions == "none" else brain, slots, budget, seed)
+    mechanism = Boosted(season=STREAMS[name].period)
+    ours = run(name, replace(mechanism, partitions=()) if partitions == "none" else mechanism, slots, budget, seed)
     drift, best = best_tracker(name, slots, budget, seed) if hindsight else (float("nan"), {})
     cells = [f"{name:12s}{slots:5d} "]
     for truth in ("rate", "slot"):

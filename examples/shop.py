@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 import dpi
-from dpi.datasets import shop
+from dpi import demo as shop
 
 
 def main() -> None:

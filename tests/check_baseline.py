@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpi.baselines import Baseline, Concentrated, user_level
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
+from dpi.research.baselines import Baseline, Concentrated, user_level
 
 Make = Callable[[int], Baseline]
 """A mechanism with a seeded source."""

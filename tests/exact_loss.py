@@ -8,9 +8,9 @@ from unittest import mock
 
 import numpy as np
 
-from dpi.baselines import Baseline
-from dpi.integers import GRAINS, Integers
+from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import UnsafeSeededSource
+from dpi.research.baselines import Baseline
 
 Noised = list[tuple[Integers, Fraction]]
 Make = Callable[[UnsafeSeededSource], Baseline]

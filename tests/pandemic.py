@@ -5,8 +5,8 @@ from datetime import timedelta
 import numpy as np
 import polars as pl
 
-from dpi.datasets.generators import zipf
-from dpi.reproduce.covid import FIRST
+from dpi.research.datasets.generators import zipf
+from dpi.research.reproduce.covid import FIRST
 
 
 def pandemic(days: int = 12, regions: int = 16, cases: int = 5_000) -> pl.DataFrame:

@@ -1,29 +1,80 @@
+import ast
+import importlib.util
 import subprocess
 import sys
+from pathlib import Path
 
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from dpi.integers import GRAINS, fraction_ceil, fraction_floor
+import dpi
+
+HEAVY = ("numpy", "polars", "pandas", "pyarrow", "scipy", "cryptography", "matplotlib", "typer", "rich", "dpi.research")
+
+
+def loaded(code: str) -> set[str]:
+    """Which of the heavy modules a program has loaded at its end, those within them by the first name."""
+    told = f"{code}; import sys; print([m for m in sys.modules if m.startswith({HEAVY!r})], file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    return {name for name in HEAVY for module in ast.literal_eval(done.stderr) if f"{module}.".startswith(f"{name}.")}
 
 
 def test_import_is_light():
-    """`import dpi` loads none of the libraries that are only needed once data arrives."""
-    heavy = "[m for m in ('polars', 'pandas', 'pyarrow', 'scipy', 'duckdb', 'matplotlib') if m in sys.modules]"
-    code = f"import sys, dpi; print({heavy})"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    """`import dpi` loads no library at all, and no module of research."""
+    assert loaded("import dpi") == set()
 
 
-@given(st.integers(1, 2**51 - 1), st.data())
-def test_fraction_floor_is_exact(whole, data):
-    """floor(part · 2^24 / whole) equals arbitrary precision up to 51 bits."""
-    part = data.draw(st.integers(0, whole))
-    assert fraction_floor(np.array([part]), whole).tolist() == [part * GRAINS // whole]
+def test_a_stream_loads_no_research():
+    """Neither making a stream nor naming everything that is exported loads a module of research."""
+    assert "dpi.research" not in loaded("import dpi; dpi.Stream(domain=dpi.Categories(['a']), epsilon=1)")
+    assert "dpi.research" not in loaded("from dpi import *")
 
 
-@given(st.integers(0, 2**50), st.integers(0, GRAINS))
-def test_fraction_ceil_is_exact(amount, grains):
-    """ceil(amount · grains / 2^24) equals arbitrary precision up to 50 bits."""
-    assert fraction_ceil(amount, np.array([grains])).tolist() == [-(-amount * grains // GRAINS)]
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["plan", "--epsilon", "1", "--users", "9", "--bins", "2"], ["run", "--help"], ["query", "--help"]],
+)
+def test_a_command_loads_no_research(words):
+    """Commands other than those of research load none of it; the list of commands loads none of what they need."""
+    program = f"import sys; sys.argv = {['dpi', *words]!r}"
+    run = "from dpi.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end\n"
+    found = loaded(f"{program}; exec({run!r})")
+    assert "dpi.research" not in found
+    if words == ["--help"]:
+        assert found == {"typer", "rich"}
+
+
+EXPORTED = {
+    "RBA", "Accounts", "Batch", "Bins", "Blocks", "Boosted", "BudgetExceeded", "Categories", "Clock", "ClockError",
+    "Converging", "DirichletPool", "Epsilon", "FileEvents", "Geometric", "Hashed", "Histogram", "Ledger", "LogSquared",
+    "Marginal", "MemoryStore", "MixedPool", "Multinomial", "OptionError", "PrefixTree", "Product", "Published",
+    "Release", "Releases", "SchemaError", "Signer", "Slots", "Spence", "StateError", "StoreBusy", "StoreError",
+    "Stream", "WeakPromise", "Zeta", "__version__", "advance", "compress", "counts", "fade", "follow", "normalise",
+    "open", "open_store", "plan", "plot_series", "read", "spend_first", "truncate", "whole_pdf",
+}  # fmt: skip
+"""Every name that a program may rely on; one that goes, or is renamed, breaks somebody's."""
+
+
+def test_the_exported_names():
+    """The package exports just these names: each is there, is listed by `dir` and comes with `import *`."""
+    assert set(dpi.__all__) == EXPORTED
+    assert set(dir(dpi)) >= EXPORTED
+    everything: dict[str, object] = {}
+    exec("from dpi import *", everything)  # noqa: S102 - a fixed text
+    assert everything.keys() - {"__builtins__"} == EXPORTED
+    assert all(everything[name] is getattr(dpi, name) for name in EXPORTED)
+    assert not hasattr(dpi, "Strem")
+
+
+def test_types_know_what_is_exported():
+    """The names that a type checker reads are those that a program gets, from the same modules."""
+    tree = ast.parse(Path(dpi.__file__).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    typed = {alias.asname: node.module for node in imports for alias in node.names}
+    assert typed == dpi._HOME
+
+
+@pytest.mark.parametrize("name", sorted(EXPORTED))
+def test_a_name_is_the_same_whatever_was_loaded_before(name):
+    """An exported name never gives way to a module of the same name, which an import would put in its place."""
+    assert importlib.util.find_spec(f"dpi.{name}") is None

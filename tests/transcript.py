@@ -14,9 +14,9 @@ from unittest import mock
 
 import numpy as np
 
-from dpi.baselines import Baseline, Concentrated
-from dpi.integers import GRAINS, Integers
+from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import UnsafeSeededSource
+from dpi.research.baselines import Baseline, Concentrated
 
 Make = Callable[[UnsafeSeededSource], Baseline]
 

@@ -6,9 +6,13 @@ by itself, holds a private value: not a row's value, not a user id, not a count 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from fractions import Fraction
+
+Spelling = Callable[[str], str | None]
+"""How an option is written where an error is read, such as on a command line; None if it has no name there."""
 
 
 def meant(word: str, known: Iterable[str]) -> str:
@@ -22,11 +26,44 @@ def meant(word: str, known: Iterable[str]) -> str:
     return f": did you mean `{close[0]}`?" if close else f"; known are {', '.join(names)}."
 
 
-class OptionError(ValueError):
+class AboutOptions(Exception):
+    """An error that knows which options it is about: `options`, by their names in Python.
+
+    The text names them in backquotes, and begins with the option's name where it is about one: then that is known
+    without being said. So whoever shows the error can write the names as they are written there.
+
+    >>> error = OptionError("`per_slot` must be a finite number. Got 'much'.")
+    >>> error.option, error.spelled(lambda name: f"--{name.replace('_', '-')}")
+    ('per_slot', "`--per-slot` must be a finite number. Got 'much'.")
+    >>> StateError("say `change=True`.", options=("change",)).spelled(lambda name: f"--{name}")
+    'say `--change`.'
+    """
+
+    def __init__(self, text: str = "", *, options: Iterable[str] = ()) -> None:
+        super().__init__(text)
+        first = re.match(r"`([A-Za-z_]\w*)`", text)
+        self.options = tuple(options) or (() if first is None else (first[1],))
+
+    @property
+    def option(self) -> str | None:
+        """The option that is wrong, or the first of several; None if it is none that has a name."""
+        return self.options[0] if self.options else None
+
+    def spelled(self, spelling: Spelling) -> str:
+        """The text, with the options that it is about written in another way."""
+        text = str(self)
+        for name in self.options:
+            written = spelling(name)
+            if written is not None:
+                text = re.sub(rf"`{name}(=(True)?)?`", f"`{written}`", text)
+        return text
+
+
+class OptionError(AboutOptions, ValueError):
     """A public option is out of its range or contradicts another one."""
 
 
-class SchemaError(TypeError):
+class SchemaError(AboutOptions, TypeError):
     """A whole column is of a type that cannot be read; a single bad row never raises this."""
 
 
@@ -34,11 +71,11 @@ class ClockError(ValueError):
     """The public clock was moved backwards, or a slot was closed out of order."""
 
 
-class StateError(ValueError):
+class StateError(AboutOptions, ValueError):
     """Saved state is damaged or belongs to other options."""
 
 
-class StoreError(OSError):
+class StoreError(AboutOptions, OSError):
     """A store cannot be opened, read or written; nothing is known to be lost, and opening it again tells."""
 
 
@@ -65,3 +102,7 @@ class BudgetExceeded(ValueError):
             amounts = (f"{float(x):.12g}" for x in (requested, remaining, self.difference))
             text = "the budget is exceeded: requested {}, remaining {}, difference {}.".format(*amounts)
         super().__init__(text)
+
+
+class WeakPromise(UserWarning):
+    """A promise that is kept, and worth next to nothing."""

@@ -6,7 +6,7 @@ import made_releases
 from dpi.apps import Recommender
 from dpi.apps.recommender import _popular
 from dpi.noise import UnsafeSeededSource
-from dpi.queries import Distribution
+from dpi.release.queries import Distribution
 
 pytest.importorskip("sklearn", reason="recommendations need scikit-learn (the extra apps)")
 

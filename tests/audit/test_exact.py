@@ -2,7 +2,7 @@
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -14,21 +14,21 @@ import dpi
 from dpi.audit import Finding, Laplace, Law, Point, StreamSession, loss_on, neighbours, search, worst_of
 from dpi.audit.session import Probe
 from dpi.audit.small import DOMAIN, VALUES, stream
-from dpi.brain.base import Brain, Estimate, Measurement
 from dpi.budget.epsilon import UNITS
 from dpi.errors import OptionError, StateError
+from dpi.mechanism.base import Estimate, Measurement, Mechanism
 from dpi.noise import UnsafeSeededSource
 
 
 @dataclass(frozen=True)
-class Off(Brain[object]):
-    """The boosted brain with noise that is `factor` times too small."""
+class Off(Mechanism[object]):
+    """The boosted mechanism with noise that is `factor` times too small."""
 
     factor: Fraction
     inner = dpi.Boosted(drifts=(0.1,))
 
     def initial(self, domain):
-        """As the boosted brain."""
+        """As the boosted mechanism."""
         return self.inner.initial(domain)
 
     def measure(self, state, histogram, epsilon, slot, source):
@@ -40,22 +40,22 @@ class Off(Brain[object]):
         return Laplace(histogram.grains, epsilon.scale / self.factor)
 
     def update(self, state, measurement):
-        """As the boosted brain."""
+        """As the boosted mechanism."""
         return self.inner.update(state, measurement)
 
     def to_bytes(self, state):
-        """As the boosted brain."""
+        """As the boosted mechanism."""
         return self.inner.to_bytes(state)
 
     def from_bytes(self, domain, data):
-        """As the boosted brain."""
+        """As the boosted mechanism."""
         return self.inner.from_bytes(domain, data)
 
 
 @pytest.mark.parametrize("factor", [Fraction(1, 2), Fraction(1), Fraction(1 + 2**-30), Fraction(3)])
 def test_noise_that_is_off_by_a_factor_loses_exactly_that_factor(factor):
     """A loss is a rational number: noise too small by a part in 10⁹ is a violation, and exact noise is none."""
-    make = stream(brain=Off(factor), budget=dpi.Ledger(per_slot=Fraction(1, 16)))
+    make = stream(mechanism=Off(factor), budget=dpi.Ledger(per_slot=Fraction(1, 16)))
     finding = loss_on(lambda: StreamSession(make), neighbours.alone(20, VALUES))
     assert finding.loss == factor
     assert finding.claimed == 1
@@ -66,8 +66,8 @@ def test_noise_that_is_off_by_a_factor_loses_exactly_that_factor(factor):
 def test_looking_changes_nothing(budget):
     """A stream that was looked at before every release gives the bytes of one that was not."""
     rows = neighbours.every_slot(20, VALUES).one
-    plain = stream(budget=budget, brain=dpi.Boosted())(lambda brain: brain)
-    session = StreamSession(stream(budget=budget, brain=dpi.Boosted()))
+    plain = stream(budget=budget, mechanism=dpi.Boosted())(lambda mechanism: mechanism)
+    session = StreamSession(stream(budget=budget, mechanism=dpi.Boosted()))
     source = UnsafeSeededSource(5)
     for slot in rows:
         law = session.look(slot)
@@ -75,15 +75,15 @@ def test_looking_changes_nothing(budget):
         session.look(slot)
         values = law.parts[1].values + np.array([int(w) % 999 for w in source.words(3)])
         forced = session.force((None, values))
-        plain.setting = replace(plain.setting, brain=Forced(values))
+        object.__setattr__(plain.setting.mechanism, "measure", Forced(values).measure)
         assert plain.release([u for u, _ in slot], [v for _, v in slot]).to_json() == forced
 
 
 class Forced(dpi.Boosted):
-    """A boosted brain whose measurement is given."""
+    """A boosted mechanism whose measurement is given."""
 
     def __new__(cls, values):
-        """Options of the boosted brain, and a measurement."""
+        """Options of the boosted mechanism, and a measurement."""
         self = super().__new__(cls)
         object.__setattr__(self, "values", values)
         return self
@@ -113,7 +113,7 @@ def test_neighbours_are_needed():
 
 
 def test_a_stream_without_the_probe_is_refused():
-    """A stream that does not use the wrapped brain cannot be forced."""
+    """A stream that does not use the wrapped mechanism cannot be forced."""
 
     def make(wrap):
         wrap(dpi.Boosted())
@@ -130,7 +130,7 @@ def test_different_budgets_are_an_infinite_loss():
     def make(wrap):
         source = UnsafeSeededSource(next(seeds))
         budget = dpi.Converging(dpi.Zeta(2), dpi.RBA(4))
-        return dpi.Stream(domain=DOMAIN, epsilon=1, budget=budget, brain=wrap(dpi.Boosted()), unsafe_source=source)
+        return dpi.Stream(domain=DOMAIN, epsilon=1, budget=budget, mechanism=wrap(dpi.Boosted()), unsafe_source=source)
 
     assert math.isinf(loss_on(lambda: StreamSession(make), neighbours.alone(20, VALUES)).loss)
 
@@ -156,9 +156,9 @@ def test_a_finding_without_a_claim_allows_nothing():
     assert Finding(Fraction(UNITS + 1, UNITS), Fraction(1), "").violates
 
 
-def test_the_probe_prints_the_brain_behind_it():
+def test_the_probe_prints_the_mechanism_behind_it():
     """Certificates and digests of an audited stream are those of the stream itself."""
-    plain = stream()(lambda brain: brain)
+    plain = stream()(lambda mechanism: mechanism)
     assert StreamSession(stream()).stream.digest == plain.digest
     assert repr(Probe(dpi.Boosted())) == repr(dpi.Boosted())
 
@@ -181,7 +181,7 @@ slots = st.lists(st.lists(st.tuples(users, st.sampled_from(VALUES)), max_size=9)
 def test_no_neighbours_lose_more_than_claimed_at_any_amounts(epsilon, per_slot, rows, policy, period):
     """Whatever ε, budget, policy and rows: the loss is a rational number that does not exceed the claim by one bit."""
     budget = dpi.Ledger(per_slot=min(epsilon * Fraction(99, 100), per_slot), policy=policy, period=period)
-    make = stream(brain=Blind(Fraction(1)), epsilon=epsilon, budget=budget)
+    make = stream(mechanism=Blind(Fraction(1)), epsilon=epsilon, budget=budget)
     finding = loss_on(lambda: StreamSession(make), neighbours.pair("any", rows))
     assert isinstance(finding.loss, Fraction)
     assert finding.loss <= finding.claimed

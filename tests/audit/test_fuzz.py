@@ -38,7 +38,7 @@ budgets = st.sampled_from(
         dpi.Converging(dpi.Zeta(2), dpi.RBA(10)), dpi.Converging(dpi.Geometric(0.5), dpi.RBA.ranges(0.1, 0.01)),
     ]
 )  # fmt: skip
-brains = st.sampled_from([dpi.Boosted(drifts=(0.1,)), tight_published(3)])
+mechanisms = st.sampled_from([dpi.Boosted(drifts=(0.1,)), tight_published(3)])
 
 
 class Flaky:
@@ -57,11 +57,11 @@ class Flaky:
 class StreamMachine(RuleBasedStateMachine):
     """Releases, refused calls, failures and restarts in any order."""
 
-    @initialize(budget=budgets, brain=brains, seed=st.integers(0, 99))
-    def begin(self, budget, brain, seed):
-        """Open a stream with any budget and brain."""
+    @initialize(budget=budgets, mechanism=mechanisms, seed=st.integers(0, 99))
+    def begin(self, budget, mechanism, seed):
+        """Open a stream with any budget and mechanism."""
         self.source = Flaky(seed)
-        self.options = {"domain": DOMAIN, "epsilon": EPSILON, "budget": budget, "brain": brain}
+        self.options = {"domain": DOMAIN, "epsilon": EPSILON, "budget": budget, "mechanism": mechanism}
         self.stream = self._open()
         self.folder = tempfile.TemporaryDirectory()
         self.released = []

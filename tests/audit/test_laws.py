@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.audit.laws import Choices, Finite, Joint, Laplace, Point, law_of
-from dpi.compression import Histogram
 from dpi.errors import OptionError
-from dpi.integers import GRAINS
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Histogram
 
 vectors = st.lists(st.integers(-40, 40), min_size=1, max_size=4)
 
@@ -56,12 +56,12 @@ def test_parts_of_a_joint_law_add_up():
     assert Joint((Point("x"), one, one)).worst(Joint((Point("x"), two, two))).loss == 1
 
 
-def test_the_choices_of_the_published_brain_are_searched_to_the_end_with_one_draw():
+def test_the_choices_of_the_published_mechanism_are_searched_to_the_end_with_one_draw():
     """With one draw the worst measurement found is the worst of all pairs of query and synopsis."""
-    brain = dpi.Published(dpi.DirichletPool(6, 40), draws=1)
-    state = brain.initial(dpi.Categories(["a", "b", "c"], other=None))
+    mechanism = dpi.Published(dpi.DirichletPool(6, 40), draws=1)
+    state = mechanism.initial(dpi.Categories(["a", "b", "c"], other=None))
     laws = [
-        Choices(brain, state, Histogram(np.array(h) * GRAINS, GRAINS), dpi.Epsilon.at_most(1))
+        Choices(mechanism, state, Histogram(np.array(h) * GRAINS, GRAINS), dpi.Epsilon.at_most(1))
         for h in ([5, 1, 0], [4, 1, 0])
     ]
     worst = laws[0].worst(laws[1])
@@ -74,7 +74,7 @@ def test_the_choices_of_the_published_brain_are_searched_to_the_end_with_one_dra
     assert worst.loss > 0
 
 
-def test_a_brain_without_a_likelihood_is_refused():
+def test_a_mechanism_without_a_likelihood_is_refused():
     """What has no law can only be audited as a black box."""
     with pytest.raises(OptionError, match="no likelihood is known"):
         law_of(object(), None, Histogram(np.zeros(1, dtype=np.int64), GRAINS), dpi.Epsilon.at_most(1))

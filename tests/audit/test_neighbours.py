@@ -8,7 +8,7 @@ import pytest
 from dpi.audit import neighbours
 from dpi.audit.neighbours import FAMILIES, TARGET, mutated
 from dpi.audit.small import VALUES
-from dpi.columns import canonical
+from dpi.events.columns import canonical
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)

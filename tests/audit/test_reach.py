@@ -15,9 +15,9 @@ from dpi.errors import OptionError
 
 OPTIONS = {
     "ledger": {},
-    "auto": {"budget": dpi.Ledger(), "brain": dpi.Boosted()},
+    "auto": {"budget": dpi.Ledger(), "mechanism": dpi.Boosted()},
     "converging": {"budget": dpi.Converging(dpi.Zeta(2), dpi.RBA(4))},
-    "published": {"brain": dpi.Published(dpi.Multinomial(8, 6), draws=2)},
+    "published": {"mechanism": dpi.Published(dpi.Multinomial(8, 6), draws=2)},
 }
 
 

@@ -14,14 +14,14 @@ from dpi.audit.draws import (
     permute_and_flip_law,
     permute_and_flip_loss,
 )
-from dpi.audit.samplers import border, geometric_loss, selection_law
+from dpi.audit.samplers import boundary, geometric_loss, selection_law
 from dpi.noise import geometric
 
 
-def test_a_border_is_where_the_sampler_changes_its_mind():
+def test_a_boundary_is_where_the_sampler_changes_its_mind():
     """Of a sampler with a known law, P(g ≥ j) = e^(-j/s), to far more digits than a float has."""
     for level in (1, 5, 200):
-        found = border(lambda source: int(geometric(1, Fraction(3), source)[0][0]), lambda g, j=level: g >= j)
+        found = boundary(lambda source: int(geometric(1, Fraction(3), source)[0][0]), lambda g, j=level: g >= j)
         assert float(found) == pytest.approx(math.exp(-level / 3), rel=1e-12)
 
 

@@ -13,7 +13,9 @@ REQUIRED = {
     "noise of 64 fixed bits", "weights truncated to zero", "a ledger that keys one user twice",
     "bounding per record, not per user", "truncation by row number", "RBA with replacement",
     "accounts refilled on restart", "RBA state refilled on restart", "two streams with two silent ledgers",
+    "two writers pay from stale accounts", "an old save restores spent budget",
     "sparse vector: no noise on the counts", "sparse vector: it never stops", "sparse vector: noise not scaled by c",
+    "a refusal that depends on private scores",
 }  # fmt: skip
 
 

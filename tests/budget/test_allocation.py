@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dpi.budget import RBA, Auto, Constant, Converging, Epsilon, Geometric, InOrder, Ledger, LogSquared, Spence, Zeta
 from dpi.budget.allocation import Concentrated, NearestUnused
 from dpi.budget.index_set import IndexSet
+from dpi.budget.series import Elements
 from dpi.errors import OptionError, StateError
 from dpi.noise import SystemSource, UnsafeSeededSource
 
@@ -45,6 +46,35 @@ def test_saved_and_restored_goes_on_exactly(budget):
     assert one.snapshot() == other.snapshot()
 
 
+@pytest.mark.parametrize("budget", [*ALLOCATIONS, Ledger(), Ledger(per_slot="0.05", every=5)], ids=repr)
+def test_an_older_snapshot_does_not_refill(budget):
+    """What was drawn since a snapshot was taken is not given back by restoring it; the same or a later one is taken."""
+    one, other, source = budget.allocation(ONE, 10), budget.allocation(ONE, 10), UnsafeSeededSource(1)
+
+    def drawn_and_heard():
+        one.draw(source)
+        one.observe(100.0, 5.0)
+        return one.snapshot()
+
+    older, newer = (drawn_and_heard() for _ in range(2))
+    for text in (older, older, newer, newer):
+        other.restore(text)
+    with pytest.raises(StateError, match="refill"):
+        other.restore(older)
+    assert other.snapshot() == newer
+
+
+def test_a_snapshot_of_other_draws_does_not_refill():
+    """A random allocation is not put where as many, but other elements were drawn."""
+    one, other = (Converging(Zeta(2), RBA(4)).allocation(ONE) for _ in range(2))
+    for seed, rule in enumerate((one, other)):
+        for _ in range(5):
+            rule.draw(UnsafeSeededSource(seed))
+    assert one.snapshot() != other.snapshot()
+    with pytest.raises(StateError, match="refill"):
+        other.restore(one.snapshot())
+
+
 @given(st.lists(st.integers(2**20, 2**40), min_size=1, max_size=40))
 def test_rba_takes_the_nearest_unused_element(targets):
     """Each draw is the nearest unused element to S, by brute force over the first thousand."""
@@ -56,6 +86,37 @@ def test_rba_takes_the_nearest_unused_element(targets):
         drawn = allocation.draw(SystemSource()).units
         assert abs(drawn - target) == nearest
         del elements[next(t for t, e in elements.items() if e == drawn)]
+
+
+def fixed(values):
+    """RBA over a short series of given elements (then zeros), whose target is given as well."""
+    allocation = NearestUnused(Zeta(2), ONE, RBA(1).rate)
+
+    def element(t):
+        return values[int(t) - 1] if t < len(values) + 1 else 0
+
+    allocation._series = Elements(ONE, element, lambda t: 0, element)
+
+    def draw(target):
+        allocation._target = lambda source: target
+        return allocation.draw(SystemSource()).units
+
+    return allocation, draw
+
+
+def test_rba_takes_the_smaller_of_two_at_the_same_distance():
+    """A tie goes to the element that spends less, also where others between them are used; else the nearer one wins."""
+    for target, drawn in ((70, 60), (71, 80), (69, 60), (50, 40), (90, 80)):
+        assert fixed([100, 80, 60, 40])[1](target) == drawn
+    _, draw = fixed([100, 80, 60, 40, 20])
+    assert [draw(60) for _ in range(5)] == [60, 40, 80, 20, 100]
+
+
+def test_rba_takes_equal_elements_each_once():
+    """Equal elements are as many as the series has, and none comes twice."""
+    allocation, draw = fixed([50, 50, 50, 10])
+    assert [draw(50) for _ in range(4)] == [50, 50, 50, 10]
+    assert allocation._state() == [[1, 4]]
 
 
 def test_ranges_use_every_queue_and_never_hang():
@@ -88,6 +149,15 @@ def test_state_that_is_not_its_own_is_refused(allocation):
         with pytest.raises(StateError):
             allocation.restore(text)
     assert allocation.snapshot() == before
+
+
+@pytest.mark.parametrize("budget", [Converging(Zeta(2)), *ALLOCATIONS], ids=repr)
+def test_state_of_a_smaller_series_is_refused(budget):
+    """What was drawn of a series of sum ε/2 are other elements: a series of sum ε does not go on from there."""
+    smaller, larger = (budget.allocation(Epsilon.at_most(total)) for total in ("0.5", "1"))
+    smaller.draw(SystemSource())
+    with pytest.raises(StateError, match="other options"):
+        larger.restore(smaller.snapshot())
 
 
 def test_concentrated_budgets_have_the_same_mean():

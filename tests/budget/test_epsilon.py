@@ -59,3 +59,12 @@ def test_the_scale_of_noise_charges_the_amount():
 def test_rational_reads_what_a_person_wrote():
     """A float counts as its shortest decimal form."""
     assert rational(0.1) == Fraction(1, 10)
+
+
+def test_units_lie_between_nothing_and_1024():
+    """No budget is an amount; one unit below zero or above 1024 is none."""
+    assert Epsilon(0).fraction == 0
+    assert Epsilon(1024 * UNITS).fraction == 1024
+    for bad in (-1, 1024 * UNITS + 1):
+        with pytest.raises(OptionError, match="between 0 and 1024"):
+            Epsilon(bad)

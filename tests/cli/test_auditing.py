@@ -1,5 +1,6 @@
 import json
 import math
+import os
 import subprocess
 
 import pytest
@@ -44,6 +45,16 @@ def test_the_table_is_printed(cli, audited):
     assert 1 <= calls[0][1] <= 2
 
 
+def test_an_audit_says_how_far_it_is(cli, audited, monkeypatch):
+    """Where standard error is no terminal, a line now and then tells the part that is over; with --json none."""
+    monkeypatch.setattr("dpi.cli.progress.EVERY", 0.0)
+    audited(HOLDS, CAUGHT)
+    cli("audit", "--quick")
+    assert cli.stderr == f"dpi: audit: 1/{dpi.audit.steps(True)} a part\n"
+    cli.json("audit", "--quick")
+    assert cli.stderr == ""
+
+
 def test_a_violation_is_an_exit_code(cli, audited):
     """1, with the witness; in JSON too."""
     audited(HOLDS, VIOLATED)
@@ -56,6 +67,8 @@ def test_a_violation_is_an_exit_code(cli, audited):
     cli("audit", code=1)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("DPI_SLOW"), reason="every part of it is a test of its own in tests/audit")
 def test_the_quick_audit(tmp_path):
     """The real command in its quick form: all that is shipped holds, all that is broken is caught."""
     done = subprocess.run(

@@ -88,7 +88,7 @@ def test_no_period(cli, visits, period):
 
 @pytest.mark.parametrize(
     ("begin", "end", "word"),
-    [("2026-01-01T00:30", "2026-01-02", "border"), ("2026-01-02", "2026-01-01", "after"), ("x", "y", "ISO 8601")],
+    [("2026-01-01T00:30", "2026-01-02", "boundary"), ("2026-01-02", "2026-01-01", "after"), ("x", "y", "ISO 8601")],
 )
 def test_odd_periods(cli, visits, begin, end, word):
     """A period that is no period of slots is refused."""
@@ -149,9 +149,9 @@ def test_a_busy_store(cli, visits):
 
 
 def test_domain_files(cli, visits):
-    """Domains are public, so what is wrong with one is named."""
+    """What is wrong with one is told by its lines' numbers: a file that is no domain may be private."""
     Path("countries.txt").write_text("DE\nFR\nDE\n")
-    assert "'DE' more than once" in run(cli, visits, *PERIOD, code=2)
+    assert "lines 1 and 3 are the same" in run(cli, visits, *PERIOD, code=2)
     Path("countries.txt").write_text("\n\n")
     assert "holds no values" in run(cli, visits, *PERIOD, code=2)
     Path("countries.txt").unlink()
@@ -162,7 +162,8 @@ def test_domain_files(cli, visits):
     "more",
     [
         ("--epsilon", "much"), ("--epsilon", "0"), ("--per-slot", "2"), ("--slots", "3"), ("--every", "0"),
-        ("--converging", "zeta:2"), ("--draw", "rba:1"), ("--brain", "large"), ("--memory", "some"), ("--slot", "1x"),
+        ("--converging", "zeta:2"), ("--draw", "rba:1"), ("--mechanism", "large"), ("--memory", "some"),
+        ("--slot", "1x"),
         ("--out", "releases.csv"), ("--out", "nowhere/releases.ndjson"), ("--follow", "--out", "releases.parquet"),
         ("--season", "x"), ("--value", "a", "--value", "b"), ("--format", "xml"),
     ],
@@ -181,7 +182,7 @@ def test_wrong_options(cli, visits, more):
         (("--compression", "truncate:0"), "`c` must be a whole number from 1 to 2^24. Got 0"),
         (("--compression", "whole-pdf"), "use `normalise`"),
         (("--accumulate", "tree"), "`--accumulate` must be slots, tree:PER_SLOT or tree:PER_SLOT,ARITY,LEVELS"),
-        (("--accumulate", "tree:much"), "`per_slot` must be"),
+        (("--accumulate", "tree:much"), "`--accumulate`: `per_slot` must be"),
         (("--accumulate", "tree:0.1,1,3"), "`arity` must be a whole number from 2 to 1000. Got 1"),
         (("--accumulate", "tree:0.1,x,3"), "for example tree:0.025. Got 'tree:0.1,x,3'"),
         (("--policy", "thrift"), "`--policy` must be spend-first, fade or fade:SERIES"),
@@ -237,5 +238,5 @@ def test_a_fault_shows_no_rows(cli, visits, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("secret-user-1")
 
-    monkeypatch.setattr(dpi.Stream, "release", broken)
+    monkeypatch.setattr(dpi.Stream, "release_rows", broken)
     assert "a fault of this program: RuntimeError at test_bad_input.py" in run(cli, visits, *PERIOD, code=70)

@@ -8,10 +8,10 @@ import pytest
 
 import dpi
 from cli_files import ENVIRONMENT, PROGRAM
-from dpi import domain_file
 from dpi.cli.app import COMMANDS
+from dpi.domain import file as domain_file
 
-NAMES = [command.__name__ for command in COMMANDS]
+NAMES = list(COMMANDS)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,8 +63,8 @@ def test_demo(cli):
     said = cli("demo", "--days", "1", "--folder", "shop")  # again, from the start
     assert "shop/report.html" in said
     command = said[said.index("  dpi run") :].partition("\n\n")[0].replace("\\\n", "")
-    Path("shop/shop.db").unlink()
-    Path("shop/shop.db.key").unlink()
+    for name in ("shop.db", "shop.db.key", "releases.parquet"):
+        Path("shop", name).unlink()
     done = subprocess.run([*PROGRAM, *_words(command)[1:]], capture_output=True, text=True, env=ENVIRONMENT, check=True)
     assert "24 slots released" in done.stdout
 
@@ -90,12 +90,13 @@ def test_the_demo_leaves_other_stores_alone(cli, visits):
 def test_plan(cli):
     """The plan's own figures, as a table, as a document and as a picture."""
     words = ["plan", "--epsilon", "1", "--users", "50000", "--bins", "200", "--seen", "10"]
+    lasting = ["plan", "--epsilon", "1", "--users", "500", "--bins", "20", "--population", "5000"]
     found, plan = cli.json(*words), dpi.plan(epsilon=1, users=50_000, bins=200, seen=10)
     assert found["best"]["per_slot"] == plan.best.per_slot == 0.1
     assert [option["l1"] for option in found["options"]] == [option.l1 for option in plan.options]
     said = cli(*words, "--plot", "plan.svg")
     assert "Use --per-slot 0.1" in said
-    assert "█" in said
+    assert "█" in cli(*lasting)
     assert Path("plan.svg").read_text().startswith("<?xml")
     cli(*words, "--plot", "plan.txt", code=2)
 
@@ -140,7 +141,7 @@ def test_domain_files(cli):
         (["--bins", "3,2"], "increasing"), (["--bins", "0:10:0"], "--bins"), (["--bins", "0:10:1e-9"], "2^20"),
         (["--bins", "a"], "--bins"), (["--hashed", "8"], "--key-file"), (["--product", "x"], "PART=FILE"),
         (["--product", "x=none.json"], "cannot be read"), (["--list", "none.txt"], "cannot be read"),
-        (["other"], "`other` must be a name"), (["DE", "-o", "domain.txt"], "must end in .json"),
+        (["other"], "`--other` must be a name"), (["DE", "-o", "domain.txt"], "must end in .json"),
         (["DE", "--key-file", "k"], "is for `--hashed`"),
     ],
 )  # fmt: skip

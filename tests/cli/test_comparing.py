@@ -3,7 +3,7 @@ import json
 import pytest
 
 from cli_files import PERIOD
-from dpi.compare import USUAL, mechanisms
+from dpi.research.compare import USUAL, mechanisms
 
 SMALL = ("--stream", "n50k20", "--slots", "4")
 TWO = ("dpi", "noisy")
@@ -89,10 +89,10 @@ def test_the_published_tables(cli):
         (["--mode", "event"], "`--mode` must be user or published. Got 'event'."),
         (["events.csv"], "events of files need `--domain`, `--slot`, `--from` and `--to`"),
         (["events.csv", "--churn", "0"], "are for a made-up stream"),
-        (["--churn", "2"], "`churn` must be between 0 and 1"),
-        (["--slots", "0"], "`slots` must be"),
+        (["--churn", "2"], "`--churn` must be between 0 and 1"),
+        (["--slots", "0"], "`--slots` must be"),
         (["--epsilon", "none"], "epsilon"),
-        (["--cap", "0"], "`cap` must be a whole number above 0. Got 0."),
+        (["--cap", "0"], "`--cap` must be a whole number above 0. Got 0."),
     ],
 )
 def test_wrong_words_are_refused(cli, words, text):

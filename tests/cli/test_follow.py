@@ -1,5 +1,8 @@
 import json
+import os
+import signal
 import subprocess
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,8 +11,9 @@ import pytest
 
 import dpi
 from cli_files import ENVIRONMENT, PROGRAM, SECRETS
-from dpi.cli.following import Place
-from dpi.sources import Position
+
+GENEROUS = ["--epsilon", "1024", "--per-slot", "100"]
+"""So much that a noisy count is half a user off with a probability below 10⁻²⁰."""
 
 
 def line(user, moment, country="DE"):
@@ -17,11 +21,11 @@ def line(user, moment, country="DE"):
     return json.dumps({"user": f"secret-user-{user}", "time": moment.isoformat(), "value": country}) + "\n"
 
 
-def start(*more):
+def start(*more, epsilon=("--epsilon", "1"), source="log.ndjson", **options):
     """Follow log.ndjson."""
-    words = ["log.ndjson", "--follow", "--domain", "countries.txt", "--epsilon", "1", "--store", "live.db", *more]
+    words = [source, "--follow", "--domain", "countries.txt", *epsilon, "--store", "live.db", *more]
     return subprocess.Popen(
-        [*PROGRAM, "run", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+        [*PROGRAM, "run", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, **options
     )
 
 
@@ -43,12 +47,32 @@ def kept():
         return 0
 
 
-def wait_until_kept(count):
-    """Until the store has so many events."""
+def totals():
+    """Users that were counted in each slot."""
+    with dpi.open_store("live.db", read_only=True) as store:
+        return [round(sum(memoryview(paid.values).cast("q")) / 2**24) for paid in store.measurements("")]
+
+
+def newest_mark():
+    """The number of the last mark in the store; -1 before the first."""
+    try:
+        with dpi.open_store("live.db", read_only=True) as store:
+            return max((number for number, _ in store.marks("")), default=-1)
+    except (dpi.StateError, dpi.StoreError):
+        return -1
+
+
+def wait_until(happened):
+    """Until something is so."""
     deadline = time.monotonic() + 60
-    while kept() < count and time.monotonic() < deadline:
-        time.sleep(0.1)
-    time.sleep(0.3)
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def wait_until_kept(count):
+    """Until the store has so many events; it never has more."""
+    wait_until(lambda: kept() >= count)
     assert kept() == count
 
 
@@ -70,8 +94,9 @@ def test_a_restart_neither_loses_nor_doubles_a_line(cli):
     wait_until_kept(6)
     process.kill()
     ended(process, -9)
+    before = newest_mark()
     process = start(*clock)
-    time.sleep(1.5)
+    wait_until(lambda: newest_mark() > before)
     Path("next.ndjson").write_text(line(6, today) + line(7, today))
     Path("next.ndjson").replace(log)
     wait_until_kept(8)
@@ -89,16 +114,93 @@ def test_the_clock_closes_slots(cli):
     process = start(
         "--slot", "1s", "--from", begin.isoformat(), "--to", end.isoformat(), "--out", "live.ndjson", "--json"
     )
-    for user in range(4):
-        time.sleep(0.5)
-        with log.open("a") as file:
-            file.write(line(user, datetime.now(UTC)))
     stdout, _ = ended(process, 0)
     assert json.loads(stdout)["released"] == 8
     slots = [json.loads(text)["slot"] for text in Path("live.ndjson").read_text().splitlines()]
     assert slots == list(range(slots[0], slots[0] + 8))
     assert kept() == 0
     cli("verify", "live.db", "--curator")
+
+
+class Writer(threading.Thread):
+    """Writes 50 users a tenth of a second, as they happen, from `begin` to `end`."""
+
+    def __init__(self, begin, end):
+        super().__init__()
+        self.begin, self.end = begin, end
+
+    def run(self):
+        """Write each tenth of a second once it is over."""
+        step = timedelta(seconds=0.1)
+        moment = self.begin
+        while moment < self.end:
+            time.sleep(max((moment - datetime.now(UTC)).total_seconds(), 0))
+            with Path("log.ndjson").open("a") as file:
+                file.write("".join(line(f"{moment.timestamp():.1f}-{user}", moment) for user in range(50)))
+            moment += step
+
+
+def test_neither_a_backlog_nor_a_stop_nor_a_flood_displaces_anyone(cli):
+    """What lay there, came while the program was stopped or killed, or after one user's flood, counts as it arrived."""
+    Path("countries.txt").write_text("DE\nFR\n")
+    Path("log.ndjson").write_text("")
+    begin = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=3)
+    end = begin + timedelta(seconds=16)
+    clock = ["--slot", "1s", "--lateness", "500ms", "--from", begin.isoformat(), "--to", end.isoformat()]
+    writer = Writer(begin, end)
+    writer.start()
+    process = start(*clock, epsilon=GENEROUS)
+    wait_until(lambda: newest_mark() >= 0)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(2.2)  # longer than a slot and its lateness
+    process.send_signal(signal.SIGCONT)
+    flood = line("flood", datetime.now(UTC))
+    with Path("log.ndjson").open("a") as file:
+        file.write(flood * 200_000)
+    before = newest_mark()
+    wait_until(lambda: newest_mark() > before)
+    process.kill()
+    ended(process, -9)
+    time.sleep(2.2)
+    process = start(*clock, epsilon=GENEROUS)
+    ended(process, 0)
+    writer.join()
+    counted = totals()
+    assert sum(counted) - 1 == 16 * 500  # the flood is one user in one slot
+    assert sorted(counted) == [500] * 15 + [501]
+
+
+def test_an_endless_line_stops_no_release(cli):
+    """A line that never ends takes memory for one line and no time from the clock."""
+    Path("countries.txt").write_text("DE\nFR\n")
+    begin = datetime.now(UTC).replace(microsecond=0)
+    end = begin + timedelta(seconds=4)
+    outlet, inlet = os.pipe()
+    words = ["--format", "ndjson", "--slot", "1s", "--from", begin.isoformat(), "--to", end.isoformat()]
+    process = start(*words, epsilon=GENEROUS, source="-", stdin=outlet)
+    os.close(outlet)
+    done = threading.Event()
+
+    def write():
+        os.write(inlet, line(1, datetime.now(UTC)).encode())
+        while not done.is_set():
+            try:
+                os.write(inlet, b"endless" * 1000)
+            except BrokenPipeError:
+                return
+            done.wait(0.001)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        ended(process, 0)
+    finally:
+        process.kill()
+        done.set()
+        writer.join()
+        os.close(inlet)
+    assert sum(totals()) == 1
+    assert len(totals()) == 4
 
 
 def test_standard_input_is_followed_to_its_end(cli):
@@ -114,40 +216,27 @@ def test_standard_input_is_followed_to_its_end(cli):
     assert kept() == 1
 
 
-def test_a_file_that_was_cut_has_sequences_of_its_own(tmp_path):
-    """A cut file, or a number that is used again, is another producer; going on in the same file is not."""
-    path = tmp_path / "log.ndjson"
-    path.write_text("")
-    store = dpi.MemoryStore()
-    dpi.Stream(domain=dpi.Categories(["DE"]), epsilon=1, store=store)
-    nothing = dpi.store.base.OpenEvents.none()
-    place = Place(store, "", str(path))
-    assert place.start == ()
-    seen = []
-    for identity, offset in ((place.identity, 10), (place.identity, 30), (place.identity, 20), ("0:0", 5)):
-        seen.append(place.producer_of(Position(str(path), identity, offset)))
-        assert store.append("", nothing, seen[-1], offset)
-    assert seen[0] == seen[1]
-    assert len(set(seen)) == 3
-    assert Place(store, "", str(path)).start == (Position(str(path), place_identity(path), 20),)
-
-
-def place_identity(path):
-    """Device and number."""
-    state = path.stat()
-    return f"{state.st_dev}:{state.st_ino}"
-
-
-@pytest.mark.parametrize("files", [["a.csv", "b.csv"], ["a.csv.gz"], ["a.parquet"]])
-def test_only_one_growing_file_is_followed(cli, visits, files):
-    """Several files, or files that cannot grow, are refused."""
+@pytest.mark.parametrize("files", [["a.csv.gz"], ["a.parquet"]])
+def test_only_files_that_grow_are_followed(cli, visits, files):
+    """Files that cannot grow are refused."""
     import gzip
 
     import polars as pl
 
     text = Path("visits.csv").read_bytes()
-    for name in ("a.csv", "b.csv"):
-        Path(name).write_bytes(text)
+    Path("a.csv").write_bytes(text)
     Path("a.csv.gz").write_bytes(gzip.compress(text))
     pl.DataFrame({"user": ["u"], "at": ["2026-01-01"], "country": ["DE"]}).write_parquet("a.parquet")
-    cli("run", *files, *visits[1:], "--follow", "--from", "2026-01-01", "--store", "live.db", code=2)
+    words = [*files, *visits[1:], "--follow", "--from", "2026-01-01", "--store", "live.db"]
+    cli("run", *words, code=2)
+
+
+def test_several_files_are_followed_together(cli):
+    """A slot closes when all inputs were read up to its closing time."""
+    Path("countries.txt").write_text("DE\nFR\n")
+    begin = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=3)
+    for name in ("a", "b"):
+        Path(f"{name}.ndjson").write_text(line(name, begin) + line("both", begin))
+    words = ["--slot", "1s", "--from", begin.isoformat(), "--to", (begin + timedelta(seconds=2)).isoformat()]
+    ended(start("b.ndjson", *words, epsilon=GENEROUS, source="a.ndjson"), 0)
+    assert totals() == [3, 0]

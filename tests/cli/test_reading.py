@@ -7,7 +7,6 @@ import pytest
 
 import dpi
 from cli_files import PERIOD
-from dpi.cli.stored import Stored
 
 
 @pytest.fixture
@@ -20,8 +19,8 @@ def store(cli, visits):
 
 def releases(path="visits.db"):
     """The releases in a store."""
-    with dpi.open_store(path, read_only=True) as opened:
-        return list(Stored(opened).releases())
+    with dpi.open(path) as stored:
+        return list(stored)
 
 
 def test_answers_are_those_of_the_release(cli, store):
@@ -107,6 +106,23 @@ def test_several_streams_must_be_named(cli, visits):
     assert cli.json("verify", "s.db")["epsilon_spent"].keys() == {"one", "two"}
 
 
+def test_a_report_draws_the_values_that_are_asked_for(cli, store):
+    """By name, or so many of the largest; what is not in the domain, and both at once, is refused."""
+    listed = releases()[-1].domain.values
+
+    def named(*words):
+        cli("report", store, "-o", "page.html", *words)
+        text = (cli.folder / "page.html").read_text(encoding="utf-8")
+        return json.loads(text.partition('id="data">')[2].partition("</script>")[0])["labels"][:-1]
+
+    assert named("--values", f"{listed[1]},{listed[0]}") == [listed[1], listed[0]]
+    assert named("--values", listed[1], "--values", listed[0]) == [listed[1], listed[0]]
+    assert len(named("--top", "2")) == 2
+    assert "'nowhere' is not in the domain" in cli("report", store, "--values", "nowhere", code=2)
+    assert "not both" in cli("report", store, "--values", "DE", "--top", "2", code=2)
+    assert "above 0" in cli("report", store, "--top", "0", code=2)
+
+
 def test_a_report_is_one_page(cli, store):
     """The page needs nothing else, and the same store gives the same page."""
     cli("report", store)
@@ -145,9 +161,9 @@ def test_verification_finds_what_was_changed(cli, store):
 
 
 def test_verify_says_what_it_needs(cli, store):
-    """A file of releases needs a domain; accounts and witnesses are of stores."""
+    """A file of releases needs a domain; accounts are of stores."""
     assert "--domain" in cli("verify", "releases.ndjson", code=2)
-    assert "are for a store" in cli("verify", "releases.ndjson", "--curator", "--store", store, code=2)
+    assert "is for a store" in cli("verify", "releases.ndjson", "--curator", "--store", store, code=2)
     assert "no file" in cli("verify", "none.parquet", "--store", store, code=2)
     assert "no witness" in cli("verify", store, "--witness", "none", code=2)
 

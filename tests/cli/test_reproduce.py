@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli_files import ENVIRONMENT, PROGRAM
-from dpi.experiments import NAMES, experiment
+from dpi.research.experiments import NAMES, experiment
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("markdown_it")

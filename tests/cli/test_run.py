@@ -9,15 +9,13 @@ import dpi
 from cli_files import ENVIRONMENT, PERIOD, PROGRAM, rows
 from dpi.cli.compressions import compression
 from dpi.cli.outfile import read_releases
-from dpi.cli.stored import Stored
 from dpi.store.witness import Witness
 
 
 def stored(path="visits.db", name=None):
     """The releases that a store holds, and its stream's options."""
-    with dpi.open_store(path, read_only=True) as store:
-        found = Stored(store, name)
-        return list(found.releases()), store.streams()[found.name]
+    with dpi.open(path, name) as found:
+        return list(found), found.store.streams()[found.name]
 
 
 @pytest.mark.parametrize("out", ["releases.parquet", "releases.ndjson", "releases.jsonl"])
@@ -86,24 +84,24 @@ def test_every_option_reaches_the_stream(cli, visits):
     )  # fmt: skip
     releases, options = stored("a.db")
     told = json.loads(options)
-    assert told["budget"] == "Ledger(slots=4, every=2, period=3, returning=False)"
-    assert "season=2" in told["brain"]
-    assert "zone='Europe/Berlin', lateness=300000000" in told["slots"]
+    assert told["budget"] == {"kind": "ledger", "slots": 4, "every": 2, "period": 3, "returning": False}
+    assert told["mechanism"] == {"kind": "boosted", "season": 2}
+    assert (told["slots"]["zone"], told["slots"]["lateness"]) == ("Europe/Berlin", 300000000)
     assert (told["name"], told["start"]) == ("first", 0)
     assert releases[0].start == "2026-01-01T00:00:00+01:00"
     cli(
-        "run", *words, *PERIOD, "--store", "b.db", "--converging", "spence:0.1,0.1", "--draw", "rba:1e3", "--brain",
+        "run", *words, *PERIOD, "--store", "b.db", "--converging", "spence:0.1,0.1", "--draw", "rba:1e3", "--mechanism",
         "published", "--sign", "none.pem", code=2,
     )  # fmt: skip
     cli("keys", "signing.pem")
     cli(
-        "run", *words, *PERIOD, "--store", "b.db", "--converging", "spence:0.1,0.1", "--draw", "rba:1e3", "--brain",
+        "run", *words, *PERIOD, "--store", "b.db", "--converging", "spence:0.1,0.1", "--draw", "rba:1e3", "--mechanism",
         "published", "--sign", "signing.pem", "--witness", "seen", "--key-file", "elsewhere.key",
     )  # fmt: skip
     told = json.loads(stored("b.db")[1])
-    assert "Spence" in told["budget"]
-    assert "RBA(1000)" in told["budget"]
-    assert told["brain"].startswith("Published(")
+    assert told["budget"]["series"] == {"kind": "spence", "mu": "0.1", "zeta": "0.1"}
+    assert told["budget"]["draw"] == {"kind": "rba", "rate": "1000"}
+    assert told["mechanism"] == {"kind": "published"}
     assert Path("elsewhere.key").exists()
     assert Witness(Path("seen")).read().sequence == 6
     assert cli.json("verify", "b.db", "--public-key", "signing.pub", "--witness", "seen")["signed"] is True
@@ -116,9 +114,9 @@ def test_rules_for_users_reach_the_stream(cli, visits):
     cli("run", *visits, *PERIOD, "--store", "visits.db", *rules)
     releases, options = stored()
     told = json.loads(options)
-    assert told["compression"] == "truncate(2, key=…)"
-    assert "policy=Fade(series=Zeta(3))" in told["budget"]
-    assert told["accumulate"] == "PrefixTree(per_slot='0.05', arity=4, levels=2)"
+    assert told["compression"] == {"kind": "truncate", "c": 2}
+    assert told["budget"]["policy"] == {"kind": "fade", "series": {"kind": "zeta", "s": "3"}}
+    assert told["accumulate"] == {"kind": "prefix_tree", "per_slot": 54975581388, "arity": 4, "levels": 2}
     assert len(releases) == 6
     cli("verify", "visits.db", "--curator")
     for option, value in (("--compression", "normalise"), ("--policy", "spend-first"), ("--accumulate", "slots")):

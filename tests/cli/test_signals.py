@@ -9,7 +9,6 @@ import pytest
 import dpi
 from cli_files import ENVIRONMENT, PROGRAM
 from dpi.cli.outfile import read_releases
-from dpi.cli.stored import Stored
 
 LONG = ("--from", "2026-01-01", "--to", "2026-01-09")
 """192 slots: more than are released before the signal comes."""
@@ -40,8 +39,8 @@ def _count():
 
 def released():
     """What the store holds."""
-    with dpi.open_store("visits.db", read_only=True) as store:
-        return list(Stored(store).releases())
+    with dpi.open("visits.db") as stored:
+        return list(stored)
 
 
 @pytest.mark.parametrize(

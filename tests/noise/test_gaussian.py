@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dpi.errors import OptionError
-from dpi.integers import GRAINS
-from dpi.noise import SystemSource, UnsafeSeededSource, add_gaussian
-from dpi.noise.gaussian import _below_exp
+from dpi.exact.integers import GRAINS
+from dpi.noise import SystemSource, UnsafeSeededSource, add_gaussian, gaussian, geometric
+from dpi.noise.gaussian import _below_exp, _proposals
 from dpi.noise.laplace import SATURATION
 from statistics_ import assert_law
 
@@ -97,17 +97,50 @@ def test_the_laws_divergence_is_at_most_rho_times_the_order(variance, order, shi
 
 
 def test_noisy_values_are_cut_and_bad_input_is_refused():
-    """At σ = 2^56 a value of 2^60 stays within ± 2^61; wrong types and variances are refused."""
+    """At σ = 2^56 a value of 2^60 stays within ± 2^61; a larger one is cut; wrong types and variances are refused."""
     z = add_gaussian(np.full(2_000, 1 << 60), Fraction(1 << 112), UnsafeSeededSource(1))
     assert np.abs(z).max() <= SATURATION
     assert z.std() == pytest.approx(2.0**56, rel=0.2)
+    for value in ((1 << 60) + 1, 1 << 62, np.iinfo(np.int64).max):
+        for sign in (1, -1):
+            assert add_gaussian(np.array([sign * value]), Fraction(1, 1000), SystemSource()).tolist() == [sign << 60]
     for values, variance in (
         (np.zeros((2, 2), dtype=np.int64), Fraction(1)),
         (np.zeros(2), Fraction(1)),
-        (np.array([1 << 61]), Fraction(1)),
         (np.array([0]), Fraction(0)),
         (np.array([0]), Fraction(1 << 113)),
     ):
         with pytest.raises(OptionError):
             add_gaussian(values, variance, SystemSource())
     assert add_gaussian(np.zeros(0, dtype=np.int64), Fraction(1), SystemSource()).size == 0
+
+
+@pytest.mark.parametrize("bits", [20, 40, 66, 100, 112])
+def test_draws_are_made_of_both_digits(bits):
+    """A proposal is the difference of two geometric variables, digit by digit, as whole numbers of any size."""
+    variance, size = Fraction(1 << bits), 300
+    _, drawn = _proposals(size, variance, UnsafeSeededSource(bits))
+    scale = Fraction(math.isqrt(int(variance)) + 1)
+    high, low, split = geometric(2 * size, scale, UnsafeSeededSource(bits))
+    for i in range(size):
+        exact = ((int(high[i]) - int(high[i + size])) << split) + int(low[i]) - int(low[i + size])
+        assert int(drawn[i]) == exact
+
+
+def test_a_coin_too_small_for_floats_stays_open():
+    """Where e^-x underflows, a uniform of 64 zeros may still be below it: floats must not decide."""
+    heads, doubt = _below_exp(np.array([0, 1], dtype=np.uint64), np.array([800.0, 800.0]), np.array([2.0**-30] * 2))
+    assert doubt.tolist() == [True, False]
+    assert not heads[1]
+
+
+def test_the_exact_path_sees_the_whole_draw(monkeypatch):
+    """Where floats leave all coins open, each is decided by (|y| - σ²/t)²/(2σ²) of both digits, as a fraction."""
+    variance, size, asked = Fraction(1 << 100), 50, []
+    monkeypatch.setattr(gaussian, "_below_exp", lambda words, *_: (np.zeros(size, bool), np.ones(size, bool)))
+    monkeypatch.setattr(gaussian, "below_exp", lambda uniform, x: asked.append(x) or True)
+    _proposals(size, variance, UnsafeSeededSource(3))
+    scale = Fraction(math.isqrt(int(variance)) + 1)
+    high, low, split = geometric(2 * size, scale, UnsafeSeededSource(3))
+    digits = [(int(high[i]) - int(high[i + size]), int(low[i]) - int(low[i + size])) for i in range(size)]
+    assert asked == [(abs((h << split) + r) - variance / scale) ** 2 / (2 * variance) for h, r in digits]

@@ -2,14 +2,16 @@ import itertools
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpi.audit.samplers import coins_law, selection_law
 from dpi.errors import OptionError
-from dpi.noise import SystemSource, UnsafeSeededSource, exponential_mechanism, permute_and_flip
-from dpi.noise.selection import _exponential_exact
+from dpi.noise import SystemSource, UnsafeSeededSource, bernoulli_exp, exponential_mechanism, permute_and_flip
+from dpi.noise.selection import _exponential_exact, _gaps
 from dpi.noise.source import LazyUniform
 from statistics_ import assert_law
 
@@ -47,21 +49,35 @@ def test_choices_have_their_exact_law(mechanism, law):
     assert_law(np.bincount(draws, minlength=5), law(q.tolist(), float(rate)))
 
 
+RATE = Fraction(7, 10)
+
+
+def drawn_laws(q):
+    """The laws of both mechanisms as their own draws show them, to 2^-256."""
+    gaps = _gaps(np.array(q)).tolist()
+    coin = coins_law(lambda gap, source: bool(bernoulli_exp(np.array([gap]), RATE, source)[0]), gaps)
+    choice = selection_law(lambda source: exponential_mechanism(np.array(q), RATE, source), len(q))
+    return [[math.exp(law.logarithms[i]) for i in range(len(q))] for law in (choice, coin)]
+
+
+@settings(max_examples=10, deadline=None)
 @given(scores, st.data())
 def test_loss_is_at_most_twice_the_rate(q, data):
     """For neighbours whose scores differ by at most one, every choice's log-ratio is at most 2·rate, for both laws."""
     other = [x + data.draw(st.integers(-1, 1)) for x in q]
-    for law in (exponential_law, permute_and_flip_law):
-        for a, b in zip(law(q, 0.7), law(other, 0.7), strict=True):
-            assert abs(math.log(a / b)) <= 1.4 + 1e-9
+    for one, two in zip(drawn_laws(q), drawn_laws(other), strict=True):
+        for a, b in zip(one, two, strict=True):
+            assert abs(math.log(a / b)) <= 2 * RATE + 1e-9
 
 
+@settings(max_examples=10, deadline=None)
 @given(scores)
 def test_permute_and_flip_is_never_worse(q):
     """The expected score of permute-and-flip is at least that of the exponential mechanism at the same rate."""
-    a = sum(p * x for p, x in zip(permute_and_flip_law(q, 0.7), q, strict=True))
-    b = sum(p * x for p, x in zip(exponential_law(q, 0.7), q, strict=True))
-    assert a >= b - 1e-12
+    exponential, flipped = (sum(p * x for p, x in zip(law, q, strict=True)) for law in drawn_laws(q))
+    assert flipped >= exponential - 1e-12
+    for law, formula in zip(drawn_laws(q), (exponential_law, permute_and_flip_law), strict=True):
+        assert law == pytest.approx(formula(q, float(RATE)), rel=1e-12)
 
 
 @settings(max_examples=50)
@@ -86,6 +102,20 @@ def test_no_weight_is_truncated_to_zero():
     assert _exponential_exact(gaps, Fraction(1), first) == 0
 
 
+class Zeros:
+    """A source of U = 0: it lies in the interval of the first candidate, however narrow that is."""
+
+    def words(self, count):
+        """No bit is set."""
+        return np.zeros(count, dtype=np.uint64)
+
+
+@pytest.mark.parametrize("mechanism", [exponential_mechanism, permute_and_flip])
+def test_a_weight_that_underflows_is_not_zero(mechanism):
+    """A candidate of weight e^-800 can be chosen, by way of the fast path too: no output is ever impossible."""
+    assert mechanism(np.array([0, 800]), Fraction(1), Zeros()) == 0
+
+
 def test_work_of_selection_does_not_depend_on_the_scores():
     """Both mechanisms ask for the same number of random words, whatever the scores."""
 
@@ -108,7 +138,74 @@ def test_work_of_selection_does_not_depend_on_the_scores():
 
 
 def test_bad_scores_are_refused():
-    """Empty scores, floats and spans beyond 50 bits are errors in one sentence."""
-    for bad in (np.array([], dtype=np.int64), np.array([0.5]), np.array([[1]]), np.array([-(2**49), 2**49])):
-        with pytest.raises(OptionError, match="`scores` must"):
-            permute_and_flip(bad, Fraction(1), SystemSource())
+    """Empty scores, floats and matrices are errors in one sentence: never the size of a score."""
+    for bad in (np.array([], dtype=np.int64), np.array([0.5]), np.array([[1]]), np.array([1], dtype=np.uint64)):
+        for mechanism in (exponential_mechanism, permute_and_flip):
+            with pytest.raises(OptionError, match="`scores` must"):
+                mechanism(bad, Fraction(1), SystemSource())
+
+
+@pytest.mark.parametrize("rate", [Fraction(0), Fraction(-1), Fraction(64) + Fraction(1, 10**9)])
+def test_rates_out_of_range_are_refused(rate):
+    """A rate is public: it must be above 0 and at most 64."""
+    for mechanism in (exponential_mechanism, permute_and_flip):
+        with pytest.raises(OptionError, match="`rate` must"):
+            mechanism(np.array([1, 2]), rate, SystemSource())
+        assert mechanism(np.array([1, 1 << 20]), Fraction(64), SystemSource()) == 1
+
+
+def test_gaps_are_exact_over_all_of_64_bits():
+    """From the lowest to the highest integer there are 2^64 - 1 steps, and none of them is lost."""
+    low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    assert _gaps(np.array([low, 0, high - 1, high])).tolist() == [2**64 - 1, 2**63 - 1, 1, 0]
+
+
+def test_a_wide_span_keeps_its_law():
+    """The law depends on gaps alone: at a rate of 2^-61, scores 2^61 apart have odds of e to one."""
+    q, source = np.array([-(2**60), 2**60, 2**60]), UnsafeSeededSource(6)
+    for mechanism, law in ((exponential_mechanism, exponential_law), (permute_and_flip, permute_and_flip_law)):
+        draws = [mechanism(q, Fraction(1, 2**61), source) for _ in range(20_000)]
+        assert_law(np.bincount(draws, minlength=3), law([-1, 0, 0], 1.0))
+
+
+class Scripted:
+    """Hands out given words, then counts how many were asked for."""
+
+    def __init__(self, *given):
+        self.given, self.asked = list(given), 0
+
+    def words(self, count):
+        """The next given words."""
+        self.asked += count
+        return np.array([self.given.pop(0) for _ in range(count)], dtype=np.uint64)
+
+
+def test_the_exact_path_decides_at_any_span():
+    """With a weight that no decimal can hold, e^(-2^70), the choice is still made, and only by bits of U."""
+    gaps = np.array([2**64 - 1, 0], dtype=np.uint64)
+    source = Scripted(0, 0, 5)
+    assert _exponential_exact(gaps, Fraction(64), LazyUniform(0, 64, source)) == 1
+    assert source.asked == 3  # while all bits are zero, U may still be below any positive number
+
+
+@pytest.mark.parametrize(
+    "q", [[0, 0, 0], [5, 1, 3, 0, 2], [0, 7], [1, 0, 0, 1], list(range(12)), [0, -40, 3, -41]], ids=str
+)
+def test_floats_never_decide_a_choice_next_to_a_border(q):
+    """A few steps of 2^-64 on either side of every border, and up to 2^40 away, the choice is that of whole numbers."""
+    rate, array = Fraction(1, 3), np.array(q)
+    with mpmath.workprec(300):
+        weights = [mpmath.exp(mpmath.mpf(x - max(q)) / 3) for x in q]
+        borders = [int(mpmath.floor(sum(weights[: i + 1]) / sum(weights) * 2**64)) for i in range(len(q) - 1)]
+    for i, border in enumerate(borders):
+        for step in (0, 1, 2, 3, 50, 1 << 8, 1 << 10, 1 << 14, 1 << 20, 1 << 40):
+            for word in {border - step, border + step}:
+                if not 0 <= word < 1 << 64:
+                    continue
+                chosen = exponential_mechanism(array, rate, Scripted(word, *[1 << 63] * 8))
+                exact = _exponential_exact(_gaps(array), rate, LazyUniform(word, 64, Scripted(*[1 << 63] * 8)))
+                assert chosen == exact
+                if step > 1 and abs(word - border) < min(
+                    abs(word - b) for b in [*borders[:i], *borders[i + 1 :], -1 << 70]
+                ):
+                    assert (chosen <= i) == (word < border)

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.report.facts import BARS, COLUMNS, VALUES, reduce
+from dpi.report.facts import COLUMNS, reduce
+from dpi.report.rows import BARS, VALUES
 from made_releases import release, releases
 
 MANY = dpi.Categories([f"v{i}" for i in range(150)], other=None)
@@ -12,7 +13,7 @@ def test_rows_and_columns_are_the_releases_own_numbers():
     """Up to the bounds nothing is averaged: a cell is the share and interval of its release."""
     stream = releases(dpi.Categories(list("abc"), other=None), 25)
     facts = reduce(stream)
-    assert facts.labels == ("a", "b", "c")
+    assert facts.rows.labels == ("a", "b", "c")
     for column, made in enumerate(stream):
         lower, upper = made.interval(0.95)
         assert facts.shares.value[:, column].tolist() == made.pdf.tolist()
@@ -24,8 +25,8 @@ def test_everything_else_is_one_minus_the_named_values():
     """The last row holds what the named ones leave, with the error that `queries` gives to such a sum."""
     stream = releases(MANY, 3)
     facts = reduce(stream)
-    assert (len(facts.labels), facts.others) == (VALUES, 150 - VALUES)
-    codes = [int(label[1:]) for label in facts.labels]
+    assert (len(facts.rows.labels), facts.rows.others) == (VALUES, 150 - VALUES)
+    codes = [int(label[1:]) for label in facts.rows.labels]
     others = np.ones(150)
     others[codes] = 0
     answer = stream[-1]._linear(others)
@@ -40,9 +41,9 @@ def test_the_largest_of_the_newest_slot_always_have_a_row():
     pdf = np.full(150, 0.1 / 149)
     pdf[149] = 0.9
     facts = reduce([release(MANY, 0, rng), release(MANY, 1, rng, pdf=pdf)])
-    assert "v149" in facts.labels
-    assert len(facts.labels) == VALUES
-    assert set(facts.labels[: VALUES - BARS]) == {f"v{i}" for i in range(VALUES - BARS)}, "accumulated is falling"
+    assert "v149" in facts.rows.labels
+    assert len(facts.rows.labels) == VALUES
+    assert set(facts.rows.labels[: VALUES - BARS]) == {f"v{i}" for i in range(VALUES - BARS)}, "accumulated is falling"
 
 
 def test_columns_average_neighbours_and_keep_the_newest_slot():
@@ -71,12 +72,12 @@ def test_there_are_never_more_columns_than_the_bound(count):
 
 
 def test_an_ordered_domain_keeps_its_order():
-    """Rows of bins stand in the order of the numbers; the rank still is by the accumulated PDF."""
+    """Rows of bins stand in the order of the numbers, and so do bars and curves."""
     domain = dpi.Bins([0, 1, 2])
     rng = np.random.default_rng(3)
     facts = reduce([release(domain, 0, rng, accumulated=np.array([0.1, 0.2, 0.4, 0.3]))])
-    assert facts.labels == ("< 0", "[0, 1)", "[1, 2)", "≥ 2")
-    assert [facts.labels[row] for row in facts.rank] == ["[1, 2)", "≥ 2", "[0, 1)", "< 0"]
+    assert facts.rows.labels == ("< 0", "[0, 1)", "[1, 2)", "≥ 2")
+    assert facts.rows.bars == facts.rows.curves == (0, 1, 2, 3)
 
 
 def test_releases_are_read_once_and_one_at_a_time():

@@ -9,8 +9,9 @@ import pytest
 import dpi
 from dpi.errors import OptionError
 from dpi.report import Status, page, write
-from dpi.report.facts import COLUMNS, RECENT, VALUES
+from dpi.report.facts import COLUMNS, RECENT
 from dpi.report.figures import budget_text, count_text, share_text
+from dpi.report.rows import VALUES
 from made_releases import GUARANTEE, releases, without_total
 
 LETTERS = dpi.Categories(list("abcdefgh"))
@@ -131,7 +132,8 @@ def test_the_newest_shares_are_those_of_the_newest_release(name):
     lower, upper = stream[-1].interval(0.95)
     for code in range(LETTERS.size):
         shown = share_text(stream[-1].pdf[code], lower[code], upper[code])
-        assert text.count(shown) == (1 if name == "largest" else 2)
+        listed = LETTERS.label(code) != "other"  # which has no row in the table
+        assert text.count(shown) == (2 if name == "map" and listed else 1)
 
 
 def test_curves_users_and_budget_are_those_of_the_releases():
@@ -154,7 +156,7 @@ def test_the_last_slots_are_those_of_the_releases():
     for release in stream[: -RECENT - 1 : -1]:
         lower, upper = release.interval(0.95)
         expected += [str(release.slot), release.start[:16].replace("T", " ")]
-        for code in np.argsort(-release.pdf)[:3]:
+        for code in np.argsort(-release.pdf[: LETTERS.size - 1])[:3]:
             expected += [f"{LETTERS.label(int(code))} ", share_text(release.pdf[code], lower[code], upper[code])]
         expected += [count_text(release.total, *release.count().interval(0.95))]
         expected += [budget_text(release.epsilon), budget_text(release.epsilon_spent)]
@@ -182,10 +184,10 @@ def test_without_a_script_everything_but_tooltips_is_there():
     assert "2.7" in parsed.text, "e^1"
     assert "73.1 %" in parsed.text, "1/(1 + e^-1)"
     drawn = [attributes["d"] for tag, attributes in parsed.elements if tag == "path"]
-    assert len(drawn) == 2 * (5 + 1 + 2), "line and band of five values, the total and two budgets"
+    assert len(drawn) == 2 * (5 + 1 + 2) + 1, "line and band of five values, the total and two budgets; `other`"
     assert all(path.startswith("M0 ") for path in drawn)
     pictures = [a["src"] for tag, a in parsed.elements if tag == "img"]
-    assert len(pictures) == 2 * (LETTERS.size + 1), "a row for each value and the legend, in two themes"
+    assert len(pictures) == 2 * LETTERS.size, "a row for each listed value and the legend, in two themes"
     hidden = [attributes.get("id") for _, attributes in parsed.elements if "hidden" in attributes]
     assert hidden == ["theme", None], "only the two controls that need a script"
 
@@ -223,6 +225,12 @@ def test_a_promise_per_epoch_is_not_explained_as_one_for_ever():
     text = Parsed(page([stream.release(["u"], ["a"])], title="t")).text
     assert "E·ε" in text
     assert "E·ε" not in Parsed(page(STREAMS["letters"], title="t")).text
+    store = dpi.MemoryStore()
+    kept = dpi.Stream(domain=LETTERS, epsilon=1, store=store)
+    dpi.Stream(domain=LETTERS, epsilon=1, store=store, name="x", separate=True, budget=dpi.Ledger(per_slot=1, period=2))
+    text = Parsed(page([kept.release(["u"], ["a"])], title="t")).text
+    assert "1 more per epoch of 2 slots of stream" in text
+    assert "E·ε" not in text
 
 
 def test_different_guarantees_are_all_stated():
@@ -281,11 +289,11 @@ def test_releases_that_are_no_stream_are_refused(stream):
         page(stream, title="t")
 
 
-@pytest.mark.parametrize("brain", ["boosted", dpi.Published()], ids=["boosted", "published"])
+@pytest.mark.parametrize("mechanism", ["boosted", dpi.Published()], ids=["boosted", "published"])
 @pytest.mark.parametrize("budget", [dpi.Ledger(per_slot=0.3), dpi.Converging(dpi.LogSquared())])
-def test_real_streams_of_every_kind_have_a_page(brain, budget):
-    """What brains and budgets release can be drawn, spent accounts and empty slots too."""
-    stream = dpi.Stream(domain=dpi.Categories(["a", "b"]), epsilon=1, slot="1d", budget=budget, brain=brain)
+def test_real_streams_of_every_kind_have_a_page(mechanism, budget):
+    """What mechanisms and budgets release can be drawn, spent accounts and empty slots too."""
+    stream = dpi.Stream(domain=dpi.Categories(["a", "b"]), epsilon=1, slot="1d", budget=budget, mechanism=mechanism)
     made = [stream.release(["u", "v"] * (slot % 2), ["a", "b"] * (slot % 2)) for slot in range(6)]
     parsed = Parsed(page(made, title="t"))
     assert stream.guarantee in parsed.text

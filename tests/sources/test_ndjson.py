@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpi
-from dpi.columns import canonical
+from dpi.events.columns import canonical
 from dpi.sources.ndjson import Ndjson
 
 scalars = st.one_of(
@@ -23,7 +23,6 @@ BROKEN = {
     "a scalar": b'"eve"\n',
     "nothing": b"\n",
     "nested too deeply": b'{"user": ' + b"[" * 100_000 + b"\n",
-    "an integer of too many digits": b'{"user": ' + b"1" * 5000 + b"}\n",
     "invalid UTF-8": b'{"user": "\xff"}\n',
     "a NUL byte": b'{"user": "e\0"}\n',
     "UTF-16": '{"user": "eve"}'.encode("utf-16") + b"\n",
@@ -50,7 +49,7 @@ def test_each_row_is_read_as_the_kernel_reads_its_object(rows: list[object]) -> 
 
 
 def test_a_number_and_its_text_are_one_id() -> None:
-    """1, 1.0 and "1" are one id; "1.0" is another; true, null, escapes and nested objects have their own rules."""
+    """1, 1.0 and "1" are one text, "1.0" is another until ids are told apart; what is no scalar is missing."""
     lines = rb"""{"user": 1}
 {"user": 1.0}
 {"user": "1"}

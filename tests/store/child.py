@@ -22,7 +22,9 @@ from typing import Any
 import polars as pl  # noqa: F401 - imported before the fork
 
 import dpi
-from dpi import secret
+import dpi.audit.laws
+import dpi.verification
+from dpi.files import private
 from dpi.store.postgres import PostgreSQL
 from dpi.store.sql import SQLStore
 from dpi.store.sqlite import SQLite
@@ -61,10 +63,10 @@ class Boundaries:
 
 def run(trial: dict[str, Any], fatal: int | None) -> None:
     """One process: go on with the workload to its end, or to the fatal boundary."""
-    import workload  # declares a domain, which starts threads: not before the fork
+    from dpi.testing import workload  # declares a domain, which starts threads: not before the fork
 
-    create, pay = secret.create, SQLStore.pay
-    secret.create = lambda path, _: create(path, workload.KEY.hex().encode())  # the same accounts in all runs
+    create, pay = private.create, SQLStore.pay
+    private.create = lambda path, _: create(path, workload.KEY.hex().encode())  # the same accounts in all runs
 
     def pay_once(store: SQLStore, paid: Any, ledger: str, charge: bytes) -> None:
         if any(slot.slot == paid.slot for slot in store.measurements(paid.stream)):
@@ -77,7 +79,7 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
         for name in ("execute", "execute_many", "rows"):
             boundary.around(owner, name)
     boundary.around(Witness, "write")
-    boundary.around(secret, "create")
+    boundary.around(private, "create")
     folder = Path(trial["folder"])
     with dpi.open_store(trial["target"], key_file=folder / "key", witness=folder / "witness", wait=20) as store:
         for _ in workload.run(store, SLOTS):

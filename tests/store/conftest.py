@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from workload import KEY
 
 import dpi
 from dpi.store import Store
+from dpi.testing.workload import KEY
 
 NO_SERVER = (
     "no PostgreSQL answers: start one on the standard port for the current user, or set DPI_TEST_POSTGRES to its URL"

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from workload import DOMAIN, open_streams, run
 
 import dpi
+from dpi.certificates.chain import SEALS, canonical, extend, text_digest
 from dpi.errors import StateError, StoreError
 from dpi.release import Release
-from dpi.verification import check_accounts, verify, verify_releases
+from dpi.testing.workload import DOMAIN, open_streams, run
+from dpi.verification import check_accounts, verify
+from dpi.verification.releases import verify_releases
 
 PUBLIC = {
     "releases": ("content",),
     "chain": ("text", "digest", "signature"),
     "domains": ("description", "digest"),
     "streams": ("options", "stream"),
-    "progress": ("last", "spent", "allocation", "brain", "accumulated", "seal"),
+    "progress": ("last", "spent", "allocation", "mechanism", "accumulated", "seal"),
     "measurements": ("slot", "epsilon", "partial", "data", "allocation", "seal"),
 }
 """What anyone finds who verifies the store."""
@@ -133,6 +137,52 @@ def test_what_is_dropped_or_added_is_found(whole, key_file, statement, check) ->
     connection.commit()
     connection.close()
     assert problems(path, key_file, signer, check)
+
+
+def resealed(certificate: dict[str, object], **facts: object) -> dict[str, object]:
+    """A certificate that states other facts, and matches its digest again."""
+    entry = {name: fact for name, fact in certificate.items() if name not in SEALS} | facts
+    return entry | {"digest": text_digest(canonical(entry))}
+
+
+@pytest.mark.parametrize("facts", [{"previous": "0" * 64}, {"sequence": 99}], ids=["previous", "sequence"])
+def test_an_entry_that_follows_another_one_is_found(whole, key_file, facts) -> None:
+    """An entry whose digest is right is found by its place in the chain, where nothing comes after it."""
+    path, _ = whole
+    with dpi.open_store(path, key_file=key_file, read_only=True) as store:
+        head, last = store.head(), store.link(store.head().sequence)
+    forged = resealed(last.certificate, **facts)
+    text = canonical({name: fact for name, fact in forged.items() if name not in SEALS})
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE chain SET text = ?, digest = ? WHERE entry = ?", (text, forged["digest"], head.sequence))
+    connection.commit()
+    connection.close()
+    with dpi.open_store(path, key_file=key_file, read_only=True) as store:
+        assert verify(store).problems == (f"entry {head.sequence} does not follow the one before it",)
+
+
+def test_a_release_that_follows_another_one_is_found() -> None:
+    """Of releases handed out, one whose certificate names another predecessor is found, though its digest is right."""
+    stream = dpi.Stream(domain=DOMAIN, epsilon=1)
+    releases = [stream.release(["ada"], ["DE"]) for _ in range(3)]
+    assert verify_releases(releases).intact
+    forged = replace(releases[-1], certificate=resealed(releases[-1].certificate, previous="0" * 64))
+    found = verify_releases([*releases[:-1], forged]).problems
+    assert found == ("slot 2: its certificate does not follow the one before it",)
+
+
+@pytest.mark.parametrize("format", [1, 2])
+def test_a_promise_that_changes_on_the_way_is_found(format: int) -> None:
+    """Options that state another ε, other epochs or another ledger than the stream began with are found."""
+    epochs = ("period", 1) if format == 1 else ("budget", {"kind": "ledger", "period": 1})
+    for name, other in (("epsilon_units", 2**41), epochs, ("ledger", "another"), ("ledger", None)):
+        store = dpi.MemoryStore()
+        stream = dpi.Stream(domain=DOMAIN, epsilon=1, store=store)
+        options = canonical(stream.setting.to_options(format) | {name: other})
+        facts = {"kind": "options", "format": format, "stream": "", "options": json.loads(options)}
+        domain = (DOMAIN.digest, store.domain(DOMAIN.digest))
+        store.declare("", options, domain, extend(store.head(), facts))
+        assert verify(store).problems == ("entry 1 changes the promise",), name
 
 
 def test_a_damaged_ledger_is_not_continued(whole, key_file) -> None:

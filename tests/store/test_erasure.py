@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from workload import CLOCK, KEY
 
 import dpi
-from dpi.identity import digests
-from dpi.identity import users as canonical_users
+from dpi.events.identity import digests
+from dpi.events.identity import users as canonical_users
+from dpi.testing.workload import CLOCK, KEY
 
 USERS = [f"somebody-{number:05d}@example" for number in range(1500)]
 NAMES = [row.tobytes() for row in digests(canonical_users(USERS), KEY)]

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 
 import pytest
-from workload import KEY, close_slot, open_streams, outcome, run
 
 import dpi
 from dpi.errors import StateError, StoreBusy, StoreError
 from dpi.store import schema
+from dpi.testing.workload import KEY, close_slot, open_streams, outcome, run
 from dpi.verification import check_accounts, verify
 
 
@@ -55,7 +55,7 @@ def test_a_file_size_limit_kills_no_slot(sqlite, key_file) -> None:
     with dpi.open_store(sqlite, key_file=key_file) as store:
         open_streams(store)
     limited = (
-        "import sys, resource, signal, dpi, workload\n"
+        "import sys, resource, signal, dpi\nfrom dpi.testing import workload\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "store = dpi.open_store(sys.argv[1], key_file=sys.argv[2])\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)\n"
@@ -195,18 +195,18 @@ def test_one_process_writes(durable) -> None:
 
 def test_a_writer_waits_for_another_process(sqlite) -> None:
     """`wait` succeeds as soon as the other process has ended, however it ended."""
-    script = "import sys, time, dpi\nstore = dpi.open_store(sys.argv[1])\nprint('open', flush=True)\ntime.sleep(60)\n"
+    script = "import signal, sys, dpi\nstore = dpi.open_store(sys.argv[1])\nprint('open', flush=True)\nsignal.pause()\n"
     other = subprocess.Popen(
-        [sys.executable, "-c", script, sqlite], stdout=subprocess.PIPE, text=True, env=_environment()
-    )
+        [sys.executable, "-c", script, sqlite],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment(),
+    )  # fmt: skip
     assert other.stdout.readline() == "open\n"
     with pytest.raises(StoreBusy):
         dpi.open_store(sqlite, wait=0.2)
     threading.Timer(0.5, other.send_signal, [signal.SIGKILL]).start()
     with dpi.open_store(sqlite, wait=30) as store:
         assert store.streams() == {}
-    other.wait()
-    other.stdout.close()
+    other.communicate()
 
 
 def test_two_names_of_one_file_are_one_store(sqlite, tmp_path) -> None:
@@ -246,11 +246,13 @@ def test_migration_leaves_chain_and_releases_as_they_were(durable, monkeypatch) 
         for _ in run(store, 2):
             pass
         before = outcome(store)
-    monkeypatch.setitem(schema.VERSIONS, 2, ("CREATE TABLE notes (note TEXT)", "ALTER TABLE streams ADD COLUMN x TEXT"))
+    newer = max(schema.VERSIONS) + 1
+    steps = ("CREATE TABLE notes (note TEXT)", "ALTER TABLE streams ADD COLUMN x TEXT")
+    monkeypatch.setitem(schema.VERSIONS, newer, steps)
     with pytest.raises(StateError, match="open it once for writing"):
         durable(read_only=True)
     with durable() as store:
-        assert schema.fact(store.engine, "schema") == "2"
+        assert schema.fact(store.engine, "schema") == str(newer)
         assert outcome(store) == before
         close_slot(open_streams(store)[1], 2)
         assert verify(store).intact
@@ -263,9 +265,12 @@ def test_a_failed_migration_changes_nothing(durable, monkeypatch) -> None:
         close_slot(open_streams(store)[1], 0)
         before = outcome(store)
     with monkeypatch.context() as patch:
-        patch.setitem(schema.VERSIONS, 2, ("CREATE TABLE notes (note TEXT)", "ALTER TABLE nothing ADD COLUMN x TEXT"))
+        newer = max(schema.VERSIONS) + 1
+        patch.setitem(
+            schema.VERSIONS, newer, ("CREATE TABLE notes (note TEXT)", "ALTER TABLE nothing ADD COLUMN x TEXT")
+        )
         with pytest.raises(StoreError):
             durable()
     with durable() as store:
-        assert schema.fact(store.engine, "schema") == "1"
+        assert schema.fact(store.engine, "schema") == str(max(schema.VERSIONS))
         assert outcome(store) == before

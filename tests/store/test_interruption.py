@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from types import FrameType
 
 import pytest
-from workload import KEY, outcome, run
 
 import dpi
 from dpi.store import memory
+from dpi.testing.workload import KEY, outcome, run
 
 WRITES = ("declare", "pay", "publish", "append")
 SLOTS = 2

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-import workload
 from child import TWICE
 
 import dpi
 from dpi.errors import StoreError
 from dpi.store.postgres import PostgreSQL
+from dpi.testing import workload
 
 SLOW = bool(os.environ.get("DPI_SLOW"))
 MEMORY = Path("/dev/shm")  # noqa: S108 - a killed process leaves its files as they are, so a disk in memory will do

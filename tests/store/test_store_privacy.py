@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from workload import CLOCK, DOMAIN, KEY, close_slot, events, open_streams, run
 
 import dpi
-from dpi.chain import Head
+from dpi.certificates.chain import Head
 from dpi.errors import StoreError
-from dpi.store.base import OpenEvents, Paid
+from dpi.store.base import OpenEvents, PaidSlot
 from dpi.store.postgres import PostgreSQL
+from dpi.testing.workload import CLOCK, DOMAIN, KEY, close_slot, events, open_streams, run
 from dpi.verification import verify
 
 PRIVATE_TEXT = "postgres-would-quote-this"
@@ -55,7 +55,9 @@ def test_reprs_say_nothing_private(durable) -> None:
     stream = dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Ledger(per_slot="0.1"), store=store, **CLOCK)
     stream.append(["zq-private-zq"], ["2026-01-01T00:10"], ["DE"], now="2026-01-01T00:10")
     kept = store.events("", stream.next_slot)
-    bill = stream._accounts.bill(stream._accounts.names(dpi.identity.users(["zq-private-zq"])), stream.epsilon, 0)
+    bill = stream._accounts.bill(
+        stream._accounts.names(dpi.events.identity.users(["zq-private-zq"])), stream.epsilon, 0
+    )
     things = [store, store.engine, stream, stream._accounts, kept, bill, stream._accounts.charge(bill), store._accounts]
     text = " ".join(repr(thing) for thing in [*things, dpi.MemoryStore(KEY), OpenEvents.none()])
     for private in (
@@ -75,7 +77,8 @@ def test_the_chain_holds_public_facts_only(durable) -> None:
         for _ in run(store, 2):
             pass
         links = [link.entry for link in store.links()]
-    names = {"adjacency", "epsilon_spent_units", "epsilon_total_units", "epsilon_units", "format", "kind"}
+    names = {"parameters", "epsilon", "epsilon_spent", "epsilon_total"}
+    names |= {"adjacency", "epsilon_spent_units", "epsilon_total_units", "epsilon_units", "format", "kind"}
     names |= {"measurement", "mechanism", "options", "previous", "program", "release", "sequence", "slot", "stream"}
     assert {name for entry in links for name in entry} == names
     users = {user for name in ("visits", "orders", "alone") for slot in range(2) for user in events(name, slot)[0]}
@@ -88,7 +91,7 @@ def test_what_a_payment_writes_has_a_size_that_no_drawn_value_changes(sqlite, ke
     with dpi.open_store(sqlite, key_file=key_file) as store:
         close_slot(open_streams(store)[1], 0)
         for slot, value in enumerate((0, 1, -(2**62), 2**62)):
-            paid = Paid("sizes", slot, 1, False, value.to_bytes(8, "little", signed=True) * 4, "{}")
+            paid = PaidSlot("sizes", slot, 1, False, value.to_bytes(8, "little", signed=True) * 4, "{}")
             store.pay(paid, "", b"")
             row = (
                 "SELECT length(CAST(data AS BLOB)) + length(seal) FROM measurements WHERE stream = 'sizes' AND slot = ?"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from workload import DOMAIN, open_streams
 
 import dpi
-from dpi.compression import GRAINS
 from dpi.errors import StateError
+from dpi.histogram.compression import GRAINS
 from dpi.noise import UnsafeSeededSource
-from dpi.prefix_tree import PrefixSums, PrefixTree
+from dpi.stream.prefix_tree import PrefixSums, PrefixTree
+from dpi.testing.workload import DOMAIN, open_streams
 from dpi.verification import check_accounts, verify
 
 USERS = {slot: [f"u{number}" for number in range(slot, slot + 4)] for slot in range(12)}
@@ -117,6 +117,28 @@ def test_charged_for_lost_slots_nobody_spends_more_than_epsilon(paths, monkeypat
     assert max(truth.units.values()) <= 2**40
     if policy is dpi.spend_first:
         assert max(truth.units.values()) > 0.85 * 2**40  # not by charging everything
+
+
+def test_a_ledger_is_charged_for_all_of_its_streams(paths, monkeypatch) -> None:
+    """Two streams of one ledger that have lost slots are charged for together, and so nobody spends more than ε."""
+    truth, names = Truth(monkeypatch), ("one", "two")
+    with paths.open() as store:
+        for name in names:
+            go_on(stream(store, name=name), range(1))
+        paths.copy()
+        for name, slots in zip(names, (range(1, 3), range(1, 2)), strict=True):
+            go_on(stream(store, name=name), slots)
+    paths.put_back()
+    with paths.open(charge_lost=True) as store:
+        entry = next(link.entry for link in store.links() if link.entry["kind"] == "restored")
+        assert entry["charged_units"] == {"": 3 * (3 * 2**40 // 10)}
+        opened = [stream(store, name=name) for name in names]
+        assert opened[0]._accounts.remaining(pl.Series(["nobody yet"]), 3)[0] <= 1 - 3 * 0.3 + 1e-9
+        for again in opened:
+            go_on(again, range(again.next_slot, 6))
+        assert verify(store).problems == ()
+        assert check_accounts(store) == ()
+    assert max(truth.units.values()) <= 2**40
 
 
 def test_a_crash_after_the_charge_charges_once(paths, monkeypatch) -> None:
@@ -245,8 +267,8 @@ def test_noise_of_an_open_node_is_not_used_again(paths) -> None:
         assert store.progress("").tree == b""
         opened = stream(store, accumulate=tree, unsafe_source=UnsafeSeededSource(6))
         grown = PrefixSums.from_bytes(tree, DOMAIN.size, old)
-        assert opened._course.tree.finished == (0, 0, 0)
-        assert not (opened._course.tree.opened == grown.opened).any()
+        assert opened._driver.state.tree.finished == (0, 0, 0)
+        assert not (opened._driver.state.tree.opened == grown.opened).any()
         go_on(opened, range(5, 7))
         assert store.progress("").tree != b""
     assert old not in Path(paths_target(paths)).read_bytes()

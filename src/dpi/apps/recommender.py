@@ -19,8 +19,8 @@ from dpi.apps.detectors import Floats
 from dpi.apps.extra import learn
 from dpi.domain import Categories, Domain, Product
 from dpi.errors import OptionError
-from dpi.queries import Distribution
 from dpi.release import Release
+from dpi.release.queries import Distribution
 
 COLD = 1.96
 """A group is cold if its share of users is below so many standard errors."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpi.errors import OptionError
-from dpi.queries import Answer, Distribution
 from dpi.release import Release
+from dpi.release.queries import Answer, Distribution
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,6 +11,7 @@ from dpi.audit.commands import command_line, odd_rows
 from dpi.audit.confidence import clopper_pearson
 from dpi.audit.empirical import Bound, lower_bound
 from dpi.audit.exact import Finding, loss_on, search, worst_of
+from dpi.audit.exports import exported
 from dpi.audit.laws import Choices, Finite, Joint, Laplace, Law, Point, Worst
 from dpi.audit.neighbours import Neighbours
 from dpi.audit.reach import Reach, captured, compare, files, process
@@ -47,6 +48,7 @@ __all__ = [
     "command_line",
     "compare",
     "excesses",
+    "exported",
     "files",
     "loss_on",
     "lower_bound",

@@ -26,17 +26,50 @@ from dpi.audit.session import StreamSession
 PROGRAM = (sys.executable, "-m", "dpi.cli")
 PUBLIC = ("slot", "start", "epsilon", "epsilon_spent", "guarantee", "domain")
 """What a release holds besides noise."""
-VERIFIED = ("intact", "entries", "problems", "signed", "accounts_checked", "epsilon_spent")
+PUBLIC_OUTPUT = {
+    "run": ("store", "stream", "released", "last_slot", "last_start", "epsilon_spent", "guarantee", "out"),
+    "verify": (
+        "intact",
+        "whole",
+        "missing",
+        "entries",
+        "problems",
+        "slots",
+        "signed",
+        "accounts_checked",
+        "epsilon_spent",
+    ),
+    "export": ("export", "store", "streams", "entries"),
+}
+"""What commands say besides what they make of noise."""
 
 _EVENTS = ("--value", "value", "--domain", "values.txt", "--slot", "1h", "--from", "2026-01-01", "--per-slot", "0.25")
-_RUN = ("run", "events.csv", *_EVENTS, "--to", "2026-01-01T02:00", "--store", "visits.db", "--out", "releases.ndjson")
+_END = ("--to", "2026-01-01T02:00")
+_RUN = ("run", "events.csv", *_EVENTS, *_END, "--store", "visits.db", "--out", "releases.ndjson")
 COMMANDS: dict[str, tuple[str, ...]] = {
+    "dry run": (*_RUN, "--time", "at", "--epsilon", "1", "--dry-run"),
     "run": (*_RUN, "--time", "at", "--epsilon", "1", "--json"),
     "run again": (*_RUN, "--time", "at", "--epsilon", "1", "--json"),
     "run without a column": (*_RUN, "--time", "when", "--epsilon", "1"),
     "run with another ε": (*_RUN, "--time", "at", "--epsilon", "2"),
     "query of no slot": ("query", "visits.db", "total", "--slot", "7"),
     "verify": ("verify", "visits.db", "--json"),
+    "export": ("export", "visits.db", "public.db", "--json"),
+    "export again": ("export", "visits.db", "public.db"),
+    "verify of the export": ("verify", "public.db", "--json"),
+    "run on the export": (
+        "run",
+        "events.csv",
+        *_EVENTS,
+        *_END,
+        "--time",
+        "at",
+        "--epsilon",
+        "1",
+        "--store",
+        "public.db",
+    ),
+    "ledger of the export": ("ledger", "public.db", "--user", "other-1"),
 }
 
 
@@ -65,8 +98,10 @@ def _seen(folder: Path, rows: Rows, values: Sequence[object], program: Sequence[
     seen: dict[str, bytes] = {}
     for name, words in COMMANDS.items():
         out = process([*program, *words], folder=folder, environment=home)
-        if name == "verify":
-            out["stdout"] = _only(out["stdout"], VERIFIED)  # the head of the chain hashes noise
+        if words[-1] == "--json":  # without what hashes noise, or is made of the released totals
+            out["stdout"] = _only(out["stdout"], PUBLIC_OUTPUT[words[0]])
+        if name == "dry run":
+            out["stderr"] = b""  # for the curator alone; an analyst sees the exit code and the files
         seen |= {f"{name}, {part}": data for part, data in out.items()}
     left = sorted(path for path in folder.iterdir() if path.name != "events.csv")
     seen["files"] = "".join(f"{path.name} {path.stat().st_mode:o}\n" for path in left).encode()

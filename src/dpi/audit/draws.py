@@ -10,7 +10,7 @@ import numpy as np
 from dpi.audit.exact import Finding
 from dpi.audit.laws import Finite
 from dpi.audit.samplers import coins_law, geometric_loss, selection_law, selection_loss
-from dpi.noise import Source, bernoulli_exp, exponential_mechanism, geometric
+from dpi.noise import RandomSource, bernoulli_exp, exponential_mechanism, geometric
 
 SCALE = Fraction(5, 2)
 LEVELS = (0, 110, 300)
@@ -20,7 +20,7 @@ SCORES = (((0, 129), (1, 128)), ((0, 300, 1), (1, 299, 0)), ((1, 0, 0, 0), (0, 1
 """The first pair lies where e^(-gap/3) passes 2^-62."""
 
 
-def shipped_geometric(source: Source) -> int:
+def shipped_geometric(source: RandomSource) -> int:
     """The shipped sampler, which draws bits until the result is decided."""
     high, low, bits = geometric(1, SCALE, source)
     return (int(high[0]) << bits) + int(low[0])

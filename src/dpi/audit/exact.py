@@ -64,7 +64,7 @@ def loss_on(open_session: Open, neighbours: Neighbours, *, reverse: bool = False
     >>> from dpi.audit import StreamSession, neighbours
     >>> def make(wrap):
     ...     domain, budget = dpi.Categories(["a", "b"]), dpi.Ledger(per_slot=0.1)
-    ...     return dpi.Stream(domain=domain, epsilon=1, budget=budget, brain=wrap(dpi.Boosted()))
+    ...     return dpi.Stream(domain=domain, epsilon=1, budget=budget, mechanism=wrap(dpi.Boosted()))
     >>> finding = loss_on(lambda: StreamSession(make), neighbours.alone(20, ["a"]))
     >>> round(finding.ratio, 6), finding.violates
     (1.0, False)

@@ -15,13 +15,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpi.brain.base import Measurement
-from dpi.brain.boosted import Boosted
-from dpi.brain.published import Published, PublishedState
 from dpi.budget.epsilon import Epsilon
-from dpi.compression import Histogram
 from dpi.errors import OptionError
-from dpi.integers import Integers
+from dpi.exact.integers import Integers
+from dpi.histogram.compression import Histogram
+from dpi.mechanism.base import Measurement
+from dpi.mechanism.boosted import Boosted
+from dpi.mechanism.published import Published, PublishedState
 
 Loss = Fraction | float
 """A log-likelihood ratio: rational where it is one, infinite where an output tells the two apart for sure."""
@@ -125,14 +125,14 @@ class Finite(Law):
 
 @dataclass(frozen=True, eq=False)
 class Choices(Law):
-    """What the published brain lets out: queries and synopses, each drawn given those before, and perhaps a total.
+    """What the published mechanism lets out: queries and synopses, each drawn given those before, and perhaps a total.
 
     The law of a choice depends on the choices before it. So `worst` is a search: for every query, it takes that query
     in all draws, then the synopsis with the largest ratio, and keeps the best. With one draw and one round that is all
     there is; with more it is a lower bound of the largest ratio.
     """
 
-    brain: Published
+    mechanism: Published
     state: PublishedState
     histogram: Histogram
     epsilon: Epsilon
@@ -143,17 +143,21 @@ class Choices(Law):
             return Worst(np.zeros(0, dtype=np.int64), math.inf)
         if self.epsilon.units == 0:
             return Worst(np.zeros(0, dtype=np.int64), Fraction(0))
-        found = [self._complete(other, [query] * self.brain.draws) for query in range(len(self.state.queries))]
+        found = [self._complete(other, [query] * self.mechanism.draws) for query in range(len(self.state.queries))]
         return max(found, key=lambda worst: float(worst.loss))
 
     def _complete(self, other: Choices, values: list[int]) -> Worst:
-        choices = 2 * self.brain.draws * (self.brain.rounds if self.brain.every_slot or not self.state.slots else 1)
+        choices = (
+            2
+            * self.mechanism.draws
+            * (self.mechanism.rounds if self.mechanism.every_slot or not self.state.slots else 1)
+        )
         while len(values) < choices:
             ours, theirs = (
-                law.brain.probabilities(law.state, law.histogram, law.epsilon, values) for law in (self, other)
+                law.mechanism.probabilities(law.state, law.histogram, law.epsilon, values) for law in (self, other)
             )
-            values = values + [int((ours - theirs).argmax())] * self.brain.draws
-        if self.brain.total_share:
+            values = values + [int((ours - theirs).argmax())] * self.mechanism.draws
+        if self.mechanism.total_share:
             values = [*values, int(self.histogram.grains.sum())]
         output = np.array(values, dtype=np.int64)
         return Worst(output, self.log_ratio(other, output))
@@ -163,7 +167,7 @@ class Choices(Law):
         if not isinstance(other, Choices) or other.epsilon != self.epsilon:
             return math.inf
         measurement = Measurement(0, self.epsilon, np.asarray(output))
-        ours, theirs = (law.brain.log_likelihood(law.state, law.histogram, measurement) for law in (self, other))
+        ours, theirs = (law.mechanism.log_likelihood(law.state, law.histogram, measurement) for law in (self, other))
         return ours - theirs
 
 
@@ -195,16 +199,16 @@ def _sum(losses: list[Loss]) -> Loss:
     return total
 
 
-def law_of(brain: object, state: object, histogram: Histogram, epsilon: Epsilon) -> Law:
-    """The law of what a brain measures. A brain of one's own has a method `law(state, histogram, epsilon)`."""
-    if hasattr(brain, "law"):
-        law = brain.law(state, histogram, epsilon)
+def law_of(mechanism: object, state: object, histogram: Histogram, epsilon: Epsilon) -> Law:
+    """The law of what a mechanism measures. A mechanism of one's own has a method `law(state, histogram, epsilon)`."""
+    if hasattr(mechanism, "law"):
+        law = mechanism.law(state, histogram, epsilon)
         if isinstance(law, Law):
             return law
-    if isinstance(brain, Boosted):
+    if isinstance(mechanism, Boosted):
         return Laplace(histogram.grains, epsilon.scale) if epsilon.units else Point(())
-    if isinstance(brain, Published) and isinstance(state, PublishedState):
-        return Choices(brain, state, histogram, epsilon)
+    if isinstance(mechanism, Published) and isinstance(state, PublishedState):
+        return Choices(mechanism, state, histogram, epsilon)
     raise OptionError(
-        f"no likelihood is known for {type(brain).__name__}: give it a method `law`, or audit it blindly."
+        f"no likelihood is known for {type(mechanism).__name__}: give it a method `law`, or audit it blindly."
     )

@@ -16,8 +16,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import polars as pl
 
-from dpi.columns import canonical
-from dpi.slots import Clock, Slots
+from dpi.events.columns import canonical
+from dpi.events.slots import Clock, Slots
 
 Row = tuple[object, object]
 """(user, value)"""

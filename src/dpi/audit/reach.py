@@ -28,8 +28,8 @@ import polars as pl
 from dpi.audit.exact import Finding
 from dpi.audit.neighbours import Neighbours
 from dpi.audit.session import StreamSession
-from dpi.compression import counts
 from dpi.errors import OptionError
+from dpi.histogram.compression import counts
 
 Surface = Callable[[StreamSession], Mapping[str, bytes]]
 MARKER = b"zq-private"
@@ -118,7 +118,12 @@ def releases(session: StreamSession) -> dict[str, bytes]:
 def descriptions(session: StreamSession) -> dict[str, bytes]:
     """What a stream says of itself."""
     stream = session.stream
-    said = {"repr": repr(stream), "guarantee": stream.guarantee, "digest": stream.digest}
+    said = {
+        "repr": repr(stream),
+        "html": stream._repr_html_(),
+        "guarantee": stream.guarantee,
+        "digest": stream.digest,
+    }
     return {name: text.encode() for name, text in said.items()}
 
 

@@ -13,11 +13,13 @@ from dpi.audit.accounting import excesses
 from dpi.audit.commands import command_line, odd_rows
 from dpi.audit.empirical import ERROR, lower_bound
 from dpi.audit.exact import search
+from dpi.audit.exports import exported
 from dpi.audit.reach import Reach, compare
 from dpi.audit.report import AuditReport, Row
 from dpi.audit.session import StreamSession
 from dpi.audit.shipped import BOXES, DRAWS, STREAMS, Shipped
 from dpi.audit.small import VALUES, stream
+from dpi.audit.stored import StoredSession
 from dpi.audit.timing import time_to_release
 from dpi.audit.zoo import PAIRS, Check
 
@@ -33,7 +35,7 @@ QUICK_RUNS, RUNS = 256, 1024
 
 
 def run(quick: bool = False, progress: Progress | None = None, *, processes: int = 1) -> AuditReport:
-    """Audit everything: under five minutes on two cores, the quick form under two on one.
+    """Audit everything: under five minutes on two cores, the quick form under one.
 
     The quick form tries fewer neighbours, does not vary them, and makes fewer runs. It audits the same mechanisms.
     What is timed is timed at the end, alone.
@@ -62,6 +64,7 @@ def parts(quick: bool) -> list[Part]:
         *((draw.name, partial(_draw, i)) for i, draw in enumerate(DRAWS)),
         *((name, partial(_box, i, quick)) for i, (name, *_) in enumerate(BOXES)),
         *((f"other bytes: {family.__name__}", partial(_reach, family, quick)) for family in families),
+        *((f"the export: {family.__name__}", partial(_export, family, quick)) for family in families[:2]),
         *((f"the command line: {family.__name__}", partial(_commands, family)) for family in odd),
         *((pair.name, partial(_pair, i)) for i, pair in enumerate(PAIRS)),
     ]
@@ -80,11 +83,17 @@ def _made(todo: Sequence[Part], say: Progress, processes: int) -> list[Row]:
             say(name)
         return found
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:  # a fork would copy locks that threads hold
-        names = {pool.submit(make): name for name, make in todo}
+        # Commands are processes of their own, one after the other: begun first, they end before the rest does.
+        begun = {name: pool.submit(make) for name, make in sorted(todo, key=lambda part: not _commanding(part))}
+        names = {future: name for name, future in begun.items()}
         for done in as_completed(names):
             done.result()
             say(names[done])
-        return [row for future in names for row in future.result()]
+        return [row for name, _ in todo for row in begun[name].result()]
+
+
+def _commanding(part: Part) -> bool:
+    return part[0].startswith("the command line")
 
 
 def _stream(index: int, quick: bool) -> list[Row]:
@@ -142,6 +151,11 @@ def _reach(family: neighbours.Family, quick: bool) -> list[Row]:
     return [_reached(f"other bytes: {reach.neighbours}", reach)]
 
 
+def _export(family: neighbours.Family, quick: bool) -> list[Row]:
+    reach = compare(_stored, family(3 if quick else 12, VALUES), surfaces=(exported,))
+    return [_reached(f"the export of a store: {reach.neighbours}", reach)]
+
+
 def _commands(family: neighbours.Family) -> list[Row]:
     reach = compare(_small, family(1, VALUES), surfaces=(command_line(VALUES),))
     return [_reached(f"the command line and its files: {reach.neighbours}", reach)]
@@ -149,6 +163,10 @@ def _commands(family: neighbours.Family) -> list[Row]:
 
 def _small() -> StreamSession:
     return StreamSession(stream())
+
+
+def _stored() -> StreamSession:
+    return StoredSession(lambda store: stream(store=store))
 
 
 def _reached(name: str, reach: Reach) -> Row:
@@ -161,7 +179,7 @@ def _timing(quick: bool) -> Row:
 
     def once(with_user: bool) -> None:
         rows = (pair.one if with_user else pair.other)[0]
-        stream()(lambda brain: brain).release([user for user, _ in rows], [value for _, value in rows])
+        stream()(lambda mechanism: mechanism).release([user for user, _ in rows], [value for _, value in rows])
 
     timing = time_to_release(once, repeats=60 if quick else 150)
     low, high = timing.ratio

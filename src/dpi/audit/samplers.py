@@ -16,13 +16,13 @@ import numpy as np
 
 from dpi.audit.exact import Finding
 from dpi.audit.laws import Finite
-from dpi.noise import Source
+from dpi.noise import RandomSource
 from dpi.noise.source import WORD_BITS, Words
 
 PRECISION = 256
 """Bits of U that a border is found to."""
 
-Sampler = Callable[[Source], int]
+Sampler = Callable[[RandomSource], int]
 
 
 class _Undecided(Exception):
@@ -47,22 +47,31 @@ class _Script:
         return np.array(taken, dtype=np.uint64)
 
 
-def border(sampler: Sampler, low_side: Callable[[int], bool]) -> Fraction:
+def boundary(sampler: Sampler, low_side: Callable[[int], bool]) -> Fraction:
     """The share of [0, 1), from 0 on, for whose U the result satisfies `low_side`; the sampler is monotone in U.
 
-    >>> border(lambda source: int(source.words(1)[0] >> 63), lambda bit: bit == 0)
+    >>> boundary(lambda source: int(source.words(1)[0] >> 63), lambda bit: bit == 0)
     Fraction(1, 2)
     """
     low, high = 0, 1 << PRECISION
     while low < high:
         middle = (low + high) // 2
-        try:
-            holds = low_side(sampler(_Script(middle)))
-        except _Undecided:
-            low = middle
-            break
+        if (holds := _holds(sampler, low_side, middle)) is None:
+            # A border lies here, at an end of the interval; it is another one where both sides of it agree.
+            before, after = (_holds(sampler, low_side, middle + step) for step in (-2, 2))
+            if before is None or after is None or before != after:
+                return Fraction(middle, 1 << PRECISION)
+            holds = after
         low, high = (middle + 1, high) if holds else (low, middle)
     return Fraction(low, 1 << PRECISION)
+
+
+def _holds(sampler: Sampler, low_side: Callable[[int], bool], numerator: int) -> bool | None:
+    """Whether the result for this U is on the low side; None if its bits do not decide."""
+    try:
+        return low_side(sampler(_Script(numerator)))
+    except _Undecided:
+        return None
 
 
 def geometric_loss(sampler: Sampler, scale: Fraction, levels: Sequence[int]) -> Finding:
@@ -73,7 +82,7 @@ def geometric_loss(sampler: Sampler, scale: Fraction, levels: Sequence[int]) -> 
     """
     worst, where = 0.0, "no level"
     for level in levels:
-        tails = [border(sampler, lambda g, j=level + i: g >= j) for i in range(3)]  # type: ignore[misc]
+        tails = [boundary(sampler, lambda g, j=level + i: g >= j) for i in range(3)]  # type: ignore[misc]
         here, after = tails[0] - tails[1], tails[1] - tails[2]
         ratio = math.inf if 0 in (here, after) else abs(math.log(here / after))
         if ratio > worst:
@@ -83,14 +92,14 @@ def geometric_loss(sampler: Sampler, scale: Fraction, levels: Sequence[int]) -> 
 
 def selection_law(sampler: Sampler, candidates: int) -> Finite:
     """The law of a choice by one uniform: probabilities of each candidate, in the order of its intervals."""
-    borders = [border(sampler, lambda i, j=j: i <= j) for j in range(candidates - 1)]  # type: ignore[misc]
+    borders = [boundary(sampler, lambda i, j=j: i <= j) for j in range(candidates - 1)]  # type: ignore[misc]
     edges = [Fraction(0), *borders, Fraction(1)]
     return Finite({i: _log(b - a) for i, (a, b) in enumerate(itertools.pairwise(edges))})
 
 
-def coins_law(coin: Callable[[int, Source], bool], gaps: Sequence[int]) -> Finite:
+def coins_law(coin: Callable[[int, RandomSource], bool], gaps: Sequence[int]) -> Finite:
     """The law of permute-and-flip: a uniform one of the heads, each coin's probability read off the coin itself."""
-    heads = [Fraction(1) if gap == 0 else border(lambda s, g=gap: int(coin(g, s)), bool) for gap in gaps]  # type: ignore[misc]
+    heads = [Fraction(1) if gap == 0 else boundary(lambda s, g=gap: int(coin(g, s)), bool) for gap in gaps]  # type: ignore[misc]
     law = {i: Fraction(0) for i in range(len(gaps))}
     for flips in itertools.product((False, True), repeat=len(gaps)):
         up = [i for i, flip in enumerate(flips) if flip]

@@ -3,9 +3,10 @@
 A session takes the rows of one step, tells the law of what it would let out, and is then forced to let out a given
 output. Two sessions on neighbouring streams, forced to the same outputs, are one transcript seen from both sides.
 
-`StreamSession` does that to a real `Stream`, through its public interface: a brain that stands before the stream's own
-one looks at the histogram that compression, accounts and allocation have made of the rows, and gives up; the stream,
-which has paid nothing, is then asked again, and gets the forced measurement. All that is private stays as it would be.
+`StreamSession` does that to a real `Stream`, through its public interface: a mechanism that stands before the
+stream's own one looks at the histogram that compression, accounts and allocation have made of the rows, and gives up;
+the stream, which has paid nothing, is then asked again, and gets the forced measurement. All that is private stays as
+it would be.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ import numpy as np
 
 from dpi.audit.laws import Joint, Law, Point, law_of
 from dpi.audit.neighbours import Rows
-from dpi.brain.base import Brain, Estimate, Measurement
 from dpi.budget.epsilon import UNITS, Epsilon
-from dpi.budget.options import Ledger
-from dpi.compression import Histogram, counts
+from dpi.budget.ledger import Ledger
 from dpi.domain import Domain
 from dpi.errors import StateError
-from dpi.noise import Source
+from dpi.histogram.compression import Histogram, counts
+from dpi.mechanism.base import Estimate, Measurement, Mechanism
+from dpi.noise import RandomSource
+from dpi.options import FORMAT, Options
 from dpi.release import Release
 from dpi.stream import Stream
 
@@ -49,21 +51,21 @@ class Session(Protocol):
         ...
 
 
-Wrap = Callable[[Brain[object]], Brain[object]]
+Wrap = Callable[[Mechanism[object]], Mechanism[object]]
 MakeStream = Callable[[Wrap], Stream]
-"""Makes a stream whose brain went through the given function: `lambda wrap: Stream(brain=wrap(Boosted()), …)`."""
+"""Makes a stream whose mechanism went through a function: `lambda wrap: Stream(mechanism=wrap(Boosted()), …)`."""
 
 
 class _Looked(Exception):
     """The histogram was seen, and nothing was let out."""
 
 
-class Probe(Brain[object]):
-    """Stands before a brain: shows what it would look at, and lets out what it is told to."""
+class Probe(Mechanism[object]):
+    """Stands before a mechanism: shows what it would look at, and lets out what it is told to."""
 
     _last: tuple[object, tuple[object, Estimate]] | None = None
 
-    def __init__(self, inner: Brain[object]) -> None:
+    def __init__(self, inner: Mechanism[object]) -> None:
         self.inner = inner
         self.seen: tuple[object, Histogram, Epsilon] | None = None
         self.forced: object = None
@@ -72,15 +74,26 @@ class Probe(Brain[object]):
         return repr(self.inner)
 
     @property
+    def name(self) -> str:
+        """As the mechanism behind."""
+        return self.inner.name
+
+    def to_options(self, format: int = FORMAT) -> Options:
+        """As the mechanism behind."""
+        return self.inner.to_options(format)
+
+    @property
     def whole_weights(self) -> bool:
-        """As the brain behind."""
+        """As the mechanism behind."""
         return self.inner.whole_weights
 
     def initial(self, domain: Domain) -> object:
-        """As the brain behind."""
+        """As the mechanism behind."""
         return self.inner.initial(domain)
 
-    def measure(self, state: object, histogram: Histogram, epsilon: Epsilon, slot: int, source: Source) -> Measurement:
+    def measure(
+        self, state: object, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
+    ) -> Measurement:
         """Gives up after a look, or returns what is forced."""
         self.seen = state, histogram, epsilon
         if self.forced is None:
@@ -88,7 +101,7 @@ class Probe(Brain[object]):
         return Measurement(slot, epsilon, np.asarray(self.forced, dtype=np.int64))
 
     def update(self, state: object, measurement: Measurement) -> tuple[object, Estimate]:
-        """As the brain behind: a pure function, so the two sides of a transcript share its result."""
+        """As the mechanism behind: a pure function, so the two sides of a transcript share its result."""
         given = (self.inner, self.inner.to_bytes(state), measurement.slot, measurement.epsilon, measurement.partial)
         key = (*given, measurement.values.tobytes())
         if Probe._last is None or Probe._last[0] != key:
@@ -96,11 +109,11 @@ class Probe(Brain[object]):
         return Probe._last[1]
 
     def to_bytes(self, state: object) -> bytes:
-        """As the brain behind."""
+        """As the mechanism behind."""
         return self.inner.to_bytes(state)
 
     def from_bytes(self, domain: Domain, data: bytes) -> object:
-        """As the brain behind."""
+        """As the mechanism behind."""
         return self.inner.from_bytes(domain, data)
 
 
@@ -118,8 +131,8 @@ class StreamSession:
     def _open(self) -> Stream:
         return self._make(self._wrap)
 
-    def _wrap(self, brain: Brain[object]) -> Brain[object]:
-        self._probe = Probe(brain)
+    def _wrap(self, mechanism: Mechanism[object]) -> Mechanism[object]:
+        self._probe = Probe(mechanism)
         return self._probe
 
     def look(self, rows: Rows) -> Law:
@@ -129,7 +142,9 @@ class StreamSession:
         with contextlib.suppress(_Looked):
             self._release()
         if self._probe.seen is None:
-            raise StateError("the stream released a slot without a look at its brain: give `make` a brain it wraps.")
+            raise StateError(
+                "the stream released a slot without a look at its mechanism: give `make` a mechanism it wraps."
+            )
         state, histogram, epsilon = self._probe.seen
         return Joint((Point(("budget", epsilon.units)), law_of(self._probe.inner, state, histogram, epsilon)))
 

@@ -21,7 +21,7 @@ from dpi.audit.session import DeclaredCounts, MakeStream, SeveralStreams, Stream
 from dpi.audit.small import EPSILON, VALUES, stream
 from dpi.audit.stored import StoredSession
 from dpi.audit.tight import FLOOR_BINS, tight_published, tight_questions, tight_with_floor, values
-from dpi.brain.base import Brain
+from dpi.mechanism.base import Mechanism
 from dpi.noise import SystemSource
 
 
@@ -47,10 +47,10 @@ def _stream(
 
 
 def _published(
-    name: str, brain: dpi.Published, note: str = "", *, tight: bool = True, bins: int = 3, **options: object
+    name: str, mechanism: dpi.Published, note: str = "", *, tight: bool = True, bins: int = 3, **options: object
 ) -> Shipped:
     names = values(bins)
-    make = stream(brain=brain, domain=dpi.Categories(names, other=None), **options)
+    make = stream(mechanism=mechanism, domain=dpi.Categories(names, other=None), **options)
     return Shipped(name, lambda: StreamSession(make), names, tight, one_sided=True, note=note)
 
 
@@ -68,7 +68,7 @@ RESTARTED = stream(budget=SEVEN_HUNDREDTHS)
 STREAMS: tuple[Shipped, ...] = (
     _stream("boosted, ledger 0.05 a slot"),
     _stream("boosted, ledger 0.07 a slot", budget=SEVEN_HUNDREDTHS),
-    _stream("boosted, ledger auto", budget=dpi.Ledger(), brain=dpi.Boosted()),
+    _stream("boosted, ledger auto", budget=dpi.Ledger(), mechanism=dpi.Boosted()),
     _stream("boosted, ledger every 5th slot", budget=dpi.Ledger(slots=20, every=5)),
     _stream(
         "boosted, ledger that fades",
@@ -153,8 +153,8 @@ def black_box(make: MakeStream, neighbours: Neighbours) -> BlackBox:
     return run
 
 
-def _unwrapped(brain: Brain[object]) -> Brain[object]:
-    return brain
+def _unwrapped(mechanism: Mechanism[object]) -> Mechanism[object]:
+    return mechanism
 
 
 def _box(**options: object) -> BlackBox:
@@ -164,7 +164,7 @@ def _box(**options: object) -> BlackBox:
 
 
 BOXES: tuple[tuple[str, float, BlackBox], ...] = (
-    ("boosted, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), brain=dpi.Boosted(drifts=(0.1,)))),
-    ("published, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), brain=tight_published(3, size=2))),
+    ("boosted, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), mechanism=dpi.Boosted(drifts=(0.1,)))),
+    ("published, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), mechanism=tight_published(3, size=2))),
 )
 """Name, claimed ε, runs."""

@@ -1,4 +1,4 @@
-"""A small stream to audit: three values, ε = 1, a brain of two trackers. What differs is an option."""
+"""A small stream to audit: three values, ε = 1, a mechanism of two trackers. What differs is an option."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 import dpi
 from dpi.audit.exact import Open
 from dpi.audit.session import MakeStream, StreamSession, Wrap
-from dpi.brain.base import Brain
+from dpi.mechanism.base import Mechanism
 from dpi.noise import UnsafeSeededSource
 
 VALUES = ("a", "b", "c")
@@ -17,8 +17,8 @@ EPSILON = Fraction(1)
 
 
 def stream(**options: object) -> MakeStream:
-    """A small stream; its brain has two trackers, since experts see nothing private."""
-    brain = options.pop("brain", dpi.Boosted(drifts=(0.003, 0.1)))
+    """A small stream; its mechanism has two trackers, since experts see nothing private."""
+    mechanism = options.pop("mechanism", dpi.Boosted(drifts=(0.003, 0.1)))
 
     def make(wrap: Wrap) -> dpi.Stream:
         defaults: dict[str, object] = {
@@ -27,8 +27,8 @@ def stream(**options: object) -> MakeStream:
             "budget": dpi.Ledger(per_slot="0.05"),
             "unsafe_source": UnsafeSeededSource(1),
         }
-        wrapped: Brain[object] = wrap(brain)  # type: ignore[arg-type]
-        return dpi.Stream(brain=wrapped, **(defaults | options))  # type: ignore[arg-type]
+        wrapped: Mechanism[object] = wrap(mechanism)  # type: ignore[arg-type]
+        return dpi.Stream(mechanism=wrapped, **(defaults | options))  # type: ignore[arg-type]
 
     return make
 

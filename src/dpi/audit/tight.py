@@ -1,4 +1,4 @@
-"""Published brains for which one user moves the scores as far as the proof allows.
+"""Published mechanisms for which one user moves the scores as far as the proof allows.
 
 An exponential mechanism loses its whole share only if one candidate gains what all others lose, and if that candidate
 is one of many. Here one synopsis says what the data say with the user, and a thousand say what they say without.
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpi.brain.published import Published
-from dpi.integers import Integers
-from dpi.synopsis.linear import Ranges, points
-from dpi.synopsis.pool import Pool
+from dpi.exact.integers import Integers
+from dpi.mechanism.published import Published
+from dpi.mechanism.published.linear import Ranges, points
+from dpi.mechanism.published.pool import Pool
 
 POOL_SIZE = 1_000
 

@@ -13,10 +13,10 @@ from dpi.audit.exact import Open
 from dpi.audit.laws import Finite, Joint, Laplace, Law, Point
 from dpi.audit.neighbours import Neighbours
 from dpi.errors import OptionError
-from dpi.noise import Source, SystemSource, add_laplace
+from dpi.noise import RandomSource, SystemSource, add_laplace
 
 
-def drawn(law: Law, source: Source) -> object:
+def drawn(law: Law, source: RandomSource) -> object:
     """One output of a law.
 
     >>> drawn(Joint((Point("x"), Finite({3: 0.0}))), SystemSource())
@@ -39,7 +39,7 @@ def drawn(law: Law, source: Source) -> object:
 def transcripts(open_session: Open, neighbours: Neighbours) -> BlackBox:
     """Runs of a session: all outputs of all steps, and all that is seen besides, as numbers."""
 
-    def one_run(with_user: bool, source: Source) -> list[float]:
+    def one_run(with_user: bool, source: RandomSource) -> list[float]:
         session, seen = open_session(), list[float]()
         for rows in neighbours.one if with_user else neighbours.other:
             output = drawn(session.look(rows), source)

@@ -1,10 +1,10 @@
 """Who pays what: exact amounts, converging series, allocations, and a ledger with an account for every user."""
 
+from dpi.budget.accounts import Accounts, Bill, fade, spend_first
 from dpi.budget.allocation import RBA, Allocation, Constant, InOrder
 from dpi.budget.auto import Auto
 from dpi.budget.epsilon import Epsilon
-from dpi.budget.ledger import Accounts, Bill, fade, spend_first
-from dpi.budget.options import Converging, Ledger
+from dpi.budget.ledger import Converging, Ledger
 from dpi.budget.series import Geometric, LogSquared, Series, Spence, Zeta
 
 __all__ = [

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.errors import StateError
-from dpi.identity import Digests
-from dpi.integers import Integers
+from dpi.events.identity import Digests
+from dpi.exact.integers import Integers
 
 STANDING = np.dtype([("spent", "<i8"), ("active", "<u4"), ("epoch", "<i8")])
 _NAME = np.dtype([("high", "<u8"), ("low", "<u8")])

@@ -10,14 +10,21 @@ import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
+from typing import Self, TypeVar
 
 from dpi.budget.epsilon import UNITS, Amount, Epsilon, rational
 from dpi.budget.index_set import IndexSet
 from dpi.budget.series import Series
+from dpi.budget.written import UNITS as AS_UNITS
 from dpi.errors import OptionError, StateError
-from dpi.noise import Source, geometric, uniform_below
+from dpi.noise import RandomSource, geometric, uniform_below
+from dpi.options import RATIONAL, Family, Option
 
+_Position = TypeVar("_Position", int, float)
 _LONGEST_RUN = 1 << 27
+
+OLDER = "the saved allocation is older than this one, or of other draws: restoring it would refill the series."
 
 SPREAD = Fraction(3, 10)
 """The part of a concentrated budget that every slot gets."""
@@ -30,7 +37,7 @@ class Allocation(ABC):
     """The part of what is left on a user's account that the slot just drawn may take."""
 
     @abstractmethod
-    def draw(self, source: Source) -> Epsilon:
+    def draw(self, source: RandomSource) -> Epsilon:
         """The next slot's budget."""
 
     def observe(self, users: float, bins: float) -> None:  # noqa: B027 - most allocations do not listen
@@ -47,14 +54,18 @@ class Allocation(ABC):
 
     @abstractmethod
     def _resume(self, state: object) -> None:
-        """Continue from `_state`; raises `StateError` if it is damaged, and then changes nothing."""
+        """Continue from `_state`; raises `StateError` if it is damaged or older, and then changes nothing."""
 
     def snapshot(self) -> str:
         """All that was drawn, as text for `restore`."""
         return json.dumps({"rule": self.description, "state": self._state()})
 
     def restore(self, text: str) -> None:
-        """Continue where `snapshot` was taken; refuses what another rule, or nobody, has written."""
+        """Continue where `snapshot` was taken; refuses what another rule, or nobody, has written.
+
+        Refuses as well a snapshot that lacks something drawn here: it would be drawn a second time, and the sum of
+        the draws would no longer be bounded by the series.
+        """
         try:
             saved = json.loads(text)
         except ValueError:
@@ -75,7 +86,7 @@ class Constant(Allocation):
     def __init__(self, per_slot: Amount) -> None:
         self._per_slot = Epsilon.at_most(per_slot, "per_slot")
 
-    def draw(self, source: Source) -> Epsilon:
+    def draw(self, source: RandomSource) -> Epsilon:
         """The constant."""
         return self._per_slot
 
@@ -112,7 +123,7 @@ class Concentrated(Allocation):
         )
         self._drawn = 0
 
-    def draw(self, source: Source) -> Epsilon:
+    def draw(self, source: RandomSource) -> Epsilon:
         """High in slots 0, every, 2·every, …; low in the others."""
         drawn, self._drawn = self._drawn, self._drawn + 1
         return self._low if drawn % self._every else self._high
@@ -126,7 +137,7 @@ class Concentrated(Allocation):
         return self._drawn
 
     def _resume(self, state: object) -> None:
-        self._drawn = _whole(state)
+        self._drawn = not_before(_whole(state), self._drawn)
 
 
 class InOrder(Allocation):
@@ -143,7 +154,7 @@ class InOrder(Allocation):
         self._series, self._rule = series.of(epsilon), f"{series.description} of {epsilon.units}"
         self._drawn = 0
 
-    def draw(self, source: Source) -> Epsilon:
+    def draw(self, source: RandomSource) -> Epsilon:
         """The next element."""
         self._drawn += 1
         return Epsilon(self._series.element(self._drawn))
@@ -157,7 +168,7 @@ class InOrder(Allocation):
         return self._drawn
 
     def _resume(self, state: object) -> None:
-        self._drawn = _whole(state)
+        self._drawn = not_before(_whole(state), self._drawn)
 
 
 class NearestUnused(Allocation):
@@ -165,7 +176,7 @@ class NearestUnused(Allocation):
 
     Every element is drawn at most once, so any number of draws sums to at most the series. S is drawn as a whole number
     of units (a geometric variable), from the same exact source as the noise. Of two elements at the same distance the
-    smaller is taken, of equal elements the first. A draw costs O(log t).
+    smaller is taken; which of equal elements is all the same. A draw costs O(log t).
     """
 
     def __init__(self, series: Series, epsilon: Epsilon, rate: Fraction) -> None:
@@ -173,7 +184,7 @@ class NearestUnused(Allocation):
         self._scale = UNITS / rate
         self._used = IndexSet()
 
-    def draw(self, source: Source) -> Epsilon:
+    def draw(self, source: RandomSource) -> Epsilon:
         """The unused element nearest to a fresh S."""
         target = self._target(source)
         first = self._series.first_at_most(target)
@@ -188,7 +199,7 @@ class NearestUnused(Allocation):
         self._used.add(chosen)
         return Epsilon(self._series.element(chosen))
 
-    def _target(self, source: Source) -> int:
+    def _target(self, source: RandomSource) -> int:
         high, low, bits = geometric(1, self._scale, source)
         return (int(high[0]) << bits) + int(low[0])
 
@@ -210,6 +221,8 @@ class NearestUnused(Allocation):
             for index in range(first, last + 1):
                 used.add(index)
             end = last
+        if any(used.free_from(first) <= last for first, last in self._used.runs()):
+            raise StateError(OLDER)
         self._used = used
 
 
@@ -230,7 +243,7 @@ class Ranges(Allocation):
         self._next = [1, *borders]
         self._end = [*borders, None]
 
-    def draw(self, source: Source) -> Epsilon:
+    def draw(self, source: RandomSource) -> Epsilon:
         """The first element of a random queue that is not empty."""
         open_ = [q for q, (at, end) in enumerate(zip(self._next, self._end, strict=True)) if end is None or at < end]
         queue = open_[uniform_below(len(open_), source)]
@@ -254,11 +267,23 @@ class Ranges(Allocation):
         )
         if not inside:
             raise StateError("the saved allocation is damaged: a queue is out of its range.")
-        self._next = queues
+        self._next = [not_before(at, here) for at, here in zip(queues, self._next, strict=True)]
 
 
+class Draw(Option, ABC):
+    """The order in which elements of a series are drawn, as an option."""
+
+    @abstractmethod
+    def open(self, series: Series, epsilon: Epsilon) -> Allocation:
+        """A fresh allocation."""
+
+
+DRAWS: Family[Draw] = Family("draw")
+
+
+@DRAWS.member
 @dataclass(frozen=True, init=False)
-class RBA:
+class RBA(Draw):
     """The published random budget allocation, as an option: `RBA(1e8)`, or `RBA.ranges(large, small)`.
 
     The published default Λ = 10⁸ draws elements near 10⁻⁸: it spends next to nothing, and a release says next to
@@ -270,11 +295,17 @@ class RBA:
 
     rate: Fraction
 
+    codecs = MappingProxyType({"rate": RATIONAL})
+
     def __init__(self, Lambda: Amount = 10**8) -> None:
         rate = rational(Lambda, "Lambda")
         if not Fraction(1, 1 << 10) <= rate <= UNITS:
             raise OptionError(f"`Lambda` must lie between 2^-10 and 2^40. Got {Lambda}.")
         object.__setattr__(self, "rate", rate)
+
+    @classmethod
+    def _made(cls, values: dict[str, object]) -> Self:
+        return cls(Lambda=values.pop("rate"), **values)  # type: ignore[arg-type]
 
     @staticmethod
     def ranges(large: Amount, small: Amount) -> RBARanges:
@@ -289,12 +320,16 @@ class RBA:
         return f"RBA({float(self.rate):g})"
 
 
+@DRAWS.member
 @dataclass(frozen=True)
-class RBARanges:
+class RBARanges(Draw):
     """Random allocation by ranges, as an option; made by `RBA.ranges`."""
 
     large: Epsilon
     small: Epsilon
+
+    kind = "rba_ranges"
+    codecs = MappingProxyType({"large": AS_UNITS, "small": AS_UNITS})
 
     def open(self, series: Series, epsilon: Epsilon) -> Allocation:
         """A fresh allocation."""
@@ -305,6 +340,13 @@ def _whole(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise StateError("the saved allocation is damaged: a position is not a whole number.")
     return value
+
+
+def not_before(saved: _Position, here: _Position) -> _Position:
+    """A saved position, unless it is behind the present one."""
+    if saved < here:
+        raise StateError(OLDER)
+    return saved
 
 
 def _list(value: object) -> list[object]:

@@ -2,7 +2,7 @@
 
 How much a slot should spend depends on how often users come back, which is private. What is public are the past
 budgets and the past releases; so the choice uses only those, and the ledger's guarantee, which holds path by path, is
-not touched (see `dpi.budget.ledger`).
+not touched (see `dpi.budget.accounts`).
 
 *The rule.* The first slot spends a quarter of ε. Let u be the estimated paying users (smoothed over slots) and B =
 e^H the number of bins that matter in the last release (H its entropy, at least an eighth of all bins). The next slot
@@ -22,10 +22,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpi.budget.allocation import Allocation
+from dpi.budget.allocation import Allocation, not_before
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.errors import StateError
-from dpi.noise import Source
+from dpi.noise import RandomSource
 
 FIRST = 0.25
 SMALLEST = 0.025
@@ -58,7 +58,7 @@ class Auto(Allocation):
         self._users: float | None = None
         self._highest = self._spent = self._log_gain = 0.0
 
-    def draw(self, source: Source) -> Epsilon:
+    def draw(self, source: RandomSource) -> Epsilon:
         """The budget that the transcript so far asks for."""
         units = min(self._epsilon.units, max(1, int(self._next * UNITS)))
         self.share = self._share()
@@ -94,7 +94,8 @@ class Auto(Allocation):
             raise StateError("the saved allocation is damaged.") from None
         if following is None or highest is None or spent is None or gain is None or not following > 0:
             raise StateError("the saved allocation is damaged.")
-        self._next, self._users, self._highest, self._spent, self._log_gain = following, users, highest, spent, gain
+        self._spent = not_before(spent, self._spent)
+        self._next, self._users, self._highest, self._log_gain = following, users, highest, gain
         self.share = self._share()
 
     def _share(self) -> Fraction:

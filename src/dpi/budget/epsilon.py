@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Self
 
-from dpi.errors import OptionError
-from dpi.integers import GRAINS
+from dpi.errors import OptionError, WeakPromise
+from dpi.exact.integers import GRAINS
 
 UNIT_BITS = 40
 UNITS = 1 << UNIT_BITS
@@ -18,6 +19,9 @@ UNITS = 1 << UNIT_BITS
 
 LARGEST = 1 << 50
 """No amount exceeds this many units (ε = 1024), so that products with grains stay exact in 64 bits."""
+
+WEAK = 10
+"""A promise above this says next to nothing: odds may change by e^10, more than twenty thousand times."""
 
 Amount = int | float | str | Fraction | Decimal
 
@@ -93,3 +97,20 @@ class Epsilon:
 
     def __repr__(self) -> str:
         return f"Epsilon({float(self):.9g})"
+
+
+def promised(value: Amount) -> Epsilon:
+    """The ε that every user is promised; above 10 it warns, with `WeakPromise`, that this promises next to nothing.
+
+    >>> promised(1)
+    Epsilon(1)
+    """
+    epsilon = Epsilon.at_most(value)
+    if epsilon.fraction > WEAK:
+        warnings.warn(
+            f"ε = {float(epsilon):g} promises next to nothing: a release may be e^{float(epsilon):g} times as likely "
+            f"with a user as without. Choose at most {WEAK}; 1 is usual.",
+            WeakPromise,
+            stacklevel=3,
+        )
+    return epsilon

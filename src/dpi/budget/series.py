@@ -15,15 +15,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 
 from dpi.budget.epsilon import UNITS, Amount, Epsilon, rational
-from dpi.dilogarithm import CONTEXT, ERROR, inverse_complement
-from dpi.dilogarithm import LARGEST as SPENCE_LARGEST
 from dpi.errors import OptionError
+from dpi.exact.dilogarithm import CONTEXT, ERROR, inverse_complement
+from dpi.exact.dilogarithm import LARGEST as SPENCE_LARGEST
+from dpi.options import RATIONAL, Family, Option
 
 _SAFE = Decimal(1) - Decimal("1e-40")
 """Fewer than 100 correctly rounded operations of 50 digits precede a multiplication by this: it rounds down."""
@@ -79,7 +81,7 @@ class Elements:
         return t
 
 
-class Series(ABC):
+class Series(Option, ABC):
     """A rule for a non-increasing series of budgets."""
 
     @abstractmethod
@@ -88,9 +90,16 @@ class Series(ABC):
 
     @property
     def description(self) -> str:
-        """The series with all its digits, for saved state and digests."""
-        parameters = ", ".join(f"{f.name}={getattr(self, f.name)}" for f in fields(self))  # type: ignore[arg-type]
-        return f"{type(self).__name__}({parameters})"
+        """The series with all its digits, for saved state.
+
+        A field that was added with a default is told only where it has another value: what was saved before stays
+        readable.
+        """
+        told = [f.name for f in fields(self) if f.default is MISSING or getattr(self, f.name) != f.default]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in told)})"
+
+
+SERIES: Family[Series] = Family("series")
 
 
 def _above_one(value: Amount, name: str) -> Fraction:
@@ -107,6 +116,7 @@ def _share(value: Amount, name: str) -> Fraction:
     return number
 
 
+@SERIES.member
 @dataclass(frozen=True, init=False)
 class Spence(Series):
     """The published series: C(1 - m^{2t})/t² with C = 2/(μζ) and C(π²/6 - Li₂(m²)) = ε.
@@ -123,6 +133,8 @@ class Spence(Series):
 
     mu: Fraction
     zeta: Fraction
+
+    codecs = MappingProxyType({"mu": RATIONAL, "zeta": RATIONAL})
 
     def __init__(self, mu: Amount, zeta: Amount) -> None:
         object.__setattr__(self, "mu", _share(mu, "mu"))
@@ -170,6 +182,7 @@ class Spence(Series):
         return f"Spence(mu={float(self.mu):g}, zeta={float(self.zeta):g})"
 
 
+@SERIES.member
 @dataclass(frozen=True, init=False)
 class Zeta(Series):
     """t^-s, normalised: ε·t^-s/ζ(s).
@@ -179,6 +192,8 @@ class Zeta(Series):
     """
 
     s: Fraction
+
+    codecs = MappingProxyType({"s": RATIONAL})
 
     def __init__(self, s: Amount = 2) -> None:
         object.__setattr__(self, "s", _above_one(s, "s"))
@@ -222,6 +237,7 @@ def _zeta_above(s: Fraction) -> Decimal:
         return (head + _zeta_rest(_TERMS, s)) / _SAFE
 
 
+@SERIES.member
 @dataclass(frozen=True)
 class LogSquared(Series):
     """1/(j·ln² j) with j = t + 1, normalised: the slowest decay of the four.
@@ -229,6 +245,8 @@ class LogSquared(Series):
     >>> round(LogSquared().of(Epsilon.at_most(1)).element(1) / 2**40, 3)
     0.493
     """
+
+    kind = "log_squared"
 
     def of(self, epsilon: Epsilon) -> Elements:
         """The elements ε/(A·j·ln² j), j = t + 1."""
@@ -262,6 +280,7 @@ def _log_squared_above() -> Decimal:
         return (head + 1 / (Decimal(_TERMS) - Decimal("0.5")).ln()) / _SAFE
 
 
+@SERIES.member
 @dataclass(frozen=True, init=False)
 class Geometric(Series):
     """ε·(1 - r)·r^(t-1).
@@ -271,6 +290,8 @@ class Geometric(Series):
     """
 
     r: Fraction
+
+    codecs = MappingProxyType({"r": RATIONAL})
 
     def __init__(self, r: Amount) -> None:
         number = rational(r, "r")

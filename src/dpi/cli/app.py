@@ -1,33 +1,81 @@
-"""The commands, by name."""
+"""The commands, by name. A command's module is loaded when the command is asked for, and no other."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Annotated
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.main import get_command
 
 from dpi._version import __version__
 from dpi.cli import config
-from dpi.cli.audit import audit
-from dpi.cli.compare import compare
-from dpi.cli.demo import demo
-from dpi.cli.domain import domain
-from dpi.cli.ending import plainly
-from dpi.cli.keys import keys
-from dpi.cli.ledger import ledger
-from dpi.cli.plan import plan
-from dpi.cli.query import query
-from dpi.cli.report import report
-from dpi.cli.reproduce import reproduce
-from dpi.cli.run import run
-from dpi.cli.verify import verify
-from dpi.cli.watch import watch
+from dpi.cli.ending import exit_on_error, usage_error
 
-COMMANDS = (demo, plan, domain, run, query, report, watch, verify, ledger, keys, audit, compare, reproduce)
+if TYPE_CHECKING:
+    from typer._click import Context
+
+COMMANDS = {
+    "demo": "Release three weeks of a made-up shop, hour by hour; write a store, a report and a picture.",
+    "plan": "Say what a budget buys before any data is touched.",
+    "domain": "Write a domain file. A domain is public: make it from a public list, never from the events.",
+    "run": "Release every slot of a public period from files of events, or go on where the store stopped.",
+    "query": "Answer a question about one slot, or about every slot of a period, with 95 % intervals.",
+    "report": "Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.",
+    "watch": "Print alerts: values whose share moved as it hardly ever does, and by more than the noise explains.",
+    "verify": "Recompute the chain of certificates and its sums. The exit code is 1 if anything is wrong.",
+    "export": "Write releases, certificates, options and domains of a store to a new file that may be handed to "
+    "analysts.",
+    "ledger": "Say how much of ε one user has left. Private: it tells whether the user was there.",
+    "keys": "Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.",
+    "audit": "Try to refute every claim: all mechanisms, what an analyst can reach, and broken ones that must be "
+    "caught.",
+    "compare": "Compare systems at an equal guarantee, or as they were published: errors of every slot, and what a "
+    "user loses.",
+    "reproduce": "Compute the published evaluation again and write one page: what is stated, and what each system "
+    "gives.",
+}
+"""The first sentence of each, as its docstring says it: the list of commands is shown without loading one."""
+
+
+class Program(TyperGroup):
+    """All commands; what is wrong with how one was called is told in one line."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: object,
+    ) -> NoReturn:
+        """Run a command and exit."""
+        try:
+            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        except typer.TyperException as error:
+            code = usage_error(error)
+        sys.exit(code or 0)
+
+
+class Listed(TyperCommand):
+    """A command that stands in the list by its name and its first sentence, until it is called."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: object
+    ) -> Context:
+        """The context of the command itself."""
+        return _command(str(self.name)).make_context(info_name, args, parent, **extra)
+
 
 app = typer.Typer(
+    cls=Program,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,  # a traceback may show rows
@@ -53,13 +101,52 @@ def dpi(
     """
 
 
+@cache
+def function(name: str) -> Callable[..., None]:
+    """What a command does: the function of its name, in the module of its name."""
+    found: Callable[..., None] = getattr(import_module(f"dpi.cli.commands.{name}"), name)
+    return found
+
+
+@cache
+def _command(name: str) -> TyperCommand:
+    """A command with its options."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+    alone.command(name, help=_help(function(name)))(exit_on_error(function(name), partial(_flags, name)))
+    made = get_command(alone)
+    assert isinstance(made, TyperCommand)  # noqa: S101 - a program of one command is that command
+    for parameter in made.params:
+        if isinstance(parameter, TyperOption | TyperArgument) and parameter.help is not None:
+            parameter.help = _literal(parameter.help)
+    return made
+
+
+def _flags(name: str) -> set[str]:
+    """The options of a command as they are written, with their dashes."""
+    return {text for parameter in _command(name).params for text in parameter.opts}
+
+
 def _help(command: Callable[..., None]) -> str:
     """The docstring, with its paragraphs as single lines and its examples as they are written."""
     text, _, examples = (inspect.getdoc(command) or "").partition("Examples:\n")
     paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n") if paragraph.strip()]
-    return "\n\n".join([*paragraphs, f"\b\nExamples:\n{examples}"])
+    return _literal("\n\n".join([*paragraphs, f"\b\nExamples:\n{examples}"]))
 
 
-for command in COMMANDS:
-    config.register(command.__name__, command)
-    app.command(command.__name__, help=_help(command))(plainly(command))
+def _literal(text: str) -> str:
+    """The text as it is written: rich would take 0:100:10 for a picture between two numbers.
+
+    >>> from rich.text import Text
+    >>> Text.from_markup("0:100:10").plain == "0:100:10", Text.from_markup(_literal("0:100:10")).plain
+    (False, '0:100:10')
+    """
+    return re.sub(r"(?<=\w):(?=\w)", "[none]:[/none]", text)
+
+
+def _listed() -> None:
+    """Stands for a command in the list."""
+
+
+for name, sentence in COMMANDS.items():
+    config.register(name, partial(function, name))
+    app.command(name, cls=Listed, help=sentence)(_listed)

@@ -1,19 +1,30 @@
-"""Budgets, brains and sizes as they are written on a command line."""
+"""Budgets, mechanisms and sizes as they are written on a command line."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from dpi.brain.base import Brain
-from dpi.brain.boosted import Boosted
-from dpi.brain.published import Published
 from dpi.budget import RBA, Converging, Geometric, Ledger, LogSquared, Spence, Zeta, fade, spend_first
+from dpi.budget.accounts import Policy
 from dpi.budget.allocation import RBARanges
-from dpi.budget.ledger import Policy
 from dpi.budget.series import Series
 from dpi.errors import OptionError
+from dpi.mechanism.base import Mechanism
+from dpi.mechanism.boosted import Boosted
+from dpi.mechanism.published import Published
 
 _SIZES = {"": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+
+
+@contextmanager
+def part_of(option: str) -> Iterator[None]:
+    """What is wrong with a number inside a rule is told under the option that has the rule."""
+    try:
+        yield
+    except OptionError as error:
+        raise error if str(error).startswith("`--") else OptionError(f"`{option}`: {error}") from None
 
 
 def series(text: str, option: str = "--converging") -> Series:
@@ -22,6 +33,11 @@ def series(text: str, option: str = "--converging") -> Series:
     >>> series("zeta:2"), series("log-squared"), series("spence:0.1,0.1").constant
     (Zeta(2), LogSquared(), Fraction(200, 1))
     """
+    with part_of(option):
+        return _series(text, option)
+
+
+def _series(text: str, option: str) -> Series:
     name, numbers = split(text)
     match name, numbers:
         case "log-squared", []:
@@ -37,6 +53,7 @@ def series(text: str, option: str = "--converging") -> Series:
     )
 
 
+@part_of("--draw")
 def draw(text: str) -> RBA | RBARanges | None:
     """How a series is drawn from.
 
@@ -105,14 +122,14 @@ def budget(
     )
 
 
-def brain(name: str, season: int | None) -> Brain[object]:
-    """A brain by name."""
+def mechanism(name: str, season: int | None) -> Mechanism[object]:
+    """A mechanism by name."""
     if name == "boosted":
         return Boosted(season=season)  # type: ignore[return-value]
     if name != "published":
-        raise OptionError(f"`--brain` must be boosted or published. Got {name!r}.")
+        raise OptionError(f"`--mechanism` must be boosted or published. Got {name!r}.")
     if season is not None:
-        raise OptionError("`--season` is for the boosted brain.")
+        raise OptionError("`--season` is for the boosted mechanism.")
     return Published()  # type: ignore[return-value]
 
 

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dpi.baselines import Setting
 from dpi.cli.progress import Steps
-from dpi.compare import (
+from dpi.domain import Bins, Domain
+from dpi.errors import OptionError
+from dpi.events.slots import Slots
+from dpi.research.baselines import PublicFacts
+from dpi.research.compare import (
     Comparison,
     Terms,
     coded,
@@ -19,10 +22,7 @@ from dpi.compare import (
     plot_loss,
     plot_trade_off,
 )
-from dpi.datasets.generators import Slot
-from dpi.domain import Bins, Domain
-from dpi.errors import OptionError
-from dpi.slots import Slots
+from dpi.research.datasets.generators import Slot
 from dpi.sources import FileEvents
 
 ERRORS: tuple[Literal["l1", "kl"], ...] = ("l1", "kl")
@@ -42,21 +42,21 @@ class Played:
     @property
     def period(self) -> tuple[int, int]:
         """Its first slot, and the one after its last."""
-        first, last = self.clock.border(self.begin, "--from"), self.clock.border(self.end, "--to")
+        first, last = self.clock.boundary(self.begin, "--from"), self.clock.boundary(self.end, "--to")
         if last <= first:
             raise OptionError("`--to` must be after `--from`.")
         return first, last
 
     def slots(self) -> Iterator[Slot]:
         """From the beginning."""
-        return coded(self.events.slots(self.clock, *self.period), self.domain)
+        return coded(self.events.slots(self.clock, self.domain, *self.period))
 
 
 def compare_events(names: Sequence[str], played: Played, terms: Sequence[Terms]) -> list[Comparison]:
     """On events of files, for each of the terms."""
     first, last = played.period
     domain = played.domain
-    facts = Setting(1, domain.size, last - first, rows=played.rows, ordered=isinstance(domain, Bins))
+    facts = PublicFacts(1, domain.size, last - first, rows=played.rows, ordered=isinstance(domain, Bins))
     found = []
     for each in terms:
         with Steps("slots", last - first) as steps:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from dpi.cli.budgets import split
-from dpi.compression import Compression, normalise, truncate, whole_pdf
+from dpi.cli.budgets import part_of, split
 from dpi.errors import OptionError
-from dpi.identity import KEY_BYTES
-from dpi.prefix_tree import PrefixTree
+from dpi.events.identity import KEY_BYTES
+from dpi.histogram.compression import Compression, normalise, truncate, whole_pdf
+from dpi.stream.prefix_tree import PrefixTree
 
 Keyed = Callable[[bytes], Compression]
 """A compression, once the store's key is known."""
 
 
+@part_of("--compression")
 def compression(text: str) -> Keyed:
     """What one user's events add to a slot; a key made of the store's decides which of them `truncate` keeps.
 
@@ -35,6 +36,7 @@ def compression(text: str) -> Keyed:
     )
 
 
+@part_of("--accumulate")
 def accumulate(text: str) -> PrefixTree | None:
     """What the accumulative PDF is made of: the slots' own measurements, or a tree of sums.
 

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Annotated, get_args, get_origin, get_type_hints
 
@@ -18,23 +19,28 @@ import typer
 from dpi.cli.ending import USAGE, fail
 from dpi.errors import OptionError, meant
 
-_commands: dict[str, dict[str, tuple[str, object]]] = {}
+Known = dict[str, tuple[str, object]]
+"""The parameter and the type of each option of a command, by the option's name without its dashes."""
+
+_commands: dict[str, Callable[[], Callable[..., None]]] = {}
 
 
-def register(name: str, command: Callable[..., None]) -> None:
-    """Learn the options of a command from its signature."""
-    _commands[name] = {}
-    for parameter, hint in get_type_hints(command, include_extras=True).items():
+def register(name: str, load: Callable[[], Callable[..., None]]) -> None:
+    """Learn of a command; its options are read off its signature when they are asked for."""
+    _commands[name] = load
+
+
+@cache
+def known(name: str) -> Known:
+    """The options of a command."""
+    found: Known = {}
+    for parameter, hint in get_type_hints(_commands[name](), include_extras=True).items():
         if get_origin(hint) is Annotated and parameter != "config":
             kind, information = get_args(hint)[:2]
             texts = (information.default, *(information.param_decls or ()))  # in `Annotated` the first is the default
             names = [text.lstrip("-") for text in texts if isinstance(text, str) and text.startswith("-")]
-            _commands[name][max(names, key=len, default=parameter)] = (parameter, kind)
-
-
-def options(command: str) -> list[str]:
-    """The keys of a command's table."""
-    return list(_commands[command])
+            found[max(names, key=len, default=parameter)] = (parameter, kind)
+    return found
 
 
 def use(context: typer.Context, path: Path | None) -> Path | None:
@@ -69,11 +75,11 @@ def read(path: Path, command: str) -> dict[str, object]:
             raise OptionError(f"`{name}` in {path} must stand in the table of a command, such as [run].")
         if name not in _commands:
             raise OptionError(f"unknown table [{name}] in {path}{meant(name, _commands)}")
-        known = _commands[name]
+        options = known(name)
         for key in table:
-            if key not in known:
-                raise OptionError(f"unknown key `{key}` in [{name}] of {path}{meant(key, known)}")
-        values[name] = {known[key][0]: _value(key, value, known[key][1]) for key, value in table.items()}
+            if key not in options:
+                raise OptionError(f"unknown key `{key}` in [{name}] of {path}{meant(key, options)}")
+        values[name] = {options[key][0]: _value(key, value, options[key][1]) for key, value in table.items()}
     return values.get(command, {})
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpi import domain_file, secret
 from dpi.domain import Categories, Domain, Hashed
+from dpi.domain import file as domain_file
 from dpi.errors import OptionError
-from dpi.identity import KEY_BYTES
+from dpi.events.identity import KEY_BYTES
+from dpi.files import private
+from dpi.sources.files import named
 
 
 def domain_keys(paths: Sequence[Path] | None) -> dict[str, bytes]:
@@ -21,9 +24,9 @@ def domain_keys(paths: Sequence[Path] | None) -> dict[str, bytes]:
 def read_key(path: Path, *, make: bool = False) -> bytes:
     """The 32 bytes in a key file of 64 hexadecimal digits; made, for its owner alone, if that is asked for."""
     if make and not path.exists():
-        secret.create(path, os.urandom(KEY_BYTES).hex().encode() + b"\n")
+        private.create(path, os.urandom(KEY_BYTES).hex().encode() + b"\n")
     try:
-        text = secret.read(path)
+        text = private.read(path)
     except FileNotFoundError:
         raise OptionError(f"there is no key file {path}.") from None
     try:
@@ -35,11 +38,32 @@ def read_key(path: Path, *, make: bool = False) -> bytes:
     return key
 
 
-def read_domain(path: Path, other: str | None, keys: Sequence[Path] | None) -> Domain:
-    """The domain in a file; `other` names the bin of everything that a list of values does not name."""
+def read_domain(
+    path: Path, other: str | None, keys: Sequence[Path] | None, events: Sequence[str | os.PathLike[str]] = ()
+) -> Domain:
+    """The domain in a file; `other` names the bin of everything that a list of values does not name.
+
+    Refuses, before it is read, a file that is one of the files of events: its rows would be published as values.
+    """
+    if events and _is_one_of(path, [os.fspath(name) for name in events]):
+        raise OptionError(
+            f"the domain file {path} is one of the files of events: its rows are private, and what a domain lists is "
+            "published. Declare the values in a file of their own, from a public list."
+        )
     domain = domain_file.read(path, keys=domain_keys(keys))
     if other is None:
         return domain
     if path.suffix == ".json" or not isinstance(domain, Categories):
         raise OptionError("`--other` is for a list of values; a JSON domain says it itself.")
     return Categories(domain.values, other=other)
+
+
+def _is_one_of(path: Path, events: Sequence[str]) -> bool:
+    """Whether a file is the same as one of those that paths and patterns name, whatever it is called."""
+    if not path.exists():
+        return False
+    state = path.stat()
+    return any(
+        os.path.samestat(state, os.fstat(sys.stdin.fileno()) if name == "-" else os.stat(name))
+        for name in named(events)
+    )

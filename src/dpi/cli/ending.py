@@ -7,7 +7,9 @@ rule holds no private value (`dpi.errors`), and of any other error its type and 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from types import TracebackType
@@ -15,8 +17,8 @@ from typing import NoReturn, ParamSpec
 
 import typer
 
-from dpi.cli.interruption import Interrupted
-from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, StateError, StoreError
+from dpi.cli.signals import Interrupted
+from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, StateError, StoreError, WeakPromise
 
 FOUND = 1
 """A check found something wrong."""
@@ -27,34 +29,33 @@ STORE = 3
 FAULT = 70
 """A fault of this program."""
 
-_SPELLINGS = {
-    "`change=True`": "`--change`",
-    "`separate=True`": "`--separate`",
-    "`charge_lost=True` (`--charge-lost`)": "`--charge-lost`",
-    "`new_witness=True`": "`--new-witness`",
-    "(`witness=`)": "(`--witness`)",
-    "another `name`": "another `--name`",
-    "epsilon_units": "epsilon",
-}
-"""What the package says in Python, as it is said here."""
-
 P = ParamSpec("P")
 
 
-def plainly(command: Callable[P, None]) -> Callable[P, None]:
-    """The command, with errors as one line and an exit code: the one place that maps them."""
+def exit_on_error(command: Callable[P, None], flags: Callable[[], Collection[str]] = tuple) -> Callable[P, None]:
+    """The command, with errors as one line and an exit code: the one place that maps them.
+
+    An option that an error names, and of which `flags` has a flag, is written as that flag.
+    """
+
+    def spelling(option: str) -> str | None:
+        flag = f"--{option.replace('_', '-')}"
+        return flag if flag in flags() else None
 
     @wraps(command)
     def ended(*arguments: P.args, **options: P.kwargs) -> None:
         try:
-            command(*arguments, **options)
+            with _warnings_noted():
+                command(*arguments, **options)
         except Interrupted as stop:
             print(f"dpi: {stop}", file=sys.stderr)
             raise typer.Exit(stop.code) from None
-        except (OptionError, SchemaError, ClockError, BudgetExceeded) as error:
+        except (OptionError, SchemaError) as error:
+            fail(error.spelled(spelling), USAGE)
+        except (ClockError, BudgetExceeded) as error:
             fail(str(error), USAGE)
         except (StateError, StoreError) as error:
-            fail(str(error), STORE)
+            fail(error.spelled(spelling), STORE)
         except BrokenPipeError:
             raise  # the reader of our output has gone; typer ends quietly
         except OSError as error:
@@ -67,12 +68,37 @@ def plainly(command: Callable[P, None]) -> Callable[P, None]:
     return ended
 
 
+@contextmanager
+def _warnings_noted() -> Iterator[None]:
+    """Warnings about the promise are one line each, said once; any other is for those who write the program."""
+    said = set[str]()
+
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        if issubclass(category, WeakPromise) and str(message) not in said:
+            said.add(str(message))
+            print(f"dpi: warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", WeakPromise)
+        warnings.showwarning = show
+        yield
+
+
 def fail(text: str, code: int) -> NoReturn:
     """Print one line and end."""
-    for python, here in _SPELLINGS.items():
-        text = text.replace(python, here)
     print(f"dpi: error: {' '.join(text.split())}", file=sys.stderr)
     raise typer.Exit(code)
+
+
+def usage_error(error: typer.TyperException) -> int:
+    """Tell in one line what is wrong with how a command was called, and where its help is; the exit code."""
+    context: typer.Context | None = getattr(error, "ctx", None)
+    text = error.format_message() if type(error).__name__ != "NoArgsIsHelpError" else ""
+    if text:  # without, the help was shown
+        help_ = "" if context is None else f" See `{context.command_path} --help`."
+        line = " ".join(text.split())
+        print(f"dpi: error: {line}{'' if line.endswith(('.', '?')) else '.'}{help_}", file=sys.stderr)
+    return error.exit_code
 
 
 def _place(trace: TracebackType | None) -> str:

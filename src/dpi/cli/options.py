@@ -7,6 +7,11 @@ from typing import Annotated
 
 import typer
 
+EVENTS, CLOCK, BUDGET, STORE, OUTPUT = "Events", "Period and clock", "Privacy", "Store", "Output"
+"""Under which headings a long help has its options."""
+
+# What is asked of a store.
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 StoreArgument = Annotated[
     str, typer.Argument(metavar="STORE", help="A store: a path, or postgresql://…", show_default=False)
@@ -23,4 +28,60 @@ PublicKey = Annotated[
 DomainKeys = Annotated[
     list[Path] | None,
     typer.Option("--domain-key", metavar="FILE", help="Key of a hashed domain. Repeat it for several."),
+]
+
+# Files of events.
+
+User = Annotated[str, typer.Option("--user", metavar="COLUMN", rich_help_panel=EVENTS, help="Who: integers or texts.")]
+Time = Annotated[
+    str, typer.Option("--time", metavar="COLUMN", rich_help_panel=EVENTS, help="When: ISO 8601, or see --unit.")
+]
+Value = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--value",
+        metavar="COLUMN",
+        rich_help_panel=EVENTS,
+        help="A column (value), or PART=COLUMN for each part of a product.",
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option("--unit", metavar="UNIT", rich_help_panel=EVENTS, help="Of times that are numbers: s, ms, us, ns."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="FORMAT", rich_help_panel=EVENTS, help="csv, ndjson, parquet or arrow."),
+]
+Separator = Annotated[
+    str | None,
+    typer.Option("--separator", metavar="CHARACTER", rich_help_panel=EVENTS, help=r"Of CSV; \t is a tab."),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="NAME,NAME,…",
+        rich_help_panel=EVENTS,
+        help="Of CSV without a header: what its columns are, in their order.",
+    ),
+]
+Other = Annotated[
+    str | None,
+    typer.Option("--other", metavar="NAME", rich_help_panel=EVENTS, help="Bin of values that are not listed."),
+]
+
+# The public period, and slots.
+
+Begin = Annotated[
+    str | None,
+    typer.Option("--from", metavar="TIME", rich_help_panel=CLOCK, help="Beginning of the public period."),
+]
+End = Annotated[str | None, typer.Option("--to", metavar="TIME", rich_help_panel=CLOCK, help="End of it.")]
+Zone = Annotated[
+    str,
+    typer.Option("--zone", metavar="ZONE", rich_help_panel=CLOCK, help="Of times that name none, and of slots."),
+]
+Origin = Annotated[
+    str, typer.Option("--origin", metavar="TIME", rich_help_panel=CLOCK, help="Slots are counted from here.")
 ]

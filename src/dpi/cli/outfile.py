@@ -3,7 +3,7 @@
 The store is what survives a crash; the file is made from it. A text file (.ndjson, .jsonl) is made anew from the store
 when a run begins, put in place whole, and then grows by a line for each release. A Parquet file cannot grow: it is made
 when the run ends, also when it is interrupted. So after any crash the next run leaves the file that an uninterrupted
-run would have left, byte by byte.
+run would have left, byte by byte. A file that holds any other release is left alone (`dpi.cli.replacing`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import TYPE_CHECKING, Self, TextIO
 
-from dpi.cli.stored import Stored
+from dpi.cli.replacing import TEXT, Replacing
 from dpi.errors import OptionError
+from dpi.files.private import sync_folder
+from dpi.reader import Releases
 from dpi.release import Release, from_frame, to_frame
-from dpi.secret import sync_folder
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _ROWS = 64
 """Releases in memory at a time."""
-TEXT = (".ndjson", ".jsonl")
 _START = b'{"accumulated":'
 """How every release begins as text."""
 
@@ -49,12 +49,15 @@ def check(path: Path, *, grows: bool) -> None:
 class OutFile:
     """Releases of one stream of a store, as a file."""
 
-    def __init__(self, path: Path, stored: Stored, first: int, end: int | None) -> None:
+    def __init__(self, path: Path, stored: Releases, first: int, end: int | None) -> None:
         self.path = path
         self._stored, self._first, self._end = stored, first, end
         self._file: TextIO | None = None
 
     def __enter__(self) -> Self:
+        stored = self._stored
+        Replacing(self.path, stored.name, stored.slots, self._first, self._end).check(stored.store)
+        self._new = not self.path.exists()
         if self.path.suffix in TEXT:
             draft = self._draft
             self._file = draft.open("w", encoding="utf-8")
@@ -69,6 +72,8 @@ class OutFile:
         if self._file is not None:
             self._sync()
             self._file.close()
+            if self._new and error[0] is not None and self.path.stat().st_size == 0:
+                self.path.unlink()  # nothing was handed out
         else:
             self._write_table()
 
@@ -79,7 +84,7 @@ class OutFile:
             self._file.flush()
 
     def _released(self) -> Iterator[Release]:
-        return self._stored.releases(self._first, self._end)
+        return iter(self._stored.between(self._first, self._end))
 
     @property
     def _draft(self) -> Path:

@@ -1,12 +1,21 @@
-"""Progress bars on standard error, if that is a terminal. They show bytes, slots, steps: public, unlike rows."""
+"""Progress bars on standard error, if that is a terminal. They show bytes, slots, steps: public, unlike rows.
+
+Where standard error is no terminal, a command that takes minutes may say a line now and then.
+"""
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from dpi.cli.output import note
+
+EVERY = 10.0
+"""Seconds between two lines of progress."""
 
 
 class _OnTerminal:
@@ -41,7 +50,7 @@ class Bars(_OnTerminal):
         super().__init__(quiet=quiet)
         self._size, self._slots = size, slots
         self._reading = self._progress.add_task("reading", total=size or None, done="")
-        self._releasing = self._progress.add_task("releasing", total=slots, done=f"0/{slots} slots")
+        self._releasing = self._progress.add_task("releasing", total=slots, visible=slots > 0, done=f"0/{slots} slots")
 
     def read(self, done: int) -> None:
         """Bytes read so far."""
@@ -54,17 +63,22 @@ class Bars(_OnTerminal):
 
 
 class Steps(_OnTerminal):
-    """How many of some steps are over, and which one was last."""
+    """How many of some steps are over, and which one was last; with `lines`, also where there is no terminal."""
 
-    def __init__(self, name: str, steps: int) -> None:
+    def __init__(self, name: str, steps: int, *, lines: bool = False) -> None:
         super().__init__()
-        self._steps, self._over = steps, 0
+        self._name, self._steps, self._over = name, steps, 0
+        self._said = time.monotonic() if lines and self._progress.disable else None
         self._task = self._progress.add_task(name, total=steps, done=f"0/{steps}")
 
     def over(self, done: int, what: str = "") -> None:
         """So many are over."""
         self._over = done
-        self._progress.update(self._task, completed=done, done=f"{done}/{self._steps} {what}".rstrip())
+        text = f"{done}/{self._steps} {what}".rstrip()
+        self._progress.update(self._task, completed=done, done=text)
+        if self._said is not None and time.monotonic() - self._said >= EVERY:
+            self._said = time.monotonic()
+            note(f"{self._name}: {text}")
 
     def another(self, what: str = "") -> None:
         """One more is over."""

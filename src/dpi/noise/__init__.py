@@ -8,10 +8,10 @@ from dpi.noise.exponential import bernoulli_exp, geometric
 from dpi.noise.gaussian import add_gaussian
 from dpi.noise.laplace import add_laplace
 from dpi.noise.selection import exponential_mechanism, permute_and_flip
-from dpi.noise.source import Source, SystemSource, UnsafeSeededSource, uniform_below
+from dpi.noise.source import RandomSource, SystemSource, UnsafeSeededSource, uniform_below
 
 __all__ = [
-    "Source",
+    "RandomSource",
     "SystemSource",
     "UnsafeSeededSource",
     "add_gaussian",

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.errors import OptionError
-from dpi.integers import Integers
-from dpi.noise.source import WORD_BITS, LazyUniform, Source, Words
+from dpi.exact.integers import Integers
+from dpi.noise.source import WORD_BITS, LazyUniform, RandomSource, Words
 
 Mask = npt.NDArray[np.bool_]
 
@@ -52,7 +52,8 @@ def below_exp(uniform: LazyUniform, x: Fraction) -> bool:
         scale = Decimal(1 << uniform.bits)
         if context.multiply(context.subtract(power, margin), scale) >= uniform.numerator + 1:
             return True
-        if context.multiply(context.add(power, margin), scale) <= uniform.numerator:
+        # Where e^-x underflows a decimal, U is above it as soon as any of its bits is one; until then, go on.
+        if uniform.numerator and context.multiply(context.add(power, margin), scale) <= uniform.numerator:
             return False
         uniform.extend()
 
@@ -76,7 +77,7 @@ def floor_log(uniform: LazyUniform, scale: Fraction) -> int:
         uniform.extend()
 
 
-def bernoulli_exp(exponents: Integers, rate: Fraction, source: Source) -> Mask:
+def bernoulli_exp(exponents: Integers | Words, rate: Fraction, source: RandomSource) -> Mask:
     """Independent coins with P(heads) = e^(-rate · exponent), exactly, for exponents ≥ 0.
 
     The work of the fast path is the same for all exponents. No probability is truncated to zero: where 64 bits
@@ -89,7 +90,8 @@ def bernoulli_exp(exponents: Integers, rate: Fraction, source: Source) -> Mask:
     words = source.words(exponents.size)
     x = exponents * float(rate)
     power = np.exp(-x)
-    # |error of x| ≤ x·2^-50, so e^-x is off by a factor of at most 1 ± (x·2^-49 + 2^-49); underflow adds 2^-1000.
+    # |error of x| ≤ x·2^-50 (two conversions and a product, 2^-53 each), so e^-x is off by a factor of at most
+    # 1 ± (x·2^-49 + 2^-49); underflow adds 2^-1000.
     margin = power * ((x + 1) * _FLOAT_ERROR) + 2.0**-1000
     u = words / _TWO_64
     heads: Mask = u * (1 + 2.0**-52) + 2.0**-64 <= power - margin
@@ -100,7 +102,7 @@ def bernoulli_exp(exponents: Integers, rate: Fraction, source: Source) -> Mask:
     return heads
 
 
-def _floor_logs(words: Words, scale: Fraction, source: Source) -> Integers:
+def _floor_logs(words: Words, scale: Fraction, source: RandomSource) -> Integers:
     """floor(-scale · ln U) for uniforms that begin with `words`, exactly."""
     with np.errstate(divide="ignore", invalid="ignore"):
         floats = words.astype(np.float64)
@@ -117,7 +119,17 @@ def _floor_logs(words: Words, scale: Fraction, source: Source) -> Integers:
     return result
 
 
-def _low_digits(size: int, bits: int, scale: Fraction, source: Source) -> Integers:
+def split(words: Words, coin_bits: int) -> tuple[Integers, Words]:
+    """The bits of a word above `coin_bits`, and those below: two independent uniforms of one uniform word."""
+    return (words >> np.uint64(coin_bits)).astype(np.int64), words & np.uint64((1 << coin_bits) - 1)
+
+
+def _sure(coin_bits: int, bits: int, scale: Fraction) -> int:
+    """Coins below this are below (1 - 2^bits/scale) · 2^coin_bits, so U < e^(-r/scale) for every r < 2^bits."""
+    return int((1 << coin_bits) * (1 - Fraction(1 << bits) / scale))
+
+
+def _low_digits(size: int, bits: int, scale: Fraction, source: RandomSource) -> Integers:
     """Variables on 0 … 2^bits - 1 with P(r) ∝ e^(-r/scale), exactly, where 2^bits / scale ≤ 2^-29.
 
     A uniform r is accepted with probability e^(-r/scale) > 1 - 2^-28. One word gives both: its top `bits` bits
@@ -126,12 +138,10 @@ def _low_digits(size: int, bits: int, scale: Fraction, source: Source) -> Intege
     result = np.zeros(size, dtype=np.int64)
     open_ = np.arange(size)
     coin_bits = WORD_BITS - bits
-    # Accept without further thought if U < 1 - 2^bits/scale, which is below e^(-r/scale) for every r.
-    sure = int((1 << coin_bits) * (1 - Fraction(1 << bits) / scale))
+    sure = _sure(coin_bits, bits, scale)
     while open_.size:
         words = source.words(open_.size)
-        digits = (words >> np.uint64(coin_bits)).astype(np.int64)
-        coins = words & np.uint64((1 << coin_bits) - 1)
+        digits, coins = split(words, coin_bits)
         accepted: Mask = coins < np.uint64(sure)
         for i in np.flatnonzero(~accepted):
             uniform = LazyUniform(int(coins[i]), coin_bits, source)
@@ -141,7 +151,7 @@ def _low_digits(size: int, bits: int, scale: Fraction, source: Source) -> Intege
     return result
 
 
-def geometric(size: int, scale: Fraction, source: Source) -> tuple[Integers, Integers, int]:
+def geometric(size: int, scale: Fraction, source: RandomSource) -> tuple[Integers, Integers, int]:
     """Independent geometric variables g = floor(-scale · ln U) with P(g ≥ j) = e^(-j/scale), exactly.
 
     Returned as (high, low, bits) with g = high · 2^bits + low, because g may exceed 64 bits. The two digits of a

@@ -8,7 +8,8 @@ at most e^(rate·s) each; if all scores move one way, the two partly cancel.
 *Why (permute-and-flip).* McKenna and Sheldon, NeurIPS 2020, Theorem 1; its expected error is never above that of the
 exponential mechanism.
 
-No weight is ever truncated to zero, and the vectorised work is the same for all scores. (The exact path of the
+Scores are any 64-bit integers: which of them are there is private, so nothing here may refuse some and take others. No
+weight is ever truncated to zero, and the vectorised work is the same for all scores. (The exact path of the
 exponential mechanism, taken about once in 10^4 draws at 10^5 candidates, costs time by the number of score levels;
 `permute_and_flip` has no such path and is the one to use where time can be observed.)
 """
@@ -21,21 +22,21 @@ from fractions import Fraction
 import numpy as np
 
 from dpi.errors import OptionError
-from dpi.integers import Integers
+from dpi.exact.integers import Integers
 from dpi.noise.exponential import bernoulli_exp, decimal_context, to_decimal
-from dpi.noise.source import WORD_BITS, LazyUniform, Source, uniform_below
+from dpi.noise.source import WORD_BITS, LazyUniform, RandomSource, Words, uniform_below
 
 LARGEST_RATE = 64
-"""With scores that span less than 2^50, e^(-rate·gap) stays within the exponents of the exact path's arithmetic."""
+"""Far above any rate of use: rate · gap stays a float of ordinary size, at most 2^70."""
 
 
-def _gaps(scores: Integers) -> Integers:
+def _gaps(scores: Integers) -> Words:
+    """How far each score is below the highest: at most 2^64 - 1, so exact modulo 2^64, whatever the scores span."""
     if scores.ndim != 1 or scores.size == 0 or scores.dtype.kind != "i":
         raise OptionError("`scores` must be a non-empty vector of integers.")
-    top = int(scores.max())
-    if top - int(scores.min()) >= 1 << 50:
-        raise OptionError("`scores` must span less than 2^50.")
-    return top - scores.astype(np.int64)
+    words = scores.astype(np.int64).view(np.uint64)
+    gaps: Words = words[scores.argmax()] - words
+    return gaps
 
 
 def _check(rate: Fraction) -> None:
@@ -43,7 +44,7 @@ def _check(rate: Fraction) -> None:
         raise OptionError("`rate` must be above 0 and at most 64.")
 
 
-def permute_and_flip(scores: Integers, rate: Fraction, source: Source) -> int:
+def permute_and_flip(scores: Integers, rate: Fraction, source: RandomSource) -> int:
     """Index of a high score, by permute-and-flip.
 
     The published form walks through the candidates in random order, flips a coin of probability e^(rate·(qᵢ - q*))
@@ -60,7 +61,7 @@ def permute_and_flip(scores: Integers, rate: Fraction, source: Source) -> int:
     return int(heads[uniform_below(heads.size, source)])
 
 
-def exponential_mechanism(scores: Integers, rate: Fraction, source: Source) -> int:
+def exponential_mechanism(scores: Integers, rate: Fraction, source: RandomSource) -> int:
     """Index i with probability e^(rate·qᵢ) / Σⱼ e^(rate·qⱼ), exactly.
 
     >>> from dpi.noise import SystemSource
@@ -81,7 +82,7 @@ def exponential_mechanism(scores: Integers, rate: Fraction, source: Source) -> i
     return first if first == last else _exponential_exact(gaps, rate, uniform)
 
 
-def _exponential_exact(gaps: Integers, rate: Fraction, uniform: LazyUniform) -> int:
+def _exponential_exact(gaps: Words, rate: Fraction, uniform: LazyUniform) -> int:
     """The same choice for the same uniform, in integers: weights in units of 2^-precision, refined until decided."""
     levels, level_of = np.unique(gaps, return_inverse=True)
     while True:
@@ -89,7 +90,7 @@ def _exponential_exact(gaps: Integers, rate: Fraction, uniform: LazyUniform) -> 
         context = decimal_context(precision * 302 // 1000 + 25)
         unit = Decimal(1 << precision)
         weights = [int(context.multiply(context.exp(to_decimal(-rate * int(x), context)), unit)) for x in levels]
-        # An integer weight w stands for a true weight in (w - 1, w + 2).
+        # An integer weight w stands for a true weight in (w - 1, w + 2); so does 0 where e^-x underflows a decimal.
         below = above = 0
         slack = 2 * gaps.size
         total = sum(weights[i] for i in level_of)

@@ -14,7 +14,7 @@ Words = npt.NDArray[np.uint64]
 WORD_BITS = 64
 
 
-class Source(Protocol):
+class RandomSource(Protocol):
     """Where random bits come from."""
 
     def words(self, count: int) -> Words:
@@ -70,18 +70,28 @@ class LazyUniform:
     (65, 1)
     """
 
-    def __init__(self, numerator: int, bits: int, source: Source) -> None:
+    def __init__(self, numerator: int, bits: int, source: RandomSource) -> None:
         self.numerator = numerator
         self.bits = bits
         self._source = source
 
     def extend(self) -> None:
         """Draw 64 further bits."""
-        self.numerator = self.numerator << WORD_BITS | int(self._source.words(1)[0])
+        self.numerator = appended(self.numerator, int(self._source.words(1)[0]))
         self.bits += WORD_BITS
 
 
-def uniform_below(bound: int, source: Source) -> int:
+def appended(numerator: int, word: int) -> int:
+    """The first bits of a number with 64 further ones."""
+    return numerator << WORD_BITS | word
+
+
+def leading(number: int, width: int, bits: int) -> int:
+    """The first `bits` of the `width` bits of a number: uniform if the number is."""
+    return number >> (width - bits)
+
+
+def uniform_below(bound: int, source: RandomSource) -> int:
     """A uniform integer in 0 … bound - 1, exactly, by rejection.
 
     >>> uniform_below(1, SystemSource())
@@ -90,6 +100,6 @@ def uniform_below(bound: int, source: Source) -> int:
     bits = (bound - 1).bit_length()
     words = -(-bits // WORD_BITS)
     while True:
-        value = int.from_bytes(source.words(words).tobytes(), "little") >> (words * WORD_BITS - bits)
+        value = leading(int.from_bytes(source.words(words).tobytes(), "little"), words * WORD_BITS, bits)
         if value < bound:
             return value

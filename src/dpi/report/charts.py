@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpi.display.markup import Html, element, join
 from dpi.report import svg
-from dpi.report.facts import BARS, Band, Facts
+from dpi.report.facts import Band, Facts
 from dpi.report.figures import budget_text, count_text, percent_text, share_text
-from dpi.report.markup import Html, element, join
 from dpi.report.panels import (
     axis,
     axis_row,
@@ -20,16 +20,13 @@ from dpi.report.panels import (
     shares_by_slot,
     shares_by_value,
 )
+from dpi.report.rows import BARS
 from dpi.report.strip import LEVELS, level, pictures
-
-SERIES = 5
-"""How many values are drawn as curves."""
 
 
 def bars(facts: Facts) -> Html:
-    """The largest values of the newest slot with their intervals; the script can show another slot."""
-    newest = np.argsort(-facts.shares.value[:, -1], kind="stable")[:BARS]
-    rows = [_bar(facts, int(row)) for row in newest]
+    """The largest or the chosen values of the newest slot with intervals; the script can show another slot."""
+    rows = [_bar(facts, row) for row in facts.rows.bars]
     chooser = element(
         "p",
         element("label", "Slot", for_="slot"),
@@ -39,11 +36,16 @@ def bars(facts: Facts) -> Html:
     )
     when = element("p", "Newest slot: ", element("strong", facts.names[-1]), id="when", aria_live="polite")
     head = element("tr", *(element("th", name, scope="col") for name in (facts.kind, "Share", "Share (95 % interval)")))
-    table = element("table", element("thead", head), element("tbody", *rows, id="bars"), class_="bars")
+    table = element(
+        "table",
+        element("thead", head),
+        element("tbody", *rows, id="bars"),
+        class_="bars close" if len(rows) > BARS else "bars",
+    )
     rest = []
     if facts.rest is not None:
-        text = share_text(*facts.rest.last)
-        rest = [element("p", f"Everything else ({facts.others:,} values): ", element("span", text, id="rest"))]
+        what = f"Everything else ({facts.rows.others:,} values)" if facts.rows.others > 1 else facts.rows.rest_label
+        rest = [element("p", f"{what}: ", element("span", share_text(*facts.rest.last), id="rest"))]
     return join(chooser, when, table, *rest)
 
 
@@ -61,7 +63,7 @@ def _bar(facts: Facts, row: int) -> Html:
         element("i", class_="whisker", style=f"left:{lower * scale:.2f}%;width:{(upper - lower) * scale:.2f}%"),
         class_="track",
     )
-    label = facts.labels[row]
+    label = facts.rows.labels[row]
     return element(
         "tr",
         element("th", label, scope="row", title=label),
@@ -72,11 +74,13 @@ def _bar(facts: Facts, row: int) -> Html:
 
 def heat(facts: Facts) -> Html:
     """Shares over time: a row for each value, colour for the share."""
-    rows = [_map_row(label, _strip(facts, row), facts.shares.row(row), row) for row, label in enumerate(facts.labels)]
+    rows = [
+        _map_row(label, _strip(facts, row), facts.shares.row(row), row) for row, label in enumerate(facts.rows.labels)
+    ]
     if facts.rest is not None:
         columns = len(facts.names)
         curve = svg.drawing(columns, svg.band(np.zeros(columns), facts.rest.value, 1.0))
-        rows.append(_map_row("everything else", curve, facts.rest, len(facts.labels)))
+        rows.append(_map_row(facts.rows.rest_label, curve, facts.rest, len(facts.rows.labels)))
     head = element("tr", *(element("th", name, scope="col") for name in (facts.kind, "Share over time", "Newest slot")))
     foot = element("tr", element("td"), element("td", axis(facts)), element("td"))
     table = element(
@@ -131,13 +135,13 @@ def _legend(facts: Facts) -> Html:
 
 
 def series(facts: Facts) -> Html:
-    """The largest values as curves with their bands, each on its own scale."""
-    rows = facts.rank[:SERIES]
+    """The largest or the chosen values as curves with their bands, each on its own scale."""
+    rows = facts.rows.curves
     panels = []
     for row in rows:
         band = facts.shares.row(row)
         top = min(scale_top(band), 1.0)
-        panels.append(panel(facts, facts.labels[row], share_text(*band.last), curve(band, top), top, data_row=row))
+        panels.append(panel(facts, facts.rows.labels[row], share_text(*band.last), curve(band, top), top, data_row=row))
     return join(*panels, axis_row(facts), shares_by_slot(facts, rows))
 
 

@@ -9,26 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
-from dpi.brain._interval import interval
 from dpi.budget.epsilon import UNITS
-from dpi.domain import Bins, Domain, Product
+from dpi.domain import Domain, Product
 from dpi.errors import OptionError
-from dpi.integers import Integers
-from dpi.queries import Floats
+from dpi.exact.integers import Integers
 from dpi.release import Release
+from dpi.release.choice import Values, short_label
+from dpi.release.grid import Grid, grid, pairs
+from dpi.release.queries import Floats
 from dpi.report import times
+from dpi.report.figures import fact_text
+from dpi.report.nobody import loudness, unheard
+from dpi.report.rows import Rows, by_parts
 
 LEVEL = 0.95
-VALUES = 60
-"""The most values that are drawn by name; all others are one row."""
 COLUMNS = 1500
 """The most columns; with more slots, neighbours are averaged."""
-BARS = 15
-"""How many values of one slot are drawn as bars; the newest slot's largest are always among the named values."""
+GRIDS = 3
+"""How many pairs of parts of a product are drawn as grids."""
 RECENT = 24
 """How many of the last slots are listed."""
 
@@ -95,15 +96,14 @@ class Facts:
     """Columns with a mark on the time axis, and its text."""
     kind: str
     """What a value is: its parts' names in a product."""
-    labels: tuple[str, ...]
-    rank: tuple[int, ...]
-    """The rows in falling order of the accumulated PDF."""
+    rows: Rows
+    """Which values have a row, and which are drawn where."""
     shares: Band
     """A row for each label."""
     rest: Band | None
     """The share of all other values, if there are any."""
-    others: int
-    """How many values `rest` stands for."""
+    grids: tuple[Grid, ...]
+    """Pairs of parts of a product, in the newest slot."""
     total: Band
     epsilon: Floats
     spent: Floats
@@ -114,6 +114,8 @@ class Facts:
     """The newest certificate."""
     recent: tuple[tuple[str, Recent], ...]
     """The last slots with what they are called, newest first."""
+    nobody: bool
+    """Whether the totals look as if nobody had been there."""
 
     @property
     def largest(self) -> float:
@@ -124,37 +126,38 @@ class Facts:
 class _Numbers:
     """What is kept of each release, filled one release at a time."""
 
-    def __init__(self, codes: Integers, count: int) -> None:
-        self.codes = codes
-        self.shares = Band(*(np.empty((codes.size, count)) for _ in range(3)))
+    def __init__(self, rows: Rows, count: int) -> None:
+        self.rows = rows
+        self.shares = Band(*(np.empty((len(rows.labels), count)) for _ in range(3)))
         self.rest, self.total = (Band(*(np.empty(count) for _ in range(3))) for _ in range(2))
         self.epsilon, self.spent = np.empty(count), np.empty(count)
         self.slots, self.starts = list[int](), list[str | None]()
         self.guarantees, self.recent = dict[str, int](), list[Recent]()
+        self.loudnesses = list[float]()
 
     def add(self, release: Release) -> None:
         """Keep what is drawn of the next release."""
         if self.slots and release.slot <= self.slots[-1]:
             raise OptionError("`releases` must be in the order of their slots, each slot once.")
-        i, codes = len(self.slots), self.codes
-        pdf, variance, skew = release.pdf[codes], release.variance[codes], release.skew[codes]
-        self.shares.put(i, pdf, *interval(pdf, variance, skew, release.total, LEVEL))
-        self.rest.put(i, *_rest(release, codes))
+        i = len(self.slots)
+        self.shares.put(i, *self.rows.shares(release, LEVEL))
+        self.rest.put(i, *self.rows.rest(release, LEVEL))
         self.total.put(i, *_total(release))
         self.epsilon[i], self.spent[i] = release.epsilon, release.epsilon_spent
         self.slots.append(release.slot)
         self.starts.append(release.start)
+        self.loudnesses.append(loudness(release))
         self.guarantees[release.guarantee] = self.guarantees.get(release.guarantee, 0) + 1
         if len(self.slots) > self.epsilon.size - RECENT:
-            self.recent.append(_recent(release))
+            self.recent.append(_recent(release, self.rows))
 
 
-def reduce(releases: Sequence[Release]) -> Facts:
-    """The facts of a stream with at least one release."""
+def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
+    """The facts of a stream with at least one release; `values` have a row, or the largest (`dpi.report.rows`)."""
     count = len(releases)
     newest = releases[count - 1]
-    codes, rank = _named(newest)
-    read = _Numbers(codes, count)
+    rows = Rows.of(newest, values)
+    read = _Numbers(rows, count)
     for release in releases:
         if release.domain is not newest.domain and release.domain != newest.domain:
             raise OptionError("`releases` must be of one stream: all with the same domain.")
@@ -166,7 +169,6 @@ def reduce(releases: Sequence[Release]) -> Facts:
     marks = (
         times.time_marks([clock[b] for b in borders]) if clock else times.slot_marks([read.slots[b] for b in borders])
     )
-    others = newest.domain.size - codes.size
     units = newest.certificate.get("epsilon_total_units")
     return Facts(
         domain=newest.domain,
@@ -179,42 +181,19 @@ def reduce(releases: Sequence[Release]) -> Facts:
         names=tuple(_spans(called, borders)),
         marks=tuple(marks),
         kind=" · ".join(newest.domain.parts) if isinstance(newest.domain, Product) else "Value",
-        labels=tuple(_label(newest.domain, int(code)) for code in codes),
-        rank=rank,
+        rows=rows,
         shares=read.shares.averaged(borders),
-        rest=read.rest.averaged(borders) if others else None,
-        others=others,
+        rest=read.rest.averaged(borders) if rows.others else None,
+        grids=tuple(grid(newest, *pair, by_parts(values)) for pair in pairs(newest.domain)[:GRIDS]),
         total=read.total.averaged(borders),
         epsilon=_means(read.epsilon, borders),
         spent=np.maximum.reduceat(read.spent, borders),
         epsilon_total=units / UNITS if isinstance(units, int) else None,
         guarantees=tuple(read.guarantees.items()),
-        certificate=tuple((key, str(value)) for key, value in sorted(newest.certificate.items())),
+        certificate=tuple((key, fact_text(value)) for key, value in sorted(newest.certificate.items())),
         recent=tuple(zip(reversed(called), reversed(read.recent), strict=False)),
+        nobody=unheard(read.loudnesses),
     )
-
-
-def _named(newest: Release) -> tuple[Integers, tuple[int, ...]]:
-    """The codes that get a row, in the order of rows, and the rows' order by the accumulated PDF."""
-    by_all = np.argsort(-newest.accumulated, kind="stable")[:VALUES]
-    by_newest = np.argsort(-newest.pdf, kind="stable")[:BARS]
-    missing = by_newest[~np.isin(by_newest, by_all)]
-    codes = np.concatenate((by_all[: VALUES - missing.size], missing))
-    codes = codes[np.argsort(-newest.accumulated[codes], kind="stable")]
-    if not isinstance(newest.domain, Bins):
-        return codes, tuple(range(codes.size))
-    rows = np.argsort(codes)  # an ordered domain keeps its order
-    return codes[rows], tuple(np.argsort(rows).tolist())
-
-
-def _rest(release: Release, codes: Integers) -> tuple[float, float, float]:
-    """The share of the values without a row, with a normal interval from the variances, as `dpi.queries` has it."""
-    share = max(0.0, 1 - float(release.pdf[codes].sum()))
-    everything = float(release.variance.sum())
-    inside = float(release.variance[codes].sum())
-    variance = max(0.0, everything - inside) * inside / everything if everything > 0 else 0.0
-    half = NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(variance)
-    return share, max(0.0, share - half), min(1.0, share + half)
 
 
 def _total(release: Release) -> tuple[float, float, float]:
@@ -224,20 +203,13 @@ def _total(release: Release) -> tuple[float, float, float]:
     return release.total, min(release.total, max(0.0, lower)), upper
 
 
-def _recent(release: Release) -> Recent:
-    order = np.argsort(-release.pdf, kind="stable")[:3]
+def _recent(release: Release, rows: Rows) -> Recent:
     lower, upper = release.interval(LEVEL)
     top = tuple(
-        (_label(release.domain, int(c)), float(release.pdf[c]), float(lower[c]), float(upper[c])) for c in order
+        (short_label(release.domain, code), float(release.pdf[code]), float(lower[code]), float(upper[code]))
+        for code in rows.largest(release, 3)
     )
     return Recent(release.slot, top, _total(release), release.epsilon, release.epsilon_spent)
-
-
-def _label(domain: Domain, code: int) -> str:
-    """The bin's name; in a product its parts' names alone, since what the parts are stands in the table's head."""
-    if not isinstance(domain, Product):
-        return domain.label(code)
-    return " · ".join(domain.parts[name].label(part) for name, part in domain.codes(code).items())
 
 
 def _means(values: Floats, borders: Integers) -> Floats:

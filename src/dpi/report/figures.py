@@ -10,8 +10,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dpi.integers import Integers
-from dpi.queries import Floats
+from dpi.exact.integers import Integers
+from dpi.release.queries import Floats
 
 _DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
 _RADIX = 1001
@@ -83,3 +83,18 @@ def budget_text(epsilon: float) -> str:
     '0.05'
     """
     return f"{epsilon:.4g}"
+
+
+def fact_text(value: object) -> str:
+    """A fact of a certificate in words: no more of how a program writes it than numbers have.
+
+    >>> fact_text({"name": "blocks", "count": 16, "season": None}), fact_text([0, 0.5]), fact_text("")
+    ('name blocks, count 16, season none', '0, 0.5', 'none')
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {fact_text(part)}" for name, part in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(fact_text, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None or value == "" else str(value)

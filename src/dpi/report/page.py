@@ -11,20 +11,30 @@ import base64
 import hashlib
 import os
 from collections.abc import Sequence
+from html import escape
 from importlib import resources
 from pathlib import Path
 
+from dpi.display.markup import Html, data_block, element, join
 from dpi.errors import OptionError
 from dpi.release import Release
-from dpi.report import charts, words
+from dpi.release.choice import Values
+from dpi.report import charts, grids, words
 from dpi.report.facts import Facts, reduce
 from dpi.report.figures import budget_text, count_text, packed
-from dpi.report.markup import Html, data_block, element, join
 from dpi.report.status import Status
 
+_POLICY = "default-src 'none';"
+"""How the content policy of a page begins: by it a page is known."""
 
-def page(releases: Sequence[Release], *, title: str, verification: Status | None = None) -> str:
+
+def page(
+    releases: Sequence[Release], *, title: str, verification: Status | None = None, values: Values | None = None
+) -> str:
     """The HTML page of a stream of releases, oldest first; `verification` says what a check of the store found.
+
+    `values` is how many of the largest values are drawn by name, or a list of values or, for a product, either of them
+    by the names of its parts.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -36,12 +46,12 @@ def page(releases: Sequence[Release], *, title: str, verification: Status | None
     if not isinstance(title, str) or not title.strip():
         raise OptionError("`title` must be a text that names the stream.")
     status = Status() if verification is None else verification
-    facts = reduce(releases) if len(releases) else None
+    facts = reduce(releases, values) if len(releases) else None
     script = _resource("script.js")
     body = _stream(title, facts, status) if facts else _nothing(title, status)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        f"{_POLICY} img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
         "base-uri 'none'; form-action 'none'"
     )
     head = element(
@@ -58,8 +68,13 @@ def page(releases: Sequence[Release], *, title: str, verification: Status | None
 
 
 def write(path: str | os.PathLike[str], html: str) -> None:
-    """Write a page, in UTF-8 whatever the machine's settings."""
-    Path(path).write_bytes(html.encode())
+    """Write a page, in UTF-8 whatever the machine's settings; replaces another such page and nothing else."""
+    file = Path(path)
+    if file.exists():
+        with file.open("rb") as before:
+            if escape(_POLICY).encode() not in before.read(4096):
+                raise OptionError(f"{file} is there and is no page of a report: it is not replaced.")
+    file.write_bytes(html.encode())
 
 
 def _resource(name: str) -> str:
@@ -79,13 +94,21 @@ def _nothing(title: str, status: Status) -> Html:
 
 def _stream(title: str, facts: Facts, status: Status) -> Html:
     toggle = element("button", "Dark or light", type="button", id="theme", hidden=True)
-    top = (toggle, _headline(facts), *words.problems(status), words.promise(facts), _tiles(facts))
-    few = min(charts.SERIES, len(facts.labels))
+    top = (
+        toggle,
+        _headline(facts),
+        *words.problems(status),
+        *words.emptiness(facts),
+        words.promise(facts),
+        _tiles(facts),
+    )
+    which, few = "chosen" if facts.rows.chosen else "largest", len(facts.rows.curves)
     averaged = f" (here the mean of {facts.per_column} neighbouring slots)" if facts.per_column > 1 else ""
     sections = (
-        ("largest", "The largest values", _BARS, charts.bars(facts)),
+        *((f"grid-{i}", *part) for i, part in enumerate(map(grids.section, facts.grids))),
+        ("largest", _which(facts), _BARS, charts.bars(facts)),
         ("map", "Shares over time", _MAP.format(averaged=averaged), charts.heat(facts)),
-        ("series", f"The {few} largest values over time", _SERIES, charts.series(facts)),
+        ("series", f"The {few} {which} values over time", _series(facts), charts.series(facts)),
         ("users", "Users", _USERS, charts.totals(facts)),
         ("budget", "Budget", _BUDGET, charts.budget(facts)),
         ("promise", "What the promise means", "", words.meaning(facts)),
@@ -93,7 +116,9 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
         ("recent", "The last slots", "", charts.recent(facts)),
         ("reading", "How to read this page", "", words.reading(facts)),
     )
-    room = min(max(11.0, 1.5 + 0.55 * max(map(len, facts.labels))), 22.0)  # rem: as wide as labels need, within bounds
+    room = min(
+        max(11.0, 1.5 + 0.55 * max(map(len, facts.rows.labels))), 22.0
+    )  # rem: as wide as labels need, within bounds
     return element(
         "main",
         element("header", element("h1", title), *top),
@@ -104,15 +129,22 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
 
 _BARS = "The bar is the estimate, the line its 95 % interval."
 _MAP = "A row is a value, a column a slot{averaged}, the colour the share of users."
-_SERIES = (
-    "With 95 % bands; largest by the PDF over all slots. Each panel has its own scale from 0, and a band that leaves "
-    "it is cut off."
-)
 _USERS = (
     "Estimated number of users in a slot, with its 95 % interval. Where accounts are kept, users whose account is "
     "empty are not counted."
 )
 _BUDGET = "What each slot cost, and the most that any one user can have lost so far."
+
+
+def _which(facts: Facts) -> str:
+    if facts.rows.chosen:
+        return "The chosen values"
+    return "All bins in their order" if facts.rows.fixed else "The largest values"
+
+
+def _series(facts: Facts) -> str:
+    by = "" if facts.rows.fixed and facts.rows.chosen else "; largest by the PDF over all slots"
+    return f"With 95 % bands{by}. Each panel has its own scale from 0, and a band that leaves it is cut off."
 
 
 def _section(identifier: str, title: str, introduction: str, content: Html) -> Html:
@@ -145,14 +177,15 @@ def _tiles(facts: Facts) -> Html:
 
 def _data(facts: Facts) -> dict[str, object]:
     """What the script needs for tooltips and for other slots: rounded numbers that the page may show."""
-    bands = [facts.shares.row(row) for row in range(len(facts.labels))]
+    bands = [facts.shares.row(row) for row in range(len(facts.rows.labels))]
     if facts.rest is not None:
         bands.append(facts.rest)
     ends = zip(facts.total.value.tolist(), facts.total.lower.tolist(), facts.total.upper.tolist(), strict=True)
     costs = zip(facts.epsilon.tolist(), facts.spent.tolist(), strict=True)
     return {
-        "labels": [*facts.labels, *(["everything else"] if facts.rest is not None else [])],
-        "named": len(facts.labels),
+        "labels": [*facts.rows.labels, *([facts.rows.rest_label] if facts.rest is not None else [])],
+        "named": len(facts.rows.labels),
+        "fixed": facts.rows.fixed,
         "columns": facts.names,
         "cells": [packed(band.value, band.lower, band.upper) for band in bands],
         "texts": {

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpi.display.markup import Html, element, join
 from dpi.report import svg
 from dpi.report.facts import Band, Facts
 from dpi.report.figures import percent_text, share_text
-from dpi.report.markup import Html, element, join
 
 
 def scale_top(band: Band) -> float:
@@ -70,9 +70,9 @@ def shares_by_value(facts: Facts) -> Html:
     """The numbers of all rows at some slots: a row for each value."""
     chosen = sample(len(facts.names), 12)
     head = (facts.kind, *(facts.names[i] for i in chosen))
-    bands = [facts.shares.row(row) for row in range(len(facts.labels))]
+    bands = [facts.shares.row(row) for row in range(len(facts.rows.labels))]
     texts = [tuple(share_text(*band.at(i)) for i in chosen) for band in bands]
-    return folded(head, list(zip(facts.labels, texts, strict=True)))
+    return folded(head, list(zip(facts.rows.labels, texts, strict=True)))
 
 
 def shares_by_slot(facts: Facts, rows: Sequence[int]) -> Html:
@@ -80,7 +80,7 @@ def shares_by_slot(facts: Facts, rows: Sequence[int]) -> Html:
     bands = [facts.shares.row(row) for row in rows]
     chosen = sample(len(facts.names))
     texts = [(facts.names[i], tuple(share_text(*band.at(i)) for band in bands)) for i in chosen]
-    return folded(("Slot", *(facts.labels[row] for row in rows)), texts)
+    return folded(("Slot", *(facts.rows.labels[row] for row in rows)), texts)
 
 
 def folded(head: tuple[str, ...], rows: Sequence[tuple[str, tuple[str, ...]]]) -> Html:

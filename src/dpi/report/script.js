@@ -36,12 +36,12 @@
     };
   }
 
-  // The bars of one column, largest first; rows of equal share keep the order of the map.
+  // The bars of one column, largest first, or in the order of the map where that is fixed.
   function bars(column) {
     const rows = [...document.getElementById("bars").rows];
     const width = (share) => `${Math.min(100, (100 * share) / data.scale)}%`;
     const order = Array.from({ length: data.named }, (_, row) => ({ label: data.labels[row], ...cell(row, column) }));
-    order.sort((a, b) => b.share - a.share);
+    if (!data.fixed) order.sort((a, b) => b.share - a.share);
     rows.forEach((row, place) => {
       const { label, text, share, lower, upper } = order[place];
       const [head, drawn, number] = row.cells;

@@ -18,8 +18,8 @@ from functools import cache
 
 import numpy as np
 
-from dpi.queries import Floats
-from dpi.report.markup import Html, element, join
+from dpi.display.markup import Html, element, join
+from dpi.release.queries import Floats
 
 LEVELS = 64
 THEMES = {"light": (0.975, 0.30), "dark": (0.235, 0.95)}

@@ -10,9 +10,9 @@ import math
 
 import numpy as np
 
-from dpi.integers import Integers
-from dpi.queries import Floats
-from dpi.report.markup import Html, element, join
+from dpi.display.markup import Html, element, join
+from dpi.exact.integers import Integers
+from dpi.release.queries import Floats
 
 HEIGHT = 1000
 _ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)

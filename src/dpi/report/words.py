@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 
-from dpi.report.facts import COLUMNS, VALUES, Facts
+from dpi.display.markup import Html, element, join
+from dpi.report.facts import COLUMNS, Facts
 from dpi.report.figures import budget_text
-from dpi.report.markup import Html, element, join
+from dpi.report.nobody import WORDS
+from dpi.report.rows import VALUES, Rows
 from dpi.report.status import Status
 
 
@@ -25,7 +27,7 @@ def meaning(facts: Facts) -> Html:
     """What the guarantee means, and what it does not cover."""
     if any(re.match(r"\s*(no|none)\b", text, re.IGNORECASE) for text, _ in facts.guarantees):
         return element("p", "Some of these releases promise nothing: see the statement at the top.", class_="alarm")
-    epochs = any("epoch" in text for text, _ in facts.guarantees)
+    epochs = any("epoch" in text.partition(";")[0] for text, _ in facts.guarantees)  # of this stream, not of others
     note = (
         "The promise holds for each epoch by itself, and so do these numbers: over E epochs the loss can grow to E·ε."
     )
@@ -115,6 +117,11 @@ def problems(status: Status) -> list[Html]:
     ]
 
 
+def emptiness(facts: Facts) -> list[Html]:
+    """A warning if the releases look as if nobody had been there."""
+    return [element("div", element("p", WORDS), class_="alarm", role="alert")] if facts.nobody else []
+
+
 def _fact(name: str, value: str) -> Html:
     return element("div", element("dt", name), element("dd", value))
 
@@ -139,12 +146,7 @@ _NOTES = (
 def reading(facts: Facts) -> Html:
     """How to read the page."""
     notes = list(_NOTES)
-    if facts.others:
-        notes.append(
-            f"Of {facts.domain.size:,} values {len(facts.labels)} have a row of their own (at most {VALUES}): "
-            "the largest by the PDF over all slots, and those of the newest slot. “Everything else” is the sum of all "
-            "others."
-        )
+    notes += _rows(facts.rows)
     if facts.per_column > 1:
         notes.append(
             f"{facts.slots:,} slots are drawn as {len(facts.names):,} columns (at most {COLUMNS:,}). A column is the "
@@ -152,3 +154,24 @@ def reading(facts: Facts) -> Html:
             "short peak looks lower than it was. The newest slot has a column of its own."
         )
     return element("ul", *(element("li", note) for note in notes))
+
+
+def _rows(rows: Rows) -> list[str]:
+    """Which values have a row, where that is not all of them."""
+    notes = []
+    if rows.shared:
+        notes.append(f"{rows.size:,} bins are drawn as {len(rows.labels)} rows: neighbours share one.")
+    if rows.others:
+        by = "those that were chosen" if rows.chosen else _BY
+        rest = f"“{rows.rest_label}” is" if rows.others == 1 else "“Everything else” is the sum of"
+        notes.append(
+            f"Of {rows.size:,} values {len(rows.labels)} have a row of their own (at most {VALUES}): {by}. {rest} "
+            f"{'the one' if rows.others == 1 else 'all'} without a row, on a scale of its own."
+        )
+    return notes
+
+
+_BY = (
+    "the largest by the PDF over all slots, and those of the newest slot, without the bin of what is not listed, which "
+    "may be larger than all of them"
+)

@@ -2,8 +2,7 @@
 
 from dpi.sources.events import Batch, FileEvents
 from dpi.sources.files import read
-from dpi.sources.follow import Position
-from dpi.sources.source import PlayedSlots
+from dpi.sources.source import PlayedSlots, SlotRows
 from dpi.sources.table import TableEvents
 
-__all__ = ["Batch", "FileEvents", "PlayedSlots", "Position", "TableEvents", "read"]
+__all__ = ["Batch", "FileEvents", "PlayedSlots", "SlotRows", "TableEvents", "read"]

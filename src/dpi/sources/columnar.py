@@ -1,17 +1,20 @@
 """Parquet and Arrow files: columns with a declared type, read some rows at a time.
 
-The footer is schema. A file whose footer or pages are damaged is refused as a whole. No row can cause that, if the
-writer keeps to the format: a text column declares that its texts are UTF-8.
+The footer is schema. A file whose footer or pages are damaged is refused as a whole; no row can cause that. A text that
+is not UTF-8, which many writers let through, is missing by itself.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpi.errors import SchemaError, StateError
-from dpi.sources.source import Progress, Source, missing
+from dpi.sources.source import EventFile, Progress, missing
+from dpi.sources.unchecked_arrow import record_batches
+from dpi.sources.unchecked_parquet import row_groups
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,7 +23,7 @@ _ROWS = 1 << 18
 """Rows at a time."""
 
 
-class Columnar(Source):
+class Columnar(EventFile):
     """A Parquet file, or an Arrow (IPC, Feather) file."""
 
     def __init__(self, path: str, form: str) -> None:
@@ -52,18 +55,51 @@ class Columnar(Source):
                 raise missing(self.path, name, kinds)
 
     def frames(self, user: str, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
-        """The columns, with dictionaries of texts as texts."""
+        """The columns, with dictionaries of texts as texts; a text that is not UTF-8 is missing, by itself."""
         import polars as pl
 
         text = pl.selectors.categorical() | pl.selectors.enum()
+        done = 0
         try:
-            rows = max(1, int(self._scan().select(pl.len()).collect().item()))
+            rows = int(self._scan().select(pl.len()).collect().item())
             batches = self._scan().select(names).with_columns(text.cast(pl.String)).collect_batches(chunk_size=_ROWS)
-            done = 0
             for frame in batches:
                 done += frame.height
                 yield frame
-                progress(self.size * done // rows)
-        except (pl.exceptions.PolarsError, OSError):
+                progress(self.size * done // max(1, rows))
+            if done < rows:  # a thread of polars that fails can end the batches without a word
+                raise OSError("not all rows were read")
+        except _refusals():
+            for frame in self._unchecked(names):
+                yield frame.slice(min(done, frame.height))
+                done = max(0, done - frame.height)
+            progress(self.size)
+
+    def _unchecked(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """All rows of a file that polars refuses; if that is not for its texts, the file is damaged."""
+        import polars as pl
+
+        parts = row_groups if self._form == "parquet" else record_batches
+        try:
+            kinds = self.kinds()
+            text = [name for name in names if kinds[name] in (pl.String, pl.Categorical, pl.Enum)]
+            for frame in parts(self.path, names):
+                texts = (pl.Series(name, map(_text, frame[name]), dtype=pl.String) for name in text)
+                yield frame.with_columns(*texts)
+        except _refusals(LookupError, ValueError, TypeError, struct.error):
             # The cause may quote what was read.
-            raise StateError(f"{self.path!r} is damaged, or holds text that is not UTF-8; write it again.") from None
+            raise StateError(f"{self.path!r} is damaged, or its layout is unknown; write it again.") from None
+
+
+def _refusals(*more: type[BaseException]) -> tuple[type[BaseException], ...]:
+    """What polars raises for a file that it does not read; a panic is how it fails on some that are damaged."""
+    import polars as pl
+
+    return pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, *more
+
+
+def _text(content: object) -> str | None:
+    try:
+        return content.decode() if isinstance(content, bytes) else content if isinstance(content, str) else None
+    except UnicodeError:
+        return None

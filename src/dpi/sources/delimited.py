@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpi.integers import Integers
+from dpi.exact.integers import Integers
 from dpi.sources.lines import BYTE_ORDER_MARK, readable
 
 if TYPE_CHECKING:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from dpi.domain import Domain
 from dpi.errors import OptionError
-from dpi.identity import users as canonical_users
-from dpi.integers import Integers
-from dpi.slots import Slots
-from dpi.sources.follow import Position, follow
-from dpi.sources.partition import USER, Partition
-from dpi.sources.source import Progress, Source
+from dpi.events.identity import users as canonical_users
+from dpi.events.slots import Slots
+from dpi.sources.growing import GrowingFile, input_name
+from dpi.sources.live import Done, LiveInput, Reach
+from dpi.sources.slot_sorter import BIN, COUNT, USER, SlotSorter
+from dpi.sources.source import EventFile, PlayedSlots, Progress, SlotRows
 from dpi.sources.spill import Spill
+from dpi.sources.spool import Spool
+from dpi.sources.textual import Textual
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,9 +45,11 @@ class FileEvents:
     time: str
     value: str | Mapping[str, str]
     unit: str | None
-    sources: tuple[Source, ...] = field(compare=False)
+    sources: tuple[EventFile, ...] = field(compare=False)
     kinds: Mapping[str, pl.DataType] = field(compare=False)
     """The type of each column of values, the same in all files."""
+    arrived: str | None = None
+    """The column that says when an event reached the input, if there is one."""
 
     def __repr__(self) -> str:
         return f"FileEvents({self.path!r}, user={self.user!r}, time={self.time!r}, value={self.value!r})"
@@ -60,16 +66,26 @@ class FileEvents:
 
     @property
     def _names(self) -> list[str]:
-        return list(dict.fromkeys([self.user, self.time, *self._parts.values()]))
+        arrived = () if self.arrived is None else (self.arrived,)
+        return list(dict.fromkeys([self.user, self.time, *self._parts.values(), *arrived]))
 
-    def _batch(self, frame: pl.DataFrame) -> Batch:
+    def _empty(self) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.DataFrame(schema=dict(self.kinds))
+
+    def _values(self, frame: pl.DataFrame) -> pl.Series | dict[str, pl.Series]:
         values = {part: frame[name] for part, name in self._parts.items()}
-        return Batch(frame[self.user], frame[self.time], values.get("", values))
+        return values.get("", values)
+
+    def batch(self, frame: pl.DataFrame) -> Batch:
+        """The columns of some events."""
+        return Batch(frame[self.user], frame[self.time], self._values(frame))
 
     def batches(self, *, progress: Progress | None = None) -> Iterator[Batch]:
         """All events in the order of the files, some at a time. `progress` is told the bytes read so far."""
         for frame in self._frames(progress):
-            yield self._batch(frame)
+            yield self.batch(frame)
 
     def _frames(self, progress: Progress | None) -> Iterator[pl.DataFrame]:
         before = 0
@@ -86,81 +102,77 @@ class FileEvents:
     def slots(
         self,
         slots: Slots,
+        domain: Domain,
         first: int,
         last: int,
         *,
         memory: int = 1 << 30,
         spill: PathLike | None = None,
         progress: Progress | None = None,
-    ) -> Generator[tuple[int, pl.Series, pl.Series | dict[str, pl.Series]], None, None]:
-        """Number, users and values of every slot of the public period [first, last), also of one without events.
+    ) -> PlayedSlots:
+        """Number and rows of every slot of the public period [first, last), also of one without events.
 
-        The files may be in any order and larger than memory: about `memory` bytes of events are held, the others lie
+        A slot's rows are its events by the bins of `domain`: users, bins, and how many events each row stands for.
+        The files may be in any order and larger than memory: about `memory` bytes of rows are held, the others lie
         encrypted in a temporary folder (inside `spill`, if given), which is gone when the iteration ends or is left.
-        One slot has to fit in memory. Events outside the period, with a time that cannot be read or without a user are
-        dropped, each by itself. All files are read before the first slot is given, so that a damaged one refuses
-        before anything is released.
+        The different (user, bin) pairs of one slot have to fit in memory; equal ones are made one row, so that no
+        user takes more of it than the domain has bins, however many events they send. Events outside the period, with
+        a time that cannot be read, without a user or a bin are dropped, each by itself. All files are read before the
+        first slot is given, so that a damaged one refuses before anything is released.
         """
         if last <= first:
             raise OptionError("`last` must be above `first`.")
         if memory < 1:
             raise OptionError(f"`memory` must be a number of bytes above 0. Got {memory!r}.")
-        return self._slots(slots, first, last, memory, spill, progress)
+        domain.encode(self._values(self._empty()))  # refuses a type that the domain cannot take, before any row is read
+        return self._slots(slots, domain, first, last, memory, spill, progress)
 
     def _slots(
-        self, slots: Slots, first: int, last: int, memory: int, folder: PathLike | None, progress: Progress | None
-    ) -> Generator[tuple[int, pl.Series, pl.Series | dict[str, pl.Series]], None, None]:
-        import polars as pl
-
-        parts = {part: f"value {part}" for part in self._parts}
-        kinds = {parts[part]: self.kinds[name] for part, name in self._parts.items()}
-        with Spill(folder) as spill:
-            partition = Partition(first, last, memory, spill, pl.DataFrame(schema={USER: pl.String, **kinds}))
-            for frame in self._frames(progress):
-                values = {parts[part]: frame[name].cast(self.kinds[name]) for part, name in self._parts.items()}
-                numbers = slot_numbers(slots, frame[self.time], self.unit)
-                partition.add(numbers, {USER: _ids(frame[self.user]), **values})
-            for number, table in partition.slots():
-                columns = {part: table[name] for part, name in parts.items()}
-                yield number, table[USER], columns.get("", columns)
-
-    def follow(
         self,
-        *,
-        poll: float = 1.0,
-        stop: threading.Event | None = None,
-        start: Sequence[Position] = (),
-    ) -> Iterator[tuple[Batch, tuple[Position, ...]]]:
-        """Events as they are appended to CSV or NDJSON files, for ever or until `stop` is set.
+        slots: Slots,
+        domain: Domain,
+        first: int,
+        last: int,
+        memory: int,
+        folder: PathLike | None,
+        progress: Progress | None,
+    ) -> PlayedSlots:
+        with Spill(folder) as spill:
+            partition = SlotSorter(first, last, domain.size, memory, spill)
+            for frame in self._frames(progress):
+                numbers = slots.numbers(frame[self.time], self.unit)
+                partition.add(numbers, _ids(frame[self.user]), domain.encode(self._values(frame)))
+            for number, table in partition.slots():
+                bins, counts = (table[name].to_numpy().astype(np.int64) for name in (BIN, COUNT))
+                yield number, SlotRows(table[USER], bins, counts, domain)
 
-        Each batch comes with the positions up to which the files have been read: store them together with what was
-        made of the batch, and give them as `start` to go on there. A batch without events comes after every wait of
-        `poll` seconds, so that a consumer can look at the clock: slots close by it, also in silence. Standard input
-        is followed to its end.
+    def live(self, done: Done, known: Mapping[str, tuple[Reach, ...]]) -> list[LiveInput]:
+        """The files as inputs that grow: CSV or NDJSON, not compressed; or standard input, by itself.
+
+        `done` tells what is stored of a producer, `known` how far each input had got when that was noted last.
         """
-        for frame, positions in follow(self.sources, self.user, self._names, poll, stop, start):
-            yield self._batch(frame), positions
-
-
-def slot_numbers(slots: Slots, times: pl.Series, unit: str | None) -> Integers:
-    """Slot numbers of a column of times; texts that are whole numbers of `unit` are read at full speed, exactly."""
-    import polars as pl
-
-    if unit is None or times.dtype != pl.String:
-        return slots.numbers(times, unit)
-    whole = times.cast(pl.Int64, strict=False)
-    found = slots.numbers(whole, unit)
-    odd = (whole.is_null() & times.is_not_null()).to_numpy()
-    if odd.any():
-        found = found.copy()
-        found[odd] = slots.numbers(times.filter(pl.Series(odd)), unit)
-    return found
+        inputs: list[LiveInput] = []
+        seen = set[str]()  # a file and a link to it are one input
+        for source in self.sources:
+            if not isinstance(source, Textual) or source.path.endswith(".gz"):
+                raise OptionError("only CSV and NDJSON files that are not compressed can be followed.")
+            if source.input is not None:
+                if len(self.sources) > 1:
+                    raise OptionError("standard input is followed by itself, without files.")
+                inputs.append(Spool(source, source.input, self.user, self._names, done))
+            elif os.path.realpath(source.path) not in seen:
+                seen.add(os.path.realpath(source.path))
+                inputs.append(GrowingFile(source, self.user, self._names, done, known.get(input_name(source.path), ())))
+        return inputs
 
 
 def _ids(users: pl.Series) -> pl.Series:
-    """Canonical ids: integers if the declared type says so, else texts, whatever the rows of this batch hold."""
+    """Canonical ids: integers if the declared type says so, else texts, whatever the rows of this batch hold.
+
+    By the first rule: which of them are one user is for the store to say, whose rule that is.
+    """
     import polars as pl
 
-    ids = canonical_users(users)
+    ids = canonical_users(users, rule=1)
     small = users.dtype.is_integer() and users.dtype not in (pl.UInt64, pl.Int128, pl.UInt128)
     return ids if small else ids.cast(pl.String)

@@ -3,8 +3,8 @@
 Only a schema is ever refused: a file that is not there, a column that is missing, a type that cannot be read. That is
 looked at in `read`, before any row is. A row that cannot be read is dropped by itself, and nothing tells how many were.
 
-The promise of `dpi.columns` begins here: no row changes how another is read. CSV and NDJSON are read as text, row by
-row; Parquet and Arrow by the types their schema declares.
+The promise of `dpi.events.columns` begins here: no row changes how another is read. CSV and NDJSON are read as text,
+row by row; Parquet and Arrow by the types their schema declares.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpi.columns import read as read_column
 from dpi.errors import OptionError, SchemaError
-from dpi.identity import users as canonical_users
+from dpi.events.columns import read as read_column
+from dpi.events.identity import users as canonical_users
 from dpi.sources.columnar import Columnar
 from dpi.sources.events import FileEvents, PathLike
 from dpi.sources.lines import LONGEST_LINE
-from dpi.sources.source import Source
+from dpi.sources.source import EventFile
 from dpi.sources.textual import Textual
 
 if TYPE_CHECKING:
@@ -47,24 +47,29 @@ def read(
     user: str = "user",
     time: str = "time",
     value: str | Mapping[str, str] = "value",
+    arrived: str | None = None,
     unit: str | None = None,
     format: str | None = None,
     separator: str | None = None,
+    columns: Sequence[str] | None = None,
     longest_line: int = LONGEST_LINE,
 ) -> FileEvents:
     r"""Events of files: a path, a pattern such as "events-*.parquet", several of them, or "-" for standard input.
 
     The format follows from the suffix, or is `format`: "csv", "ndjson", "parquet" or "arrow"; CSV and NDJSON may be
     compressed (`.gz`). `value` names the column of values or, for a Product domain, a column for each part. Times that
-    are numbers need their `unit`: "s", "ms", "us" or "ns", since 1970. `separator` is "," unless given (a tab in
-    `.tsv`). Lines of more than `longest_line` bytes are dropped.
+    are numbers need their `unit`: "s", "ms", "us" or "ns", since 1970. `arrived` names a column in which whoever
+    received an event has written when; it decides in a file that is followed, whatever happened to the program.
+    `separator` is "," unless given (a tab in `.tsv`). CSV files without a header need the names of all their `columns`,
+    in their order: the first line is then an event like any other. Lines of more than `longest_line` bytes are dropped.
 
     >>> import tempfile, dpi
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     _ = Path(folder, "events.csv").write_text("user,at,value\nada,2026-01-01T01:30,DE\nbob,soon,FR\n")
     ...     events = read(folder + "/*.csv", time="at")
-    ...     list(events.slots(dpi.Slots("1h", origin="2026-01-01"), 1, 2))[0][1].to_list()
-    ['ada']
+    ...     ((number, rows),) = events.slots(dpi.Slots("1h", origin="2026-01-01"), dpi.Categories(["DE", "FR"]), 1, 2)
+    >>> rows.users.to_list(), rows.bins.tolist(), rows.counts.tolist()
+    (['ada'], [0], [1])
     """
     if unit not in (None, "s", "ms", "us", "ns"):
         raise OptionError(f'`unit` must be one of "s", "ms", "us", "ns". Got {unit!r}.')
@@ -74,19 +79,26 @@ def read(
         raise OptionError(
             f"`separator` must be one character, and neither a quote nor a line break. Got {separator!r}."
         )
+    if columns is not None:
+        columns = _columns(columns)
     if longest_line < 1:
         raise OptionError(f"`longest_line` must be a number of bytes above 0. Got {longest_line!r}.")
     asked = [os.fspath(path)] if isinstance(path, str | os.PathLike) else [os.fspath(each) for each in path]
-    paths = dict.fromkeys(found for each in asked for found in _found(each))  # a file that two patterns fit counts once
-    sources = tuple(_open(found, format, separator, longest_line) for found in paths)
+    sources = tuple(_open(found, format, separator, columns, longest_line) for found in named(asked))
     if not sources:
         raise SchemaError("`path` must name at least one file.")
     parts = dict(value) if isinstance(value, Mapping) else {"": value}
     for source in sources:
-        source.check(user, list(dict.fromkeys([user, time, *parts.values()])))
+        columns = [user, time, *parts.values(), *(() if arrived is None else (arrived,))]
+        source.check(user, list(dict.fromkeys(columns)))
         _check_kinds(source, user, time, unit)
     kinds = {name: _one_kind(name, sources) for name in parts.values()}
-    return FileEvents(", ".join(asked), user, time, value, unit, sources, kinds)
+    return FileEvents(", ".join(asked), user, time, value, unit, sources, kinds, arrived)
+
+
+def named(paths: Sequence[str]) -> list[str]:
+    """The files that paths and patterns name; a file that two patterns fit counts once."""
+    return list(dict.fromkeys(found for each in paths for found in _found(each)))
 
 
 def _found(path: str) -> list[str]:
@@ -102,20 +114,29 @@ def _found(path: str) -> list[str]:
     return found
 
 
-def _open(path: str, form: str | None, separator: str | None, longest: int) -> Source:
+def _columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """The names of columns; one that no option names may be empty, or stand there twice."""
+    if isinstance(columns, str) or not columns or not all(isinstance(name, str) for name in columns):
+        raise OptionError(f"`columns` must be names, such as ['user', 'time', 'value']. Got {columns!r}.")
+    return tuple(name.strip() for name in columns)
+
+
+def _open(path: str, form: str | None, separator: str | None, columns: Sequence[str] | None, longest: int) -> EventFile:
     plain = path.removesuffix(".gz")
     suffix = Path(plain).suffix.lower()
     form = form or _SUFFIXES.get(suffix)
     if form is None:
         raise OptionError(f"`format` must be named for {path!r}, whose suffix does not tell it.")
+    if columns is not None and form != "csv":
+        raise OptionError(f"`columns` is for CSV without a header; {path!r} is {form}, which names its columns itself.")
     if form in ("parquet", "arrow"):
         if path == "-" or plain != path:
             raise OptionError(f"a {form} file is read from a file that is not compressed as a whole. Got {path!r}.")
         return Columnar(path, form)
-    return Textual(path, form, separator or ("\t" if suffix == ".tsv" else ","), longest)
+    return Textual(path, form, separator or ("\t" if suffix == ".tsv" else ","), longest, columns)
 
 
-def _check_kinds(source: Source, user: str, time: str, unit: str | None) -> None:
+def _check_kinds(source: EventFile, user: str, time: str, unit: str | None) -> None:
     """Refuse columns whose declared type cannot hold ids, or times."""
     import polars as pl
 
@@ -132,7 +153,7 @@ def _check_kinds(source: Source, user: str, time: str, unit: str | None) -> None
         raise SchemaError(f"the column {time!r} holds times: leave out `unit`, which is for numbers.")
 
 
-def _one_kind(name: str, sources: Sequence[Source]) -> pl.DataType:
+def _one_kind(name: str, sources: Sequence[EventFile]) -> pl.DataType:
     """The type of a column of values; integers of different sizes are one type, and so are all texts."""
     import polars as pl
 

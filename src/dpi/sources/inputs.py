@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
 import select
 import sys
+import termios
 import zlib
 from abc import ABC, abstractmethod
+from array import array
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -107,6 +111,21 @@ class StandardInput(Input):
             raise StateError("standard input can be read once; store it in a file to read it again.")
         self.taken = True
 
-    def ready(self, seconds: float) -> bool:
-        """Whether there is something to read, or the end, within some time."""
-        return bool(self._pending) or bool(select.select([self._descriptor], [], [], seconds)[0])
+    def wait(self, closed: int) -> bool:
+        """Until there is something to read, or the end; False if the other end of the pipe `closed` is closed first."""
+        return bool(self._pending) or closed not in select.select([self._descriptor, closed], [], [])[0]
+
+    def here(self) -> bytes:
+        """Some of what has come, a byte order mark included; none at the end. Waits unless `wait` has."""
+        block, self._pending = self._pending, b""
+        return block or self._fetch(BLOCK)
+
+    def waiting(self) -> int:
+        """How many bytes have come and were not read: of a large file at least, where the system's answer is too short.
+
+        That is always less than a file has, so no position lies behind its end.
+        """
+        count = array("i", [0])
+        with suppress(OSError):  # what does not tell has nothing waiting
+            fcntl.ioctl(self._descriptor, termios.FIONREAD, count)
+        return len(self._pending) + max(count[0], 0)

@@ -1,25 +1,22 @@
 """NDJSON: one JSON object a line, each read by itself.
 
 A reader that infers a type for the column lets one row decide how others are understood: a single `"x"` turns
-everybody's 1.0 into the text 1.0. Here each scalar becomes its own canonical text, as `dpi.columns` writes that object:
-1, 1.0 and "1" are one id, "1.0" is another. What is no scalar (null, a list, an object) is missing, by itself; a line
-that is no JSON object is dropped, by itself.
+everybody's 1.0 into the text 1.0. Here each scalar becomes its own canonical text, as `dpi.events.columns` writes that
+object: 1, 1.0 and "1" are one id. What is no scalar (null, a list, an object) is missing, by itself; a line that is no
+JSON object is dropped, by itself. If a name comes twice in an object, the last one counts.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dpi.columns import EXACT_FLOAT, canonical
+from dpi.events.columns import canonical
 from dpi.sources.lines import readable
 
 if TYPE_CHECKING:
     import polars as pl
-
-_decode = json.JSONDecoder().raw_decode
 
 
 class Ndjson:
@@ -45,21 +42,37 @@ class Ndjson:
         import polars as pl
 
         # A float too large to be exact is no id, but it is a number, and a numeric bin can hold it.
-        if name != self._user and float in set(map(type, column)):
-            column = [repr(row) if _is_large(row) else row for row in column]
-        return canonical(column, name).cast(pl.String)
-
-
-def _is_large(row: object) -> bool:
-    return type(row) is float and math.isfinite(row) and abs(row) >= EXACT_FLOAT[8]
+        return canonical(column, name, exact=name == self._user).cast(pl.String)
 
 
 def _objects(text: str) -> Iterator[dict[str, object]]:
     for line in text.split("\n"):
         line = line.strip(" \t\r")
         try:
-            row, end = _decode(line)
+            row, end = _read(line)
         except (ValueError, RecursionError):
             continue
         if end == len(line) and isinstance(row, dict):
             yield row
+
+
+def _read(line: str) -> tuple[object, int]:
+    """The JSON value at the start of a line, and where it ends."""
+    try:
+        return _decode(line)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of more digits than Python reads
+        return _decode_long(line)
+
+
+def _whole(digits: str) -> int | str:
+    """An integer or, if it has more digits than Python reads, its text: no field drops the others of its line."""
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
+
+
+_decode = json.JSONDecoder().raw_decode
+_decode_long = json.JSONDecoder(parse_int=_whole).raw_decode

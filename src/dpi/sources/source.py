@@ -1,23 +1,51 @@
-"""What every file of events can do, whatever its format."""
+"""What every file of events can do, whatever its format, and what is made of a slot's events."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
+import numpy as np
+
+from dpi.domain import Domain
 from dpi.errors import SchemaError
+from dpi.exact.integers import Integers
 
 if TYPE_CHECKING:
     import polars as pl
 
 Progress = Callable[[int], None]
 """Is told how many bytes have been read. Bytes only: a number of rows would be a private one."""
-PlayedSlots = Generator[tuple[int, object, object], None, None]
-"""Number, users and values of one slot after the other; values are a column, or one for each part of a product."""
 
 
-class Source(ABC):
+@dataclass(frozen=True, eq=False, repr=False)
+class SlotRows:
+    """One slot's events, as much of them as compression needs: `counts` events of each user in each bin. Private.
+
+    A (user, bin) pair may come more than once. A bin of `OUTSIDE`, or a user without an id, is no event.
+    """
+
+    users: object
+    """A column of ids."""
+    bins: Integers
+    counts: Integers
+    domain: Domain
+    """What the bins are bins of."""
+
+    @classmethod
+    def of(cls, users: object, values: object, domain: Domain) -> Self:
+        """Rows of one event each."""
+        bins = domain.encode(values)
+        return cls(users, bins, np.ones_like(bins), domain)
+
+
+PlayedSlots = Generator[tuple[int, SlotRows], None, None]
+"""Number and rows of one slot after the other."""
+
+
+class EventFile(ABC):
     """One file."""
 
     path: str

@@ -7,19 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpi.domain import Domain
 from dpi.errors import SchemaError
-from dpi.slots import Slots
-from dpi.sources.source import PlayedSlots
-from dpi.tables import Table, take
+from dpi.events.slots import Slots
+from dpi.events.tables import Table, take
+from dpi.sources.source import PlayedSlots, Progress, SlotRows
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TableEvents:
     """The events in a table of any library; `FileEvents` of what lies in memory.
 
+    >>> from dpi.domain import Categories
     >>> table = {"user": ["a", "b", "c"], "time": ["1970-01-01T02:10", "1970-01-01T00:20", "never"], "value": [1, 2, 3]}
-    >>> list(TableEvents(Table(table)).slots(Slots("1h"), 0, 3))
-    [(0, ['b'], [2]), (1, [], []), (2, ['a'], [1])]
+    >>> slots = TableEvents(Table(table)).slots(Slots("1h"), Categories([1, 2, 3]), 0, 3)
+    >>> [(number, rows.users, rows.bins.tolist()) for number, rows in slots]
+    [(0, ['b'], [1]), (1, [], []), (2, ['a'], [0])]
     """
 
     table: Table
@@ -29,10 +32,16 @@ class TableEvents:
     """The column of values or, for a Product domain, a column for each part."""
     unit: str | None = None
 
-    def slots(self, slots: Slots, first: int, last: int) -> PlayedSlots:
-        """Number, users and values of every slot of the public period [first, last), also of one without events.
+    size = 0
+    """A table has no bytes that are read one after the other."""
 
-        Events outside the period, or with a time that cannot be read, are dropped, each by its own time.
+    def slots(
+        self, slots: Slots, domain: Domain, first: int, last: int, *, progress: Progress | None = None
+    ) -> PlayedSlots:
+        """Number and rows of every slot of the public period [first, last), also of one without events.
+
+        Events outside the period, or with a time that cannot be read, are dropped, each by its own time. A table is
+        there at once, so that `progress` is told nothing.
         """
         numbers = slots.numbers(self.table.column(self.time), self.unit)
         order = np.argsort(numbers, kind="stable")
@@ -45,4 +54,4 @@ class TableEvents:
         for number in range(first, last):
             rows = order[borders[number - first] : borders[number - first + 1]]
             values = {part: take(column, rows) for part, column in columns.items()}
-            yield number, take(users, rows), values.get("", values)
+            yield number, SlotRows.of(take(users, rows), values.get("", values), domain)

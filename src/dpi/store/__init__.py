@@ -2,6 +2,6 @@
 
 from dpi.store.base import Store
 from dpi.store.memory import MemoryStore
-from dpi.store.opening import open_store
+from dpi.store.opening import open_store, store_exists
 
-__all__ = ["MemoryStore", "Store", "open_store"]
+__all__ = ["MemoryStore", "Store", "open_store", "store_exists"]

@@ -1,13 +1,14 @@
 """What a store holds, and the order in which a slot is closed.
 
 A slot closes in two transactions. `pay` debits the accounts, writes the *noisy measurement* and erases the slot's
-events: all of it or nothing. `publish` writes the release that the brain, a pure function, makes of the stored public
-state and that measurement, with its certificate. A crash before `pay` leaves the slot open with its events, and nobody
-has seen anything; a crash after it leaves a measurement without a release, and opening the stream again makes the same
-bytes of it. So a measurement is never drawn twice for one slot that anyone has heard of, and whether something is
-tried again never depends on a drawn value: what `pay` writes has a size that does not depend on it.
+events: all of it or nothing. `publish` writes the release that the mechanism, a pure function, makes of the stored
+public state and that measurement, with its certificate. A crash before `pay` leaves the slot open with its events,
+and nobody has seen anything; a crash after it leaves a measurement without a release, and opening the stream again
+makes the same bytes of it. So a measurement is never drawn twice for one slot that anyone has heard of, and whether
+something is tried again never depends on a drawn value: what `pay` writes has a size that does not depend on it.
 
-A store knows bytes. It decides nothing about privacy, and it never sees a clean histogram.
+A store knows bytes. It decides nothing about privacy, and it never sees a clean histogram. The accounts that streams
+pay from are held by a bank (`dpi.store.bank`).
 """
 
 from __future__ import annotations
@@ -22,21 +23,14 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dpi.budget.epsilon import Epsilon
-from dpi.budget.ledger import Accounts
-from dpi.budget.options import Ledger
-from dpi.chain import Head, Link
-from dpi.errors import OptionError
-from dpi.identity import Digests
-from dpi.integers import Integers
+from dpi.certificates.chain import Head, Link
+from dpi.events.identity import Digests
+from dpi.exact.integers import MOST, Integers
 from dpi.store.witness import Seen, Witness
-
-MOST = (1 << 31) - 1
-"""The number of equal events of one user in one slot is cut at this: it is the user's own."""
 
 
 @dataclass(frozen=True, eq=False)
-class Paid:
+class PaidSlot:
     """A slot that is paid for and measured: public, but not yet a release."""
 
     stream: str
@@ -59,7 +53,7 @@ class Paid:
 
 
 @dataclass(frozen=True, eq=False)
-class Progress:
+class Checkpoint:
     """A stream after its last release: all of it public, but for open nodes of a tree."""
 
     first: int
@@ -68,7 +62,7 @@ class Progress:
     spent: int
     """Sum of the budgets of its slots, in units."""
     allocation: str
-    brain: Callable[[], bytes]
+    mechanism: Callable[[], bytes]
     accumulated: bytes
     tree: bytes = b""
 
@@ -120,9 +114,6 @@ class Store(ABC):
 
     witness: Witness | None = field(default=None, init=False, repr=False)
     """Where the head of the chain is kept as well."""
-    doubtful: bool = field(default=False, init=False, repr=False)
-    """Whether a write was interrupted, so that only the store knows what its accounts hold."""
-    _shared: dict[str, Accounts] = field(default_factory=dict, init=False, repr=False)
 
     # The ledger.
 
@@ -130,6 +121,11 @@ class Store(ABC):
     @abstractmethod
     def key(self) -> bytes:
         """The secret with which users are named."""
+
+    @property
+    @abstractmethod
+    def identity_rule(self) -> int:
+        """The rule of ids (`dpi.events.identity`) by which the store was made: by another, users get new accounts."""
 
     @abstractmethod
     def ledgers(self) -> dict[str, str]:
@@ -142,45 +138,12 @@ class Store(ABC):
         Raises `StateError` if the ledger has other options.
         """
 
-    def accounts(self, ledger: str, budget: Ledger, epsilon: Epsilon) -> Accounts:
-        """The accounts of a ledger, one object for all streams that share it."""
-        accounts = budget.accounts(epsilon, self.key)
-        if ledger not in self._shared:
-            self._read(ledger, accounts)
-            self._shared[ledger] = accounts
-        if self._shared[ledger].description != accounts.description:
-            raise OptionError("`epsilon`, `policy` and `period` must be those of the ledger that streams share.")
-        return self._shared[ledger]
+    def open_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
+        """`load_ledger` for whoever will pay from it: that another process pays meanwhile is then noticed."""
+        return self.load_ledger(ledger, options)
 
-    def settle(self) -> None:
-        """After an interrupted write, put what was stored into the accounts in memory, before any stream pays again.
-
-        Streams that share the accounts keep sharing them: one that went on with accounts that lack another's debit
-        would write them back, and the debit would be lost.
-        """
-        if self.doubtful:
-            for ledger, accounts in self._shared.items():
-                self._read(ledger, accounts)
-            self.testify()
-            self.doubtful = False
-
-    def _read(self, ledger: str, accounts: Accounts) -> None:
-        records, levies = self.load_ledger(ledger, accounts.description)
-        accounts.resume(records, self._last_paid(ledger), [])
-        for levy in levies:
-            accounts.levy(levy.units, levy.slot)
-
-    def _last_paid(self, ledger: str) -> dict[str, int]:
-        """The last slot that each stream of a ledger has paid for."""
-        slots = {}
-        for name, options in self.streams().items():
-            if json.loads(options)["ledger"] == ledger:
-                pending, reached = self.pending(name), self.reached(name)
-                if pending is not None:
-                    slots[name] = pending.slot
-                elif reached is not None:
-                    slots[name] = reached[0]
-        return slots
+    def catch_up(self) -> None:  # noqa: B027 - a store in memory has nothing to look at
+        """Look how far the store has come, before it is read anew; in memory nobody else can have moved it."""
 
     # Streams.
 
@@ -194,7 +157,7 @@ class Store(ABC):
 
     @abstractmethod
     def declare(
-        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Progress | None = None
+        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Checkpoint | None = None
     ) -> None:
         """Open a stream, or change its options: an entry of the chain says so.
 
@@ -203,7 +166,7 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def progress(self, stream: str) -> Progress | None:
+    def progress(self, stream: str) -> Checkpoint | None:
         """Where a stream is; None before its first release."""
 
     def check_state(self, stream: str) -> None:
@@ -215,24 +178,34 @@ class Store(ABC):
         """Last slot and spent units of a stream; None before its first release."""
 
     @abstractmethod
-    def pending(self, stream: str) -> Paid | None:
+    def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released, if there is one."""
 
     @abstractmethod
-    def measurements(self, stream: str) -> Iterator[Paid]:
+    def measurements(self, stream: str) -> Iterator[PaidSlot]:
         """The measurements that are kept, in order; raises `StateError` at one that does not match its seal."""
 
     @abstractmethod
-    def pay(self, paid: Paid, ledger: str, charge: bytes) -> None:
-        """Debit the accounts, keep the measurement, erase the slot's events: at once, durably."""
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
+        """Debit the accounts, keep the measurement, erase the slot's events: at once, durably.
+
+        Raises `StoreBusy`, and writes nothing, if another process has written since this one read (`dpi.store.known`).
+        """
 
     @abstractmethod
-    def publish(self, stream: str, content: bytes, link: Link, progress: Progress) -> None:
+    def publish(self, stream: str, content: bytes, link: Link, progress: Checkpoint) -> None:
         """Keep a release and the state after it: at once, durably."""
 
     @abstractmethod
     def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
         """Content and link of the releases of slots `first` to `last`, in order."""
+
+    def extent(self, stream: str, first: int | None = None, last: int | None = None) -> tuple[int, int, int] | None:
+        """How many releases of slots `first` to `last` there are, and the first and last slot; None without any."""
+        slots = [
+            int(json.loads(content.partition(b"\n")[0])["slot"]) for content, _ in self.releases(stream, first, last)
+        ]
+        return (len(slots), slots[0], slots[-1]) if slots else None
 
     # The chain.
 
@@ -249,7 +222,7 @@ class Store(ABC):
         """One entry."""
 
     @abstractmethod
-    def restored(self, levies: dict[str, Levy], progress: dict[str, Progress], link: Link) -> None:
+    def restored(self, levies: dict[str, Levy], progress: dict[str, Checkpoint], link: Link) -> None:
         """Charge ledgers and move streams on, as an entry of the chain says: at once, durably."""
 
     def testify(self) -> None:
@@ -282,6 +255,20 @@ class Store(ABC):
     @abstractmethod
     def events(self, stream: str, slot: int) -> OpenEvents:
         """The events of one open slot."""
+
+    # How far inputs had got.
+
+    @abstractmethod
+    def note(self, stream: str, number: int, mark: str) -> None:
+        """Keep a mark of a stream's inputs durably: private. May be called by another thread than everything else."""
+
+    @abstractmethod
+    def marks(self, stream: str) -> list[tuple[int, str]]:
+        """The marks that are kept, with their numbers, in order."""
+
+    @abstractmethod
+    def forget_marks(self, stream: str, before: int) -> None:
+        """Delete the marks below a number."""
 
     # Life.
 

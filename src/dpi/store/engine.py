@@ -5,19 +5,31 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from threading import RLock
 from typing import Any, ClassVar
 
 from dpi.errors import StoreError
 
+OTHER_WRITER = (
+    "another process has written to the store since this one read it, so nothing was written: let one process write. "
+    "The next call reads the store anew."
+)
+
 
 class Engine(ABC):
-    """A connection to a database. Statements have `?` for their values; errors are `StoreError` without values."""
+    """A connection to a database. Statements have `?` for their values; errors are `StoreError` without values.
+
+    A transaction is one thread's at a time: the timer of a live stream notes marks while another thread writes events.
+    """
 
     types: ClassVar[dict[str, str]]
     """How this database calls the types `bytes` and `whole` of the schema."""
     begin_writing: ClassVar[str]
     begin_reading: ClassVar[str]
-    """How a transaction begins that writes, and one that sees one state of the database."""
+    """How a transaction begins that writes, as if no other ran beside it, and one that sees one state."""
+
+    def __init__(self) -> None:
+        self.turn = RLock()
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[object] = ()) -> None:
@@ -34,24 +46,26 @@ class Engine(ABC):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All statements inside happen durably at once, or none of them does."""
-        self.execute(self.begin_writing)
-        try:
-            yield
-            self.execute("COMMIT")
-        except BaseException:
-            with suppress(StoreError):
-                self.execute("ROLLBACK")
-            raise
+        with self.turn:
+            self.execute(self.begin_writing)
+            try:
+                yield
+                self.execute("COMMIT")
+            except BaseException:
+                with suppress(StoreError):
+                    self.execute("ROLLBACK")
+                raise
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """All queries inside see one state of the database."""
-        self.execute(self.begin_reading)
-        try:
-            yield
-        finally:
-            with suppress(StoreError):
-                self.execute("ROLLBACK")
+        with self.turn:
+            self.execute(self.begin_reading)
+            try:
+                yield
+            finally:
+                with suppress(StoreError):
+                    self.execute("ROLLBACK")
 
     @abstractmethod
     def exists(self) -> bool:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import setitem
+from threading import RLock
 from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
-from dpi import saved
 from dpi.budget.account_table import merged
-from dpi.chain import Head, Link
-from dpi.errors import StateError, StoreError
-from dpi.identity import check_key
-from dpi.store.base import Levy, OpenEvents, Paid, Progress, Store
+from dpi.certificates.chain import Head, Link
+from dpi.errors import OptionError, StateError, StoreError
+from dpi.events.identity import RULE, check_key, known_rule
+from dpi.files import sealed
+from dpi.store.base import Checkpoint, Levy, OpenEvents, PaidSlot, Store
 
 _Entry = TypeVar("_Entry")
 _Step = Callable[[], object]
@@ -33,10 +34,11 @@ class _Stream:
 
     options: str
     releases: deque[tuple[int, bytes, Link]]
-    progress: Progress | None = None
-    paid: Paid | None = None
+    progress: Checkpoint | None = None
+    paid: PaidSlot | None = None
     events: list[OpenEvents] = field(default_factory=list)
     sequences: dict[str, int] = field(default_factory=dict)
+    marks: dict[int, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False)
@@ -66,24 +68,29 @@ class MemoryStore(Store):
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     history: int | None = None
     """How many of the newest releases and entries of the chain are kept: all of them, unless a number is given."""
+    _rule: int = field(default=RULE, init=False, repr=False)
     _content: _Content = field(init=False, repr=False)
     _unfinished: tuple[_Step, ...] = field(default=(), init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_key(self.secret, "secret")
         self._content = _Content(deque(maxlen=self.history))
+        self._turn = RLock()
 
     # A write is one assignment, of steps that have the same effect however often they are done. What an interruption
-    # leaves of them is done before anything is read.
+    # leaves of them is done before anything is read. One thread does them at a time: the timer of a live stream may ask
+    # what is stored while another thread writes.
 
     def _write(self, *steps: _Step) -> None:
-        self._unfinished = steps
-        self._finish()
+        with self._turn:
+            self._unfinished = steps
+            self._finish()
 
     def _finish(self) -> None:
-        for step in self._unfinished:
-            step()
-        self._unfinished = ()
+        with self._turn:
+            for step in self._unfinished:
+                step()
+            self._unfinished = ()
 
     @property
     def _kept(self) -> _Content:
@@ -94,6 +101,11 @@ class MemoryStore(Store):
     def key(self) -> bytes:
         """The secret with which users are named."""
         return self.secret
+
+    @property
+    def identity_rule(self) -> int:
+        """The rule by which ids are told from each other."""
+        return self._rule
 
     def ledgers(self) -> dict[str, str]:
         """Names of the ledgers, with their options as text."""
@@ -115,7 +127,7 @@ class MemoryStore(Store):
         return self._kept.domains[digest]
 
     def declare(
-        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Progress | None = None
+        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Checkpoint | None = None
     ) -> None:
         """Open a stream, or change its options."""
         kept = self._kept
@@ -126,7 +138,7 @@ class MemoryStore(Store):
             partial(_append, kept.links, link),
         )
 
-    def progress(self, stream: str) -> Progress | None:
+    def progress(self, stream: str) -> Checkpoint | None:
         """Where a stream is."""
         return self._kept.streams[stream].progress
 
@@ -135,17 +147,17 @@ class MemoryStore(Store):
         progress = self._kept.streams[stream].progress
         return None if progress is None else (progress.last, progress.spent)
 
-    def pending(self, stream: str) -> Paid | None:
+    def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released."""
         paid, progress = self._kept.streams[stream].paid, self._kept.streams[stream].progress
         return paid if paid is not None and (progress is None or paid.slot > progress.last) else None
 
-    def measurements(self, stream: str) -> Iterator[Paid]:
+    def measurements(self, stream: str) -> Iterator[PaidSlot]:
         """The last measurement: older ones are not kept in memory."""
         paid = self._kept.streams[stream].paid
         return iter([] if paid is None else [paid])
 
-    def pay(self, paid: Paid, ledger: str, charge: bytes) -> None:
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
         stream = self._kept.streams[paid.stream]
         before = [stream.paid.slot] if stream.paid else [stream.progress.last] if stream.progress else []
@@ -161,7 +173,7 @@ class MemoryStore(Store):
         events = [_rows(events, events.slots > paid.slot) for events in stream.events]
         self._write(*steps, partial(setattr, stream, "paid", paid), partial(setattr, stream, "events", events))
 
-    def publish(self, stream: str, content: bytes, link: Link, progress: Progress) -> None:
+    def publish(self, stream: str, content: bytes, link: Link, progress: Checkpoint) -> None:
         """Keep a release and the state after it."""
         kept = self._kept.streams[stream]
         self._write(
@@ -188,7 +200,7 @@ class MemoryStore(Store):
         """One entry, if it is kept."""
         return next(link for link in self._kept.links if link.head.sequence == sequence)
 
-    def restored(self, levies: dict[str, Levy], progress: dict[str, Progress], link: Link) -> None:
+    def restored(self, levies: dict[str, Levy], progress: dict[str, Checkpoint], link: Link) -> None:
         """Charge ledgers and move streams on."""
         kept, steps = self._kept, list[_Step]()
         for ledger, levy in levies.items():
@@ -214,6 +226,20 @@ class MemoryStore(Store):
         events = self._events(stream)
         return _rows(events, events.slots == slot)
 
+    def note(self, stream: str, number: int, mark: str) -> None:
+        """Keep a mark: one assignment, which no other thread's steps touch."""
+        self._content.streams[stream].marks[number] = mark
+
+    def marks(self, stream: str) -> list[tuple[int, str]]:
+        """The marks that are kept, in order."""
+        return sorted(self._kept.streams[stream].marks.items())
+
+    def forget_marks(self, stream: str, before: int) -> None:
+        """Delete the marks below a number."""
+        kept = self._kept.streams[stream].marks
+        for number in [number for number in list(kept) if number < before]:
+            del kept[number]
+
     def _events(self, stream: str) -> OpenEvents:
         """All open events, in one piece from now on."""
         kept = self._kept.streams[stream]
@@ -237,22 +263,34 @@ class MemoryStore(Store):
                 "progress": None if at is None else [at.first, at.last, at.spent, at.allocation],
                 "releases": [[slot, *_link(link)] for slot, _, link in kept.releases],
                 "sequences": kept.sequences,
+                "marks": self.marks(name),
             }
             if at is not None:
-                parts |= {f"brain {name}": at.brain(), f"accumulated {name}": at.accumulated, f"tree {name}": at.tree}
+                parts |= {
+                    f"brain {name}": at.mechanism(),
+                    f"accumulated {name}": at.accumulated,
+                    f"tree {name}": at.tree,
+                }
             parts |= {f"release {name} {number}": content for number, (_, content, _) in enumerate(kept.releases)}
             open_events = self._events(name)
             parts |= {f"{column} {name}": getattr(open_events, column).tobytes() for column in _COLUMNS}
         links = [_link(link) for link in self._kept.links]
-        head = {"history": self.history, "ledgers": ledgers, "streams": streams, "domains": self._kept.domains}
-        saved.write(path, {**head, "links": links}, parts)
+        head = {
+            "history": self.history,
+            "identity": self._rule,
+            "ledgers": ledgers,
+            "streams": streams,
+            "domains": self._kept.domains,
+        }
+        sealed.write(path, {**head, "links": links}, parts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The store of `save`; refuses a file that is damaged."""
-        head, parts = saved.read(path)
+        head, parts = sealed.read(path)
         try:
             store = cls(parts["key"], head["history"])
+            store._rule = known_rule(head.get("identity", 1))
             store._kept.links.extend(Link(*link) for link in head["links"])
             store._kept.domains.update(head["domains"])
             for name, (options, levies) in head["ledgers"].items():
@@ -262,6 +300,7 @@ class MemoryStore(Store):
                 for number, (slot, *link) in enumerate(kept["releases"]):
                     stream.releases.append((slot, parts[f"release {name} {number}"], Link(*link)))
                 stream.sequences.update(kept["sequences"])
+                stream.marks.update(kept.get("marks", ()))
                 stream.events.append(
                     OpenEvents(
                         np.frombuffer(parts[f"names {name}"], dtype=np.uint64).reshape(-1, 2),
@@ -272,9 +311,29 @@ class MemoryStore(Store):
                     state, mass = parts[f"brain {name}"], parts[f"accumulated {name}"]
                     first, last, spent, allocation = kept["progress"]
                     tree = parts[f"tree {name}"]
-                    stream.progress = Progress(first, last, spent, allocation, partial(bytes, state), mass, tree)
+                    stream.progress = Checkpoint(first, last, spent, allocation, partial(bytes, state), mass, tree)
         except (KeyError, TypeError, ValueError):
             raise StateError("the saved store is damaged: a part is missing.") from None
+        return store
+
+    def successor(self, path: str | os.PathLike[str], stream: str, options: Collection[str]) -> MemoryStore:
+        """The saved store that the one stream of this store may go on from: it holds all that was released here.
+
+        `options` are the stream's, as every format writes them: a save of an older program has them in an older one.
+        A saved store that keeps too little of its history cannot tell, and is refused.
+        """
+        store = MemoryStore.load(path)
+        if store.streams().get(stream) not in options:
+            raise StateError("the saved stream has other options; resume it with the options it was started with.")
+        if len(store.streams()) > 1 or len(self.streams()) > 1:
+            raise OptionError(
+                "streams share this store: use `MemoryStore.load`, and open every stream on what it gives."
+            )
+        fresh = self.reached(stream) is None and self.pending(stream) is None
+        if not fresh and self.head() not in [link.head for link in store.links()]:
+            raise StateError(
+                "the saved stream is older than this one, or went another way: loading it would refill accounts."
+            )
         return store
 
     def close(self) -> None:

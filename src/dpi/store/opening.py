@@ -6,9 +6,9 @@ import os
 import secrets
 from pathlib import Path
 
+from dpi.certificates.signature import Signer
 from dpi.errors import StateError
-from dpi.signature import Signer
-from dpi.store import rollback
+from dpi.store import export, rollback
 from dpi.store.engine import Engine
 from dpi.store.sql import SQLStore
 from dpi.store.sqlite import SQLite, ledger_key
@@ -16,6 +16,7 @@ from dpi.store.witness import Witness
 
 DEFAULT_KEY = "dpi.key"
 """The key file of a PostgreSQL store, in the working folder, unless another is named."""
+_REMOTE = ("postgresql://", "postgres://")
 
 
 def open_store(
@@ -49,10 +50,12 @@ def open_store(
     >>> store.close()
     """
     name = os.fspath(target)
-    remote = name.startswith(("postgresql://", "postgres://"))
+    remote = name.startswith(_REMOTE)
     key_path = Path(key_file if key_file is not None else DEFAULT_KEY if remote else name + ".key")
     if read_only and not remote and not Path(name).exists():
         raise StateError(f"there is no store at {name}.")
+    if not remote and (curator or not read_only):
+        export.refuse(Path(name))
     engine = _engine(name, remote, read_only, wait)
     try:
         key = None if read_only and not curator else ledger_key(key_path, new=not read_only and not engine.exists())
@@ -65,11 +68,27 @@ def open_store(
         elif path is not None:
             _call(store, path, charge_lost, new_witness, signer)
         elif store.witnessed_by is not None:
-            raise StateError("this store has a witness, and an old copy is told by it alone: name it (`witness=`).")
+            raise StateError(
+                "this store has a witness, and an old copy is told by it alone: name it (`witness=`).",
+                options=("witness",),
+            )
         return store
     except BaseException:
         engine.close()
         raise
+
+
+def store_exists(target: str | os.PathLike[str]) -> bool:
+    """Whether there is a store at a path or URL; nothing is made or changed."""
+    name = os.fspath(target)
+    remote = name.startswith(_REMOTE)
+    if not remote and not Path(name).exists():
+        return False
+    engine = _engine(name, remote, True, 0.0)
+    try:
+        return engine.exists()
+    finally:
+        engine.close()
 
 
 def _call(store: SQLStore, path: Path, charge_lost: bool, new_witness: bool, signer: Signer | None) -> None:
@@ -78,7 +97,8 @@ def _call(store: SQLStore, path: Path, charge_lost: bool, new_witness: bool, sig
     if seen is None and known is not None and not new_witness:
         raise StateError(
             f"the witness {path} is missing: without it nobody can tell whether the store is an old copy. Put it back; "
-            "or say `new_witness=True`, if you are sure that the store is the newest one."
+            "or say `new_witness=True`, if you are sure that the store is the newest one.",
+            options=("new_witness",),
         )
     if seen is not None and known not in (None, seen.witness):
         raise StateError(f"the witness {path} is not the one of this store.")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qsl, quote, urlencode
 
 from dpi.errors import OptionError, StoreBusy, StoreError
-from dpi.store.engine import Engine
+from dpi.store.engine import OTHER_WRITER, Engine
 
 if TYPE_CHECKING:
     import psycopg
@@ -26,7 +26,7 @@ class PostgreSQL(Engine):
     """A connection to a schema of a database: `postgresql://…/database?schema=dpi`."""
 
     types: ClassVar = {"bytes": "BYTEA", "whole": "BIGINT"}
-    begin_writing = "BEGIN"
+    begin_writing = "BEGIN ISOLATION LEVEL SERIALIZABLE"
     begin_reading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
     def __init__(self, url: str, *, read_only: bool = False, wait: float = 0.0) -> None:
@@ -34,6 +34,7 @@ class PostgreSQL(Engine):
             import psycopg
         except ImportError:
             raise OptionError("a PostgreSQL store needs psycopg: pip install 'dpi[postgres]'.") from None
+        super().__init__()
         self._url, self.schema = _split(url)
         self._read_only = read_only
         self._errors: type[Exception] = psycopg.Error
@@ -92,7 +93,8 @@ class PostgreSQL(Engine):
 
     def erase(self) -> None:
         """Let the space of deleted events and runs be used again."""
-        self.execute("VACUUM events, account_runs, progress, trees")
+        with self.turn:
+            self.execute("VACUUM events, account_runs, progress, trees, marks")
 
     def close(self) -> None:
         """Give the right to write back, and close the connection: the server notices its end only a moment later."""
@@ -107,6 +109,8 @@ class PostgreSQL(Engine):
             yield
         except self._errors as error:
             kind = getattr(error, "sqlstate", None) or "no connection"
+            if kind == "40001":  # two transactions that write at the same time: the server lets one of them happen
+                raise StoreBusy(OTHER_WRITER) from None
             raise StoreError(f"PostgreSQL refused or was lost: {type(error).__name__} ({kind}).") from None
 
 

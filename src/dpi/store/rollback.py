@@ -15,10 +15,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from dpi.chain import extend
+from dpi.certificates.chain import extend
+from dpi.certificates.declared import DeclaredOptions
+from dpi.certificates.signature import Signer
 from dpi.errors import StateError
-from dpi.signature import Signer
-from dpi.store.base import Levy, Progress, Store
+from dpi.store.base import Checkpoint, Levy, Store
 from dpi.store.witness import Seen
 
 
@@ -36,8 +37,9 @@ def refuse(store: Store, seen: Seen) -> None:
     """Raise, saying what to do."""
     raise StateError(
         f"the store is an old copy: its chain ends at entry {store.head().sequence}, but entry {seen.sequence} was "
-        "published. Put the newest copy back; or open it with `charge_lost=True` (`--charge-lost`), which charges "
-        "every account for the lost slots."
+        "published. Put the newest copy back; or open it with `charge_lost=True`, which charges every account for the "
+        "lost slots.",
+        options=("charge_lost",),
     )
 
 
@@ -49,18 +51,18 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
             "newest copy back, or start a new store."
         )
     levies: dict[str, Levy] = {}
-    progress: dict[str, Progress] = {}
+    progress: dict[str, Checkpoint] = {}
     for name, last in seen.last.items():
         if name not in store.streams():
             raise StateError(f"the stream {name!r} began after this copy was made: start a new store.")
-        here, options = store.progress(name), json.loads(store.streams()[name])
+        here, ledger = store.progress(name), DeclaredOptions.from_text(store.streams()[name]).ledger
         if here is None:
             raise StateError(f"the stream {name!r} had no release when this copy was made: start a new store.")
         units, slots = seen.spent[name] - here.spent, last - here.last
-        if options["ledger"] is not None:
-            before = levies.get(options["ledger"], Levy(last, 0))
-            levies[options["ledger"]] = Levy(max(last, before.slot), before.units + units)
-        allocation = here.allocation if options["ledger"] is not None else _skip(here.allocation, slots)
+        if ledger is not None:
+            before = levies.get(ledger, Levy(last, 0))
+            levies[ledger] = Levy(max(last, before.slot), before.units + units)
+        allocation = here.allocation if ledger is not None else _skip(here.allocation, slots)
         progress[name] = replace(here, last=last, spent=seen.spent[name], allocation=allocation, tree=b"")
     facts = {
         "kind": "restored",

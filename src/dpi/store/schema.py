@@ -7,7 +7,11 @@ chain entry or the content of a release, so the chain stays as it is.
 from __future__ import annotations
 
 from dpi.errors import StateError
+from dpi.events.identity import RULE
 from dpi.store.engine import Engine
+
+EXPORT = "export"
+"""The fact by which a file says that it is an export (`dpi.store.export`)."""
 
 VERSIONS: dict[int, tuple[str, ...]] = {
     1: (
@@ -34,6 +38,11 @@ VERSIONS: dict[int, tuple[str, ...]] = {
         "CREATE TABLE events (stream TEXT NOT NULL, slot {whole} NOT NULL, account {bytes} NOT NULL, "
         "bin {whole} NOT NULL, number {whole} NOT NULL, PRIMARY KEY (stream, slot, account, bin))",
     ),
+    2: (
+        "CREATE TABLE marks (stream TEXT NOT NULL, number {whole} NOT NULL, mark TEXT NOT NULL, "
+        "PRIMARY KEY (stream, number))",
+        "ALTER TABLE progress RENAME COLUMN brain TO mechanism",
+    ),
 }
 
 
@@ -50,6 +59,8 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
         raise StateError(
             f"the store was written by a newer version of dpi (its schema is {version}, this program knows {newest})."
         )
+    if 0 < version < newest and fact(engine, EXPORT) is not None:
+        raise StateError("the export was written by an older version of dpi: make it anew with `dpi export`.")
     if version < newest and engine.read_only:
         raise StateError(
             "the store was written by an older version of dpi: open it once for writing, which migrates it."
@@ -60,6 +71,8 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
                 for statement in VERSIONS[step]:
                     engine.execute(statement.format(**engine.types))
             set_fact(engine, "schema", str(newest))
+            if version == 0:
+                set_fact(engine, "identity", str(RULE))
             if fingerprint is not None and version == 0:
                 set_fact(engine, "key", fingerprint)
     if fingerprint is not None and fact(engine, "key") != fingerprint:

@@ -7,21 +7,23 @@ each engine.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from dpi.chain import Head, Link
+from dpi.certificates.chain import Head, Link
 from dpi.errors import StateError
+from dpi.events.identity import known_rule
+from dpi.exact.integers import MOST
 from dpi.store.account_log import AccountLog
-from dpi.store.base import MOST, Levy, OpenEvents, Paid, Progress, Store
+from dpi.store.base import Checkpoint, Levy, OpenEvents, PaidSlot, Store
 from dpi.store.engine import Engine
+from dpi.store.known import Known
 from dpi.store.schema import fact, prepare, set_fact
+from dpi.store.seals import fingerprint, paid_seal, progress_seal, tree_seal
 
 
 @dataclass(eq=False, repr=False)
@@ -32,8 +34,10 @@ class SQLStore(Store):
     secret: bytes | None
 
     def __post_init__(self) -> None:
-        prepare(self.engine, None if self.secret is None else _fingerprint(self.secret))
+        prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
+        self._known = Known(self.engine)
         if not self.engine.read_only:
+            self._known.read()
             self.engine.erase()  # a process that ended before it came to this has left it to us
 
     def __repr__(self) -> str:
@@ -47,6 +51,11 @@ class SQLStore(Store):
         if self.secret is None:
             raise StateError("the store was opened without its key: it can be read, not written to.")
         return self.secret
+
+    @property
+    def identity_rule(self) -> int:
+        """The rule by which ids are told from each other; a store from before there were rules has the first."""
+        return known_rule(int(fact(self.engine, "identity") or 1))
 
     def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
         """Records and levies of a ledger."""
@@ -66,6 +75,31 @@ class SQLStore(Store):
     def _accounts(self) -> AccountLog:
         return AccountLog(self.engine, self.key)
 
+    def open_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
+        """Records and levies of a ledger that will be paid from."""
+        seal = self._known.seal(ledger)  # before the accounts: what another writes in between is noticed
+        records, levies = self.load_ledger(ledger, options)
+        seal = self._known.seal(ledger) if seal is None else seal
+        if seal is not None:
+            self._known.seals[ledger] = seal
+        return records, levies
+
+    def catch_up(self) -> None:
+        """Look how far the store has come; refuses one that has gone back."""
+        self._known.read()
+
+    @contextmanager
+    def _writing(self, link: Link | None = None, ledger: str | None = None) -> Iterator[None]:
+        """A transaction on the store as this process knows it (`dpi.store.known`), which then knows what it wrote."""
+        known = self._known
+        with self.engine.transaction():
+            known.compare(ledger)
+            yield
+            paid = known.paid if ledger is None else known.stored_paid()
+            seals = {} if ledger not in known.seals else {ledger: known.seal(ledger) or b""}
+        known.head = known.head if link is None else link.head
+        known.paid, known.seals = paid, known.seals | seals
+
     # Streams.
 
     def streams(self) -> dict[str, str]:
@@ -83,10 +117,10 @@ class SQLStore(Store):
         return str(rows[0][0])
 
     def declare(
-        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Progress | None = None
+        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Checkpoint | None = None
     ) -> None:
         """Open a stream, or change its options."""
-        with self.engine.transaction():
+        with self._writing(link):
             self.engine.execute(
                 "INSERT INTO domains (digest, description) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING", domain
             )
@@ -101,7 +135,7 @@ class SQLStore(Store):
             self._link(link)
         self.engine.erase()
 
-    def progress(self, stream: str) -> Progress | None:
+    def progress(self, stream: str) -> Checkpoint | None:
         """Where a stream is."""
         progress = self._public_progress(stream)
         return None if progress is None else replace(progress, tree=self._tree(stream))
@@ -110,24 +144,25 @@ class SQLStore(Store):
         """Raise `StateError` if the public state of a stream is not as it was sealed; private tables are not read."""
         self._public_progress(stream)
 
-    def _public_progress(self, stream: str) -> Progress | None:
+    def _public_progress(self, stream: str) -> Checkpoint | None:
         rows = self.engine.rows(
-            "SELECT first, last, spent, allocation, brain, accumulated, seal FROM progress WHERE stream = ?", (stream,)
+            "SELECT first, last, spent, allocation, mechanism, accumulated, seal FROM progress WHERE stream = ?",
+            (stream,),
         )
         if not rows:
             return None
-        first, last, spent, allocation, brain, accumulated, seal = rows[0]
-        progress = Progress(
-            int(first), int(last), int(spent), str(allocation), partial(bytes, brain), bytes(accumulated)
+        first, last, spent, allocation, mechanism, accumulated, seal = rows[0]
+        progress = Checkpoint(
+            int(first), int(last), int(spent), str(allocation), partial(bytes, mechanism), bytes(accumulated)
         )
-        if bytes(seal) != _progress_seal(stream, progress, bytes(brain)):
+        if bytes(seal) != progress_seal(stream, progress, bytes(mechanism)):
             raise StateError("the store is damaged: the state of a stream does not match its seal.")
         return progress
 
     def _tree(self, stream: str) -> bytes:
         """The tree of sums as the last transaction left it: its open nodes are private, so no older one is kept."""
         rows = self.engine.rows("SELECT data, seal FROM trees WHERE stream = ?", (stream,))
-        if rows and bytes(rows[0][1]) != _tree_seal(stream, bytes(rows[0][0])):
+        if rows and bytes(rows[0][1]) != tree_seal(stream, bytes(rows[0][0])):
             raise StateError("the store is damaged: the tree of a stream does not match its seal.")
         return bytes(rows[0][0]) if rows else b""
 
@@ -138,7 +173,7 @@ class SQLStore(Store):
             self.engine.execute(
                 "INSERT INTO trees (stream, data, seal) VALUES (?, ?, ?) "
                 "ON CONFLICT (stream) DO UPDATE SET data = excluded.data, seal = excluded.seal",
-                (stream, tree, _tree_seal(stream, tree)),
+                (stream, tree, tree_seal(stream, tree)),
             )
 
     def reached(self, stream: str) -> tuple[int, int] | None:
@@ -146,7 +181,7 @@ class SQLStore(Store):
         rows = self.engine.rows("SELECT last, spent FROM progress WHERE stream = ?", (stream,))
         return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
-    def pending(self, stream: str) -> Paid | None:
+    def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released."""
         reached = self.reached(stream)
         after = [*self._measured(stream, -(1 << 62) if reached is None else reached[0] + 1)]
@@ -154,11 +189,11 @@ class SQLStore(Store):
             raise StateError("the store is damaged: two slots are paid for and not released.")
         return replace(after[0], tree=self._tree(stream)) if after else None
 
-    def measurements(self, stream: str) -> Iterator[Paid]:
+    def measurements(self, stream: str) -> Iterator[PaidSlot]:
         """All measurements, in order."""
         return self._measured(stream, -(1 << 62))
 
-    def _measured(self, stream: str, first: int) -> Iterator[Paid]:
+    def _measured(self, stream: str, first: int) -> Iterator[PaidSlot]:
         at = first
         while True:
             rows = self.engine.rows(
@@ -167,17 +202,19 @@ class SQLStore(Store):
                 (stream, at),
             )
             for slot, epsilon, part, data, allocation, assumption, seal in rows:
-                paid = Paid(stream, int(slot), int(epsilon), bool(part), bytes(data), str(allocation), str(assumption))
-                if bytes(seal) != _paid_seal(paid):
+                paid = PaidSlot(
+                    stream, int(slot), int(epsilon), bool(part), bytes(data), str(allocation), str(assumption)
+                )
+                if bytes(seal) != paid_seal(paid):
                     raise StateError("the store is damaged: a measurement does not match its seal.")
                 yield paid
                 at = paid.slot + 1
             if not rows:
                 return
 
-    def pay(self, paid: Paid, ledger: str, charge: bytes) -> None:
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
-        with self.engine.transaction():
+        with self._writing(ledger=ledger):
             if charge:
                 self._accounts.append(ledger, charge)
             self.engine.execute(
@@ -185,15 +222,15 @@ class SQLStore(Store):
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     paid.stream, paid.slot, paid.epsilon, int(paid.partial), paid.values, paid.allocation,
-                    paid.assumption, _paid_seal(paid),
+                    paid.assumption, paid_seal(paid),
                 ),
             )  # fmt: skip
             self._grow(paid.stream, paid.tree)
             self.engine.execute("DELETE FROM events WHERE stream = ? AND slot <= ?", (paid.stream, paid.slot))
 
-    def publish(self, stream: str, content: bytes, link: Link, progress: Progress) -> None:
+    def publish(self, stream: str, content: bytes, link: Link, progress: Checkpoint) -> None:
         """Keep a release and the state after it; then have the engine erase what was deleted."""
-        with self.engine.transaction():
+        with self._writing(link):
             self.engine.execute(
                 "INSERT INTO releases (stream, slot, entry, content) VALUES (?, ?, ?, ?)",
                 (stream, progress.last, link.head.sequence, content),
@@ -202,15 +239,15 @@ class SQLStore(Store):
             self._put(stream, progress)
         self.engine.erase()
 
-    def _put(self, stream: str, progress: Progress) -> None:
-        brain = progress.brain()
-        values = (progress.first, progress.last, progress.spent, progress.allocation, brain, progress.accumulated)
+    def _put(self, stream: str, progress: Checkpoint) -> None:
+        mechanism = progress.mechanism()
+        values = (progress.first, progress.last, progress.spent, progress.allocation, mechanism, progress.accumulated)
         self.engine.execute(
-            "INSERT INTO progress (stream, first, last, spent, allocation, brain, accumulated, seal) "
+            "INSERT INTO progress (stream, first, last, spent, allocation, mechanism, accumulated, seal) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream) DO UPDATE SET last = excluded.last, "
-            "spent = excluded.spent, allocation = excluded.allocation, brain = excluded.brain, "
+            "spent = excluded.spent, allocation = excluded.allocation, mechanism = excluded.mechanism, "
             "accumulated = excluded.accumulated, seal = excluded.seal",
-            (stream, *values, _progress_seal(stream, progress, brain)),
+            (stream, *values, progress_seal(stream, progress, mechanism)),
         )
         self._grow(stream, progress.tree)
 
@@ -229,12 +266,19 @@ class SQLStore(Store):
             if not rows:
                 return
 
+    def extent(self, stream: str, first: int | None = None, last: int | None = None) -> tuple[int, int, int] | None:
+        """How many releases of slots `first` to `last` there are, and the first and last slot."""
+        ((number, *ends),) = self.engine.rows(
+            "SELECT COUNT(*), MIN(slot), MAX(slot) FROM releases WHERE stream = ? AND slot BETWEEN ? AND ?",
+            (stream, -(1 << 62) if first is None else first, (1 << 62) if last is None else last),
+        )
+        return (int(number), int(ends[0]), int(ends[1])) if number else None
+
     # The chain.
 
     def head(self) -> Head:
         """The end of the chain."""
-        rows = self.engine.rows("SELECT entry, digest FROM chain ORDER BY entry DESC LIMIT 1")
-        return Head(int(rows[0][0]), str(rows[0][1])) if rows else Head()
+        return self._known.stored_head()
 
     def links(self) -> Iterator[Link]:
         """All entries, in order."""
@@ -257,9 +301,9 @@ class SQLStore(Store):
         text, digest, signature = rows[0]
         return Link(str(text), str(digest), None if signature is None else str(signature))
 
-    def restored(self, levies: dict[str, Levy], progress: dict[str, Progress], link: Link) -> None:
+    def restored(self, levies: dict[str, Levy], progress: dict[str, Checkpoint], link: Link) -> None:
         """Charge ledgers and move streams on."""
-        with self.engine.transaction():
+        with self._writing(link):
             for ledger, levy in levies.items():
                 self._accounts.levy(ledger, link.head.sequence, levy)
             for stream, after in progress.items():
@@ -277,7 +321,7 @@ class SQLStore(Store):
 
     def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
         """Keep events durably, once for each (producer, sequence)."""
-        with self.engine.transaction():
+        with self._writing():
             if sequence <= self.sequence(stream, producer):
                 return False
             self.engine.execute(
@@ -317,6 +361,23 @@ class SQLStore(Store):
             np.array(numbers, dtype=np.int64),
         )
 
+    # How far inputs had got.
+
+    def note(self, stream: str, number: int, mark: str) -> None:
+        """Keep a mark of a stream's inputs durably."""
+        with self.engine.transaction():
+            self.engine.execute("INSERT INTO marks (stream, number, mark) VALUES (?, ?, ?)", (stream, number, mark))
+
+    def marks(self, stream: str) -> list[tuple[int, str]]:
+        """The marks that are kept, in order."""
+        rows = self.engine.rows("SELECT number, mark FROM marks WHERE stream = ? ORDER BY number", (stream,))
+        return [(int(number), str(mark)) for number, mark in rows]
+
+    def forget_marks(self, stream: str, before: int) -> None:
+        """Delete the marks below a number."""
+        with self.engine.transaction():
+            self.engine.execute("DELETE FROM marks WHERE stream = ? AND number < ?", (stream, before))
+
     # Life.
 
     def snapshot(self) -> AbstractContextManager[None]:
@@ -330,33 +391,9 @@ class SQLStore(Store):
 
     @witnessed_by.setter
     def witnessed_by(self, name: str) -> None:
-        with self.engine.transaction():
+        with self._writing():
             set_fact(self.engine, "witness", name)
 
     def close(self) -> None:
         """Let go of the database and of the right to write to it."""
         self.engine.close()
-
-
-def _fingerprint(key: bytes) -> str:
-    """What the store remembers of its key: enough to notice another one."""
-    return hashlib.blake2b(key, digest_size=16, person=b"dpi key").hexdigest()
-
-
-def _paid_seal(paid: Paid) -> bytes:
-    head = [paid.stream, paid.slot, paid.epsilon, paid.partial, paid.allocation, paid.assumption]
-    return hashlib.blake2b(
-        json.dumps(head).encode() + b"\n" + paid.values, digest_size=32, person=b"dpi measured"
-    ).digest()
-
-
-def _tree_seal(stream: str, tree: bytes) -> bytes:
-    return hashlib.blake2b(stream.encode() + b"\n" + tree, digest_size=32, person=b"dpi tree").digest()
-
-
-def _progress_seal(stream: str, progress: Progress, brain: bytes) -> bytes:
-    head = [stream, progress.first, progress.last, progress.spent, progress.allocation, len(brain)]
-    state = hashlib.blake2b(json.dumps(head).encode() + b"\n", digest_size=32, person=b"dpi progress")
-    state.update(brain)
-    state.update(progress.accumulated)
-    return state.digest()

@@ -7,24 +7,24 @@ slow at, millions of row updates, does not happen here: accounts are appended as
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar
 
-from dpi import secret
-from dpi.errors import StateError, StoreBusy, StoreError
-from dpi.identity import KEY_BYTES
+from dpi.errors import StateError, StoreError
+from dpi.events.identity import KEY_BYTES
+from dpi.files import private
 from dpi.store.engine import Engine
+from dpi.store.write_lock import FileUse
 
 
 class SQLite(Engine):
-    """A connection to a file. A writer holds a lock beside it; readers need none.
+    """A connection to a file. A writer has the right to write (`dpi.store.write_lock`); readers need none.
 
     Deleted rows are overwritten with zeros, and the log is copied into the file and cut to nothing after every slot,
     so that a closed slot's events are gone from both. A reader in mid-query delays that until the next slot.
@@ -35,15 +35,19 @@ class SQLite(Engine):
     begin_reading = "BEGIN"
 
     def __init__(self, path: Path, *, read_only: bool = False, wait: float = 0.0) -> None:
+        super().__init__()
+        self._query = Lock()
         self._path, self._read_only = path, read_only
-        self._lock = None if read_only else _lock(path.resolve(), wait)
+        self._use = FileUse(path, write=not read_only, wait=wait)
         try:
-            if not read_only:
-                _make(path)
             with _plainly():
                 mode = "ro" if read_only else "rw"
                 self._connection = sqlite3.connect(
-                    f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=30.0
+                    f"{path.absolute().as_uri()}?mode={mode}",
+                    uri=True,
+                    isolation_level=None,
+                    timeout=30.0,
+                    check_same_thread=False,  # transactions take turns
                 )
                 self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
                 self.exists()  # before anything of a foreign database is changed
@@ -81,8 +85,8 @@ class SQLite(Engine):
             self._connection.executemany(statement, rows)
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """What a query finds."""
-        with _plainly():
+        """What a query finds; one at a time, since SQLite refuses to erase while another thread is in the middle."""
+        with self._query, _plainly():
             return self._connection.execute(statement, tuple(values)).fetchall()
 
     def exists(self) -> bool:
@@ -97,17 +101,16 @@ class SQLite(Engine):
 
         A release never waits for a reader: what one still looks at is erased with the next slot.
         """
-        self.execute("PRAGMA busy_timeout = 0")
-        self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
-        self.execute("PRAGMA busy_timeout = 30000")
+        with self.turn:
+            self.execute("PRAGMA busy_timeout = 0")
+            self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.execute("PRAGMA busy_timeout = 30000")
 
     def close(self) -> None:
         """Close the file and let others write."""
         if hasattr(self, "_connection"):
             self._connection.close()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._use.end()  # after the connection: what it closes would take SQLite's own locks from this process
 
 
 @contextmanager
@@ -121,42 +124,12 @@ def _plainly() -> Iterator[None]:
         raise StoreError(f"the store cannot be read or written: {error}.") from None
 
 
-def _make(path: Path) -> None:
-    """An empty file for its owner alone.
-
-    One that exists is not touched: to open and close it would take SQLite's own locks from this process.
-    """
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-
-
-def _lock(path: Path, wait: float) -> int:
-    """The right to write, which the operating system takes back when the process ends, however it ends."""
-    try:
-        descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise StoreError(f"the store {path} cannot be opened for writing: {error.strerror}.") from None
-    deadline = time.monotonic() + wait
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                os.close(descriptor)
-                raise StoreBusy(
-                    f"another process writes to the store {path}: wait for it, or open the store read-only."
-                ) from None
-            time.sleep(0.05)
-        else:
-            return descriptor
-
-
 def ledger_key(path: Path, *, new: bool) -> bytes:
     """The secret in a key file; made for a new store."""
     if new and not path.exists():
-        secret.create(path, os.urandom(KEY_BYTES).hex().encode() + b"\n")
+        private.create(path, os.urandom(KEY_BYTES).hex().encode() + b"\n")
     try:
-        text = secret.read(path)
+        text = private.read(path)
     except FileNotFoundError:
         raise StateError(
             f"the ledger key {path} is missing: without it every user would get a new account. Put it back from your "

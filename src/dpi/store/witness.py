@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from dpi.errors import StateError, StoreError
-from dpi.secret import sync_folder
+from dpi.files.private import sync_folder
 
 
 @dataclass(frozen=True)

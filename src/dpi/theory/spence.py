@@ -1,6 +1,6 @@
 """Spence's function on floats, and the published series of budgets and learning rates made of it.
 
-Li₂(x) = Σ xⁿ/n². The digits come from `dpi.dilogarithm`; here they are rounded to floats, for plots and
+Li₂(x) = Σ xⁿ/n². The digits come from `dpi.exact.dilogarithm`; here they are rounded to floats, for plots and
 tables. A budget that is spent is computed in integers elsewhere.
 """
 
@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpi.dilogarithm import CONTEXT, LARGEST, complement, dilogarithm, inverse_complement
 from dpi.errors import OptionError
+from dpi.exact.dilogarithm import CONTEXT, LARGEST, complement, dilogarithm, inverse_complement
 from dpi.theory.bound import check_count, check_range, check_share
 
 Floats = NDArray[np.float64]

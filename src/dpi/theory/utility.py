@@ -10,8 +10,8 @@ from decimal import Decimal, localcontext
 
 import numpy as np
 
-from dpi.dilogarithm import CONTEXT, LARGEST, complement, inverse_complement
 from dpi.errors import OptionError
+from dpi.exact.dilogarithm import CONTEXT, LARGEST, complement, inverse_complement
 from dpi.theory.bound import Bound, check_share
 from dpi.theory.spence import (
     Rates,

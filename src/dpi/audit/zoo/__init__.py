@@ -11,9 +11,11 @@ from dpi.audit.zoo import (
     numbers,
     public_facts,
     published_accounting,
+    refusals,
     retries,
     sparse_vector,
     surfaces,
+    writers,
 )
 from dpi.audit.zoo.base import Check, Pair
 
@@ -21,10 +23,12 @@ PAIRS: tuple[Pair, ...] = (
     *published_accounting.PAIRS,
     *public_facts.PAIRS,
     *retries.PAIRS,
+    *refusals.PAIRS,
     *clocks.PAIRS,
     *batches.PAIRS,
     *numbers.PAIRS,
     *accounts.PAIRS,
+    *writers.PAIRS,
     *allocations.PAIRS,
     *sparse_vector.PAIRS,
     *surfaces.PAIRS,

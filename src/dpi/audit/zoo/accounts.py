@@ -1,10 +1,13 @@
-"""Accounts: one user with two of them, two ledgers, and ledgers that a restart refills."""
+"""Accounts: one user with two of them, two ledgers, and ledgers that a restart or an old save refills."""
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 import dpi
 from dpi.audit import neighbours
@@ -13,7 +16,8 @@ from dpi.audit.neighbours import Rows
 from dpi.audit.session import SeveralStreams, StreamSession
 from dpi.audit.small import EPSILON, SLOTS, VALUES, stream, stream_session
 from dpi.audit.zoo.base import Pair, on, units
-from dpi.integers import GRAINS
+from dpi.errors import StateError
+from dpi.exact.integers import GRAINS
 
 EVERY = neighbours.every_slot(SLOTS, VALUES)
 RETURNING = neighbours.returning(SLOTS, VALUES)
@@ -58,6 +62,40 @@ class BrokenRestart(StreamSession):
         return EPSILON
 
 
+class BrokenSave(StreamSession):
+    """A stream that goes back to its first save again and again: what was spent since then is spent anew."""
+
+    _saved: bytes | None = None
+
+    def restart(self) -> None:
+        """Save once; later, put the old save back."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "saved"
+            if self._saved is None:
+                self.stream.save(path)
+                self._saved = path.read_bytes()
+            else:
+                path.write_bytes(self._saved)
+                self._put_back(path)
+
+    def _put_back(self, path: Path) -> None:
+        self.stream = self._open()
+        self.stream.load(path)
+
+    @property
+    def claimed(self) -> Fraction:
+        """ε, for ever."""
+        return EPSILON
+
+
+class CorrectSave(BrokenSave):
+    """A stream that went on refuses its old save, and goes on."""
+
+    def _put_back(self, path: Path) -> None:
+        with contextlib.suppress(StateError):
+            self.stream.load(path)
+
+
 DEAR = stream(budget=dpi.Ledger(per_slot="0.2"))
 
 
@@ -82,6 +120,12 @@ PAIRS = (
         "accounts are state; deletion is a refill",
         on(lambda: BrokenRestart(DEAR, restart_every=8), EVERY),
         on(lambda: StreamSession(DEAR, restart_every=8), EVERY, RETURNING),
+    ),
+    Pair(
+        "an old save restores spent budget",
+        "a stream does not go back behind what it has released",
+        on(lambda: BrokenSave(DEAR, restart_every=2), EVERY),
+        on(lambda: CorrectSave(DEAR, restart_every=2), EVERY, RETURNING),
     ),
     Pair(
         "two streams with two silent ledgers",

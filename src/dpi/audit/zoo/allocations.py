@@ -14,7 +14,7 @@ from dpi.budget.allocation import Allocation, NearestUnused
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.index_set import IndexSet
 from dpi.budget.series import Series
-from dpi.noise import Source
+from dpi.noise import RandomSource
 
 EVERY = neighbours.every_slot(SLOTS, VALUES)
 LAMBDA = 4
@@ -23,7 +23,7 @@ LAMBDA = 4
 class _BrokenNearest(NearestUnused):
     """Forgets what it has drawn."""
 
-    def draw(self, source: Source) -> Epsilon:
+    def draw(self, source: RandomSource) -> Epsilon:
         self._used = IndexSet()
         return super().draw(source)
 

@@ -15,7 +15,7 @@ from dpi.audit.laws import Joint, Laplace, Law, Point
 from dpi.audit.neighbours import Neighbours, Rows
 from dpi.audit.small import EPSILON, SLOTS, VALUES
 from dpi.audit.transcripts import transcripts
-from dpi.integers import GRAINS, Integers
+from dpi.exact.integers import GRAINS, Integers
 
 PER_SLOT = EPSILON / SLOTS
 SAMPLED_SLOTS = 4

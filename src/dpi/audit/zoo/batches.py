@@ -8,8 +8,8 @@ from dpi.audit import neighbours
 from dpi.audit.neighbours import TARGET, Rows, pair
 from dpi.audit.small import SLOTS, VALUES, stream_session
 from dpi.audit.zoo.base import Counts, Pair, on, units
-from dpi.compression import truncate
-from dpi.integers import GRAINS, Integers
+from dpi.exact.integers import GRAINS, Integers
+from dpi.histogram.compression import truncate
 
 BROKEN_ROWS = neighbours.broken_rows(SLOTS, VALUES)
 GIANT = neighbours.giant(SLOTS, VALUES)

@@ -13,7 +13,7 @@ from dpi.audit.laws import Finite
 from dpi.audit.samplers import geometric_loss, selection_law, selection_loss
 from dpi.audit.small import EPSILON
 from dpi.audit.zoo.base import Check, Pair
-from dpi.noise import Source, SystemSource, add_laplace
+from dpi.noise import RandomSource, SystemSource, add_laplace
 
 
 def broken_float_laplace(with_user: bool, runs: int) -> Floats:
@@ -31,13 +31,13 @@ def correct_discrete_laplace(with_user: bool, runs: int) -> Floats:
     return noisy[:, None].astype(np.float64)
 
 
-def broken_geometric(source: Source) -> int:
+def broken_geometric(source: RandomSource) -> int:
     """floor(-s·ln U) with U a multiple of 2^-64: the largest noise is 44 s, and beyond that the loss is infinite."""
     u = (int(source.words(1)[0]) + 1) / 2.0**64
     return int(-float(SCALE) * np.log(u))
 
 
-def broken_selection(scores: Sequence[int], source: Source) -> int:
+def broken_selection(scores: Sequence[int], source: RandomSource) -> int:
     """Weights as whole numbers of 2^-62: a candidate far behind has weight zero and can never be chosen."""
     top = max(scores)
     weights = [int(2.0**62 * np.exp(-float(RATE) * (top - score))) for score in scores]

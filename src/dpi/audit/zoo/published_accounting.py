@@ -89,14 +89,14 @@ PAIRS = (
         "Algorithm 1 with its own accounting, 20 draws",
         "the sum of t scores moves by t terms, and every draw counts",
         on(lambda: BrokenAlgorithm1(20, SLOTS), ALONE),
-        on(stream_session(brain=tight_published(3), budget=dpi.Converging(dpi.Spence(mu=MU, zeta=ZETA))), ALONE),
+        on(stream_session(mechanism=tight_published(3), budget=dpi.Converging(dpi.Spence(mu=MU, zeta=ZETA))), ALONE),
     ),
     Pair(
         "accumulative scores with a ledger",
         "the past of a user who left is drawn from again",
         on(BrokenAccumulation, DEPARTED),
         on(
-            stream_session(brain=tight_published(3, accumulative=True), budget=dpi.Ledger(per_slot="0.2")),
+            stream_session(mechanism=tight_published(3, accumulative=True), budget=dpi.Ledger(per_slot="0.2")),
             neighbours.returning(SLOTS, VALUES),
             ALONE,
         ),

@@ -14,7 +14,7 @@ from dpi.audit.laws import Finite, Joint, Laplace, Law
 from dpi.audit.neighbours import Rows
 from dpi.audit.small import EPSILON, SLOTS, VALUES
 from dpi.audit.zoo.base import PER_SLOT, Check, Counts, Pair, on, units
-from dpi.integers import GRAINS
+from dpi.exact.integers import GRAINS
 from dpi.noise import SystemSource, add_laplace
 
 ALONE = neighbours.alone(SLOTS, VALUES)

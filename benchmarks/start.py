@@ -1,0 +1,46 @@
+"""How much processor time a start takes: `import dpi`, the list of commands, a small command.
+
+python benchmarks/start.py
+
+Processor time (user and system) of whole processes, the least of several: what a machine does beside is not counted.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+REPEATS = 7
+CASES = {
+    "python": (["-c", "pass"], None),
+    "import dpi": (["-c", "import dpi"], 0.25),
+    "from dpi import *": (["-c", "from dpi import *"], None),
+    "dpi --help": (["-m", "dpi.cli", "--help"], 0.35),
+    "dpi run --help": (["-m", "dpi.cli", "run", "--help"], None),
+    "dpi plan": (["-m", "dpi.cli", "plan", "--epsilon", "1", "--users", "9", "--bins", "2"], None),
+}
+"""What is started, and the most that it should take."""
+
+
+def seconds(words: list[str]) -> float:
+    """Processor time of a process."""
+    before = os.times()
+    subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def main() -> None:
+    slow = []
+    for name, (words, most) in CASES.items():
+        least = min(seconds(words) for _ in range(REPEATS))
+        print(f"{name:20} {least:6.2f} s" + ("" if most is None else f"   (at most {most:.2f})"))
+        if most is not None and least > most:
+            slow.append(name)
+    if slow:
+        sys.exit(f"slower than they should be: {', '.join(slow)}")
+
+
+if __name__ == "__main__":
+    main()

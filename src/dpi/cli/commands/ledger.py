@@ -1,0 +1,72 @@
+"""`dpi ledger`: for the curator, how much one user has left. What it prints is private."""
+
+from __future__ import annotations
+
+import json as text
+import sys
+from typing import Annotated
+
+import typer
+
+from dpi.budget import Accounts, Epsilon
+from dpi.certificates.declared import DeclaredOptions
+from dpi.cli.config import Config
+from dpi.cli.options import Json, KeyFile, StoreArgument, StreamName
+from dpi.cli.output import document, note, say
+from dpi.errors import OptionError
+from dpi.events.identity import users
+from dpi.reader import stream_named
+from dpi.store import open_store
+from dpi.store.sql import SQLStore
+
+
+def ledger(
+    store: StoreArgument,
+    user: Annotated[str, typer.Option("--user", metavar="ID", help="The user; - reads the id from standard input.")],
+    slot: Annotated[
+        int | None,
+        typer.Option("--slot", metavar="N", help="With epochs: in the epoch of this slot; the next one unless given."),
+    ] = None,
+    key_file: KeyFile = None,
+    stream: StreamName = None,
+    json: Json = False,
+    config: Config = None,
+) -> None:
+    """Say how much of ε one user has left. Private: it tells whether the user was there.
+
+    A user who was never seen has all of ε left, like everybody else who was never seen.
+
+    Examples:
+      dpi ledger visits.db --user ada
+      echo ada | dpi ledger visits.db --user - --json
+    """
+    asked = [sys.stdin.readline().strip() if user == "-" else user]
+    if users(asked).has_nulls():
+        raise OptionError("`--user` must be an id of 1 to 1,024 bytes.")
+    with open_store(store, read_only=True, curator=True, key_file=key_file) as opened:
+        ids = users(asked, opened.identity_rule)
+        name = stream_named(opened, stream)
+        accounts = _accounts(opened, DeclaredOptions.from_text(opened.streams()[name]).ledger)
+        reached = opened.reached(name)
+        following = slot if slot is not None else 0 if reached is None else reached[0] + 1
+        left = float(accounts.remaining(ids, following)[0])
+    epsilon = float(accounts.epsilon)
+    if json:
+        document({"left": left, "epsilon": epsilon, "slot": following, "private": True})
+        return
+    say(f"left {left:.6g} of {epsilon:g}" + ("" if accounts.period is None else f" in the epoch of slot {following}"))
+    note("this is private: it tells whether and how often the user was there.")
+
+
+def _accounts(store: SQLStore, ledger: str | None) -> Accounts:
+    """The accounts of a ledger; its policy decides weights and not what is left, so any will do."""
+    options = None if ledger is None else store.ledgers().get(ledger)
+    if ledger is None or options is None:
+        raise OptionError("this stream has no accounts: everybody pays every slot of its converging series.")
+    stated = text.loads(options)
+    accounts = Accounts(Epsilon(stated["epsilon"]), key=store.key, period=stated["period"])
+    records, levies = store.load_ledger(ledger, options)
+    accounts.resume(records, {}, [])
+    for levy in levies:
+        accounts.levy(levy.units, levy.slot)
+    return accounts

@@ -1,0 +1,133 @@
+"""`dpi plan`: what error bars, which budget for a slot, how long accounts last: from stated numbers alone."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpi.cli.config import Config
+from dpi.cli.options import Json
+from dpi.cli.output import document, number, say, table
+from dpi.errors import OptionError
+from dpi.events.slots import Slots
+from dpi.planning import Option, Plan
+from dpi.planning import plan as make
+
+_WIDTH = 40
+
+
+def plan(
+    epsilon: Annotated[str, typer.Option("--epsilon", metavar="NUMBER", help="ε per user, for ever.")],
+    users: Annotated[int, typer.Option("--users", metavar="N", help="Users seen in one slot.")],
+    bins: Annotated[int, typer.Option("--bins", metavar="N", help="Bins of the domain.")],
+    seen: Annotated[
+        int | None, typer.Option("--seen", metavar="N", help="Slots that a user is seen in, in all; 1 unless given.")
+    ] = None,
+    population: Annotated[
+        int | None, typer.Option("--population", metavar="N", help="Instead: the same N users stay for ever.")
+    ] = None,
+    lasting: Annotated[
+        int | None, typer.Option("--lasting", metavar="SLOTS", help="With --population: for how many slots.")
+    ] = None,
+    slot: Annotated[
+        str | None, typer.Option("--slot", metavar="DURATION", help="To say slots as time, such as 1h.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, as .svg, .png or .pdf (needs matplotlib).")
+    ] = None,
+    json: Json = False,
+    config: Config = None,
+) -> None:
+    """Say what a budget buys before any data is touched.
+
+    The figures are those of one slot's noisy measurement; releases are better, for they learn from slot to slot.
+
+    Examples:
+      dpi plan --epsilon 1 --users 50000 --bins 200 --seen 10
+      dpi plan --epsilon 1 --users 2000 --bins 50 --population 20000 --lasting 720 --slot 1h
+      dpi plan --epsilon 1 --users 50000 --bins 200 --plot plan.svg
+    """
+    made = make(epsilon=epsilon, users=users, bins=bins, seen=seen, population=population, lasting=lasting)
+    width = None if slot is None else Slots(slot).about
+    if plot is not None:
+        if plot.suffix not in (".svg", ".png", ".pdf"):
+            raise OptionError(f"`--plot` must end in .svg, .png or .pdf. Got {str(plot)!r}.")
+        made.plot().savefig(plot)
+    if json:
+        document({**asdict(made), "best": asdict(made.best)})
+        return
+    _print(made, width)
+    if plot is not None:
+        say("", f"Look at {plot}.")
+
+
+def _print(made: Plan, width: int | None) -> None:
+    stay = f"each seen in {made.seen:,} slots"
+    if made.population is not None:
+        stay = f"the same {made.population:,} for ever"
+    say(f"ε = {made.epsilon:g} per user for ever; {made.users:,} users a slot, {stay}; {made.bins:,} bins.", "")
+    widths = [option.half_width for option in made.options]
+    rows = [
+        [
+            number(option.per_slot),
+            option.slots,
+            number(option.paying),
+            number(option.half_width, 3),
+            number(option.l1, 3),
+            _dry(made, option, width),
+            "*" if option == made.best else "",
+        ]
+        for option in made.options
+    ]
+    headings = [
+        "per slot",
+        "slots an account pays",
+        "paying users",
+        "± share (95 %)",
+        "Σ |error|",
+        "accounts are empty",
+        "",
+    ]
+    table(headings, rows, left=0)
+    if max(widths) - min(widths) > 1e-9 * max(widths):  # equal bars would tell nothing
+        say("", "± share of one value, by what a slot costs:")
+        for option in made.options:
+            bar = "█" * max(1, round(_WIDTH * option.half_width / max(widths)))
+            say(f"  {number(option.per_slot):>8}  {bar} {number(option.half_width, 3)}")
+    elif len(widths) > 1 and widths[0] < 1:
+        say("", "The error is the same for all: where a slot costs more, as many fewer pay.")
+    say("", _advice(made, made.best, width))
+
+
+def _advice(made: Plan, best: Option, width: int | None) -> str:
+    if best.half_width >= 1:
+        return (
+            "* One slot tells nothing here: its noise is larger than any share. It takes more users in a slot (longer "
+            "slots), or a larger ε."
+        )
+    text = f"* Use --per-slot {best.per_slot:.4g}: a share is known to ± {best.half_width:.3g} from one slot alone"
+    if best.dry_after is not None:
+        return f"{text}, and accounts are empty after {_time(best.dry_after, width)}."
+    if best.slots < made.seen:
+        return f"{text}; users are ignored after {best.slots} of {made.seen} slots."
+    return f"{text}, and accounts last as long as users stay."
+
+
+def _dry(made: Plan, option: Option, width: int | None) -> str:
+    """When accounts are empty: all of them, or one where users come and go."""
+    if option.dry_after is not None:
+        return f"after {_time(option.dry_after, width)}"
+    return f"after {option.slots} of {made.seen} slots" if option.slots < made.seen else "never"
+
+
+def _time(slots: float, width: int | None) -> str:
+    if width is None:
+        return f"{slots:,.0f} slots"
+    seconds = slots * width / 1e6
+    for size, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {name}"
+    return f"{seconds:,.0f} seconds"

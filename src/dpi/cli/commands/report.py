@@ -1,0 +1,106 @@
+"""`dpi report`: one HTML page about a stream, which needs nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpi.certificates.signature import Verifier
+from dpi.cli.config import Config
+from dpi.cli.ending import FOUND
+from dpi.cli.options import Json, PublicKey, StoreArgument, StreamName
+from dpi.cli.output import document, note, say
+from dpi.errors import OptionError
+from dpi.reader import Releases
+from dpi.store import Store, open_store
+from dpi.verification import verify
+
+
+def report(
+    store: StoreArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="The page; the store's name with .html unless given."),
+    ] = None,
+    stream: StreamName = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="The store's name unless given.")] = None,
+    public_key: PublicKey = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--values",
+            metavar="VALUE,…",
+            help="Draw these values; of a product PART=VALUE,… for each part. Repeat it for more.",
+        ),
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="K", help="Draw the K largest values.", show_default=False)
+    ] = None,
+    json: Json = False,
+    config: Config = None,
+) -> None:
+    """Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.
+
+    It is made of releases only, so it may be given to anybody. The chain is verified on the way; if something is wrong
+    with it, the page says so and the exit code is 1.
+
+    Examples:
+      dpi report visits.db
+      dpi report visits.db -o visits.html --title "Visits by country"
+      dpi report visits.db --values DE,FR,elsewhere
+      dpi report pairs.db --values country=DE,FR --values age=30,50
+    """
+    if out is not None and out.suffix not in (".html", ".htm"):
+        raise OptionError(f"`--out` must end in .html. Got {str(out)!r}.")
+    if values and top is not None:
+        raise OptionError("give `--values` or `--top`, not both.")
+    if top is not None and top < 1:
+        raise OptionError(f"`--top` must be a whole number above 0. Got {top}.")
+    with open_store(store, read_only=True) as opened:
+        target = out or Path(Path(store).stem + ".html")
+        drawn = top if top is not None else values
+        problems = write_page(opened, target, stream, title or Path(store).stem, public_key, drawn)
+    if json:
+        document({"page": str(target), "problems": problems})
+    else:
+        say(f"Look at {target}.")
+        for problem in problems:
+            note(problem)
+    if problems:
+        raise typer.Exit(FOUND)
+
+
+def write_page(
+    store: Store,
+    target: Path,
+    stream: str | None,
+    title: str,
+    public_key: Path | None,
+    drawn: int | list[str] | None = None,
+) -> list[str]:
+    """Write the page with the values that are drawn, or as many of the largest; what a verification found wrong."""
+    from dpi.release.choice import Values, values_from_text
+    from dpi.report import Status, page, write
+
+    stored = Releases(store, stream)
+    found = verify(store, verifier=None if public_key is None else Verifier.open(public_key))
+    releases = list(stored)
+    if releases:  # a change of the domain begins a new page
+        domain = releases[-1].domain
+        releases = [release for release in releases if release.domain == domain]
+    status = Status(
+        entries=found.entries,
+        head=found.head,
+        chain_intact=found.intact,
+        signed=found.signed,
+        problems=found.problems,
+    )
+    if not target.absolute().parent.is_dir():
+        raise OptionError(f"`--out` must lie in a folder that exists. Got {str(target)!r}.")
+    values: Values | None = drawn if isinstance(drawn, int) else None
+    if releases and isinstance(drawn, list):
+        values = values_from_text(releases[-1].domain, drawn)
+    write(target, page(releases, title=title, verification=status, values=values))
+    return list(found.problems)

@@ -1,0 +1,176 @@
+"""`dpi verify`: whether a store, or releases that were handed out, are what their certificates say."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpi.certificates.signature import Verifier
+from dpi.cli.config import Config
+from dpi.cli.domains import read_domain
+from dpi.cli.ending import FOUND
+from dpi.cli.options import Json, KeyFile, PublicKey, StreamName
+from dpi.cli.outfile import read_releases
+from dpi.cli.output import document, say, table
+from dpi.cli.replacing import TEXT
+from dpi.errors import OptionError, StateError
+from dpi.reader import Releases
+from dpi.store import open_store
+from dpi.store.witness import Seen, Witness
+from dpi.verification import Span, Verification, check_accounts
+from dpi.verification import verify as verify_store
+from dpi.verification.releases import verify_releases
+
+
+def verify(
+    target: Annotated[
+        str, typer.Argument(metavar="STORE|FILE", show_default=False, help="A store, or a file of releases.")
+    ],
+    curator: Annotated[
+        bool, typer.Option("--curator", help="Check also that no account is beyond ε; needs the ledger's key.")
+    ] = False,
+    key_file: KeyFile = None,
+    public_key: PublicKey = None,
+    witness: Annotated[
+        Path | None, typer.Option("--witness", metavar="FILE", help="The chain must hold what this witness saw.")
+    ] = None,
+    domain: Annotated[
+        Path | None, typer.Option("--domain", metavar="FILE", help="Of a file of releases: its domain …")
+    ] = None,
+    other: Annotated[
+        str | None, typer.Option("--other", metavar="NAME", help="… with this bin for what is not listed,")
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option("--store", metavar="STORE", help="… or the store they were made from.")
+    ] = None,
+    stream: StreamName = None,
+    json: Json = False,
+    config: Config = None,
+) -> None:
+    """Recompute the chain of certificates and its sums. The exit code is 1 if anything is wrong.
+
+    Anyone can do this: only public bytes are read. Of a file of releases it says which entries of the chain it saw, and
+    what is missing; what was cut off at the end only the store or a witness can tell. With --curator the accounts are
+    checked, too; what is then found is private.
+
+    Examples:
+      dpi verify visits.db
+      dpi verify visits.db --public-key signing.pub --witness /mnt/elsewhere/visits.witness
+      dpi verify visits.db --curator --key-file visits.db.key
+      dpi verify releases.parquet --domain countries.txt
+    """
+    verifier = None if public_key is None else Verifier.open(public_key)
+    if Path(target).suffix in (".parquet", *TEXT):
+        if curator:
+            raise OptionError("`--curator` is for a store.")
+        if not Path(target).exists():
+            raise OptionError(f"there is no file {target}.")
+        found = _file(Path(target), verifier, _seen(witness), domain, other, store, stream)
+    else:
+        found = _store(target, curator, key_file, verifier, witness)
+    if json:
+        document(
+            {
+                "intact": found.intact,
+                "entries": found.entries,
+                "head": found.head,
+                "problems": list(found.problems),
+                "whole": found.whole,
+                "missing": list(found.missing),
+                "first_entry": found.first_entry,
+                "last_entry": found.last_entry,
+                "slots": {name: [span.first, span.last] for name, span in found.spans.items()},
+                "end_known": found.end_known,
+                "signed": found.signed,
+                "accounts_checked": found.accounts_checked,
+                "epsilon_spent": found.spent,
+            }
+        )
+    else:
+        _print(found, of_store=Path(target).suffix not in (".parquet", *TEXT))
+    if not found.intact:
+        raise typer.Exit(FOUND)
+
+
+def _file(
+    path: Path,
+    verifier: Verifier | None,
+    seen: Seen | None,
+    domain: Path | None,
+    other: str | None,
+    store: str | None,
+    stream: str | None,
+) -> Verification:
+    """What a file of releases shows, by itself or beside the store it was made from."""
+    if (domain is None) == (store is None):
+        raise OptionError("to read a file of releases, give its `--domain`, or the `--store` it was made from.")
+    with nullcontext() if store is None else open_store(store, read_only=True) as opened:
+        if opened is None or domain is not None:
+            meant = read_domain(Path(str(domain)), other, None)
+        else:
+            meant = Releases(opened, stream).newest.domain
+        try:
+            return verify_releases(read_releases(path, meant), verifier=verifier, store=opened, seen=seen)
+        except StateError as error:
+            return Verification(0, "", (str(error),))
+
+
+def _seen(witness: Path | None) -> Seen | None:
+    """What a witness saw."""
+    seen = None if witness is None else Witness(witness).read()
+    if witness is not None and seen is None:
+        raise OptionError(f"there is no witness {witness}.")
+    return seen
+
+
+def _store(
+    target: str, curator: bool, key_file: Path | None, verifier: Verifier | None, witness: Path | None
+) -> Verification:
+    with open_store(target, read_only=True, curator=curator, key_file=key_file) as opened:
+        found = verify_store(opened, verifier=verifier, seen=_seen(witness))
+        if not curator:
+            return found
+        return replace(found, problems=(*found.problems, *check_accounts(opened)), accounts_checked=True)
+
+
+def _print(found: Verification, *, of_store: bool) -> None:
+    good = "The chain is whole." if of_store else "The releases that were seen are consistent."
+    say(good if found.intact else "Something is wrong:", *(f"  {problem}" for problem in found.problems))
+    seen = f"{found.entries}, entries {found.first_entry} … {found.last_entry}" if found.entries else "none"
+    facts: list[list[object]] = [["certificates", seen + " of the chain"], ["head", found.head or "–"]]
+    facts += [[f"slots, {_stream(name)}", _span(span)] for name, span in found.spans.items()]
+    facts.append(["missing", "; ".join(found.missing) or _nothing(found, of_store)])
+    if not found.end_known:
+        teller = "a witness tells (--witness)" if of_store else "a store or a witness tells (--store, --witness)"
+        facts.append(["after the end", f"what was cut off cannot be known from this alone: {teller}"])
+    if found.signed is not None:
+        facts.append(["signatures", "all are of this key" if found.signed else "not all are of this key"])
+    if of_store:
+        facts.append(["accounts", "checked (private)" if found.accounts_checked else "not checked (the curator can)"])
+    facts += [[f"spent, {_stream(name)}", f"at most {spent:.6g} per user"] for name, spent in found.spent.items()]
+    table(["", ""], facts, left=2)
+
+
+def _nothing(found: Verification, of_store: bool) -> str:
+    """What can be said where nothing is known to be missing."""
+    if not found.entries:
+        return "–"
+    if of_store or found.first_entry == 0:
+        return "nothing from the first entry on"
+    return (
+        f"no release of these streams; entries 0 … {found.first_entry - 1} are not seen (options, other streams, slots "
+        "without a budget)"
+    )
+
+
+def _stream(name: str) -> str:
+    return f"stream {name}" if name else "the stream without a name"
+
+
+def _span(span: Span) -> str:
+    times = f" ({span.first_start} … {span.last_start})" if span.first_start else ""
+    return f"{span.first} … {span.last}{times}"

@@ -1,0 +1,92 @@
+"""`run --dry-run`: whether events can be read with these options, for the curator alone.
+
+It reads, and neither pays nor writes. What it says is made from the rows, so it is private: three words (none, few,
+most) for each cause, on standard error and nowhere else, and the exit code is the same whatever it finds.
+
+*Why this keeps the promise.* Which column is which, and in which unit a time is written, is a fact about the format of
+the events and not about who is in them: to correct that is to read the same rows rightly. The period and the domain are
+declared; chosen after a look at the rows, they would be read off the data, and then nothing is promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.cli.output import note
+from dpi.cli.progress import Bars
+from dpi.domain import OUTSIDE, Categories, Domain, Product
+from dpi.events.identity import users
+from dpi.events.slots import UNREADABLE, Slots
+from dpi.sources import Batch, FileEvents
+
+Rows = npt.NDArray[np.bool_]
+
+PRIVATE = (
+    "dry run: nothing was paid and nothing was written. What follows is made from the rows: it is private, for the "
+    "curator alone."
+)
+ADVICE = (
+    "columns, --unit, --format and --separator may be corrected after this, for they say how rows are read. A period "
+    "or a domain that is chosen after it would be read off the data: the guarantee would be none."
+)
+
+
+@dataclass
+class Tally:
+    """How many rows pass each test. Private."""
+
+    rows: int = 0
+    passed: dict[str, int] = field(default_factory=dict)
+
+    def add(self, tests: Mapping[str, Rows]) -> None:
+        """Count some more rows."""
+        for name, rows in tests.items():
+            self.passed[name] = self.passed.get(name, 0) + int(rows.sum())
+        self.rows += next(iter(tests.values())).size
+
+    def words(self) -> list[str]:
+        """A word for each test."""
+        return [f"  {name}: {self._word(passed)}" for name, passed in self.passed.items()]
+
+    def _word(self, passed: int) -> str:
+        return "none" if passed == 0 else "few" if 2 * passed < self.rows else "most"
+
+
+def rehearse(events: FileEvents, domain: Domain, slots: Slots, first: int, end: int | None) -> None:
+    """Read all events, and tell the curator whether none, few or most of the rows can be used, cause by cause."""
+    tally = Tally()
+    with Bars(events.size, 0) as bars:
+        for batch in events.batches(progress=bars.read):
+            tally.add(_tests(batch, events.unit, domain, slots, first, end))
+    note(PRIVATE, *(tally.words() if tally.rows else ["There are no rows that can be read."]), ADVICE)
+
+
+def _tests(
+    batch: Batch, unit: str | None, domain: Domain, slots: Slots, first: int, end: int | None
+) -> dict[str, Rows]:
+    """Which rows pass, for each cause by itself and for all together."""
+    numbers = slots.numbers(batch.times, unit)
+    user, time = users(batch.users).is_not_null().to_numpy(), numbers != UNREADABLE
+    period = time & (numbers >= first) & (numbers < (np.iinfo(np.int64).max if end is None else end))
+    return {
+        "user id can be read": user,
+        "time can be read": time,
+        "time lies in the period": period,
+        "value is listed in the domain": _listed(domain, batch.values),
+        "row counts in a release": user & period & (domain.encode(batch.values) != OUTSIDE),
+    }
+
+
+def _listed(domain: Domain, values: object) -> Rows:
+    """Rows whose value the domain names: the bin of everything else does not count."""
+    if isinstance(domain, Product) and isinstance(values, Mapping):
+        listed = [_listed(part, values[name]) for name, part in domain.parts.items()]
+        return reduce(np.ndarray.__and__, listed)
+    codes = domain.encode(values)
+    rest = domain.size - 1 if isinstance(domain, Categories) and domain.other is not None else OUTSIDE
+    return np.not_equal(codes, rest)

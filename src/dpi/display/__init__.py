@@ -1,0 +1,1 @@
+"""How things look to people: escaped HTML, cards in notebooks, progress bars. It knows only what it is given."""

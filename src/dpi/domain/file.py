@@ -1,0 +1,135 @@
+"""A domain as a public file: a list of values, one a line, or a JSON description of any domain.
+
+A domain file is written before any data is seen. It holds no key: a hashed domain is described by the fingerprint of
+its key, and the key lies in a file of its own.
+
+What a list holds is published, so a list that looks like records of data is refused (`dpi.domain.record_lines`), and no
+error shows a line of it: it may be private. A JSON description is what somebody has written on purpose, and is not
+judged.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpi.domain import Bins, Categories, Domain, Hashed, Product
+from dpi.domain.record_lines import is_record
+from dpi.errors import OptionError
+
+if TYPE_CHECKING:
+    import os
+
+Description = dict[str, object]
+
+
+def describe(domain: Domain) -> Description:
+    """The domain as JSON values, without any key.
+
+    >>> describe(Categories(["DE", "FR"], other="elsewhere"))
+    {'kind': 'categories', 'values': ['DE', 'FR'], 'other': 'elsewhere'}
+    """
+    match domain:
+        case Categories():
+            return {"kind": "categories", "values": domain.values, "other": domain.other}
+        case Bins():
+            return {"kind": "bins", "edges": domain.edges.tolist()}
+        case Hashed():
+            return {"kind": "hashed", "buckets": domain.size, "fingerprint": domain.fingerprint}
+        case Product():
+            # A list, because the order of parts is part of the domain and an object's is lost in canonical text.
+            return {
+                "kind": "product",
+                "parts": [{"name": name, "domain": describe(part)} for name, part in domain.parts.items()],
+            }
+    raise OptionError(f"a domain of type {type(domain).__name__} cannot be written to a file.")
+
+
+def from_description(description: object, keys: Mapping[str, bytes] | None = None) -> Domain:
+    """The domain of `describe`; `keys` are those of hashed domains, by fingerprint.
+
+    >>> from_description({"kind": "bins", "edges": [0, 10]})
+    Bins([0, 10])
+    >>> pairs = Product(land=Categories(["DE"]), age=Bins([18]))
+    >>> from_description(json.loads(json.dumps(describe(pairs), sort_keys=True))) == pairs
+    True
+    """
+    if not isinstance(description, dict):
+        raise OptionError("a domain must be described by a JSON object with a `kind`.")
+    try:
+        match description:
+            case {"kind": "categories", "values": list(values), **rest} if set(rest) <= {"other"}:
+                return Categories(values, other=rest.get("other", "other"))
+            case {"kind": "bins", "edges": list(edges), **rest} if not rest:
+                return Bins(edges)
+            case {"kind": "hashed", "buckets": int(buckets), "fingerprint": str(fingerprint), **rest} if not rest:
+                key = (keys or {}).get(fingerprint)
+                return Hashed.without_key(buckets, fingerprint) if key is None else Hashed(buckets, key)
+            case {"kind": "product", "parts": list(parts), **rest} if not rest:
+                if len({part["name"] for part in parts}) < len(parts):
+                    raise OptionError("a product's parts must have different names.")
+                return Product(**{part["name"]: from_description(part["domain"], keys) for part in parts})
+    except (TypeError, KeyError):
+        pass
+    raise OptionError(
+        "a domain's description must be one of: categories (values, other), bins (edges), hashed (buckets, "
+        "fingerprint), product (parts: a list of name and domain)."
+    )
+
+
+def read(path: str | os.PathLike[str], *, keys: Mapping[str, bytes] | None = None) -> Domain:
+    """The domain in a file: JSON if it ends in .json, otherwise one value a line (empty lines are left out)."""
+    file = Path(path)
+    if file.suffix != ".json":
+        return Categories(listed(file))
+    text = _text(file)
+    try:
+        description = json.loads(text)
+    except ValueError:
+        raise OptionError(f"the domain file {file} is not JSON.") from None
+    return from_description(description, keys)
+
+
+def listed(path: str | os.PathLike[str], *, as_values: bool = False) -> list[str]:
+    """The values in a list, one a line.
+
+    Refuses a list with a line that looks like a record, unless `as_values` says that the list is public all the same;
+    and one that repeats a value, as a column does that was cut out of data.
+    """
+    lines = [line.strip() for line in _text(Path(path)).splitlines()]
+    if not any(lines):
+        raise OptionError(f"the domain file {path} holds no values.")
+    if not as_values and any(is_record(line) for line in lines):
+        raise OptionError(
+            f"lines of the domain file {path} look like records of data, which must never be published: a domain is a "
+            "public list of values, one a line. If these are such values, make a JSON domain of them: `dpi domain "
+            "--list FILE --as-values`."
+        )
+    seen: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if line and seen.setdefault(line, number) != number:
+            raise OptionError(
+                f"the domain file {path} must list every value once: lines {seen[line]} and {number} are the same."
+            )
+    return list(seen)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise OptionError(f"the domain file {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise OptionError(f"the domain file {path} is not UTF-8 text.") from None
+
+
+def write(path: str | os.PathLike[str], domain: Domain) -> None:
+    """Write the domain's description as JSON; replaces another domain and nothing else."""
+    if Path(path).exists():
+        try:
+            from_description(json.loads(_text(Path(path))))
+        except ValueError:
+            raise OptionError(f"{path} is there and is no domain file: it is not replaced.") from None
+    Path(path).write_text(json.dumps(describe(domain), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,153 @@
+"""Who a row belongs to: canonical user ids, and the keyed digest that names a user's account.
+
+An id is its canonical text (see `columns`), as UTF-8. A digest is 128 bits, made with a secret key that is used for
+nothing else. Digests are private: they never leave the curator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.errors import OptionError, StateError
+from dpi.events.columns import canonical, whole
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Digests = npt.NDArray[np.uint64]
+"""Shape (n, 2): 128 bits a row."""
+
+KEY_BYTES = 32
+LONGEST = 1024
+"""An id of more bytes is a bad row: it is dropped by itself."""
+
+RULE = 2
+"""The rule by which new stores tell one id from another."""
+
+_BLOCK = 16
+_SHORT = _BLOCK - 1
+_INTEGER = np.uint64(128)
+_SLICE = 1 << 16
+
+
+def check_key(key: bytes, name: str = "key") -> bytes:
+    """Refuse a key that is not 32 bytes; the text does not show it."""
+    if not isinstance(key, bytes) or len(key) != KEY_BYTES:
+        raise OptionError(f"`{name}` must be {KEY_BYTES} random bytes, for example secrets.token_bytes({KEY_BYTES}).")
+    return key
+
+
+def known_rule(rule: int) -> int:
+    """The rule of a store; refuses one that this program does not know, for it would give users new accounts."""
+    if rule not in range(1, RULE + 1):
+        raise StateError(
+            "the store was made by a newer version of dpi, which tells ids from each other by another rule."
+        )
+    return rule
+
+
+def users(column: object, rule: int = RULE) -> pl.Series:
+    """Canonical user ids: integers or text, missing where a row has no valid id.
+
+    By rule 1 an id is its canonical text. By rule 2 a text that writes a whole number as a float ("1.0") is that
+    number as well, for one tool exports as 1.0 what another exports as 1. To take two ids for one costs accuracy; to
+    take one person for two would give them two accounts, and lose 2ε. A store keeps the rule it was made with:
+    by another one, some of its users would have new accounts.
+
+    >>> users(["ada", None, "", "1.0"]).to_list()
+    ['ada', None, None, '1']
+    """
+    ids = short(canonical(column, "user"))
+    return whole(ids) if rule > 1 else ids
+
+
+def short(texts: pl.Series) -> pl.Series:
+    """The texts, missing where one is empty or longer than `LONGEST`: no user's row costs more than that."""
+    import polars as pl
+
+    if texts.dtype != pl.String:
+        return texts
+    size = texts.str.len_bytes()
+    wrong = ((size == 0) | (size > LONGEST)).fill_null(False)
+    return texts.set(wrong, None) if wrong.any() else texts
+
+
+def digests(ids: pl.Series, key: bytes) -> Digests:
+    """Keyed 128-bit digests of canonical ids without missing rows.
+
+    AES-256 in CBC-MAC over a prefix-free encoding of the canonical text. A text that is a 64-bit integer is one block
+    (128, then the integer), any other text of up to 15 bytes is one block (its length, then its bytes): the digest is a
+    keyed permutation of that block, so two such ids never share one. A longer text starts with a block that says 255
+    and its length, so no encoding is a prefix of another, for which CBC-MAC is a pseudo-random function (Petrank and
+    Rackoff 2000); two of q ids share a digest with probability of about q²·2^-128.
+
+    >>> import polars as pl
+    >>> a, b = digests(pl.Series(["1", "x" * 40]), bytes(32)), digests(pl.Series([1]), bytes(32))
+    >>> bool((a[0] == b[0]).all()), a.shape
+    (True, (2, 2))
+    """
+    import polars as pl
+
+    encrypt = _cipher(key)
+    result = np.empty((ids.len(), 2), dtype=np.uint64)
+    for start in range(0, ids.len(), _SLICE):
+        part = ids.slice(start, _SLICE)
+        whole = part.cast(pl.Int64, strict=False)
+        if part.dtype != pl.Int64:
+            whole = whole.set((whole.cast(pl.String) != part).fill_null(False), None)
+        integer = whole.is_not_null().to_numpy()
+        block = np.stack([np.full(part.len(), _INTEGER), whole.fill_null(0).to_numpy().view(np.uint64)], axis=1)
+        here = result[start : start + _SLICE]
+        here[:] = _words(encrypt(block.tobytes()))
+        text = np.flatnonzero(~integer)
+        if text.size:
+            here[text] = _texts(part.gather(text).cast(pl.Binary), encrypt)
+    return result
+
+
+def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes]) -> Digests:
+    """Digests of texts, all of one number of blocks at a time, so that a long id costs only its own length."""
+    sizes = texts.bin.size().to_numpy().astype(np.int64)
+    blocks = np.where(sizes <= _SHORT, 0, -(-sizes // _BLOCK))
+    result = np.empty((sizes.size, 2), dtype=np.uint64)
+    for count in np.unique(blocks):
+        here = np.flatnonzero(blocks == count)
+        rows = (texts if here.size == sizes.size else texts.gather(here)).to_list()
+        result[here] = _mac(rows, sizes[here], int(count), encrypt)
+    return result
+
+
+def _cipher(key: bytes) -> Callable[[bytes], bytes]:
+    """AES-256 on each block of 16 bytes by itself: what CBC-MAC is built of; no message is encrypted with it."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    return Cipher(algorithms.AES(check_key(key)), modes.ECB()).encryptor().update  # noqa: S305
+
+
+def _mac(rows: list[bytes], sizes: npt.NDArray[np.int64], blocks: int, encrypt: Callable[[bytes], bytes]) -> Digests:
+    """CBC-MAC of ids that all take the same number of blocks after the first."""
+    head = np.zeros((len(rows), _BLOCK), dtype=np.uint8)
+    if blocks == 0:
+        head[:, 0] = sizes
+        head[:, 1:] = np.array(rows, dtype=f"S{_SHORT}").view(np.uint8).reshape(-1, _SHORT)
+        return _words(encrypt(head.tobytes()))
+    head[:, 0] = 255
+    head[:, 8:] = sizes.astype("<u8").view(np.uint8).reshape(-1, 8)
+    state = _words(encrypt(head.tobytes()))
+    body = np.array(rows, dtype=f"S{blocks * _BLOCK}").view(np.uint64).reshape(-1, blocks, 2)
+    for block in range(blocks):
+        state = _words(encrypt((state ^ body[:, block]).tobytes()))
+    return state
+
+
+def _words(data: bytes) -> Digests:
+    return np.frombuffer(data, dtype=np.uint64).reshape(-1, 2)
+
+
+def extend(names: Digests, content: Digests, key: bytes) -> Digests:
+    """Keyed digests of (user, 128 further bits), for choices that depend on the user's own content alone."""
+    return _words(_cipher(key)((names ^ content).tobytes()))

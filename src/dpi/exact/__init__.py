@@ -1,0 +1,1 @@
+"""Arithmetic that decides privacy matters: whole numbers, and series to any precision."""

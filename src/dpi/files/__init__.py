@@ -1,0 +1,1 @@
+"""Files that are written whole: secrets, and saved stores."""

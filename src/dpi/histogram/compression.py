@@ -1,0 +1,254 @@
+"""Sensitivity compression: the events of one slot become an integer histogram that one user moves by a known bound.
+
+Sees users and no randomness. Histograms are in *grains*: 2^24 grains are one unit. All arithmetic is on integers.
+
+**Guarantee** (`normalise`, `truncate`). Removing all events of one user changes the histogram by at most that user's
+weight (in grains, at most 2^24) in ℓ₁, and changes no grain of any other user.
+
+*Why.* Rows are grouped by user, exactly: two users are never merged. What a group adds is a function of that group's
+rows and the user's weight alone: in `normalise`, bin b gets floor(w·r_b/r) with Σ r_b = r, so at most w in all; in
+`truncate(c)`, at most c events get floor(w/c) each. A row without a user or outside the domain is dropped by itself.
+Neither the order of rows nor anybody else's rows enter.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Union
+
+import numpy as np
+
+from dpi.domain import Domain
+from dpi.errors import OptionError, SchemaError
+from dpi.events.identity import Digests, check_key, digests, extend
+from dpi.exact.integers import GRAINS, Integers, each, fraction_floor, proportional, wide_sum
+from dpi.histogram.grouping import Pairs, Rows, StoredRows
+from dpi.options import Family, Option
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Users = Union["pl.Series", Digests]
+"""Different users: canonical ids, or the names of their accounts."""
+Weights = Callable[[Users], Integers]
+"""Gives each of the slot's users a weight of 0 … 2^24 grains, by the user's history alone."""
+
+MOST_EQUAL = 1 << 12
+"""So many equal events of one user take part in the draw of those that are kept: a flood costs its user alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """A slot's histogram in grains, private until noise is added.
+
+    `sensitivity` is the number of grains by which one user of weight one can move it in ℓ₁; `assumption` is what the
+    caller declared and the program cannot check, to be printed with every guarantee.
+    """
+
+    grains: Integers
+    sensitivity: int
+    assumption: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Histogram(bins={self.grains.size}, sensitivity={self.sensitivity}, private)"
+
+
+class Compression(Option, ABC):
+    """A rule for what one user's rows add to the histogram."""
+
+    sensitivity: int = GRAINS
+
+    @abstractmethod
+    def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
+        """Grains that each (user, bin) pair adds, given the weights of the users in `pairs`."""
+
+    needs_names: bool = False
+
+    def name(self, users: Users) -> Digests | None:
+        """Keyed digests of the users, from a rule with `needs_names`."""
+        return None
+
+    def finish(self, grains: Integers) -> Integers:
+        """The slot's histogram from the sum over all users."""
+        return grains
+
+
+COMPRESSIONS: Family[Compression] = Family("compression")
+
+
+@COMPRESSIONS.member
+@dataclass(frozen=True)
+class Normalise(Compression):
+    """One user, one unit, spread over the bins as the user's events are: floor(w·r_b/r) grains for bin b."""
+
+    def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
+        """floor(w·r_b/r)."""
+        return proportional(weights[pairs.users], pairs.counts, pairs.rows[pairs.users])
+
+
+@COMPRESSIONS.member
+@dataclass(frozen=True, repr=False)
+class Truncate(Compression):
+    """At most c events of a user, floor(w/c) grains each.
+
+    Which events are kept is decided by a keyed hash of (user, bin, ordinal among the user's events in that bin): the
+    user's own content, never the order of rows. The key is no public option, and nothing of it is ever stated: the
+    guarantee holds with any.
+    """
+
+    c: int
+    key: bytes
+    needs_names = True
+    secrets = ("key",)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.c, int) or isinstance(self.c, bool) or not 1 <= self.c <= GRAINS:
+            raise OptionError(f"`c` must be a whole number from 1 to 2^24. Got {self.c!r}.")
+        check_key(self.key)
+
+    def name(self, users: Users) -> Digests:
+        """Keyed digests of the users."""
+        if isinstance(users, np.ndarray):
+            return extend(users, np.zeros_like(users), self.key)
+        return digests(users, self.key)
+
+    def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
+        """floor(w/c) for each kept event."""
+        assert names is not None  # noqa: S101 - `name` returns them
+        kept = pairs.counts.copy()
+        crowded = np.flatnonzero(pairs.rows[pairs.users] > self.c)
+        if crowded.size:
+            kept[crowded] = self._kept(pairs, crowded, names)
+        return kept * each(weights[pairs.users], self.c)
+
+    def _kept(self, pairs: Pairs, crowded: Integers, names: Digests) -> Integers:
+        """How many events of each of the `crowded` pairs are among their user's c of lowest hash."""
+        counts = np.minimum(pairs.counts[crowded], max(MOST_EQUAL, self.c))
+        event = np.repeat(np.arange(crowded.size), counts)
+        ordinal = np.arange(event.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        user = pairs.users[crowded][event]
+        content = np.stack([pairs.bins[crowded][event], ordinal], axis=1).astype(np.uint64)
+        priority = extend(names[user], content, self.key)
+        order = np.lexsort((priority[:, 1], priority[:, 0], user))
+        sorted_user = user[order]
+        start = np.searchsorted(sorted_user, sorted_user)
+        winners = event[order[np.arange(event.size) - start < self.c]]
+        return np.bincount(winners, minlength=crowded.size)
+
+    def __repr__(self) -> str:
+        return f"truncate({self.c}, key=…)"
+
+
+@COMPRESSIONS.member
+@dataclass(frozen=True)
+class WholePDF(Compression):
+    """The published compression: the slot's PDF itself, which moves by at most 2 in ℓ₁ even if everybody changes.
+
+    A smaller weight would not make the bound smaller, so a user of weight below one does not take part.
+    """
+
+    sensitivity = 2 * GRAINS
+    kind = "whole_pdf"
+
+    def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
+        """floor(w·r_b/r) for users of weight one."""
+        return Normalise().grains(pairs, np.where(weights == GRAINS, GRAINS, 0), names)
+
+    def finish(self, grains: Integers) -> Integers:
+        """floor(2^24·h_b/Σh): non-negative with a sum of at most 2^24, so two of them differ by at most 2·2^24."""
+        total = wide_sum(grains)
+        if total == 0:
+            return grains
+        if total < 1 << 51:
+            return fraction_floor(grains, total)
+        return np.array([int(g) * GRAINS // total for g in grains], dtype=np.int64)
+
+
+normalise = Normalise()
+whole_pdf = WholePDF()
+
+
+def truncate(c: int, key: bytes) -> Truncate:
+    """At most c events of a user count; `key` (32 bytes) decides which."""
+    return Truncate(c, key)
+
+
+def compress(
+    users: object,
+    values: object,
+    domain: Domain,
+    *,
+    method: Compression = normalise,
+    weights: Weights | None = None,
+) -> Histogram:
+    """The histogram of one slot's events.
+
+    Without `weights` every user has weight one. Rows with a missing user or a value that has no bin are dropped, each
+    by itself; only a column of a type that cannot be read is an error.
+
+    >>> from dpi.domain import Categories
+    >>> h = compress(["ada", "ada", "bob"], ["DE", "FR", "FR"], Categories(["DE", "FR"]))
+    >>> h
+    Histogram(bins=3, sensitivity=16777216, private)
+    >>> (h.grains / 2**24).tolist()
+    [0.5, 1.5, 0.0]
+    """
+    return histogram(Rows(users, domain.encode(values), domain.size), domain.size, method=method, weights=weights)
+
+
+def histogram(
+    rows: Rows | StoredRows, bins: int, *, method: Compression = normalise, weights: Weights | None = None
+) -> Histogram:
+    """The histogram of rows that are grouped already."""
+    ids = rows.users() if weights is not None or method.needs_names else None
+    user_weights = _weights(weights, ids)
+    names = None if ids is None else method.name(ids)
+    total = np.zeros(bins, dtype=np.int64)
+    for first, pairs in rows.pairs():
+        here = slice(first, first + pairs.rows.size)
+        w = np.full(pairs.rows.size, GRAINS) if user_weights is None else user_weights[here]
+        grains = method.grains(pairs, w, None if names is None else names[here])
+        # bincount sums in float64: exact, because a chunk's grains are integers and sum to less than 2^53.
+        total += np.bincount(pairs.bins, weights=grains, minlength=bins).astype(np.int64)
+    return Histogram(method.finish(total), method.sensitivity)
+
+
+def _weights(weights: Weights | None, ids: Users | None) -> Integers | None:
+    if weights is None or ids is None:
+        return None
+    result = np.asarray(weights(ids))
+    if result.dtype.kind not in "iu" or result.shape != (len(ids),):
+        raise OptionError("`weights` must return one whole number of grains for each user.")
+    if result.size and (int(result.min()) < 0 or int(result.max()) > GRAINS):
+        raise OptionError("`weights` must return between 0 and 2^24 grains.")
+    return result.astype(np.int64)
+
+
+def counts(values: object, *, per_user: int, seen: str | int | None = None) -> Histogram:
+    """A histogram from counts that somebody else has aggregated, on the caller's word.
+
+    `per_user` declares the most that one user adds to all counts of one slot together. There are no ids, so no ledger
+    can be kept: use a converging budget, or declare with `seen` in how many slots a user appears at most ("once", or a
+    number J; the loss of a slot then counts J times). The declaration is printed with every guarantee.
+
+    >>> h = counts([3, 0, 1], per_user=2)
+    >>> h.grains.tolist(), h.assumption
+    ([25165824, 0, 8388608], 'each user adds at most 2 to the counts of a slot')
+    """
+    array = np.asarray(values)
+    if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "iu":
+        raise SchemaError("`counts` must be a non-empty vector of whole numbers, one for each bin.")
+    if not isinstance(per_user, int) or isinstance(per_user, bool) or not 1 <= per_user <= GRAINS:
+        raise OptionError(f"`per_user` must be a whole number from 1 to 2^24. Got {per_user!r}.")
+    slots = 1 if seen == "once" else seen
+    if slots is not None and (not isinstance(slots, int) or isinstance(slots, bool) or slots < 1):
+        raise OptionError(f'`seen` must be "once" or a number of slots. Got {seen!r}.')
+    assumption = f"each user adds at most {per_user} to the counts of a slot"
+    if slots is not None:
+        assumption += f" and appears in at most {slots} slot{'s' if slots > 1 else ''}"
+    # A count is cut, not refused: one slot's size must not decide whether anything is released. 2^24 / per_user rounds
+    # down for each record, so `per_user` records add at most 2^24 grains.
+    kept = np.clip(array, 0, 1 << 36).astype(np.int64)
+    return Histogram(kept * (GRAINS // per_user), GRAINS, assumption)

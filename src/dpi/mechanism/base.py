@@ -1,0 +1,113 @@
+"""What a mechanism is: it sees a slot's histogram once, through noise, and makes an estimate of its PDF.
+
+A mechanism is a frozen object of public options. `measure` is the only step that sees private data: it is randomised,
+and its guarantee is stated there. Everything else is a pure function of what was measured, so it is post-processing,
+costs no privacy, and can be replayed after a crash: the same state and measurement give the same bytes.
+
+A mechanism knows a histogram, an amount of budget and the slot's number. It never sees a user.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.budget.epsilon import Epsilon
+from dpi.domain import Domain
+from dpi.exact.integers import Integers
+from dpi.histogram.compression import Histogram
+from dpi.mechanism.words import parameters
+from dpi.noise import RandomSource
+from dpi.options import Family, Option, kind_of
+
+Floats = npt.NDArray[np.float64]
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What was seen of one slot, after noise: public, and all that a mechanism ever learns of the slot.
+
+    `values` are whole numbers whose meaning is the mechanism's: noisy grains, or indices of chosen candidates. A slot
+    without budget is not looked at: its values are empty.
+    """
+
+    slot: int
+    epsilon: Epsilon
+    values: Integers
+    partial: bool = False
+    """Whether accounts may have been empty (a public fact: budgets of earlier slots reach ε, and users are not declared
+    never to return), so that the values describe those who still pay rather than all who are active."""
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """A mechanism's view of one slot, made from measurements alone."""
+
+    pdf: Floats
+    """Probability of each bin, positive, with sum one: estimates the slot's user-weighted PDF."""
+    variance: Floats
+    """Variance of each probability around the slot's true one."""
+    skew: Floats
+    """Between 0 and 1: how much of a bin's estimate is prior; intervals stretch upwards by it."""
+    total: float
+    """Estimated number of users (units) in the slot; NaN where it was not paid for."""
+    total_variance: float
+    counts: Floats | None = None
+    """Noisy number of users in each bin, without bias, if the bins themselves were measured in this slot."""
+    counts_variance: float = float("nan")
+    """Variance of the noise in each of them."""
+
+
+class Mechanism(Option, ABC, Generic[State]):
+    """Options of a mechanism; `State` is what it remembers, all of it public."""
+
+    largest_sensitivity: ClassVar[int | None] = None
+    """The most grains by which one user may move a histogram that this mechanism takes; None: any number."""
+
+    @property
+    def name(self) -> str:
+        """What certificates call it."""
+        return kind_of(type(self))
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Its options with nothing left out, for certificates."""
+        return parameters(self.to_options())
+
+    @property
+    def whole_weights(self) -> bool:
+        """Whether the loss of a user of weight below one is not smaller: such users then have weight zero."""
+        return False
+
+    @abstractmethod
+    def initial(self, domain: Domain) -> State:
+        """The state before the first slot."""
+
+    @abstractmethod
+    def measure(
+        self, state: State, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
+    ) -> Measurement:
+        """Look at the histogram: ε-DP for a user of weight one, (ε·w)-DP for a user of weight w.
+
+        With ε = 0 the histogram is not looked at and the measurement's values are empty.
+        """
+
+    @abstractmethod
+    def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
+        """The next state and the estimate of the slot: a pure function, its arguments are left as they were."""
+
+    @abstractmethod
+    def to_bytes(self, state: State) -> bytes:
+        """The state, for storage."""
+
+    @abstractmethod
+    def from_bytes(self, domain: Domain, data: bytes) -> State:
+        """The state of `to_bytes`, bit for bit; raises `StateError` if it is damaged."""
+
+
+MECHANISMS: Family[Mechanism[object]] = Family("mechanism", "dpi.mechanism.boosted", "dpi.mechanism.published")

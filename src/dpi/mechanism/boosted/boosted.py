@@ -1,0 +1,167 @@
+"""The boosted mechanism: measure once, then boost for free.
+
+The slot's histogram gets exact discrete Laplace noise, and that is all that is ever seen of it. A pool of experts, each
+a forecast made of past measurements, is reweighted by how well it predicted the noisy counts (log score); a small
+constant share of weight flows back, so that a beaten expert can return. The release is the weighted posterior PDF.
+
+What is measured is a partition of the domain: its bins or, in rotation from slot to slot, coarse blocks of them too.
+
+Constants of the estimators say where they come from. What all of them together give is measured in docs/utility.md; no
+privacy rests on any.
+
+Sees a histogram (in `measure`, once), an amount of budget and the slot's number. It never sees a user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+
+from dpi.budget.epsilon import Epsilon
+from dpi.budget.written import FLOAT, or_word
+from dpi.domain import Domain
+from dpi.domain.partition import PARTITIONS, Partition
+from dpi.errors import OptionError, StateError
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Histogram
+from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
+from dpi.mechanism.boosted import boosting as _boosting
+from dpi.mechanism.boosted import experts, population
+from dpi.mechanism.boosted import rotation as _rotation
+from dpi.mechanism.boosted import state as _state
+from dpi.mechanism.boosted import views as _views
+from dpi.mechanism.boosted.assimilation import Dispersion
+from dpi.mechanism.boosted.coverage import Payers
+from dpi.mechanism.boosted.experts import ExpertPool
+from dpi.mechanism.boosted.layout import Layout, automatic
+from dpi.mechanism.boosted.size import Counts, Size
+from dpi.mechanism.boosted.state import BoostedState
+from dpi.mechanism.boosted.views import Views
+from dpi.noise import RandomSource, add_laplace
+
+
+@MECHANISMS.member
+@dataclass(frozen=True)
+class Boosted(Mechanism[BoostedState | Views]):
+    """A mechanism with one measurement a slot and a pool of trackers.
+
+    `drifts` are the trackers' steps of log-levels per slot. `season` is a public period in slots: with it, one more
+    expert forecasts each slot from the slots one, two, … periods ago. `partitions` are measured in turns with the bins:
+    one of them in each slot, with all of its budget. "auto" means blocks of neighbours for `Bins` and marginals for a
+    `Product`, from 10,000 bins on, and the bins alone (as does an empty tuple) for any other domain. Time and memory
+    are O(bins · experts), and memory O(bins · season) more.
+
+    >>> from dpi.domain import Categories
+    >>> from dpi.noise import SystemSource
+    >>> mechanism, histogram = Boosted(), Histogram(np.array([90, 10]) * GRAINS, GRAINS)
+    >>> state = mechanism.initial(Categories(["a", "b"], other=None))
+    >>> measurement = mechanism.measure(state, histogram, Epsilon.at_most(100), 0, SystemSource())
+    >>> state, estimate = mechanism.update(state, measurement)
+    >>> estimate.pdf.round(1).tolist()
+    [0.9, 0.1]
+    """
+
+    drifts: tuple[float, ...] = (0, 0.003, 0.01, 0.03, 0.1, 0.3)
+    season: int | None = None
+    partitions: Literal["auto"] | tuple[Partition, ...] = "auto"
+
+    largest_sensitivity = GRAINS
+    codecs = MappingProxyType({"drifts": FLOAT.each, "partitions": or_word(PARTITIONS.codec.each, "auto")})
+
+    def __post_init__(self) -> None:
+        ExpertPool(self.drifts, self.season)
+        given = self.partitions
+        if given != "auto" and not (isinstance(given, tuple) and all(isinstance(p, Partition) for p in given)):
+            raise OptionError(f"`partitions` must be 'auto' or a tuple, for example (Blocks(16),). Got {given!r}.")
+        if given != "auto" and len(set(given)) < len(given):
+            raise OptionError(f"`partitions` must differ from each other. Got {given!r}.")
+
+    def initial(self, domain: Domain) -> BoostedState | Views:
+        """The state before the first slot: every expert knows nothing, and the slower ones are trusted more."""
+        layout = self._layout(domain)
+        if layout is None:
+            return self._unknown(domain.size)
+        return _views.initial(layout, tuple(self._unknown(view.blocks) for view in layout.views))
+
+    def _layout(self, domain: Domain) -> Layout | None:
+        """The views of a domain, or None if its bins are all that is measured."""
+        partitions = automatic(domain) if self.partitions == "auto" else self.partitions
+        return Layout.of(partitions, domain) if partitions else None
+
+    def _unknown(self, bins: int) -> BoostedState:
+        return BoostedState(
+            trackers=experts.unknown(len(self.drifts), bins),
+            season=(None,) * (self.season or 0),
+            log_weights=np.log(self._pool.prior),
+            uniform=0.0,
+            population=population.initial(bins),
+            size=Size(scale=float(bins), variance=0.25, change=0.02),
+            dispersion=Dispersion(),
+            mass=1.0,
+            payers=Payers(),
+            known=False,
+        )
+
+    def measure(
+        self, state: BoostedState | Views, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
+    ) -> Measurement:
+        """The histogram plus exact discrete Laplace noise of scale G/ε grains on every bin, drawn once.
+
+        With partitions, its sums over the blocks of the one whose turn it is, plus that noise on every block.
+
+        **Formal guarantee.** ε-DP for a user of weight one, (ε·w)-DP for a user of weight w; with ε = 0 the result does
+        not depend on the histogram.
+
+        *Why.* A user of weight w moves the grains by at most w·G in ℓ₁ (`dpi.histogram.compression`), so `add_laplace`
+        at scale G/ε gives w·G/(G/ε) = w·ε. Sums over disjoint blocks move by no more (`dpi.domain.partition`), and
+        whose turn it is follows from earlier measurements alone. A histogram of another sensitivity is refused: one
+        that moves by 2·G would lose 2ε. What is refused depends on the compression, a public option, and not on the
+        data.
+        """
+        if histogram.sensitivity != GRAINS:
+            raise OptionError("`Boosted` takes histograms that one user moves by at most one unit: use `normalise`.")
+        if epsilon.units == 0:
+            return Measurement(slot, epsilon, np.empty(0, dtype=np.int64))
+        grains = state.asked.counts(histogram.grains) if isinstance(state, Views) else histogram.grains
+        return Measurement(slot, epsilon, add_laplace(grains, epsilon.scale, source))
+
+    def update(self, state: BoostedState | Views, measurement: Measurement) -> tuple[BoostedState | Views, Estimate]:
+        """Forecast, score, reweigh, release; an unmeasured slot's estimate is the forecast."""
+        slot, pool, partial = measurement.slot, self._pool, measurement.partial
+        if measurement.values.size == 0:
+            if isinstance(state, Views):
+                return _rotation.unmeasured(state, slot, pool)
+            return _boosting.unmeasured(state, slot, pool)
+        asked = state.asked.blocks if isinstance(state, Views) else state.bins
+        if measurement.values.shape != (asked,) or measurement.epsilon.units == 0:
+            raise StateError("the measurement has another number of bins than the state, or values without budget.")
+        counts = Counts(measurement.values / GRAINS, 1 / float(measurement.epsilon))
+        after: BoostedState | Views
+        if isinstance(state, Views):
+            after, estimate = _rotation.measured(state, slot, pool, counts, partial=partial)
+        else:
+            after, estimate = _boosting.measured(state, slot, pool, counts, partial=partial)
+        if asked == state.bins:
+            estimate = replace(estimate, counts=counts.values, counts_variance=2 * counts.noise**2)
+        return after, estimate
+
+    def to_bytes(self, state: BoostedState | Views) -> bytes:
+        """The state, for storage, with version and checksum."""
+        return _views.to_bytes(state) if isinstance(state, Views) else _state.to_bytes(state)
+
+    def from_bytes(self, domain: Domain, data: bytes) -> BoostedState | Views:
+        """The state of `to_bytes`, bit for bit; raises `StateError` if damaged or of another domain or options."""
+        layout = self._layout(domain)
+        state = _state.from_bytes(data) if layout is None else _views.from_bytes(layout, data)
+        parts = state.states if isinstance(state, Views) else (state,)
+        options = {(len(part.trackers.mean), len(part.season)) for part in parts}
+        if state.bins != domain.size or options != {(len(self.drifts), self.season or 0)}:
+            raise StateError("the state belongs to a mechanism with other options or to another domain.")
+        return state
+
+    @property
+    def _pool(self) -> ExpertPool:
+        return ExpertPool(self.drifts, self.season)

@@ -1,0 +1,136 @@
+"""The law of a noisy count: Laplace noise plus a Gaussian belief about the count, in closed form.
+
+Knows residuals, variances and a noise scale. Sees measurements after noise only; no histogram, no user.
+
+With Z(u) the density at u of Laplace(b) + N(0, V), a belief N(m, V) about a count and its measurement y at u = y - m,
+log Z is the evidence of the belief, and its derivatives say how to correct it: the slope -(log Z)'(u) = d log Z/dm
+moves the mean, and, as a Gaussian obeys the heat equation, d log Z/dV = Z''/(2Z) corrects the variance.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Reals = npt.NDArray[np.floating]
+
+_ERFCX = (
+    *(0.225675862, 0.225669603, 0.207842577, 0.168543132, 0.141426169),
+    *(-0.005594733, 0.169068453, -0.182889897, 0.050258959),
+)
+"""The polynomial of degree eight in t = 1/(1 + x/2.5) that is nearest to erfcx(x)/t for x ≥ 0, in relative error (found
+by Lawson's reweighted least squares): it is off by at most 1.3·10⁻⁷.
+
+Source: a fit; tests/mechanism/test_laplace_gauss.py::test_erfcx_is_within_its_bound measures it.
+"""
+
+SMALLEST = 1e-6
+"""Gaussian variances below this share of b² count as this: Z has a kink at V = 0 that nothing measured resolves.
+
+Source: by trial; not measured by itself.
+"""
+
+SINGLE = 1e4
+"""Single precision, twice as fast, serves up to this many b². Rounding then moves a slope by less than 10⁻⁶/b and the
+mean that it corrects, by V times that, by less than b/100.
+
+Source: tests/mechanism/test_laplace_gauss.py::test_single_precision_is_enough measures it.
+"""
+
+_GONE = 7.7
+"""e^-7.7² is lost next to 1 in double precision; smaller terms would be denormal numbers, which are slow.
+
+Source: by calculation.
+"""
+
+
+class Score(NamedTuple):
+    """log Z and its derivatives with respect to the mean and the variance of the belief."""
+
+    log_density: Reals
+    slope: Reals
+    heat: Reals
+
+
+def erfcx(x: Reals) -> Reals:
+    """e^(x²)·erfc(x) for x ≥ 0, with a relative error of at most 1.3·10⁻⁷, and 5·10⁻⁷ in single precision.
+
+    >>> float(erfcx(np.array([0.0]))[0].round(6))
+    1.0
+    """
+    t = 0.4 * x
+    t += 1
+    np.divide(1, t, out=t)
+    fit = _ERFCX[-1] * t
+    for coefficient in _ERFCX[-2:0:-1]:
+        fit += coefficient
+        fit *= t
+    fit += _ERFCX[0]
+    fit *= t
+    return fit
+
+
+def score(residual: Reals, variance: Reals | float, noise: float) -> Score:
+    """Evidence and derivatives for residuals y - m, under Laplace noise of scale `noise` and N(0, variance).
+
+    In units of the noise, with r = V/b² and v = |u|/b, Z = e^(r/2)/4 · [e^-v·erfc(g) + e^v·erfc(h)] with
+    g = (r - v)/√2r and h = (r + v)/√2r. By erfc(x) = e^(-x²)·erfcx(x), and erfc(g) = 2 - erfc(-g) where g < 0, both
+    terms have the factor e^L with L = -w²/2r - (v - w), w = min(v, r); it is taken out, so that nothing overflows.
+    Minima and signs instead of branches: they are several times faster on arrays. The log density is off by at most
+    5·10⁻⁷·(1 + |log Z|), the slope by 10⁻⁶/b.
+    """
+    r = np.maximum(variance / noise**2, SMALLEST)
+    u = residual / noise
+    if r.max(initial=0) <= SINGLE:
+        r, u = r.astype(np.float32), u.astype(np.float32)
+    v = np.abs(u)
+    width = np.sqrt(2 * r)
+    arguments = np.empty((2, *v.shape), v.dtype)
+    gap, reach = arguments
+    np.subtract(r, v, out=gap)
+    np.add(r, v, out=reach)
+    arguments /= width
+    scaled = np.minimum(gap, 0)
+    np.maximum(scaled, -_GONE, out=scaled)
+    scaled *= scaled
+    np.exp(np.negative(scaled, out=scaled), out=scaled)
+    sign = np.copysign(1, gap)
+    np.abs(gap, out=gap)
+    near, far = erfcx(arguments) * scaled
+    near *= sign
+    sign -= 1
+    near -= sign
+    both = near + far
+    inner = np.minimum(v, r)
+    log = inner - v
+    inner *= inner
+    inner /= r
+    inner *= 0.5
+    log -= inner
+    log += np.log(both)
+    log -= math.log(4 * noise)
+    near -= far
+    near /= both
+    near /= noise
+    both *= width
+    heat = np.divide(scaled, both, out=scaled)  # N(u; 0, V) / Z, times b²·√π/4
+    heat *= -2 / math.sqrt(math.pi) / noise**2
+    heat += 0.5 / noise**2
+    return Score(log, np.copysign(near, u), heat)
+
+
+def information(variance: Reals | float, noise: float) -> Reals:
+    """Fisher information of Laplace(noise) + N(0, variance) about its location, on average over measurements.
+
+    A fit with the right limits: 1/b² without Gaussian part, 1/(V + 2b²) for a wide one.
+    """
+    r = np.asarray(variance / noise**2)
+    q = np.sqrt(r)
+    total = 1.16 * q
+    total /= 1 + 0.62 * q
+    total += r
+    total += 1
+    return np.asarray(1 / noise**2 / total)

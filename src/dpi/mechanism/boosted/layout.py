@@ -1,0 +1,113 @@
+"""The views of a domain that a rotating mechanism keeps: some coarse partitions and, last, the bins themselves.
+
+Knows public options and a public domain; no measurement, no histogram, no user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpi.domain import Bins, Domain, Product
+from dpi.domain.partition import Blocks, Marginal, Partition
+from dpi.errors import OptionError
+from dpi.exact.integers import Integers, capped_sums
+from dpi.mechanism.base import Floats
+
+HUGE = 10_000
+"""From this many bins on, an ordered domain or a product is worth measuring coarsely too.
+
+Source: benchmarks/utility.py --partitions none beside rotation at 10,000 bins (docs/utility.md, Huge domains).
+"""
+
+CAP_BITS = 60
+"""Sums over blocks are cut at 2^60 grains. Like noise's own cut it moves no two sums further apart.
+
+Source: two of them add up to less than 2^63; no measurement.
+"""
+
+COARSEST, FACTOR = 16, 8
+"""Blocks of the coarsest partition of an ordered domain, and how many of the next finer one make a block.
+
+Source: by trial; what rotation over them gives is in docs/utility.md, Huge domains.
+"""
+
+
+def automatic(domain: Domain) -> tuple[Partition, ...]:
+    """The partitions of a domain that is huge and has a structure to use; none of any other domain.
+
+    >>> automatic(Bins(range(1, 10_000)))
+    (Blocks(count=16), Blocks(count=128), Blocks(count=1024))
+    """
+    if domain.size < HUGE:
+        return ()
+    if isinstance(domain, Product):
+        return tuple(Marginal(name) for name, part in domain.parts.items() if 1 < part.size < domain.size)
+    if not isinstance(domain, Bins):
+        return ()
+    counts = [COARSEST]
+    while FACTOR * counts[-1] <= domain.size // 4:
+        counts.append(FACTOR * counts[-1])
+    return tuple(Blocks(count) for count in counts)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One partition of the bins; `labels` are None for the bins themselves."""
+
+    blocks: int
+    labels: Integers | None
+
+    def sums(self, pdf: Floats) -> Floats:
+        """The probability of every block."""
+        return pdf if self.labels is None else np.asarray(np.bincount(self.labels, pdf, self.blocks), dtype=np.float64)
+
+    def counts(self, grains: Integers) -> Integers:
+        """The grains of every block, exactly; cut at 2^60, as noise cuts them, where they do not fit in 64 bits."""
+        return grains if self.labels is None else capped_sums(grains, self.labels, self.blocks, CAP_BITS)
+
+    def spread(self, values: Floats) -> Floats:
+        """The value of every bin's block."""
+        return values if self.labels is None else values[self.labels]
+
+    def refines(self, other: View) -> bool:
+        """Whether every block lies in one block of `other`."""
+        if self.labels is None or other.labels is None:
+            return self.labels is None
+        one = np.zeros(self.blocks, dtype=np.int64)
+        one[self.labels] = other.labels
+        return bool((one[self.labels] == other.labels).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The views from coarse to fine, the bins last, and whether neighbouring bins are alike."""
+
+    views: tuple[View, ...]
+    ordered: bool
+
+    @classmethod
+    def of(cls, partitions: Sequence[Partition], domain: Domain) -> Layout:
+        """The partitions of a domain, sorted by their number of blocks, and its bins."""
+        labels = [partition.labels(domain) for partition in partitions]
+        views = sorted((View(int(of.max()) + 1, of) for of in labels), key=lambda view: view.blocks)
+        if any(view.blocks >= domain.size for view in views):
+            raise OptionError("`partitions` must be coarser than the domain's bins, which are always measured too.")
+        return cls((*views, View(domain.size, None)), isinstance(domain, Bins))
+
+    @property
+    def bins(self) -> int:
+        """Number of bins of the domain."""
+        return self.views[-1].blocks
+
+    @cached_property
+    def parents(self) -> tuple[int | None, ...]:
+        """For every view the finest earlier one that it refines."""
+        found: list[int | None] = []
+        for at, view in enumerate(self.views):
+            coarser = [other for other in range(at) if view.refines(self.views[other])]
+            found.append(coarser[-1] if coarser else None)
+        return tuple(found)

@@ -1,0 +1,244 @@
+"""The population of levels: how many bins are of which size, and what a message means to one who knows that.
+
+Most bins of a large domain are small, and a noisy message alone cannot tell a small bin from an empty one. The messages
+of all bins together tell how levels are distributed, and each bin is then read under that prior (nonparametric
+empirical Bayes: Robbins 1956; Kiefer and Wolfowitz 1956). A level is a Gaussian of relative width `WIDTH` around a
+point of a logarithmic grid, so that a reading is a finite mixture, tabulated once a slot in (log variance, mean /
+deviation).
+
+Sees messages only: sums of measurements after noise. No histogram, no user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.exact.integers import Integers
+from dpi.mechanism.boosted.experts import Floats, Gaussians, blocks
+
+STEP = 0.3
+"""Distance of neighbouring levels, in logarithm.
+
+Source: by trial; not measured by itself.
+"""
+
+WIDTH = 0.12
+"""Relative deviation of the levels around a grid point.
+
+Source: by trial; not measured by itself.
+"""
+
+SMALLEST = 1e-3
+"""The smallest level, as a share of the uniform one.
+
+Source: by trial; not measured by itself.
+"""
+
+SPREAD = 1.5
+"""Deviation of the logarithm of a level before anything was seen.
+
+Source: by trial; not measured by itself.
+"""
+
+INERTIA = 0.02
+"""Share of that initial population that is always kept.
+
+Source: by trial; not measured by itself.
+"""
+
+STEPS = 3
+"""Steps of expectation maximisation a slot; the previous slot's population is where they start.
+
+Source: by trial; not measured by itself.
+"""
+
+TILT = 0.4
+"""Share of the mass by which weak bins are over- or underestimated that is corrected in one slot.
+
+Source: by trial; not measured by itself.
+"""
+
+Singles = npt.NDArray[np.float32]
+"""Places in a table and what is read there, in units of the message: single precision is twice as fast."""
+
+_TINY = 1e-30
+"""The least that is kept apart from zero; single precision ends at 10⁻³⁸.
+
+Source: by calculation.
+"""
+
+_NODES = np.arange(-5, 10.01, 0.25)
+_PER_NODE = 4
+_ROWS = 36
+"""The grid of the table in which messages are read: ratios of mean to deviation, how many to one, and variances.
+
+Source: by trial; not measured by itself.
+"""
+
+
+def levels(bins: int) -> Floats:
+    """The grid of levels for a domain, from a thousandth of the uniform probability to one."""
+    return np.asarray(np.exp(np.arange(np.log(SMALLEST / bins), STEP, STEP)))
+
+
+def initial(bins: int) -> Floats:
+    """Shares of the levels before anything was seen: log-normal, with the uniform probability as its mean."""
+    log = np.log(levels(bins) * bins)
+    shares = np.exp(-0.5 * ((log + 0.5 * SPREAD**2) / SPREAD) ** 2) + 1e-4 / log.size
+    return np.asarray(shares / shares.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Readout:
+    """Posterior mean and variance of a level, given a message, under a population: a table, read bilinearly.
+
+    Rows are log variances of the message from `first` in steps of `step`; columns are means in units of the deviation.
+    `likelihood` is that of every level at every node; `mean` and `variance` are coefficients (`_corners`), in units of
+    the message's deviation and variance.
+    """
+
+    population: Floats
+    first: float
+    step: float
+    likelihood: Floats
+    mean: Singles
+    variance: Singles
+
+    @classmethod
+    def tabulate(cls, population: Floats, bins: int, narrowest: float, widest: float) -> Readout:
+        """The table for messages with variances between `narrowest` and `widest`."""
+        first = float(np.log(narrowest))
+        step = max((float(np.log(widest)) - first) / (_ROWS - 1), 1e-3)
+        level = levels(bins)
+        variance = np.exp(first + step * np.arange(_ROWS))[:, None, None]
+        message = _NODES[None, :, None] * np.sqrt(variance)
+        own = (WIDTH * level) ** 2
+        both = variance + own
+        log = message - level
+        log *= log
+        log *= -0.5 / both
+        log -= 0.5 * np.log(both)
+        log -= log.max(2, keepdims=True)
+        likelihood = np.exp(log, out=log)
+        total = likelihood @ population + 1e-300
+        # A level is positive: where the message pulls its Gaussian below, the mean stays at a small share of the level.
+        means = message * (own / both)
+        means += level * variance / both
+        np.maximum(means, 0.05 * level, out=means)
+        posterior = likelihood * means
+        mean = posterior @ population / total
+        posterior *= means
+        posterior += likelihood * (variance * own / both)
+        second = posterior @ population / total
+        variance = variance[:, :, 0]
+        spread = np.maximum(second - mean * mean, 1e-12 * variance)
+        flat = likelihood.reshape(-1, level.size)
+        return cls(population, first, step, flat, _corners(mean / np.sqrt(variance)), _corners(spread / variance))
+
+    def read(self, messages: Gaussians) -> Gaussians:
+        """Posterior mean and variance of every bin's level, for one expert or a pool."""
+        readings = Gaussians.empty(*messages.mean.shape)
+        for reading, row in zip(readings.rows(), messages.rows(), strict=True):
+            for here in blocks(row.mean.size):
+                self._read(row[here], reading[here])
+        return readings
+
+    def _read(self, messages: Gaussians, reading: Gaussians) -> None:
+        """Fill in `reading`."""
+        deviation, ratio, cell, a, c = self._locate(messages)
+        mean, variance = (_bilinear(table, cell, a, c) for table in (self.mean, self.variance))
+        np.multiply(mean, deviation, out=reading.mean)
+        np.multiply(variance, messages.variance, out=reading.variance)
+        certain = np.flatnonzero(ratio > _NODES[-1])  # so far from 0 that the population has nothing to add
+        reading.mean[certain] = messages.mean[certain]
+        reading.variance[certain] = messages.variance[certain]
+
+    def _locate(self, messages: Gaussians) -> tuple[Singles, Singles, Integers, Singles, Singles]:
+        """Deviation, mean / deviation, the cell's number, and the place within it."""
+        row = np.maximum(messages.variance, _TINY).astype(np.float32)
+        deviation = np.sqrt(row)
+        ratio = messages.mean.astype(np.float32)
+        ratio /= deviation
+        np.log(row, out=row)
+        row -= self.first
+        row /= self.step
+        np.minimum(np.maximum(row, 0, out=row), _ROWS - 1.0001, out=row)
+        column = ratio - _NODES.item(0)
+        column *= _PER_NODE
+        np.minimum(np.maximum(column, 0, out=column), _NODES.size - 1.0001, out=column)
+        above, left = np.floor(row), np.floor(column)
+        row -= above
+        column -= left
+        above *= _NODES.size
+        above += left
+        return deviation, ratio, above.astype(np.int64), row, column
+
+    def learned(self, messages: Gaussians, reading: Gaussians, reach: float) -> Floats:
+        """The population after one more slot's messages: expectation maximisation, a correction of mass, inertia.
+
+        `reach` is the level up to which bins count as weak.
+        """
+        bins = messages.mean.size
+        shares = self._maximised(messages)
+        tilt = np.clip(reach * _tilt(messages, reading), -1, 1)
+        shares = shares * np.exp(-tilt * np.minimum(levels(bins) / reach, 1))
+        keep = (INERTIA * bins + 3) / (bins + 3)
+        shares = (1 - keep) * shares / shares.sum() + keep * initial(bins)
+        return np.asarray(shares / shares.sum())
+
+    def _maximised(self, messages: Gaussians) -> Floats:
+        """Steps of expectation maximisation, on the table's cells instead of the bins."""
+        _, ratio, cell, a, c = self._locate(messages)
+        bins = ratio.size
+        cell[a > 0.5] += _NODES.size
+        cell += c > 0.5
+        certain = np.flatnonzero(ratio > _NODES[-1])
+        nearest = np.rint((np.log(messages.mean[certain]) - np.log(SMALLEST / bins)) / STEP)
+        direct_levels = np.clip(nearest, 0, self.population.size - 1).astype(np.int64)
+        direct = np.bincount(direct_levels, minlength=self.population.size) / bins
+        counts = np.bincount(cell, minlength=len(self.likelihood))
+        counts -= np.bincount(cell[certain], minlength=counts.size)
+        weights = counts / bins
+        used = np.flatnonzero(weights)
+        weights, likelihood = weights[used], self.likelihood[used]
+        shares = self.population
+        for _ in range(STEPS):
+            shares = shares * ((weights / (likelihood @ shares + 1e-300)) @ likelihood) + direct
+        return shares
+
+
+def _bilinear(corners: Singles, cell: Integers, a: Singles, c: Singles) -> Singles:
+    """The table at row `a` and column `c` within each cell: positive, even where rounding would make it zero."""
+    value, right, above, both = (row.take(cell) for row in corners)
+    both *= a
+    both += right
+    both *= c
+    above *= a
+    value += above
+    value += both
+    return np.asarray(np.maximum(value, _TINY, out=value), dtype=np.float32)
+
+
+def _corners(table: Floats) -> Singles:
+    """A table of nodes as the coefficients of 1, column, row and row · column within each cell, for `_bilinear`."""
+    corner, right = table[:-1, :-1], table[:-1, 1:]
+    above, opposite = table[1:, :-1], table[1:, 1:]
+    coefficients = np.zeros((4, *table.shape), dtype=np.float32)
+    coefficients[:, :-1, :-1] = corner, right - corner, above - corner, opposite - above - right + corner
+    return coefficients.reshape(4, -1)
+
+
+def _tilt(messages: Gaussians, reading: Gaussians) -> float:
+    """Rate at which larger levels become rarer, from one Newton step towards the right total mass of weak bins.
+
+    Means of messages are unbiased, readings are not: where single bins say little, their sum still says how much
+    mass they have. The step is damped by how well that sum is known.
+    """
+    weak = np.maximum(1 - reading.variance / messages.variance, 0)
+    trust = (0.3 * float(weak @ reading.mean)) ** 2
+    gain = trust / (trust + float(weak @ messages.variance) + 1e-300)
+    excess = float(weak @ (reading.mean - messages.mean))
+    return TILT * gain * excess / max(float(weak @ reading.variance), 1e-300)

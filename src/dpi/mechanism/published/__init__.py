@@ -1,0 +1,5 @@
+"""The published algorithm, calibrated so that it is truly differentially private."""
+
+from dpi.mechanism.published.published import Published, PublishedState
+
+__all__ = ["Published", "PublishedState"]

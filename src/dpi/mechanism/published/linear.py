@@ -1,0 +1,220 @@
+"""Linear queries with values between 0 and 1, in integers: public, and asked alike of a synopsis and of a histogram.
+
+A query gives every bin a whole number from 0 to `scale`; its answer on counts is the sum of count · number, exactly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.errors import OptionError, StateError
+from dpi.exact.integers import Integers
+from dpi.options import Codec, Family, Option
+
+LARGEST_SCALE = 1 << 20
+LARGEST_BINS = 1 << 20
+
+_DIGIT = 21
+"""Bits of a digit of a histogram: 2^21 grains · `LARGEST_SCALE` · `LARGEST_BINS` stays below 2^63."""
+
+_EXACT_FLOAT = 1 << 53
+
+
+class LinearQueries(Option, ABC):
+    """A list of linear queries over `bins` bins, each with values of 0/`scale` … `scale`/`scale`."""
+
+    bins: int
+    scale: int
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def answers(self, counts: Integers) -> Integers:
+        """Σᵢ count_i · number_i: row j, column q for row j of counts and query q; exact for sums below 2^62."""
+
+    @abstractmethod
+    def _arrays(self) -> tuple[Integers, ...]:
+        """What defines the queries besides `bins` and `scale`."""
+
+    def exact(self, grains: Integers) -> list[int]:
+        """The answers on one histogram of int64 grains, of whatever size, as Python integers.
+
+        >>> Ranges([0], [2], bins=2).exact(np.array([2**62, 2**62])) == [2**63]
+        True
+        """
+        digits = np.stack([grains >> (_DIGIT * place) & ((1 << _DIGIT) - 1) for place in range(3)])
+        parts = self.answers(digits).astype(object)
+        return [sum(int(part) << (_DIGIT * place) for place, part in enumerate(column)) for column in parts.T]
+
+    def to_bytes(self) -> bytes:
+        """The queries, for storage."""
+        arrays = self._arrays()
+        head = np.array([isinstance(self, Ranges), self.bins, self.scale, len(self)], dtype="<i8")
+        return b"".join((head.tobytes(), *(array.astype("<i8").tobytes() for array in arrays)))
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of the queries: equal queries in the same form have equal digests."""
+        return hashlib.blake2b(self.to_bytes(), digest_size=16, person=b"dpi queries").hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LinearQueries) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+QUERIES: Family[LinearQueries] = Family("queries")
+_WHOLE = Codec(lambda value, format: np.asarray(value).tolist(), lambda stated, format: stated)
+"""A column or matrix of whole numbers."""
+
+
+@QUERIES.member
+@dataclass(frozen=True, eq=False, repr=False)
+class Ranges(LinearQueries):
+    """How much lies in the bins from `starts` up to, and without, `stops`: points and ranges, at any number of bins.
+
+    >>> Ranges([0, 1], [2, 2], bins=3).answers(np.array([[5, 6, 7]])).tolist()
+    [[11, 6]]
+    """
+
+    starts: Integers
+    stops: Integers
+    bins: int
+    scale = 1
+    codecs = MappingProxyType({"starts": _WHOLE, "stops": _WHOLE})
+
+    def __init__(self, starts: npt.ArrayLike, stops: npt.ArrayLike, *, bins: int) -> None:
+        low, high = _whole(starts, "starts"), _whole(stops, "stops")
+        _check_bins(bins)
+        if low.shape != high.shape or low.ndim != 1 or low.size == 0:
+            raise OptionError("`starts` and `stops` must be vectors of one length, one entry for each query.")
+        if int(low.min()) < 0 or int(high.max()) > bins or (low >= high).any():
+            raise OptionError("`starts` must lie below `stops`, and both between 0 and the number of bins.")
+        for name, value in (("starts", low), ("stops", high), ("bins", bins)):
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return self.starts.size
+
+    def answers(self, counts: Integers) -> Integers:
+        """Differences of running sums."""
+        running = np.zeros((counts.shape[0], self.bins + 1), dtype=np.int64)
+        np.cumsum(counts, axis=1, out=running[:, 1:])
+        return running[:, self.stops] - running[:, self.starts]
+
+    def _arrays(self) -> tuple[Integers, ...]:
+        return self.starts, self.stops
+
+    def __repr__(self) -> str:
+        return f"Ranges({len(self)} queries, bins={self.bins})"
+
+
+@QUERIES.member
+@dataclass(frozen=True, eq=False, repr=False)
+class Matrix(LinearQueries):
+    """Any linear queries: one row of whole numbers from 0 to `scale` for each.
+
+    >>> Matrix([[0, 1, 2]], scale=2).answers(np.array([[5, 6, 7]])).tolist()
+    [[20]]
+    """
+
+    weights: Integers
+    scale: int
+    codecs = MappingProxyType({"weights": _WHOLE})
+
+    def __init__(self, weights: npt.ArrayLike, *, scale: int = 1) -> None:
+        rows = _whole(weights, "weights")
+        if not isinstance(scale, int) or isinstance(scale, bool) or not 1 <= scale <= LARGEST_SCALE:
+            raise OptionError(f"`scale` must be a whole number from 1 to 2^20. Got {scale!r}.")
+        if rows.ndim != 2 or rows.size == 0 or int(rows.min()) < 0 or int(rows.max()) > scale:
+            raise OptionError("`weights` must be a matrix of whole numbers from 0 to `scale`, one row for each query.")
+        _check_bins(rows.shape[1])
+        object.__setattr__(self, "weights", rows)
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "bins", rows.shape[1])
+
+    def __len__(self) -> int:
+        return int(self.weights.shape[0])
+
+    def answers(self, counts: Integers) -> Integers:
+        """A matrix product; in float64 where every partial sum is a whole number below 2^53, and so exact."""
+        if int(counts.max(initial=0)) * self.scale * self.bins < _EXACT_FLOAT:
+            return (counts.astype(np.float64) @ self.weights.T.astype(np.float64)).astype(np.int64)
+        return counts @ self.weights.T
+
+    def _arrays(self) -> tuple[Integers, ...]:
+        return (self.weights,)
+
+    def __repr__(self) -> str:
+        return f"Matrix({len(self)} queries, bins={self.bins}, scale={self.scale})"
+
+
+def points(bins: int) -> Ranges:
+    """The probability of every bin.
+
+    >>> points(3)
+    Ranges(3 queries, bins=3)
+    """
+    starts = np.arange(bins)
+    return Ranges(starts, starts + 1, bins=bins)
+
+
+def dyadic(bins: int, leaves: int = 64) -> Ranges:
+    """Halves, quarters … of the domain, down to `leaves` pieces or single bins; the domain itself if it is one bin.
+
+    >>> queries = dyadic(5, leaves=4)
+    >>> list(zip(queries.starts.tolist(), queries.stops.tolist()))
+    [(0, 2), (2, 5), (0, 1), (1, 2), (2, 3), (3, 5)]
+    """
+    if not isinstance(leaves, int) or leaves < 2:
+        raise OptionError(f"`leaves` must be a whole number of at least 2. Got {leaves!r}.")
+    _check_bins(bins)
+    ranges: dict[tuple[int, int], None] = {}
+    pieces = 2
+    while pieces <= leaves and pieces < 2 * bins:
+        edges = [bins * j // pieces for j in range(pieces + 1)]
+        ranges.update({(low, high): None for low, high in pairwise(edges) if low < high})
+        pieces *= 2
+    starts, stops = zip(*ranges or [(0, bins)], strict=True)
+    return Ranges(starts, stops, bins=bins)
+
+
+def queries_from_bytes(data: bytes) -> LinearQueries:
+    """The queries of `to_bytes`; raises `StateError` if they are damaged.
+
+    >>> queries_from_bytes(points(3).to_bytes()) == points(3)
+    True
+    """
+    try:
+        numbers = np.frombuffer(data, dtype="<i8").astype(np.int64)
+        ranges, bins, scale, count = (int(x) for x in numbers[:4])
+        body = numbers[4:]
+        if ranges:
+            return Ranges(body[:count], body[count:], bins=bins)
+        return Matrix(body.reshape(count, bins), scale=scale)
+    except ValueError:
+        raise StateError("the saved queries are damaged.") from None
+
+
+def _whole(values: npt.ArrayLike, name: str) -> Integers:
+    array = np.array(values)
+    if array.dtype.kind not in "iub":
+        raise OptionError(f"`{name}` must be whole numbers.")
+    array = array.astype(np.int64)
+    array.setflags(write=False)
+    return array
+
+
+def _check_bins(bins: int) -> None:
+    if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= LARGEST_BINS:
+        raise OptionError(f"`bins` must be a whole number from 1 to 2^20. Got {bins!r}.")

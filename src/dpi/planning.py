@@ -1,0 +1,175 @@
+"""What accuracy will this buy, and for how long? Answered from stated numbers, before any data is touched.
+
+The figures are those of the plain noisy measurement, which the default mechanism improves on: one slot's noise on the
+share of a bin is Laplace of scale 1/(ε_t·n) for n users of weight one. They are an upper bound of the noise part of
+the error, and say nothing about a stream that changes.
+
+*How long.* An account of ε pays ε/ε_t slots in which its user is seen. Where users come and go, each is seen in `seen`
+slots in all, and pays in the first ε/ε_t of them. Where the same `population` stays for ever and `users` of them are
+seen in a slot, each is seen in one of population/users slots, so that the accounts run dry after about
+ε/ε_t·population/users slots; then nobody is left to pay, and releases are forecasts.
+
+*Which options.* Those that a user can take: an account that pays for more slots than its user is seen in only makes
+each of them noisier, and no slot costs less than the smallest amount there is. A share is off by at most one, and all
+shares together by at most two; where the noise is larger, these are the error, and a slot by itself tells nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpi.budget.epsilon import UNITS, Amount, promised
+from dpi.errors import OptionError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CHOICES = (1, 2, 4, 10, 20, 40, 100)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to spend: a slot costs `per_slot`, so a user takes part with weight one in `slots` slots."""
+
+    per_slot: float
+    slots: int
+    paying: float
+    """Mean number of paying users in a slot, while accounts last."""
+    half_width: float
+    """Half of the 95 % interval of one bin's share, from one slot's measurement alone; at most 1."""
+    l1: float
+    """Expected Σ |error| over all bins, from one slot's measurement alone; at most 2."""
+    dry_after: float | None = None
+    """The number of slots after which all accounts are empty; None if newcomers keep coming."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Options for given numbers, from spending all at once to spending little often.
+
+    >>> plan(epsilon=1, users=50_000, bins=200, seen=10).best
+    Option(per_slot=0.1, slots=10, paying=50000.0, half_width=0.000599..., l1=0.04, dry_after=None)
+    >>> plan(epsilon=1, users=100, bins=9, population=1_000, lasting=24).best.dry_after
+    30.0
+    """
+
+    epsilon: float
+    users: int
+    bins: int
+    seen: int
+    options: tuple[Option, ...]
+    population: int | None = None
+    lasting: int | None = None
+    """How many slots the accounts are wanted to last."""
+
+    @property
+    def best(self) -> Option:
+        """The smallest error of one slot's measurement, with accounts that last as long as wanted.
+
+        Up to `seen` slots, spending more often costs no accuracy: fewer pay more. Then the option with most payers
+        counts as best, because its releases describe most users.
+        """
+        lasting = [o for o in self.options if o.dry_after is None or o.dry_after >= (self.lasting or 0)]
+        return min(lasting, key=lambda option: (float(f"{option.half_width:.9g}"), -option.paying))
+
+    def plot(self) -> Figure:
+        """Error over the budget of a slot, and paying users or how long accounts last (needs the extra `plot`)."""
+        from dpi.release.plots import COLOURS, blank
+
+        cost, lasting = [option.per_slot for option in self.options], self.population is not None
+        figure = blank(7, 4.6)
+        above, below = figure.subplots(2, 1, sharex=True)
+        above.loglog(cost, [option.half_width for option in self.options], "o-", color=COLOURS[0], lw=1.6)
+        above.plot(self.best.per_slot, self.best.half_width, "o", color=COLOURS[1], ms=9)
+        above.set_ylabel("± share (95 %), one slot")
+        second = [option.dry_after if lasting else option.paying for option in self.options]
+        below.semilogx(cost, second, "o-", color=COLOURS[2], lw=1.6)
+        below.set_ylim(bottom=0)
+        below.set_ylabel("slots until accounts\nare empty" if lasting else "paying users in a slot")
+        below.set_xlabel("ε of a slot")
+        return figure
+
+    @property
+    def _stated(self) -> str:
+        stay = f"each user seen in {self.seen:,} slots"
+        if self.population is not None:
+            stay = f"the same {self.population:,} users for ever"
+        return f"ε = {self.epsilon:g} per user for ever, {self.users:,} users a slot, {self.bins:,} bins, {stay}"
+
+    def _repr_html_(self) -> str:
+        from dpi.display.card import card, table
+        from dpi.display.markup import element
+
+        head = ["ε of a slot", "slots", "paying users", "± share (95 %)", "Σ |error|", "dry after"]
+        rows = [
+            [
+                f"{o.per_slot:.4g}",
+                f"{o.slots:,}",
+                f"{o.paying:,.0f}",
+                f"{o.half_width:.5f}",
+                f"{o.l1:.4f}",
+                "never" if o.dry_after is None else f"{o.dry_after:,.0f} slots",
+            ]
+            for o in self.options
+        ]
+        note = element("p", "Bold: the smallest error of one slot, with accounts that last as long as wanted.")
+        return card("Plan", {"for": self._stated}, table(head, rows, marked=self.options.index(self.best)), note)
+
+    def __str__(self) -> str:
+        head = f"{self._stated}\n"
+        rows = ["  per slot    slots   paying users   ± share (95 %)   Σ |error|   dry after"]
+        rows += [
+            f"{o.per_slot:10.4g} {o.slots:8d} {o.paying:14,.4g} {o.half_width:15.3g} {o.l1:11.3g} "
+            + ("      never" if o.dry_after is None else f"{o.dry_after:11,.0f}")
+            for o in self.options
+        ]
+        return head + "\n".join(rows)
+
+
+def plan(
+    *,
+    epsilon: Amount,
+    users: int,
+    bins: int,
+    seen: int | None = None,
+    population: int | None = None,
+    lasting: int | None = None,
+) -> Plan:
+    """Expected error for `users` seen in a slot and `bins` bins.
+
+    Users come and go and are seen in `seen` slots in all (one, unless said), or they are the same `population` for
+    ever, whose accounts shall last for `lasting` slots.
+    """
+    stated = {"users": users, "bins": bins, "seen": seen, "population": population, "lasting": lasting}
+    for name, value in stated.items():
+        if value is not None and (type(value) is not int or value < 1):
+            raise OptionError(f"`{name}` must be a whole number above 0. Got {value!r}.")
+    if population is None and lasting is not None:
+        raise OptionError(
+            "`lasting` is about a `population` that stays the same; where users come and go, it lasts.",
+            options=("lasting", "population"),
+        )
+    if population is not None and (seen is not None or population < users):
+        raise OptionError(
+            "`population` must be at least `users`, and needs no `seen`: the same users stay for ever.",
+            options=("population", "users", "seen"),
+        )
+    total, visits = float(promised(epsilon)), seen or 1
+    needed = visits if population is None else -(-(lasting or 1) * users // population)
+    most = int(total * UNITS)
+    if population is not None and needed > most:
+        raise OptionError(
+            "`lasting` must be shorter: each slot would cost less than the smallest amount of budget, 2^-40.",
+        )
+    possible = min(most, visits if population is None else most)
+    options = []
+    for slots in sorted(each for each in {*CHOICES, needed} if each <= possible):
+        per_slot = total / slots
+        paying = float(users) if population is not None else users * min(1.0, slots / visits)
+        scale = 1 / (per_slot * paying)
+        dry = None if population is None else slots * population / users
+        half_width, l1 = min(math.log(20) * scale, 1.0), min(bins * scale, 2.0)
+        options.append(Option(per_slot, slots, paying, half_width, l1, dry))
+    return Plan(total, users, bins, visits, tuple(options), population, lasting)

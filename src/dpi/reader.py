@@ -1,0 +1,263 @@
+"""Releases that a store holds, for those who read: no key is touched and nothing is written.
+
+Reads what is public: names, options and domains of streams, releases and their certificates. So a store, an export
+of one (`dpi export`) and a PostgreSQL role that may see the public tables alone serve alike, also while another process
+writes. What a release says was let out already: to read it, however often, costs no privacy.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from threading import Event
+from typing import TYPE_CHECKING, Self, SupportsIndex, overload
+
+from dpi.certificates.declared import DeclaredOptions
+from dpi.domain import Domain
+from dpi.domain.file import from_description
+from dpi.errors import OptionError
+from dpi.events.slots import Slots
+from dpi.release import Release, to_frame
+from dpi.store import Store, open_store
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+Where = SupportsIndex | str | datetime
+"""A slot: by its number, or by a time."""
+
+
+def open(
+    store: str | os.PathLike[str] | Store, stream: str | None = None, *, keys: Mapping[str, bytes] | None = None
+) -> Releases:
+    """The releases of a stream in a store, to read.
+
+    `store` is a path (of a store or of an export), the address of a PostgreSQL database, or a store object. `stream` is
+    the stream's name, and may be left out where there is one alone. `keys` are those of hashed domains, by their names.
+
+    >>> import dpi
+    >>> store = dpi.MemoryStore()
+    >>> stream = dpi.Stream(domain=dpi.Categories(["a", "b"]), epsilon=1, slot="1h", start="2026-01-01", store=store)
+    >>> for _ in range(3): _ = stream.release(["ada"], ["a"])
+    >>> releases = dpi.open(store)
+    >>> len(releases), releases.newest.start, len(releases["2026-01-01T01:00":])
+    (3, '2026-01-01T02:00:00+00:00', 2)
+    """
+    if isinstance(store, Store):
+        return Releases(store, stream, keys)
+    opened = open_store(store, read_only=True)
+    try:
+        return Releases(opened, stream, keys, address=os.fspath(store))
+    except BaseException:
+        opened.close()
+        raise
+
+
+class Releases:
+    """The releases of one stream of a store, or those of a period of it: what is there at each look, in order.
+
+    `releases[12]` is a slot's release, `releases["2026-01-01T12:30"]` that of the slot which a time lies in. A slice
+    has the slots from the first to before the end: `releases[10:20]` by numbers, `releases["2026-01-01":"2026-02-01"]`
+    those that begin in a period. Times that name no zone are in the stream's own. Numbers are those of slots: there is
+    no counting from the end (`newest` is the last one).
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        stream: str | None = None,
+        keys: Mapping[str, bytes] | None = None,
+        *,
+        address: str | None = None,
+    ) -> None:
+        self.store = store
+        self.name = stream_named(store, stream)
+        self._keys, self._address, self._owns_store = keys, address, address is not None
+        self._first: int | None = None
+        self._end: int | None = None
+        self._domains: dict[str, Domain] = {}
+
+    # Life.
+
+    def close(self) -> None:
+        """Let go of a store that was opened for this."""
+        if self._owns_store:
+            self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # The stream.
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The names of all streams of the store."""
+        return tuple(self.store.streams())
+
+    def of(self, stream: str) -> Releases:
+        """The releases of another stream of the store."""
+        return Releases(self.store, stream, self._keys)
+
+    @property
+    def slots(self) -> Slots:
+        """The stream's clock, as its options state it."""
+        slots = DeclaredOptions.from_text(self.store.streams()[self.name]).slots
+        if slots is None:
+            raise OptionError("this stream has no clock: name slots by number.")
+        return slots
+
+    def first_at(self, where: Where) -> int:
+        """The first slot that does not begin before a time; of a number, that slot."""
+        if not isinstance(where, str | datetime):
+            return _number(where)
+        slots = self.slots
+        number = slots.number(where)
+        return number if slots.instant(slots.start(number)) == slots.instant(where) else number + 1
+
+    # Reading.
+
+    def __iter__(self) -> Iterator[Release]:
+        """Each release with the domain it was made for; some are read at a time, so a long stream need not fit."""
+        for content, link in self.store.releases(self.name, self._first, self._last):
+            digest = str(json.loads(content.partition(b"\n")[0])["domain"])
+            if digest not in self._domains:
+                self._domains[digest] = from_description(json.loads(self.store.domain(digest)), self._keys)
+            yield Release.from_content(content, self._domains[digest], link.certificate)
+
+    def __len__(self) -> int:
+        found = self.store.extent(self.name, self._first, self._last)
+        return 0 if found is None else found[0]
+
+    @overload
+    def __getitem__(self, where: slice) -> Releases: ...
+    @overload
+    def __getitem__(self, where: Where) -> Release: ...
+    def __getitem__(self, where: Where | slice) -> Release | Releases:
+        if isinstance(where, slice):
+            if where.step is not None:
+                raise OptionError("a slice of releases has a first slot and an end, and no step.")
+            return self.between(where.start, where.stop)
+        return self.at(where)
+
+    def __contains__(self, slot: object) -> bool:
+        """Whether the release of a slot is there."""
+        return isinstance(slot, int) and next(iter(self.between(slot, slot + 1)), None) is not None
+
+    def at(self, where: Where) -> Release:
+        """The release of a slot, by its number or by a time that lies in it."""
+        number = self.slots.number(where) if isinstance(where, str | datetime) else _number(where)
+        for release in self.between(number, number + 1):
+            return release
+        found = self.store.extent(self.name, self._first, self._last)
+        known = _NONE if found is None else f"the last one here is {found[2]}."
+        raise OptionError(f"slot {number} is not in the store; {known}")
+
+    def between(self, first: Where | None, end: Where | None) -> Releases:
+        """The releases of the slots from `first` to before `end`, as far as they lie in these."""
+        part = Releases(self.store, self.name, self._keys)
+        part._address, part._owns_store, part._domains = self._address, False, self._domains
+        given = [None if where is None else self.first_at(where) for where in (first, end)]
+        part._first = max((n for n in (self._first, given[0]) if n is not None), default=None)
+        part._end = min((n for n in (self._end, given[1]) if n is not None), default=None)
+        return part
+
+    @property
+    def newest(self) -> Release:
+        """The release of the last slot."""
+        found = self.store.extent(self.name, self._first, self._last)
+        if found is None:
+            raise OptionError(_NONE)
+        return self.at(found[2])
+
+    def follow(self, *, every: float = 1.0, stop: Event | None = None) -> Iterator[Release]:
+        """The releases that are there, and then each new one as another process writes it.
+
+        Looks every so many seconds, until `stop` is set, the end of a slice is reached, or for ever. A store that was
+        opened by its address is opened anew for each look, so that one that was put in its place is seen.
+        """
+        if not every > 0:
+            raise OptionError(f"`every` must be above 0. Got {every!r}.")
+        waiting, following = Event() if stop is None else stop, self._first
+        while not waiting.is_set():
+            with self._look() as now:
+                for release in now.between(following, self._end):
+                    yield release
+                    following = release.slot + 1
+            if following is not None and self._end is not None and following >= self._end:
+                return
+            waiting.wait(every)
+
+    @contextmanager
+    def _look(self) -> Iterator[Releases]:
+        if self._address is None:
+            yield self
+        else:
+            with open(self._address, self.name, keys=self._keys) as opened:
+                yield opened
+
+    @property
+    def _last(self) -> int | None:
+        return None if self._end is None else self._end - 1
+
+    # Tables: a row for each release, with all its bits (`dpi.release.from_frame` reads them back).
+
+    def to_polars(self) -> pl.DataFrame:
+        """A polars frame with a row for each release."""
+        return to_frame(self)
+
+    def to_arrow(self) -> pa.Table:
+        """The same as a table of pyarrow, which must be installed."""
+        return self._table("pyarrow").to_arrow()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same as a pandas frame; pandas and pyarrow must be installed."""
+        return self._table("pyarrow", "pandas").to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """What Arrow libraries ask for: `pyarrow.table(releases)`, `polars.DataFrame(releases)` …"""
+        return self.to_polars().__arrow_c_stream__(requested_schema)
+
+    def _table(self, *libraries: str) -> pl.DataFrame:
+        from importlib.util import find_spec
+
+        missing = [library for library in libraries if find_spec(library) is None]
+        if missing:
+            raise OptionError(f"this table needs {' and '.join(missing)}: install it, or use `to_polars`.")
+        return self.to_polars()
+
+    def __repr__(self) -> str:
+        found = self.store.extent(self.name, self._first, self._last)
+        span = "none yet" if found is None else f"{found[0]} of the slots {found[1]} … {found[2]}"
+        return f"Releases({self.name!r}: {span})"
+
+
+_NONE = "no slot of this stream, or of this part of it, has been released yet."
+
+
+def stream_named(store: Store, name: str | None) -> str:
+    """The stream that is meant: the only one, or the one that is named. Names are public."""
+    names = list(store.streams())
+    if not names:
+        raise OptionError("the store holds no stream yet.")
+    if name is None and len(names) == 1:
+        return names[0]
+    if name not in names:
+        said = "" if name is None else f" Got {name!r}."
+        raise OptionError(f"`stream` must be one of: {', '.join(map(repr, names))}.{said}")
+    return name
+
+
+def _number(slot: SupportsIndex) -> int:
+    try:
+        return operator.index(slot)
+    except TypeError:
+        raise OptionError("a slot is named by a whole number or by a time in ISO 8601.") from None

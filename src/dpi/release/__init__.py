@@ -1,0 +1,5 @@
+"""What leaves the curator, and the questions that can be asked of it."""
+
+from dpi.release.release import Release, content_digest, from_frame, to_frame
+
+__all__ = ["Release", "content_digest", "from_frame", "to_frame"]

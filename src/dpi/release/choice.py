@@ -1,0 +1,150 @@
+"""Which bins of a domain are drawn, and in which order. Knows public domains and estimates only.
+
+The bin `other` holds what nobody listed. It is often larger than all the rest, and would flatten every scale, so that
+it is drawn only where it is asked for by name; elsewhere its share is told in words. Ordered bins keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.domain import Bins, Categories, Domain, Hashed, Product
+from dpi.errors import OptionError
+from dpi.exact.integers import Integers
+from dpi.release.queries import Floats, bin_of
+
+Values = int | Sequence[object] | Mapping[str, int | Sequence[object]]
+"""The k largest, or the values named, or the same for parts of a product by their names."""
+
+
+def choose(domain: Domain, weight: Floats, values: Values) -> Integers:
+    """The bins that are drawn, in their order: that of an ordered domain, or as named, or by falling weight.
+
+    >>> pages = Categories(["home", "cart", "help"])
+    >>> choose(pages, np.array([0.1, 0.2, 0.0, 0.7]), 2).tolist(), choose(pages, np.ones(4), ["help", "other"]).tolist()
+    ([1, 0], [2, 3])
+    """
+    if isinstance(values, Mapping):
+        codes = _combinations(domain, weight, values)
+    elif isinstance(values, int):
+        codes = _largest(domain, weight, values)
+    else:
+        codes = _named(domain, values)
+    return np.sort(codes) if isinstance(domain, Bins) else codes
+
+
+def part_values(values: Values, part: str) -> int | Sequence[object] | None:
+    """What is chosen of one part of a product; None if nothing is."""
+    if isinstance(values, Mapping):
+        return values.get(part)
+    return values if isinstance(values, int) else None
+
+
+def catch_all(domain: Domain) -> npt.NDArray[np.bool_]:
+    """Which bins are the declared `other`, or have a part that is.
+
+    >>> catch_all(Product(country=Categories(["DE"]), age=Bins([18]))).tolist()
+    [False, False, True, True]
+    """
+    if isinstance(domain, Product):
+        found = np.zeros(1, dtype=np.bool_)
+        for part in domain.parts.values():
+            found = (found[:, None] | catch_all(part)).ravel()
+        return found
+    found = np.zeros(domain.size, dtype=np.bool_)
+    if isinstance(domain, Categories) and domain.other is not None:
+        found[-1] = True
+    return found
+
+
+def short_label(domain: Domain, code: int) -> str:
+    """The bin's name; in a product its parts' labels alone, where what the parts are is said beside it."""
+    if not isinstance(domain, Product):
+        return domain.label(code)
+    return " · ".join(domain.parts[name].label(part) for name, part in domain.codes(code).items())
+
+
+def values_from_text(domain: Domain, texts: Iterable[str]) -> Values:
+    """What words of a command line choose: values with commas between them, or PART=VALUE,VALUE for a product.
+
+    A text that is a value of the domain as it stands is not taken apart.
+
+    >>> values_from_text(Categories(["DE", "FR", "a,b"]), ["DE,FR", "a,b"])
+    ['DE', 'FR', 'a,b']
+    >>> values_from_text(Product(country=Categories(["DE", "FR"]), age=Bins([18])), ["country=DE,FR"])
+    {'country': ['DE', 'FR']}
+    """
+    if not isinstance(domain, Product):
+        return [value for text in texts for value in _apart(domain, text)]
+    chosen: dict[str, list[object]] = {}
+    for text in texts:
+        name, _, rest = text.partition("=")
+        chosen.setdefault(name, []).extend(_apart(_part(domain, name), rest))
+    return {name: list(values) for name, values in chosen.items()}
+
+
+def _apart(domain: Domain, text: str) -> list[object]:
+    try:
+        located(domain, text)
+    except OptionError:
+        return list[object](text.split(","))
+    return [text]
+
+
+def located(domain: Domain, value: object) -> int:
+    """The bin of a value, or of a text that is a bin's label or, in an ordered domain, a number."""
+    if isinstance(value, str) and isinstance(domain, Bins):
+        labels = [code for code in range(domain.size) if domain.label(code) == value]
+        if labels:
+            return labels[0]
+        try:
+            value = float(value)
+        except ValueError:
+            raise OptionError(f"{value!r} is no number and no bin of the domain.") from None
+    if isinstance(domain, Hashed) and isinstance(value, str) and value[:1] == "#" and value[1:].isdecimal():
+        if int(value[1:]) < domain.size:
+            return int(value[1:])
+        raise OptionError(f"{value!r} is not in the domain.")
+    return bin_of(domain, value)
+
+
+def _largest(domain: Domain, weight: Floats, count: int) -> Integers:
+    if isinstance(count, bool) or count < 1:
+        raise OptionError(f"`values` must be a whole number above 0, or a list of values. Got {count!r}.")
+    listed = np.flatnonzero(~catch_all(domain))
+    return listed[np.argsort(-weight[listed], kind="stable")[:count]]
+
+
+def _named(domain: Domain, values: Sequence[object]) -> Integers:
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not len(values):
+        raise OptionError("`values` must be a whole number, or a list of at least one value of the domain.")
+    codes = [located(domain, value) for value in values]
+    return np.array(list(dict.fromkeys(codes)), dtype=np.int64)
+
+
+def _combinations(domain: Domain, weight: Floats, values: Mapping[str, int | Sequence[object]]) -> Integers:
+    """The combinations of the chosen values of some parts, largest first."""
+    if not isinstance(domain, Product):
+        raise OptionError("`values` by parts are for a product domain: give a list of values.")
+    shape = tuple(part.size for part in domain.parts.values())
+    joint = weight.reshape(shape)
+    for name in values:
+        _part(domain, name)
+    chosen = np.ones(1, dtype=np.bool_)
+    for place, (name, part) in enumerate(domain.parts.items()):
+        inside = ~catch_all(part)
+        if name in values:
+            alone = joint.sum(axis=tuple(axis for axis in range(len(shape)) if axis != place))
+            inside = np.isin(np.arange(part.size), choose(part, alone, values[name]))
+        chosen = (chosen[:, None] & inside).ravel()
+    codes = np.flatnonzero(chosen)
+    return codes[np.argsort(-weight[codes], kind="stable")]
+
+
+def _part(domain: Product, name: str) -> Domain:
+    if name not in domain.parts:
+        raise OptionError(f"{name!r} is not a part of the domain; its parts are {', '.join(domain.parts)}.")
+    return domain.parts[name]

@@ -1,0 +1,167 @@
+"""Two parts of a product as a grid: the share of every pair, with the shares of each part by itself. Public only.
+
+What is not drawn (`other`, or values that were not chosen) is summed up in one number; shares are of all users
+whatever is drawn. Where an ordered part has too many bins, neighbours are drawn as one, so that there is no gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from dpi.domain import Bins, Domain, Product
+from dpi.errors import OptionError
+from dpi.exact.integers import Integers
+from dpi.release.choice import Values, choose, part_values
+from dpi.release.interval import interval
+from dpi.release.queries import Distribution, Floats
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Shares of sets of bins with the ends of their 95 % intervals; all three have one shape."""
+
+    value: Floats
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def of(cls, pdf: Floats, variance: Floats, everything: float, total: float) -> Shares:
+        """Of summed probabilities and variances, beside the sum of all variances.
+
+        The errors of all bins sum to zero, so that a set's variance v has v²/V less, V being the sum over all bins
+        (`dpi.release.queries`). A total that was not measured widens nothing.
+        """
+        apart = variance - variance**2 / everything if everything > 0 else variance
+        known = total if np.isfinite(total) else np.inf
+        return cls(pdf, *interval(pdf, np.maximum(apart, 0.0), np.zeros_like(pdf), known, LEVEL))
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """One part of the product: what is drawn of it, in order, and the shares of that by itself."""
+
+    name: str
+    labels: tuple[str, ...]
+    shares: Shares
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Two parts; `cells` has a row for each label of `rows` and a column for each label of `columns`."""
+
+    rows: Side
+    columns: Side
+    cells: Shares
+    left_out: float
+    """The share of all pairs that are not drawn."""
+    summed: tuple[str, ...]
+    """The other parts of the product, which every cell sums over, with the values of them that were chosen."""
+
+
+def pairs(domain: Domain) -> list[tuple[str, str]]:
+    """The pairs of parts that can be drawn, in the order of the parts; none if there is no pair.
+
+    >>> from dpi.domain import Categories
+    >>> pairs(Product(a=Bins([0]), b=Bins([0]), c=Bins([0]))), pairs(Categories(["DE"]))
+    ([('a', 'b'), ('a', 'c'), ('b', 'c')], [])
+    """
+    return list(combinations(domain.parts, 2)) if isinstance(domain, Product) else []
+
+
+def grid(
+    found: Distribution, rows: str, columns: str, values: Values | None = None, *, most: tuple[int, int] = (24, 12)
+) -> Grid:
+    """The grid of two parts: chosen values, or the largest, at most so many rows and columns.
+
+    Cells, and the shares of each part, sum over all values of the other parts, or over those that were named.
+    """
+    domain = found.domain
+    if not isinstance(domain, Product) or {rows, columns} - domain.parts.keys() or rows == columns:
+        raise OptionError("a grid needs two different parts of a product domain.")
+    for name in values if isinstance(values, Mapping) else ():
+        if name not in domain.parts:
+            raise OptionError(f"{name!r} is not a part of the domain; its parts are {', '.join(domain.parts)}.")
+    names = list(domain.parts)
+    shape = tuple(part.size for part in domain.parts.values())
+    others = tuple(place for place, name in enumerate(names) if name not in (rows, columns))
+    summed, inside = _others(domain, {rows, columns}, values)
+    pdf, variance = (vector.reshape(shape)[inside].sum(axis=others) for vector in (found.pdf, found.variance))
+    if names.index(rows) > names.index(columns):
+        pdf, variance = pdf.T, variance.T
+    everything = float(found.variance.sum())
+
+    def side(name: str, across: int, bound: int) -> tuple[Side, list[Integers]]:
+        part, share, noise = domain.parts[name], pdf.sum(axis=across), variance.sum(axis=across)
+        sets, labels = drawn(part, share, None if values is None else part_values(values, name), bound)
+        shares = Shares.of(_sums(share, sets, 0), _sums(noise, sets, 0), everything, found.total)
+        return Side(name, labels, shares), sets
+
+    down, row_sets = side(rows, 1, most[0])
+    across, column_sets = side(columns, 0, most[1])
+    shares, noise = (_sums(_sums(matrix, row_sets, 0), column_sets, 1) for matrix in (pdf, variance))
+    cells = Shares.of(shares, noise, everything, found.total)
+    return Grid(down, across, cells, max(0.0, 1.0 - float(shares.sum())), summed)
+
+
+def _others(domain: Product, drawn: set[str], values: Values | None) -> tuple[tuple[str, ...], tuple[Integers, ...]]:
+    """What is summed over, in words, and the codes of each part that are not left out."""
+    words, codes = [], []
+    for name, part in domain.parts.items():
+        inside, named = np.arange(part.size), name
+        chosen = None if values is None or name in drawn else part_values(values, name)
+        if chosen is not None and not isinstance(chosen, int):
+            inside = choose(part, np.ones(part.size), chosen)
+            named = f"{name} ({', '.join(part.label(int(code)) for code in inside)})"
+        codes.append(inside)
+        words += [] if name in drawn else [named]
+    return tuple(words), np.ix_(*codes)
+
+
+def drawn(
+    domain: Domain, weight: Floats, values: int | Sequence[object] | None, bound: int
+) -> tuple[list[Integers], tuple[str, ...]]:
+    """Sets of bins, each drawn as one, and what they are called: single bins, or neighbours where a domain is ordered.
+
+    A number of values is how many there are at most; of an ordered domain all is drawn in so many sets.
+
+    >>> sets, labels = drawn(Bins(range(7)), np.ones(8), None, 5)
+    >>> [each.tolist() for each in sets], labels
+    ([[0], [1, 2], [3, 4], [5, 6], [7]], ('< 0', '[0, 2)', '[2, 4)', '[4, 6)', '≥ 6'))
+    """
+    if isinstance(domain, Bins) and (values is None or isinstance(values, int)):
+        sets = neighbours(domain, bound if values is None else max(values, 3))
+        return sets, tuple(span(domain, int(codes[0]), int(codes[-1])) for codes in sets)
+    codes = choose(domain, weight, bound if values is None else values)
+    return [codes[place : place + 1] for place in range(codes.size)], tuple(domain.label(int(code)) for code in codes)
+
+
+def neighbours(domain: Bins, bound: int) -> list[Integers]:
+    """All bins in order, in at most `bound` (above 2) sets: the two that have no end, and equally many of the others.
+
+    Equally many, so that bins of one width make sets of one width, whose shares can be compared; the last may be less.
+    """
+    size = domain.size
+    if size <= bound:
+        return [np.array([code]) for code in range(size)]
+    step = -(-(size - 2) // (bound - 2))
+    inner = [np.arange(first, min(first + step, size - 1)) for first in range(1, size - 1, step)]
+    return [np.array([0]), *inner, np.array([size - 1])]
+
+
+def span(domain: Bins, first: int, last: int) -> str:
+    """What neighbouring bins are called together.
+
+    >>> span(Bins([0, 1, 2]), 0, 0), span(Bins([0, 1, 2]), 1, 2)
+    ('< 0', '[0, 2)')
+    """
+    return domain.label(first) if first == last else f"[{domain.edges[first - 1]:g}, {domain.edges[last]:g})"
+
+
+def _sums(array: Floats, sets: Sequence[Integers], axis: int) -> Floats:
+    return np.stack([array.take(codes, axis=axis).sum(axis=axis) for codes in sets], axis=axis)

@@ -1,0 +1,269 @@
+"""Questions answered on a PDF, with error bars.
+
+Everything here is post-processing of released numbers: a question costs no privacy, however many are asked. Nothing
+here sees private data.
+
+*Error bars.* A release gives each probability a variance v; errors of different bins are taken as independent but for
+their sum, which is zero because the PDF sums to one. For an answer Σ cᵢpᵢ that leaves Σ vᵢ(cᵢ - c̄)² with c̄ = Σ
+vᵢcᵢ/Σ vᵢ. Answers that are not linear use their gradient. The error of a total adds in proportion.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.domain import OUTSIDE, Bins, Categories, Domain, Hashed, Product
+from dpi.errors import OptionError
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A value and its standard error.
+
+    >>> Answer(0.25, 0.01).interval(0.95)
+    (0.2304..., 0.2695...)
+    """
+
+    value: float
+    error: float
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """The value plus and minus the normal quantile of the level times the error."""
+        if not 0 < level < 1:
+            raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
+        half = NormalDist().inv_cdf(0.5 + level / 2) * self.error
+        return self.value - half, self.value + half
+
+    def __float__(self) -> float:
+        return self.value
+
+    def _repr_html_(self) -> str:
+        from dpi.display.card import card
+
+        lower, upper = self.interval()
+        said = {"standard error": f"{self.error:.3g}", "95 % interval": f"{lower:.6g} … {upper:.6g}"}
+        return card(f"{self.value:.6g}", said)
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """A released PDF over a domain, with the variance of each probability and the (private) total where it is known.
+
+    >>> ages = Distribution(Bins([0, 10, 20]), np.array([0.0, 0.5, 0.5, 0.0]), np.zeros(4), total=100.0)
+    >>> ages.mean().value, ages.quantile(0.25).value, ages.range(0, 10).value, ages.count().value
+    (10.0, 5.0, 0.5, 100.0)
+    """
+
+    domain: Domain
+    pdf: Floats
+    variance: Floats
+    total: float = math.nan
+    total_variance: float = math.nan
+
+    # One value or a set of values.
+
+    def probability(self, value: object) -> Answer:
+        """The share of one value of the domain."""
+        return self._linear(self._indicator([self._code(value)]))
+
+    def range(self, low: float, high: float) -> Answer:
+        """The share of numbers in [low, high) of an ordered domain; a bin that is cut counts in proportion."""
+        if not low <= high:
+            raise OptionError(f"`low` must be at most `high`. Got {low!r} and {high!r}.")
+        edges = self._edges()
+        left, right = edges[:-1], edges[1:]
+        return self._linear(np.clip((np.minimum(right, high) - np.maximum(left, low)) / (right - left), 0, 1))
+
+    def count(self, value: object | None = None) -> Answer:
+        """The number of users with one value, or of all users."""
+        share = Answer(1.0, 0.0) if value is None else self.probability(value)
+        return self._times_total(share)
+
+    def top(self, k: int) -> list[tuple[str, float]]:
+        """The k most frequent bins with their shares."""
+        if not isinstance(k, int) or k < 1:
+            raise OptionError(f"`k` must be a whole number above 0. Got {k!r}.")
+        order = np.argsort(-self.pdf, kind="stable")[:k]
+        return [(self.domain.label(int(code)), float(self.pdf[code])) for code in order]
+
+    # Ordered domains.
+
+    def mean(self) -> Answer:
+        """The mean of an ordered domain, each bin at its middle; values beyond the edges count as the outer edges."""
+        return self._linear(self._middles())
+
+    def sum(self) -> Answer:
+        """Mean times total: the sum over users of each user's average value."""
+        return self._times_total(self.mean())
+
+    def spread(self) -> Answer:
+        """The variance of an ordered domain (between bins; the width within a bin is left out)."""
+        x = self._middles()
+        centred = (x - float(self.pdf @ x)) ** 2
+        return self._linear(centred)  # the gradient through the mean vanishes: Σ p·2(x - mean) = 0
+
+    def median(self) -> Answer:
+        """The quantile of one half."""
+        return self.quantile(0.5)
+
+    def quantile(self, q: float) -> Answer:
+        """Where the distribution function of an ordered domain passes q, linear within a bin."""
+        if not 0 <= q <= 1:
+            raise OptionError(f"`q` must lie between 0 and 1. Got {q!r}.")
+        edges = self._edges()
+        cumulative = np.concatenate(([0.0], np.cumsum(self.pdf)))
+        code = int(np.clip(np.searchsorted(cumulative, q * cumulative[-1]) - 1, 0, self.pdf.size - 1))
+        density = self.pdf[code] / (edges[code + 1] - edges[code])
+        value = edges[code] + (q * cumulative[-1] - cumulative[code]) / max(density, 1e-300)
+        below = self._linear(np.clip((value - edges[:-1]) / (edges[1:] - edges[:-1]), 0, 1))
+        return Answer(float(np.clip(value, edges[0], edges[-1])), below.error / max(density, 1e-300))
+
+    # Pairs of values.
+
+    def conditional(self, **given: object) -> Distribution:
+        """The distribution of the other parts of a product, given values of some."""
+        domain = self._product(*given)
+        rest = {name: part for name, part in domain.parts.items() if name not in given}
+        if not rest:
+            raise OptionError("`conditional` must leave at least one part open.")
+        shape = tuple(part.size for part in domain.parts.values())
+        index = tuple(
+            bin_of(part, given[name]) if name in given else slice(None) for name, part in domain.parts.items()
+        )
+        pdf, variance = (array.reshape(shape)[index].ravel() for array in (self.pdf, self.variance))
+        mass = float(pdf.sum())
+        left: Domain = Product(**rest) if len(rest) > 1 else next(iter(rest.values()))
+        return Distribution(left, pdf / mass, variance / mass**2, self.total * mass, self.total_variance * mass**2)
+
+    def marginal(self, name: str) -> Distribution:
+        """The distribution of one part of a product."""
+        domain = self._product(name)
+        shape = tuple(part.size for part in domain.parts.values())
+        others = tuple(i for i, part in enumerate(domain.parts) if part != name)
+        pdf, variance = (array.reshape(shape).sum(axis=others) for array in (self.pdf, self.variance))
+        return Distribution(domain.parts[name], pdf, variance, self.total, self.total_variance)
+
+    def correlation(self, one: str, other: str) -> Answer:
+        """Pearson's correlation of two ordered parts of a product."""
+        domain = self._product(one, other)
+        codes = {name: np.empty(domain.size, dtype=np.int64) for name in domain.parts}
+        rest = np.arange(domain.size)
+        for name, part in reversed(domain.parts.items()):
+            rest, codes[name] = np.divmod(rest, part.size)
+        x, y = (_middles(domain.parts[name])[codes[name]] for name in (one, other))
+        x, y = x - self.pdf @ x, y - self.pdf @ y
+        xx, yy, xy = float(self.pdf @ (x * x)), float(self.pdf @ (y * y)), float(self.pdf @ (x * y))
+        if xx <= 0 or yy <= 0:
+            raise OptionError("`correlation` needs two parts that vary.")
+        r = xy / math.sqrt(xx * yy)
+        gradient = (x * y) / math.sqrt(xx * yy) - r / 2 * (x * x / xx + y * y / yy)
+        return Answer(r, self._linear(gradient).error)
+
+    # Two releases.
+
+    def l1(self, other: Distribution) -> Answer:
+        """Σ |p - q|: between 0 (equal) and 2 (nothing in common)."""
+        self._same(other)
+        sign = np.sign(self.pdf - other.pdf)
+        error = math.hypot(self._linear(sign).error, other._linear(sign).error)
+        return Answer(float(np.abs(self.pdf - other.pdf).sum()), error)
+
+    def kl(self, other: Distribution) -> Answer:
+        """Σ p·ln(p/q), the information lost if q is taken for p."""
+        self._same(other)
+        p, q = np.maximum(self.pdf, 1e-300), np.maximum(other.pdf, 1e-300)
+        error = math.hypot(self._linear(np.log(p / q)).error, other._linear(p / q).error)
+        return Answer(max(float(p @ np.log(p / q)), 0.0), error)
+
+    def join_size(self, other: Distribution) -> Answer:
+        """Pairs of users, one of each stream, with the same value: Σ n·p · m·q."""
+        self._same(other)
+        value = float(self.pdf @ other.pdf)
+        share = Answer(value, math.hypot(self._linear(other.pdf).error, other._linear(self.pdf).error))
+        pairs = self._times_total(share)
+        second = other._times_total(Answer(1.0, 0.0))
+        return Answer(pairs.value * second.value, math.hypot(pairs.error * second.value, pairs.value * second.error))
+
+    def _repr_html_(self) -> str:
+        from dpi.release.view import view
+
+        return view(self)
+
+    # What the answers are made of.
+
+    def _linear(self, coefficients: Floats) -> Answer:
+        weight = float(self.variance.sum())
+        centre = float(self.variance @ coefficients) / weight if weight > 0 else 0.0
+        return Answer(float(self.pdf @ coefficients), math.sqrt(float(self.variance @ (coefficients - centre) ** 2)))
+
+    def _times_total(self, share: Answer) -> Answer:
+        if math.isnan(self.total):
+            raise OptionError("the total was not measured, so shares cannot be turned into counts.")
+        error = math.hypot(share.error * self.total, share.value * math.sqrt(self.total_variance))
+        return Answer(share.value * self.total, error)
+
+    def _code(self, value: object) -> int:
+        return bin_of(self.domain, value)
+
+    def _indicator(self, codes: list[int]) -> Floats:
+        indicator = np.zeros(self.pdf.size)
+        indicator[codes] = 1.0
+        return indicator
+
+    def _edges(self) -> Floats:
+        return _edges(self.domain)
+
+    def _middles(self) -> Floats:
+        return _middles(self.domain)
+
+    def _product(self, *names: str) -> Product:
+        if not isinstance(self.domain, Product):
+            raise OptionError("this question needs a Product domain.")
+        for name in names:
+            if name not in self.domain.parts:
+                raise OptionError(
+                    f"{name!r} is not a part of the domain; its parts are {', '.join(self.domain.parts)}."
+                )
+        return self.domain
+
+    def _same(self, other: Distribution) -> None:
+        if self.domain != other.domain:
+            raise OptionError("the two releases must have the same domain.")
+
+
+def bin_of(domain: Domain, value: object) -> int:
+    """The bin of a value that an analyst asks for: one that is not in the domain is refused, not sent to `other`."""
+    code = domain.index(value)
+    listed = isinstance(domain, Hashed | Bins | Product) or value == getattr(domain, "other", None)
+    if isinstance(domain, Categories) and not listed:
+        listed = code != OUTSIDE and code < len(domain.values)
+    elif isinstance(domain, Categories):
+        code = domain.size - 1
+    if code == OUTSIDE or not listed:
+        raise OptionError(f"{value!r} is not in the domain.")
+    return code
+
+
+def _edges(domain: Domain) -> Floats:
+    """Left and right ends of all bins; the outer ones are as wide as their neighbours."""
+    if not isinstance(domain, Bins):
+        raise OptionError("this question needs an ordered domain (Bins).")
+    edges = domain.edges
+    first = edges[1] - edges[0] if edges.size > 1 else 1.0
+    last = edges[-1] - edges[-2] if edges.size > 1 else 1.0
+    return np.concatenate(([edges[0] - first], edges, [edges[-1] + last]))
+
+
+def _middles(domain: Domain) -> Floats:
+    """The middle of each bin; the outer bins at their edge."""
+    edges = _edges(domain)
+    middles = (edges[:-1] + edges[1:]) / 2
+    middles[0], middles[-1] = edges[1], edges[-2]
+    return middles

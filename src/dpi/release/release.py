@@ -1,0 +1,189 @@
+"""A release: what leaves the curator for one slot. It sees nothing private.
+
+Everything in it is either public by declaration or made from noisy measurements, so it may be copied, asked and drawn
+at will: that costs no privacy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpi.domain import Domain
+from dpi.errors import OptionError, StateError
+from dpi.mechanism.base import Floats
+from dpi.release.interval import interval
+from dpi.release.queries import Distribution
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.figure import Figure
+
+    from dpi.release.choice import Values
+
+_VECTORS = ("pdf", "variance", "skew", "accumulated")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Release(Distribution):
+    """The estimate of one slot's user-weighted PDF, its uncertainty, and what it cost.
+
+    Two releases are equal if all their numbers are.
+    """
+
+    slot: int
+    start: str | None
+    """When the slot began, if the stream has a clock."""
+    skew: Floats
+    """How much of each bin's estimate is prior, between 0 and 1: intervals stretch upwards by it."""
+    accumulated: Floats
+    """The PDF over all slots so far, each weighted by its estimated number of users (`dpi.stream.accumulation`)."""
+    epsilon: float
+    """Budget of this slot."""
+    epsilon_spent: float
+    """The most that any one user can have lost by this stream so far: min(ε, Σ ε_t), or min(E·ε, Σ ε_t) in E epochs.
+
+    Streams that share a ledger lose at most ε together; the guarantee says so.
+    """
+    guarantee: str
+    """What is promised, in words, with every assumption."""
+    certificate: dict[str, object]
+
+    def __post_init__(self) -> None:
+        for name in _VECTORS:
+            getattr(self, name).setflags(write=False)
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Lower and upper ends of a credible interval for the slot's true PDF, bin by bin."""
+        if not 0 < level < 1:
+            raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
+        return interval(self.pdf, self.variance, self.skew, self.total, level)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Release) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    # What a certificate vouches for.
+
+    def content(self) -> bytes:
+        """All of the release but its certificate, as canonical bytes: a line of JSON, then the vectors."""
+        record = {k: v for k, v in self._scalars().items() if k != "certificate"}
+        head = json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return head.encode() + b"\n" + b"".join(getattr(self, name).astype("<f8").tobytes() for name in _VECTORS)
+
+    @property
+    def digest(self) -> str:
+        """The fingerprint of `content`, which the certificate states."""
+        return content_digest(self.content())
+
+    @classmethod
+    def from_content(cls, content: bytes, domain: Domain, certificate: dict[str, object]) -> Release:
+        """The release of `content` and its certificate; refuses another domain or damaged bytes."""
+        head, _, body = content.partition(b"\n")
+        try:
+            record = json.loads(head)
+            vectors = np.frombuffer(body, dtype="<f8").astype(np.float64).reshape(len(_VECTORS), -1)
+            record.update(zip(_VECTORS, vectors, strict=True))
+            return cls._from_plain({**record, "certificate": certificate}, domain)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise StateError("the release is damaged, or belongs to another domain.") from None
+
+    # To and from text and tables.
+
+    def _scalars(self) -> dict[str, object]:
+        """Everything but the vectors; a total that was not measured is None."""
+        record: dict[str, object] = {"domain": self.domain.digest}
+        for field in fields(self):
+            if field.name not in ("domain", *_VECTORS):
+                value = getattr(self, field.name)
+                record[field.name] = None if isinstance(value, float) and math.isnan(value) else value
+        return record
+
+    def _plain(self) -> dict[str, object]:
+        return self._scalars() | {name: getattr(self, name).tolist() for name in _VECTORS}
+
+    def to_json(self) -> str:
+        """The release as one line of canonical JSON; a total that was not measured is null."""
+        return json.dumps(self._plain(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str, domain: Domain) -> Release:
+        """The release of `to_json`; refuses another domain or damaged text."""
+        try:
+            record = json.loads(text)
+            return cls._from_plain(record, domain)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise StateError("the release is damaged, or belongs to another domain.") from None
+
+    @classmethod
+    def _from_plain(cls, record: dict[str, object], domain: Domain) -> Release:
+        if record.pop("domain") != domain.digest:
+            raise ValueError("another domain")
+        for name in _VECTORS:
+            vector = np.array(record[name], dtype=np.float64)
+            if vector.shape != (domain.size,):
+                raise ValueError("another size")
+            record[name] = vector
+        for name in ("total", "total_variance"):
+            record[name] = math.nan if record[name] is None else record[name]
+        return cls(domain=domain, **record)  # type: ignore[arg-type]
+
+    # For people.
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{label} {share:.3g}" for label, share in self.top(3))
+        return f"Release(slot={self.slot}, top=[{best}], epsilon={self.epsilon:.4g}, spent={self.epsilon_spent:.4g})"
+
+    def _repr_html_(self) -> str:
+        from dpi.release.view import release_view
+
+        return release_view(self)
+
+    def plot(self, values: Values | None = None, *, parts: tuple[str, str] | None = None) -> Figure:
+        """The PDF with its 95 % intervals (needs the extra `plot`).
+
+        `values` is how many of the largest, or a list of values; without it, ordered bins are drawn as steps over their
+        edges and a product as a grid of two of its `parts` (the first two, unless named). The bin `other` is drawn
+        only if it is named, and its share is told below the picture.
+        """
+        from dpi.release.plots import plot_release
+
+        return plot_release(self, values, parts=parts)
+
+
+def content_digest(content: bytes) -> str:
+    """The fingerprint of a release's content."""
+    return hashlib.blake2b(content, digest_size=32, person=b"dpi release").hexdigest()
+
+
+def to_frame(releases: Iterable[Release]) -> pl.DataFrame:
+    """One row for each release: a polars frame, which any Arrow library reads."""
+    import polars as pl
+
+    records = [
+        {k: json.dumps(v, sort_keys=True) if isinstance(v, dict) else v for k, v in release._plain().items()}
+        for release in releases
+    ]
+    numbers = dict.fromkeys(_VECTORS, pl.List(pl.Float64)) | dict.fromkeys(
+        ("total", "total_variance", "epsilon", "epsilon_spent"), pl.Float64
+    )
+    return pl.DataFrame(records, schema_overrides=numbers | {"start": pl.String})
+
+
+def from_frame(frame: pl.DataFrame, domain: Domain) -> list[Release]:
+    """The releases of `to_frame`."""
+    try:
+        rows: Sequence[dict[str, object]] = frame.to_dicts()
+        return [
+            Release._from_plain({**row, "certificate": json.loads(str(row["certificate"]))}, domain) for row in rows
+        ]
+    except (ValueError, TypeError, KeyError):
+        raise StateError("the table holds no releases of this domain.") from None

@@ -1,0 +1,62 @@
+"""What a distribution or a release looks like in a notebook: shares with intervals. Sees public estimates only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpi.display.card import bar, card, table
+from dpi.display.markup import Html, element
+from dpi.release.choice import choose
+from dpi.release.interval import interval
+from dpi.release.queries import Floats
+
+if TYPE_CHECKING:
+    from dpi.release.queries import Distribution
+    from dpi.release.release import Release
+
+SHOWN = 12
+"""How many bins have a row."""
+
+
+def view(found: Distribution) -> Html:
+    """The largest bins of a distribution, ordered ones in their order; what is left out is told in a sentence."""
+    skew, total = np.zeros_like(found.pdf), found.total if np.isfinite(found.total) else np.inf
+    ends = interval(found.pdf, found.variance, skew, total, 0.95)
+    return card("Distribution", {"bins": f"{found.domain.size:,}"}, *_shares(found, *ends))
+
+
+def release_view(release: Release) -> Html:
+    """The slot, what it cost, its largest bins and the guarantee."""
+    facts = {"ε of this slot": f"{release.epsilon:.4g}", "spent at most, per user": f"{release.epsilon_spent:.4g}"}
+    title = f"Slot {release.slot:,}" + (f", {release.start}" if release.start else "")
+    return card(title, facts, *_shares(release, *release.interval()), element("p", release.guarantee))
+
+
+def _shares(found: Distribution, lower: Floats, upper: Floats) -> list[Html]:
+    codes = [int(code) for code in choose(found.domain, found.pdf, SHOWN)]
+    widest = max(float(upper[codes].max()), 1e-300)
+    rows = [
+        [
+            found.domain.label(code),
+            f"{found.pdf[code]:.4f}",
+            f"{lower[code]:.4f} … {upper[code]:.4f}",
+            bar(*(float(end[code]) / widest for end in (found.pdf, lower, upper))),
+        ]
+        for code in codes
+    ]
+    shares = table(["value", "share", "95 % interval", ""], rows)
+    rest = found.domain.size - len(codes)
+    return [shares, *([element("p", left_out(found, codes))] if rest else [])]
+
+
+def left_out(found: Distribution, codes: list[int]) -> str:
+    """A sentence about the bins that have no row."""
+    inside = np.zeros(found.domain.size, dtype=np.bool_)
+    inside[codes] = True
+    outside = np.flatnonzero(~inside)
+    share = f"{100 * float(found.pdf[outside].sum()):.3g} %"
+    if outside.size == 1:
+        return f"Left out: {found.domain.label(int(outside[0]))}, {share}."
+    return f"Left out: {outside.size:,} more values, {share} together."

@@ -1,0 +1,140 @@
+"""Large populations without their users: who pays is decided by the ledger, cohort by cohort.
+
+A slot of ten million users need not list them. Users who came in the same slot and were active ever since have the same
+account, so that the ledger can bill a cohort as if it were one user; and if values are dealt to users at random, the
+values of some of them are a draw without replacement from the slot's counts. The releases have the same law as those of
+a `Stream` that sees every user, but for cohorts that hardly pay any more, which count as one: the slot is closed by the
+same steps (`dpi.stream.closing`). Made-up data alone is played like this: it knows the counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from dpi.budget import Converging
+from dpi.budget.accounts import Accounts
+from dpi.errors import OptionError
+from dpi.exact.integers import GRAINS, Integers
+from dpi.histogram.compression import Histogram
+from dpi.noise import UnsafeSeededSource
+from dpi.release import Release
+from dpi.stream import Stream
+from dpi.stream.closing import Offer, billed, measured, released
+from dpi.stream.state import StreamState
+
+LEAST = GRAINS >> 6
+"""Cohorts of a smaller weight count as one, with their mean weight: together they hardly count."""
+
+
+class Cohorts:
+    """How many users came in which slot. In every slot a share `churn` of them is replaced by newcomers.
+
+    >>> cohorts = Cohorts(churn=1.0, rng=np.random.default_rng(0))
+    >>> for users in (100, 90): cohorts.step(users)
+    >>> cohorts.births.tolist(), cohorts.sizes.tolist()
+    ([1], [90])
+    """
+
+    def __init__(self, churn: float, rng: np.random.Generator) -> None:
+        if not 0 <= churn <= 1:
+            raise OptionError(f"`churn` must be between 0 and 1. Got {churn}.")
+        self._churn, self._rng = churn, rng
+        self.births: Integers = np.empty(0, dtype=np.int64)
+        self.sizes: Integers = np.empty(0, dtype=np.int64)
+        self._slot = 0
+
+    @property
+    def ids(self) -> pl.Series:
+        """The cohorts as if each were one user."""
+        return pl.Series([str(birth) for birth in self.births], dtype=pl.String)
+
+    def step(self, users: int) -> None:
+        """The next slot has so many users: some leave, newcomers take their places and those that are new."""
+        stay = self.sizes - self._rng.binomial(self.sizes, self._churn)
+        if stay.sum() > users:
+            stay = without_replacement(stay, users, self._rng)
+        newcomers = users - int(stay.sum())
+        some = stay > 0
+        self.births, self.sizes = self.births[some], stay[some]
+        if newcomers:
+            self.births, self.sizes = np.append(self.births, self._slot), np.append(self.sizes, newcomers)
+        self._slot += 1
+
+
+def without_replacement(counts: Integers, size: int, rng: np.random.Generator) -> Integers:
+    """Counts of so many drawn without replacement: marginals for few of many, exact for numbers of any size.
+
+    numpy's own sampler refuses 10⁹ and more, which no slot here has.
+    """
+    return rng.multivariate_hypergeometric(counts, size, method="marginals").astype(np.int64)
+
+
+class Played:
+    """A stream that is shown the counts of a crowd, slot after slot.
+
+    With a converging budget everybody pays in every slot; with a ledger, those who have something left.
+    """
+
+    def __init__(self, stream: Stream, *, churn: float = 0.0, seed: int = 0) -> None:
+        setting = stream.setting
+        if isinstance(setting.budget, Converging):
+            self._accounts = None
+        else:
+            self._accounts = Accounts(setting.epsilon, key=bytes(32), policy=setting.budget.policy)
+        self._source = UnsafeSeededSource(seed)
+        self._state = StreamState.initial(setting, self._source)
+        self._allocation = setting.budget.allocation(setting.epsilon, setting.domain.size)
+        self._rng = np.random.default_rng([seed, 2])
+        self._cohorts = Cohorts(churn, self._rng)
+        self._slot = 0
+        self.weight = 1.0
+        """The mean weight of the last slot's users."""
+
+    def release(self, counts: Integers) -> Release:
+        """Close a slot with these counts, one for each active user."""
+        offer = Offer.drawn(self._state, self._allocation, self._source)
+        self._cohorts.step(int(counts.sum()))
+        clean = Histogram(self._grains(counts, offer), self._state.setting.compression.sensitivity)
+        made = released(self._state, measured(self._state, clean, offer, self._slot, self._source), "")
+        self._allocation.observe(made.users, made.bins)
+        self._state = made.state
+        self._slot += 1
+        return made.release
+
+    def remaining(self) -> tuple[npt.NDArray[np.float64], Integers]:
+        """What is left on the accounts of the last slot's users, cohort by cohort, and how many users a cohort has."""
+        if self._accounts is None:
+            raise OptionError("a converging budget keeps no accounts.")
+        left = self._accounts.remaining(self._cohorts.ids, self._slot - 1)
+        return np.array([float(amount) for amount in left]), self._cohorts.sizes
+
+    def _grains(self, counts: Integers, offer: Offer) -> Integers:
+        """The weighted histogram of the slot."""
+        if self._accounts is None:
+            return counts * GRAINS
+        cohorts, accounts = self._cohorts, self._accounts
+        bill = billed(self._state.setting, accounts, cohorts.ids, offer, self._slot)
+        accounts.debit(bill)
+        self.weight = float(bill.weights @ cohorts.sizes) / (GRAINS * max(1, int(cohorts.sizes.sum())))
+        total, rest = np.zeros_like(counts), counts
+        for weight, size in _classes(bill.weights, cohorts.sizes):
+            drawn = rest if size == rest.sum() else without_replacement(rest, size, self._rng)
+            total += weight * drawn
+            rest = rest - drawn
+        return total
+
+
+def _classes(weights: Integers, sizes: Integers) -> list[tuple[int, int]]:
+    """Weights and how many users have them, the heaviest first; what is light counts as one class.
+
+    >>> _classes(np.array([GRAINS, 0, GRAINS, 5, 8]), np.array([3, 9, 4, 1, 2]))
+    [(16777216, 7), (7, 3)]
+    """
+    light = (weights < LEAST) & (weights > 0)
+    classes = {int(w): int(sizes[weights == w].sum()) for w in np.unique(weights[weights >= LEAST])[::-1]}
+    if light.any():
+        users = int(sizes[light].sum())
+        classes[int(weights[light] @ sizes[light]) // users] = users
+    return list(classes.items())

@@ -1,0 +1,292 @@
+"""Files that grow by whole lines, are replaced by others of the same name, or are cut.
+
+A line belongs to the moment at which its newline was there: what follows the last newline waits for its rest. When a
+file is replaced (rotation by renaming), the old one is watched for another minute, for whoever writes may still have it
+open; after a restart it is looked for under other names in the same folder. A file that has become shorter begins anew,
+and what was not yet read of it is lost.
+
+A file is held open until everything that was noted of it is read, however long that takes: how far behind the reader is
+follows from what others have sent, and must not decide whether a file can still be had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpi.sources.lines import BYTE_ORDER_MARK, Lines
+from dpi.sources.live import BLOCK, Block, Done, LiveInput, Reach
+from dpi.sources.textual import Parser, Textual
+
+if TYPE_CHECKING:
+    import polars as pl
+
+WATCHED = 60.0
+"""Seconds for which a file that was replaced is watched."""
+_TAIL = 1 << 12
+"""Bytes by which a file is told from another one of the same number."""
+
+
+@dataclass(eq=False)
+class _File:
+    """A file that is held open: it stays readable when it is renamed or removed."""
+
+    descriptor: int
+    identity: str
+    generation: int
+    size: int
+    replaced: float | None = None
+    watched: bool = True
+    """Until the first look after the minute is over."""
+    seen: Reach | None = None
+    """What was last said of it to the timer."""
+    read: Reach | None = None
+    """Up to where it was last read."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Gone:
+    """How far a file had got: what tells whether one that has its number is the same."""
+
+    reach: Reach
+    tail: bytes | None = None
+    """A fingerprint of what lay before that; None if it is of an earlier run, which keeps nothing of an event."""
+
+
+class GrowingFile(LiveInput):
+    """One CSV or NDJSON file. `known` is how far it had got when that was noted last."""
+
+    def __init__(
+        self, source: Textual, user: str, names: Sequence[str], done: Done, known: tuple[Reach, ...] = ()
+    ) -> None:
+        self.name = input_name(source.path)
+        self._target = os.path.realpath(source.path)
+        self._source, self._user, self._names, self._done = source, user, names, done
+        self._known = {reach.identity: _Gone(reach) for reach in known}
+        self._sought = False
+        self._turn = threading.Lock()
+        self._files: dict[str, _File] = {}
+        self._readers: dict[tuple[str, int], _Reader] = {}
+
+    # The timer's side.
+
+    def reached(self) -> tuple[Reach, ...]:
+        """The sizes of the file and of those that it has replaced lately."""
+        with self._turn:
+            newest = self._look()
+            if not self._sought:  # those that were replaced while nobody followed
+                self._sought = True
+                self._search(self._known.keys() - self._files.keys())
+            now = time.monotonic()
+            for file in self._files.values():
+                if file is newest:
+                    file.replaced, file.watched = None, True
+                elif file.replaced is None and newest is not None:
+                    file.replaced = now
+            watched = [file for file in self._files.values() if file.watched]
+            for file in watched:  # the minute ends with a look, however late that is
+                file.watched = file.replaced is None or now - file.replaced <= WATCHED
+            return tuple(self._reach(file) for file in sorted(watched, key=lambda file: file is newest))
+
+    def _reach(self, file: _File) -> Reach:
+        size = os.fstat(file.descriptor).st_size
+        if size < file.size:
+            file.generation = self._unused(file.identity, file.generation)
+        file.size = size
+        file.seen = Reach(file.identity, file.generation, size)
+        return file.seen
+
+    def _look(self) -> _File | None:
+        """The file that has the name now; None between two files."""
+        try:
+            state = os.stat(self._source.path)
+            known = self._files.get(_identity(state))
+            return known or self._hold(self._source.path)
+        except OSError:
+            return None
+
+    def _search(self, identities: Collection[str]) -> None:
+        """Hold files that have other names in the same folder by now. One that does not go on is something else."""
+        for folder in {os.path.dirname(name) for name in (self.name, self._target)} if identities else ():
+            with suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    with suppress(OSError):
+                        if _identity(entry.stat()) in identities:
+                            file = self._hold(entry.path, anew=False)
+                            if file is not None:
+                                file.replaced = time.monotonic()
+
+    def _hold(self, path: str, *, anew: bool = True) -> _File | None:
+        """Open a file, and tell whether it goes on where the one was that is known under its number.
+
+        If it does not, it begins anew; or it is let go of, and None is returned.
+        """
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a named pipe would wait for a writer
+        state = os.fstat(descriptor)
+        identity = _identity(state)
+        if identity in self._files or not stat.S_ISREG(state.st_mode):  # it got another name between two looks
+            os.close(descriptor)
+            return self._files.get(identity)
+        generation, goes_on = self._newest(identity, descriptor)
+        if not goes_on and not anew:
+            os.close(descriptor)
+            return None
+        generation = generation if goes_on else self._unused(identity, generation)
+        file = _File(descriptor, identity, generation, state.st_size)
+        self._files[identity] = file
+        return file
+
+    def _newest(self, identity: str, descriptor: int) -> tuple[int, bool]:
+        """The last generation that is known under a number, and whether a file that has the number goes on with it."""
+        generation = 0
+        while self._stored(identity, generation + 1) >= 0:
+            generation += 1
+        known = self._known.get(identity)
+        if known is not None:
+            generation = max(generation, known.reach.generation)
+        offset = stored = max(self._stored(identity, generation), 0)
+        same_tail = True
+        if known is not None and known.reach.generation == generation:
+            offset = max(stored, known.reach.offset)
+            same_tail = known.tail in (None, _tail(descriptor, known.reach.offset))
+        long_enough = os.fstat(descriptor).st_size >= offset
+        return generation, long_enough and same_tail and _ends_a_line(descriptor, stored)
+
+    def _unused(self, identity: str, generation: int) -> int:
+        """The next generation of which nothing is stored."""
+        generation += 1
+        while self._stored(identity, generation) >= 0:
+            generation += 1
+        return generation
+
+    # The reader's side.
+
+    def _producer(self, identity: str, generation: int) -> str:
+        return f"{self.name} {identity} {generation}"
+
+    def _stored(self, identity: str, generation: int) -> int:
+        """Up to where a generation is stored; programs before this one named an input by where its link led."""
+        return max(self._done(f"{name} {identity} {generation}") for name in {self.name, self._target})
+
+    def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
+        """The lines that were whole then, and are not stored yet."""
+        for reach in upto:
+            producer = self._producer(reach.identity, reach.generation)
+            if max(self._stored(*reach[:2]), 0) >= reach.offset:
+                continue
+            file = self._found(reach)
+            if file is None:
+                self.lost = True
+                continue
+            reader = self._reader(file, reach)
+            for frame in reader.frames(reach.offset):
+                if not _holds(file, reach):  # cut meanwhile: this may be of what came after
+                    break
+                yield Block(frame, producer, reader.consumed)
+            if reader.at < reach.offset or not _holds(file, reach):
+                self.lost = True
+        self._let_go(upto)
+
+    def _reader(self, file: _File, reach: Reach) -> _Reader:
+        """Who reads this generation of this file."""
+        reader = self._readers.get(reach[:2])
+        if reader is None:
+            start = max(self._stored(reach.identity, reach.generation), 0)
+            reader = _Reader(file.descriptor, self._source, self._user, self._names, start)
+            self._readers[reach[:2]] = reader
+        return reader
+
+    def _found(self, reach: Reach) -> _File | None:
+        """A file by its number: held open, or under another name in the same folder; None if it cannot be had."""
+        with self._turn:
+            if reach.identity not in self._files:
+                self._search({reach.identity})
+            file = self._files.get(reach.identity)
+            return file if file is not None and _holds(file, reach) else None
+
+    def _let_go(self, upto: tuple[Reach, ...]) -> None:
+        """Close files that are watched no more and read to their end; forget readers of what has begun anew since."""
+        with self._turn:
+            for reach in upto:
+                if reach.identity in self._files:
+                    self._files[reach.identity].read = reach
+            for file in [*self._files.values()]:
+                if not file.watched and file.seen is not None and file.seen == file.read:
+                    self._known[file.identity] = _Gone(file.seen, _tail(file.descriptor, file.seen.offset))
+                    os.close(file.descriptor)
+                    del self._files[file.identity]
+        current = {reach[:2] for reach in upto}
+        self._readers = {key: reader for key, reader in self._readers.items() if key in current}
+
+    def close(self) -> None:
+        """Let go of all files."""
+        with self._turn:
+            for file in self._files.values():
+                os.close(file.descriptor)
+            self._files.clear()
+
+
+class _Reader:
+    """Reads one file from a byte that starts a line; at byte 0 the first line is the header, if there is one."""
+
+    def __init__(self, descriptor: int, source: Textual, user: str, names: Sequence[str], start: int) -> None:
+        self._descriptor, self._source, self._user, self._names = descriptor, source, user, names
+        self._start = self.at = start
+        self._lines = Lines(source.longest)
+        self._parser: Parser | None = None if source.has_header else source.parser(user, names)
+        if source.has_header and start:
+            self._head(os.pread(descriptor, source.longest + 1, 0).removeprefix(BYTE_ORDER_MARK).partition(b"\n")[0])
+
+    def _head(self, line: bytes) -> None:
+        self._parser = self._source.parser(self._user, self._names, self._source.columns(line))
+
+    @property
+    def consumed(self) -> int:
+        """Bytes up to the end of the last whole line."""
+        return self._start + self._lines.consumed
+
+    def frames(self, end: int) -> Iterator[pl.DataFrame]:
+        """The events in lines that end before the byte `end`, or before the end of the file."""
+        while self.at < end and (block := os.pread(self._descriptor, min(BLOCK, end - self.at), self.at)):
+            fresh = self.consumed == 0
+            self.at += len(block)
+            whole = self._lines.feed(block)
+            if fresh:
+                whole = whole.removeprefix(BYTE_ORDER_MARK)
+            if self._parser is None and whole:
+                first, _, whole = whole.partition(b"\n")
+                self._head(first)
+            if self._parser is not None and whole:
+                yield self._parser.parse(whole)
+
+
+def input_name(path: str) -> str:
+    """What a file is called from one run to the next, whichever file has the name or is linked to."""
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+
+def _identity(state: os.stat_result) -> str:
+    """Device and number: they stay when a file is renamed, and change when it is replaced."""
+    return f"{state.st_dev}:{state.st_ino}"
+
+
+def _holds(file: _File, reach: Reach) -> bool:
+    """Whether a file still has what it had; if it was cut, what is there now is of another generation."""
+    return file.generation == reach.generation and os.fstat(file.descriptor).st_size >= reach.offset
+
+
+def _tail(descriptor: int, offset: int) -> bytes:
+    """A fingerprint of what lies before a byte: two files of one number and one size differ in it."""
+    start = max(offset - _TAIL, 0)
+    return hashlib.blake2b(os.pread(descriptor, offset - start, start), digest_size=16).digest()
+
+
+def _ends_a_line(descriptor: int, offset: int) -> bool:
+    return offset == 0 or os.pread(descriptor, 1, offset - 1) == b"\n"

@@ -1,0 +1,65 @@
+"""What every input that grows can do, whatever it is: say how far it has got, and be read up to there.
+
+The two are asked by different threads. `reached` is asked by a timer, takes no time to speak of and reads no event;
+`read` may be far behind. So how much of an input had arrived at a moment does not depend on how long reading takes.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BLOCK = 1 << 20
+"""Bytes that are read at a time: few enough that the timer, which shares the interpreter, is never held up for long."""
+Done = Callable[[str], int]
+"""The last position of a producer that is stored with its events; -1 if there is none."""
+
+
+class Reach(NamedTuple):
+    """How far one part of an input has got: `offset` bytes of what `identity` names. Private."""
+
+    identity: str
+    generation: int
+    """How often it has begun anew under the same identity: a file that was cut."""
+    offset: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    """Some events, and what is stored with them so that they count once: who sent them, and up to where."""
+
+    events: pl.DataFrame
+    producer: str
+    sequence: int
+
+
+class LiveInput(ABC):
+    """An input that grows."""
+
+    name: str
+    """What it is called, from one run of the program to the next."""
+    ended = False
+    """Whether nothing will come any more."""
+    lost = False
+    """Whether something had arrived that can no longer be read. Private."""
+
+    def start(self, wake: threading.Event) -> None:  # noqa: B027 - a file needs nobody who listens
+        """Begin to listen; `wake` is set when the input ends."""
+
+    @abstractmethod
+    def reached(self) -> tuple[Reach, ...]:
+        """How far each part has got, the oldest first. For the timer: waits for nothing."""
+
+    @abstractmethod
+    def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
+        """What lies between what is stored and `upto`; what can no longer be read is left out, and is `lost`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of it."""

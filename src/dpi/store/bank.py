@@ -1,0 +1,122 @@
+"""The accounts of a store while streams pay from them: between streams, which write bills, and a store of bytes.
+
+A store object has one bank, and all its streams share it, and by it one set of accounts for each ledger. Here is what
+they must agree on while they live: what accounts hold, whether a write was interrupted so that only the store knows,
+and in which order live streams close their slots. Nothing of it is stored.
+
+**Guarantee.** No stream pays from accounts that lack a debit which the store has: Σ_t ε_t·w_{u,t} ≤ ε, over all
+streams of a ledger, also after interruptions. *Why:* a debit is in the store before it is in memory; whatever happens
+in between leaves the bank in doubt; and a bank in doubt reads every ledger anew before any of its streams goes on. A
+write that the store refuses because another process has written (`dpi.store.known`) leaves it in doubt as well.
+
+What accounts hold is private; that a bank is in doubt follows from failures alone, never from what was drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from weakref import WeakKeyDictionary, ref
+
+from dpi.budget.accounts import Accounts, Charge
+from dpi.budget.epsilon import Epsilon
+from dpi.budget.ledger import Ledger
+from dpi.certificates.declared import declared
+from dpi.errors import OptionError, StateError
+from dpi.store.base import PaidSlot, Store
+from dpi.store.closings import Closings
+
+
+class Bank:
+    """The live accounts of one store object, for as long as that lives; `Bank.of` gives it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = ref(store)  # whoever uses the bank holds the store
+        self.closings = Closings()
+        """The order in which live streams close their slots."""
+        self.settled = 0
+        """How often all was read anew: a stream that has read before that is no longer where it thinks it is."""
+        self._accounts: dict[str, Accounts] = {}
+        self._in_doubt = False
+
+    @classmethod
+    def of(cls, store: Store) -> Bank:
+        """The one bank of a store object."""
+        with _OPENING:
+            return _BANKS.setdefault(store, cls(store))
+
+    @property
+    def store(self) -> Store:
+        """Where payments are kept."""
+        store = self._store()
+        if store is None:
+            raise StateError("the store of these accounts is gone.")
+        return store
+
+    def accounts(self, ledger: str, budget: Ledger, epsilon: Epsilon) -> Accounts:
+        """The accounts of a ledger, one object for all streams that share it."""
+        accounts = budget.accounts(epsilon, self.store.key)
+        if ledger not in self._accounts:
+            self._read(ledger, accounts)
+            self._accounts[ledger] = accounts
+        if self._accounts[ledger].description != accounts.description:
+            raise OptionError("`epsilon`, `policy` and `period` must be those of the ledger that streams share.")
+        return self._accounts[ledger]
+
+    def pay(self, paid: PaidSlot, ledger: str | None, charge: Charge | None) -> None:
+        """Keep a measurement and debit the accounts, if there are any: in the store, and then in memory."""
+        with self.writing():
+            self.store.pay(paid, ledger or "", b"" if charge is None else charge.records())
+            if ledger is not None and charge is not None:
+                self._accounts[ledger].apply(charge)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a write was interrupted, so that only the store knows what happened."""
+        return self._in_doubt
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Around every write: after an interruption only the store knows what happened, so the next call asks it."""
+        try:
+            yield
+        except BaseException:
+            self._in_doubt = True
+            raise
+
+    def settle(self) -> None:
+        """After a write that was interrupted or refused, read what is stored, before any stream pays again.
+
+        Streams that share the accounts keep sharing them: one that went on with accounts that lack another's debit
+        would write them back, and the debit would be lost. Every stream then reads its own state anew as well.
+        """
+        if self._in_doubt:
+            self.store.catch_up()
+            for ledger, accounts in self._accounts.items():
+                self._read(ledger, accounts)
+            self.store.testify()
+            self._in_doubt, self.settled = False, self.settled + 1
+
+    def _read(self, ledger: str, accounts: Accounts) -> None:
+        records, levies = self.store.open_ledger(ledger, accounts.description)
+        accounts.resume(records, self._last_paid(ledger), [])
+        for levy in levies:
+            accounts.levy(levy.units, levy.slot)
+
+    def _last_paid(self, ledger: str) -> dict[str, int]:
+        """The last slot that each stream of a ledger has paid for."""
+        slots = {}
+        for name, options in declared(self.store.streams()).items():
+            if options.ledger == ledger:
+                pending, reached = self.store.pending(name), self.store.reached(name)
+                if pending is not None:
+                    slots[name] = pending.slot
+                elif reached is not None:
+                    slots[name] = reached[0]
+        return slots
+
+
+_BANKS: WeakKeyDictionary[Store, Bank] = WeakKeyDictionary()
+"""The banks of all store objects that live."""
+_OPENING = Lock()

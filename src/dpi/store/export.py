@@ -1,0 +1,173 @@
+"""An export: the public part of a store, as a file of its own that may be handed to analysts.
+
+A store holds accounts, events of open slots and open nodes of trees beside what is public; even without its key, a copy
+tells how many accounts there are. An export is not a copy with things taken out: it is a new file that is
+filled from a list of public columns, and of measurements only those whose slots are released.
+
+**Guarantee.** Every byte of an export is a function of what was let out: certificates, releases, and the measurements
+that they state. Streams with equal releases and certificates give equal bytes, whoever is in them.
+
+*Why.* `PUBLIC` names all columns that are read, and none of them is private (`dpi.store.base`): options and domains are
+declared, entries and releases are let out, a measurement is noisy and paid for before its release is, the state after
+the last release is a function of measurements. Rows are written in the order of their keys into a fresh file of a
+fixed page size, in one transaction, with deleted and unused bytes set to zero; there is no time, no path and no name
+of a machine in it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpi.errors import OptionError, StateError, StoreError
+from dpi.files.private import sync_folder
+from dpi.store.schema import EXPORT, VERSIONS
+from dpi.store.sql import SQLStore
+
+_AT_ONCE = 64
+"""Rows that are in memory at a time."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of public columns: names and types, of which the first `keys` are the key, in the order of rows."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    keys: int = 1
+
+
+PUBLIC: dict[str, Table] = {
+    "domains": Table(("digest", "description"), ("TEXT", "TEXT")),
+    "streams": Table(("stream", "options"), ("TEXT", "TEXT")),
+    "chain": Table(("entry", "text", "digest", "signature"), ("INTEGER", "TEXT", "TEXT", "TEXT")),
+    "releases": Table(("stream", "slot", "entry", "content"), ("TEXT", "INTEGER", "INTEGER", "BLOB"), 2),
+    "measurements": Table(
+        ("stream", "slot", "epsilon", "partial", "data", "allocation", "assumption", "seal"),
+        ("TEXT", "INTEGER", "INTEGER", "INTEGER", "BLOB", "TEXT", "TEXT", "BLOB"),
+        2,
+    ),
+    "progress": Table(
+        ("stream", "first", "last", "spent", "allocation", "mechanism", "accumulated", "seal"),
+        ("TEXT", "INTEGER", "INTEGER", "INTEGER", "TEXT", "BLOB", "BLOB", "BLOB"),
+    ),
+}
+"""All that an export holds. A column that is not named here is not read."""
+
+_RELEASED = (
+    "EXISTS (SELECT 1 FROM releases WHERE releases.stream = measurements.stream AND releases.slot = measurements.slot)"
+)
+"""A measurement that is not yet released is nobody's to see."""
+
+
+def export(store: SQLStore, target: str | os.PathLike[str]) -> None:
+    """Write the public part of a store to a new file; one that is there is not replaced.
+
+    The file appears whole or not at all.
+    """
+    path = Path(target)
+    if path.exists() or path.is_symlink():
+        raise OptionError(f"{path} exists already; it is not replaced.")
+    if not path.absolute().parent.is_dir():
+        raise OptionError(f"an export must lie in a folder that exists. Got {str(path)!r}.")
+    draft = path.absolute().with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))  # for others to read, unlike a store
+        with store.snapshot():
+            _fill(store, draft)
+        _put_in_place(draft, path)
+    except sqlite3.Error as error:
+        raise StoreError(f"the export {path} cannot be written: {type(error).__name__}.") from None
+    except FileExistsError:
+        raise OptionError(f"{path} exists already; it is not replaced.") from None
+    except OSError as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(f"the export {path} cannot be written: {error.strerror}.") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _fill(store: SQLStore, draft: Path) -> None:
+    with closing(sqlite3.connect(draft, isolation_level=None)) as file:
+        for pragma in ("page_size = 4096", "auto_vacuum = NONE", "secure_delete = ON", "journal_mode = OFF"):
+            file.execute(f"PRAGMA {pragma}")
+        file.execute("BEGIN")
+        file.execute("CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
+        file.executemany("INSERT INTO facts VALUES (?, ?)", [(EXPORT, "1"), ("schema", str(max(VERSIONS)))])
+        for name, table in PUBLIC.items():
+            named = zip(table.columns, table.types, strict=True)
+            columns = ", ".join(f"{column} {kind}" for column, kind in named)
+            key = ", ".join(table.columns[: table.keys])
+            file.execute(f"CREATE TABLE {name} ({columns}, PRIMARY KEY ({key}))")
+            places = ", ".join("?" * len(table.columns))
+            file.executemany(f"INSERT INTO {name} VALUES ({places})", _rows(store, name, table))  # noqa: S608 - our own names
+        file.execute("COMMIT")
+
+
+def _rows(store: SQLStore, name: str, table: Table) -> Iterator[Sequence[object]]:
+    """The rows of a table in the order of their keys; of those that grow for ever, some at a time.
+
+    The order is Python's, not that of a database's language.
+    """
+    select = f"SELECT {', '.join(table.columns)} FROM {name}"  # noqa: S608 - our own names
+    if table.keys == 2:
+        released = f" AND {_RELEASED}" if name == "measurements" else ""
+        for stream in sorted(store.streams()):
+            yield from _paged(store, f"{select} WHERE stream = ?{released}", (stream,), "slot", 1)
+    elif name == "chain":
+        yield from _paged(store, f"{select} WHERE 1 = 1", (), "entry", 0)
+    else:
+        yield from sorted(_plain(row) for row in store.engine.rows(select))
+
+
+def _paged(
+    store: SQLStore, select: str, values: tuple[object, ...], key: str, column: int
+) -> Iterator[Sequence[object]]:
+    at = -(1 << 62)
+    while rows := store.engine.rows(f"{select} AND {key} > ? ORDER BY {key} LIMIT {_AT_ONCE}", (*values, at)):
+        yield from (_plain(row) for row in rows)
+        at = int(rows[-1][column])
+
+
+def _plain(row: Sequence[object]) -> list[object]:
+    """Bytes as bytes, whatever an engine gives for them."""
+    return [bytes(cell) if isinstance(cell, bytearray | memoryview) else cell for cell in row]
+
+
+def _put_in_place(draft: Path, path: Path) -> None:
+    """Give the draft its name, durably, unless something has that name by now."""
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without hard links
+        if path.exists():
+            raise FileExistsError from None
+        draft.replace(path)
+    sync_folder(path.absolute().parent)
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file is an export; False for one that is not there or is something else."""
+    if not path.is_file():
+        return False
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as file:
+        return file.execute("SELECT value FROM facts WHERE name = ?", (EXPORT,)).fetchone() is not None
+    return False
+
+
+def refuse(path: Path) -> None:
+    """Raise if a file is an export: it has no accounts, so nothing can be paid from it."""
+    if is_export(path):
+        raise StateError(
+            f"{path} is an export for analysts: it can be read (`query`, `report`, `watch`, `verify`), and has no "
+            "accounts to look at or to pay from. Use the store that it was made from."
+        )

@@ -1,0 +1,80 @@
+"""Events that arrive while their slots are open: which of them count, and what a store keeps of them.
+
+Sees events and the secret that names accounts; no randomness, no budget.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dpi.domain import Domain
+from dpi.errors import SchemaError
+from dpi.events.identity import digests
+from dpi.events.identity import users as canonical_users
+from dpi.events.slots import Slots, Window
+from dpi.store.base import OpenEvents
+
+
+class Events(NamedTuple):
+    """Columns of some events, as they came."""
+
+    users: object
+    times: object
+    values: object
+    unit: str | None = None
+    """Of times that are numbers."""
+
+
+class Names(NamedTuple):
+    """How a store names accounts: by its secret, and by its rule of which ids are one."""
+
+    key: bytes
+    rule: int
+
+
+def admitted(events: Events, window: Window, *, slots: Slots, first: int, domain: Domain, names: Names) -> OpenEvents:
+    """What is kept of the events that count: an account's name, a slot, a bin and a number. Private.
+
+    An event that `window` does not admit, of a slot before `first`, or without user or bin is dropped by itself.
+
+    >>> from dpi.domain import Categories
+    >>> times = ["1970-01-01T00:10", "1970-01-01T00:20", "1970-01-01T00:40"]
+    >>> events, half_past = Events(["a", "a", "b"], times, ["x"] * 3), Window(0, 1_800_000_000)
+    >>> where = {"slots": Slots("1h"), "first": 0, "domain": Categories(["x"]), "names": Names(bytes(32), 2)}
+    >>> kept = admitted(events, half_past, **where)
+    >>> kept.slots.tolist(), kept.bins.tolist(), kept.counts.tolist()
+    ([0], [0], [2])
+    """
+    import polars as pl
+
+    moments = slots.moments(events.times, events.unit)
+    codes, ids = domain.encode(events.values), canonical_users(events.users, names.rule)
+    if not moments.size == codes.size == ids.len():
+        raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
+    counts = window.admits(slots, moments) & (codes >= 0) & ids.is_not_null().to_numpy()
+    rows = np.flatnonzero(counts)
+    numbers = slots.at(moments[rows])
+    frame = pl.DataFrame({"user": ids.gather(rows), "slot": numbers, "bin": codes[rows]})
+    grouped = frame.filter(pl.col("slot") >= first).group_by("user", "slot", "bin").len()
+    return OpenEvents(
+        digests(grouped["user"], names.key),
+        grouped["slot"].to_numpy(),
+        grouped["bin"].to_numpy(),
+        grouped["len"].cast(pl.Int64).to_numpy(),
+    )
+
+
+def stamped(stamps: object, unit: str | None, slots: Slots, now: int) -> Window:
+    """The window of events whose arrival was recorded with each of them: then that decides, however late they are read.
+
+    A stamp that cannot be read, or of the future, admits nothing of its event that has not come by `now`.
+
+    >>> slots = Slots("1h")
+    >>> stamps, times = [3000, 4000, 9999], slots.moments([100, 100, 8000], "s")
+    >>> stamped(stamps, "s", slots, 7_200_000_000).admits(slots, times).tolist()
+    [True, False, False]
+    """
+    moments = slots.moments(stamps, unit)
+    return Window(slots.first_open(moments), np.minimum(moments, now))

@@ -1,0 +1,152 @@
+"""The timer: notes how far inputs have got, at every closing time and in between, in a thread that does nothing else.
+
+It looks at sizes and at the clock, and waits for no reader. A second thread writes the marks to the store, which a
+reader that stores a large block may have for itself for a while: how long is a matter of what users have sent, and must
+not decide when the next look is. If the program was stopped or asleep, the next look is a late one, and its mark has
+the moment at which it was made: nothing was seen in between.
+
+Sees positions and moments; no event.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from dpi.events.slots import Slots
+from dpi.sources.live import LiveInput
+from dpi.stream.admission.marks import Journal, Mark
+
+LONGEST = 1_000_000
+"""Microseconds between two looks at most; a slot is looked at four times at least."""
+LISTENING = 0.05
+"""Seconds after which a caller's event is heard at the latest."""
+Noted = tuple[int, Mark]
+"""A mark with its number."""
+
+
+def system_clock() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class Timer:
+    """Marks of some inputs, each durable before it is handed on.
+
+    `start` notes the moment at which the program comes back, and then goes on in two threads. Iterating gives the marks
+    as they are made, until all inputs have ended or `stop` is set.
+    """
+
+    def __init__(
+        self,
+        slots: Slots,
+        inputs: Sequence[LiveInput],
+        journal: Journal,
+        *,
+        stop: threading.Event | None = None,
+        clock: Callable[[], int] = system_clock,
+    ) -> None:
+        self._slots, self._inputs, self._journal, self._clock = slots, inputs, journal, clock
+        self._step = min(LONGEST, max(slots.about // 4, 1))
+        self._last = journal.kept[-1][1] if journal.kept else None
+        self._noted: queue.SimpleQueue[Noted | BaseException | None] = queue.SimpleQueue()
+        self._wake, self._stop = threading.Event(), stop  # what wakes this timer is not for others to hear
+        self._seen: queue.SimpleQueue[Mark | BaseException | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, name=f"dpi {name}", daemon=True)
+            for name, work in (("timer", self._run), ("marks", self._note))
+        ]
+
+    def look(self, *, always: bool = False) -> Noted | None:
+        """Ask the clock, the inputs, and the clock again; note it, unless nothing came and no slot has closed.
+
+        Slots close by the first answer of the clock, so that what came before a closing time is asked for after it; a
+        time is from the future by the second, so that nothing is that has come.
+        """
+        mark = self._look(always)
+        return None if mark is None else (self._journal.note(mark), mark)
+
+    def _look(self, always: bool) -> Mark | None:
+        last = self._last
+        moment = self._clock()
+        reached = {each.name: each.reached() for each in self._inputs}
+        until = self._clock()
+        if last is not None:  # a clock that was set back stands still
+            moment, until = max(moment, last.moment), max(until, last.until, moment)
+        mark = Mark(moment, max(until, moment), reached)
+        if last is not None and not always and reached == last.reached and not self._closes(last, mark):
+            return None
+        self._last = mark
+        return mark
+
+    def _closes(self, last: Mark, mark: Mark) -> bool:
+        return self._slots.first_open(last.moment) < self._slots.first_open(mark.moment)
+
+    def due(self, now: int) -> int:
+        """When the next look is: at a closing time, or at a whole number of steps.
+
+        These are moments of the public clock. If a look came so long after the one before, how long each of them took
+        would move all that follow, and with them what is from the future.
+        """
+        closing = self._slots.closing(self._slots.first_open(now))
+        return min(closing, (now // self._step + 1) * self._step)
+
+    def start(self) -> Self:
+        """Note the moment of coming back, and begin."""
+        for each in self._inputs:
+            each.start(self._wake)
+        self._noted.put(self.look(always=True))
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def _run(self) -> None:
+        try:
+            ended = False
+            while not ended:
+                now = self._clock()
+                ended = self._wait((self.due(now) - now) / 1e6)
+                mark = self._look(always=ended)
+                if mark is not None:
+                    self._seen.put(mark)
+        except BaseException as error:  # raised by whoever waits for marks
+            self._seen.put(error)
+        self._seen.put(None)
+
+    def _wait(self, seconds: float) -> bool:
+        """Whether it is time to end, before so many seconds are over."""
+        if self._stop is None:
+            return self._wake.wait(seconds)
+        deadline = time.monotonic() + seconds
+        while not (ended := self._stop.is_set() or self._wake.is_set()) and (rest := deadline - time.monotonic()) > 0:
+            self._wake.wait(min(rest, LISTENING))
+        return ended
+
+    def _note(self) -> None:
+        try:
+            while (mark := self._seen.get()) is not None:
+                self._noted.put(mark if isinstance(mark, BaseException) else (self._journal.note(mark), mark))
+        except BaseException as error:  # raised by whoever waits for marks
+            self._noted.put(error)
+        self._noted.put(None)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Noted:
+        noted = self._noted.get()
+        if isinstance(noted, BaseException):
+            raise noted
+        if noted is None:
+            raise StopIteration
+        return noted
+
+    def stop(self) -> None:
+        """End the threads, and wait for them: nothing is written after this."""
+        self._wake.set()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()

@@ -1,0 +1,164 @@
+"""Closing a slot: steps without a life of their own, which every driver of a stream shares.
+
+A driver (`Stream`, a played crowd, later a pool of processes) moves bytes between them and keeps their order:
+
+    Offer.drawn     the public budget of the slot, once
+    weighed         the slot's rows and the accounts as they are  →  histogram, and what the accounts will pay
+    measured        the public state and the histogram            →  the paid slot: noise is drawn here alone
+    (the driver pays: accounts and paid slot in one transaction)
+    released        the public state and the paid slot            →  the release, and the state after it
+
+None of them changes what it is given. `weighed` sees users; `measured` sees a histogram and no user; `released` sees
+neither, so that the release of a paid slot that was lost has the same bytes when it is made again.
+
+**Guarantee.** One slot loses at most ε_t·w_{u,t} about user u, where ε_t is the offer's, and the charge debits u by at
+least that. *Why:* u moves the histogram by at most w_{u,t} units, of which the mechanism loses ε_t each; the tree's
+part of ε_t is taken from the mechanism's; and `released` is a function of what was measured.
+
+**Whether a step is tried again never depends on a drawn value.** A charge that cannot be paid is refused before noise
+is drawn, what is paid has a size that does not depend on the noise, and an offer is kept until its slot is paid for:
+were a fresh one drawn after each failure, a failure that large budgets cause would leave small ones alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpi.budget.accounts import Accounts, Bill, Charge
+from dpi.budget.allocation import Allocation
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.histogram.compression import Histogram, Users, histogram
+from dpi.histogram.grouping import Rows, StoredRows
+from dpi.mechanism.base import Measurement
+from dpi.noise import RandomSource
+from dpi.release import Release
+from dpi.store.base import PaidSlot
+from dpi.stream.accumulation import users_of
+from dpi.stream.options import StreamOptions
+from dpi.stream.state import StreamState, tree_of
+
+if TYPE_CHECKING:
+    from dpi.exact.integers import Integers
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What the next slot may take: public, drawn before any event of it is looked at."""
+
+    after: int | None
+    """The last slot that was released before: an offer is for the one slot that follows it."""
+    epsilon: Epsilon
+    share: Fraction
+    """The part of what is left on an account that the slot may take."""
+    allocation: str
+    """All that was drawn until then, this included."""
+
+    @classmethod
+    def drawn(cls, state: StreamState, allocation: Allocation, source: RandomSource) -> Offer:
+        """The budget of the slot after a state. The allocation is the one thing that a step moves on."""
+        epsilon = allocation.draw(source)
+        return cls(state.last, epsilon, allocation.share, allocation.snapshot())
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedSlot:
+    """What a paid slot becomes: all of it public, but for open nodes of a tree in the state."""
+
+    release: Release
+    """Without its certificate."""
+    state: StreamState
+    """Where the stream goes on."""
+    users: float
+    """What the allocation hears (`Allocation.observe`): the estimated users …"""
+    bins: float
+    """… and the number of bins that matter, e^entropy."""
+
+
+def billed(options: StreamOptions, accounts: Accounts, users: Users, offer: Offer, slot: int) -> Bill:
+    """What each user of a slot will pay of its offer, by their own account: private. The accounts stay as they are."""
+    return accounts.bill(
+        users, offer.epsilon, slot, share=offer.share, whole=options.whole_weights, stream=options.name
+    )
+
+
+def weighed(
+    options: StreamOptions, rows: Rows | StoredRows, accounts: Accounts | None, offer: Offer, slot: int
+) -> tuple[Histogram, Charge | None]:
+    """The histogram of a slot's rows, and what it changes on the accounts: both private. Nothing is drawn or changed.
+
+    With accounts, each user has the weight that theirs can pay; without, everybody counts in full.
+    """
+    bills: list[Bill] = []
+
+    def weigh(users: Users) -> Integers:
+        assert accounts is not None  # noqa: S101 - nobody is weighed without accounts
+        bills.append(billed(options, accounts, users, offer, slot))
+        return bills[-1].weights
+
+    weights = None if accounts is None else weigh
+    clean = histogram(rows, options.domain.size, method=options.compression, weights=weights)
+    return clean, None if accounts is None else accounts.charge(bills[0])
+
+
+def measured(state: StreamState, clean: Histogram, offer: Offer, slot: int, source: RandomSource) -> PaidSlot:
+    """The noisy measurement of a slot, as it is paid for: the only step that draws noise.
+
+    Nobody may see it before the accounts are debited. What it holds has a size that does not depend on the noise.
+    """
+    options, tree = state.setting, state.tree
+    to_tree, to_mechanism = options.split(offer.epsilon)
+    measurement = options.mechanism.measure(state.state, clean, to_mechanism, slot, source)
+    if tree is not None and to_tree.units:
+        tree = tree.added(clean, source)
+    return PaidSlot(
+        stream=options.name,
+        slot=slot,
+        epsilon=offer.epsilon.units,
+        partial=state.partial(offer.epsilon, offer.share),
+        values=measurement.values.astype("<i8").tobytes(),
+        allocation=offer.allocation,
+        assumption=clean.assumption or "",
+        tree=b"" if tree is None else tree.to_bytes(),
+    )
+
+
+def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot:
+    """The release of a paid slot, and the state after it: a function, so that both can be made again from a store."""
+    options, epsilon = state.setting, Epsilon(paid.epsilon)
+    to_tree, to_mechanism = options.split(epsilon)
+    values = np.frombuffer(paid.values, dtype="<i8").astype(np.int64)
+    measurement = Measurement(paid.slot, to_mechanism, values, paid.partial)
+    remembered, estimate = options.mechanism.update(state.state, measurement)
+    users, tree = users_of(estimate), tree_of(options, paid.tree)
+    if tree is not None and not to_tree.units:
+        tree = tree.passed(users * estimate.pdf)
+    after = StreamState(
+        setting=options,
+        state=remembered,
+        accumulation=state.accumulation.added(estimate),
+        tree=tree,
+        first=paid.slot if state.first is None else state.first,
+        last=paid.slot,
+        spent=state.spent + paid.epsilon,
+    )
+    release = Release(
+        domain=options.domain,
+        pdf=estimate.pdf,
+        variance=estimate.variance,
+        skew=estimate.skew,
+        total=float(estimate.total),
+        total_variance=float(estimate.total_variance),
+        accumulated=after.accumulated(),
+        slot=paid.slot,
+        start=None if options.slots is None else options.slots.start(paid.slot).isoformat(),
+        epsilon=float(epsilon),
+        epsilon_spent=after.most_spent / UNITS,
+        guarantee=guarantee + (f" Assumed: {paid.assumption}." if paid.assumption else ""),
+        certificate={},
+    )
+    entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
+    return ReleasedSlot(release, after, users, float(np.exp(entropy)))

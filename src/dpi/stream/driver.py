@@ -1,0 +1,148 @@
+"""Driving the steps that close a slot, in one process: their order, the store behind them, and interruptions.
+
+`dpi.stream.closing` has the steps; this is the life between them. A slot is closed in the order of `dpi.store.base`,
+one after the other; after an interruption only the store knows whether it was, so everything is read from there before
+the next one.
+
+**Guarantee.** Each slot is paid for at most once, with one budget that was drawn for it once, and its release is handed
+out after it is stored. *Why:* the bank keeps a payment whole (`dpi.store.bank`), a paid slot is released from its
+stored measurement, and the offer of a slot that was not paid for is kept (`Offer`).
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+
+from dpi.budget.accounts import Accounts, Charge
+from dpi.budget.ledger import Ledger
+from dpi.certificates.chain import extend
+from dpi.certificates.declared import declared
+from dpi.certificates.signature import Signer
+from dpi.errors import ClockError
+from dpi.histogram.compression import Histogram
+from dpi.histogram.grouping import Rows, StoredRows
+from dpi.noise import RandomSource
+from dpi.release import Release
+from dpi.store.bank import Bank
+from dpi.store.base import PaidSlot
+from dpi.stream.closing import Offer, measured, released, weighed
+from dpi.stream.options import StreamOptions
+from dpi.stream.state import StreamState
+
+
+class Driver:
+    """Closes one slot of a stream after the other, and goes on where the store has stopped."""
+
+    def __init__(self, options: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> None:
+        self.options, self.bank, self._store = options, bank, bank.store
+        self._signer, self.source = signer, source
+        self._offer: Offer | None = None
+        self._unseen: int | None = None
+        self._resume()
+
+    def _resume(self) -> None:
+        """Read everything from the store, and release a slot that was paid for and is not yet released."""
+        store = self._store
+        options = self.options = self.options.as_declared(store.streams().get(self.options.name))
+        self.accounts: Accounts | None = None
+        if isinstance(options.budget, Ledger):
+            assert options.ledger is not None  # noqa: S101 - a ledger budget has a ledger
+            self.accounts = self.bank.accounts(options.ledger, options.budget, options.epsilon)
+        self._allocation = options.budget.allocation(options.epsilon, options.domain.size)
+        progress, pending = store.progress(options.name), store.pending(options.name)
+        if progress is None:
+            self.state = StreamState.initial(options, self.source)
+        else:
+            self.state = StreamState.resumed(options, progress, self.source)
+            self._allocation.restore(progress.allocation)
+        if pending is not None:
+            self._allocation.restore(pending.allocation)
+            with self.bank.writing():
+                self._publish(pending)
+        self._restore_offer()
+        self._settled = self.bank.settled
+
+    def _restore_offer(self) -> None:
+        """Go on with the budget that was drawn for the next slot, if that slot was not paid for."""
+        if self._offer is not None and self._offer.after == self.state.last:
+            self._allocation.restore(self._offer.allocation)
+        else:
+            self._offer = None
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, in words."""
+        return self.options.guarantee(declared(self._store.streams()))
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the store must be asked where the stream is; to look at this asks nothing."""
+        return self.bank.in_doubt or self._settled != self.bank.settled
+
+    # Which slot is next.
+
+    def following(self, slot: int | None = None) -> int:
+        """The slot that is next; refuses another than `slot`, if that is given."""
+        self.bank.settle()
+        if self._settled != self.bank.settled:
+            before = self.state.last
+            self._resume()
+            self._unseen = self.state.last if self.state.last != before else self._unseen
+        start, last = self.options.start, self.state.last
+        following = last + 1 if last is not None else start or 0
+        if slot is None:
+            return following
+        if (last is not None or start is not None) and operator.index(slot) != following:
+            raise ClockError(f"slots are released one after the other: {following} is next.")
+        return operator.index(slot)
+
+    def asked(self) -> int:
+        """The slot that is next, said to the caller, who so knows whether an interrupted one was closed."""
+        number, self._unseen = self.following(), None
+        return number
+
+    def meant(self, slot: int | None) -> int:
+        """The slot to close; not guessed where the caller cannot know that an interrupted one was closed."""
+        number = self.following(slot)
+        if slot is None and self._unseen is not None:
+            raise ClockError(
+                f"slot {self._unseen} was paid for when it was interrupted, and is released: see `released`. Say "
+                f"`slot={number}` to go on."
+            )
+        self._unseen = None
+        return number
+
+    # Closing it.
+
+    def close(self, number: int, rows: Rows | StoredRows) -> Release:
+        """Close a slot of users."""
+        clean, charge = weighed(self.options, rows, self.accounts, self._offered(), number)
+        return self._pay(number, clean, charge)
+
+    def close_histogram(self, number: int, clean: Histogram) -> Release:
+        """Close a slot whose users are not known, without accounts."""
+        return self._pay(number, clean, None)
+
+    def _offered(self) -> Offer:
+        """The slot's budget: drawn once, and kept until the slot is paid for, so that a retry changes nothing."""
+        if self._offer is None:
+            self._offer = Offer.drawn(self.state, self._allocation, self.source)
+        return self._offer
+
+    def _pay(self, number: int, clean: Histogram, charge: Charge | None) -> Release:
+        paid = measured(self.state, clean, self._offered(), number, self.source)
+        with self.bank.writing():
+            self.bank.pay(paid, self.options.ledger, charge)
+            return self._publish(paid)
+
+    def _publish(self, paid: PaidSlot) -> Release:
+        """Make the release of a paid slot, and let nobody have it before it is stored."""
+        store, made = self._store, released(self.state, paid, self.guarantee)
+        self._allocation.observe(made.users, made.bins)
+        content = made.release.content()
+        link = extend(store.head(), made.state.facts(paid, content), self._signer)
+        store.publish(self.options.name, content, link, made.state.progress(self._allocation))
+        store.testify()
+        self.state, self._offer = made.state, None
+        return replace(made.release, certificate=link.certificate)

@@ -1,0 +1,148 @@
+"""Live streams: events as they arrive, slots as the public clock closes them.
+
+Sees events on their way into a store, and the releases that come out. Which events count is decided by
+`dpi.stream.admission`; here inputs are read up to one mark after the other, and slots are closed behind them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from itertools import chain
+
+import numpy as np
+
+from dpi.errors import OptionError
+from dpi.events.slots import Window
+from dpi.release import Release
+from dpi.sources import FileEvents
+from dpi.sources.live import Block
+from dpi.stream import Stream, clocked
+from dpi.stream.admission import Events, Journal, Mark, Timer, newest_reaches, stamped
+
+Whole = Callable[[], AbstractContextManager[None]]
+"""Is entered around what should not be interrupted halfway."""
+
+LOST = (
+    "part of an input had arrived and can no longer be read: it was cut, removed, or the program ended before standard "
+    "input was stored. The slots are closed without it."
+)
+
+
+def follow(
+    stream: Stream,
+    events: FileEvents,
+    *,
+    end: str | datetime | None = None,
+    stop: threading.Event | None = None,
+    whole: Whole = nullcontext,
+    tell: Callable[[str], None] | None = None,
+) -> Generator[Release, None, None]:
+    """Keep events as files grow, and release every slot when the system's clock has closed it.
+
+    `events` are CSV or NDJSON files that grow, or standard input (`dpi.read`). Goes on up to the slot that begins at
+    `end`, until `stop` is set or standard input ends, or for ever. A slot holds what had arrived when it closed,
+    whatever of it has been read by then; what arrived while nobody followed belongs to the slots that are still open.
+    What is kept and how far it was read is stored together, so that a line counts once, over any stop.
+
+    `whole` is entered around every write and every release; `tell` hears, in words for the curator alone, that
+    something was lost.
+    """
+    follower = Follower(stream, events, whole=whole, tell=tell)
+    last = None if end is None else follower.slots.boundary(end, "end")
+    timer = Timer(follower.slots, follower.inputs, follower.journal, stop=stop)
+    try:
+        for number, mark in chain(follower.journal.kept, timer.start()):
+            yield from follower.reach(number, mark, last)
+            if last is not None and stream.next_slot >= last:
+                return
+    finally:
+        stream.leave()  # others of its ledger would wait for a slot that nobody closes
+        timer.stop()
+        follower.close()
+
+
+class Follower:
+    """Reads inputs up to one mark after the other, and closes the slots that each mark closes."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        events: FileEvents,
+        *,
+        whole: Whole = nullcontext,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.slots = clocked(stream.slots, "follow")
+        self.journal = Journal(stream.store, stream.name)
+        known = newest_reaches(mark for _, mark in self.journal.kept)
+        self.inputs = events.live(lambda producer: stream.store.sequence(stream.name, producer), known)
+        self._stream, self._events, self._whole, self._tell = stream, events, whole, tell
+        self._before: Mark | None = None
+
+    def reach(self, number: int, mark: Mark, last: int | None = None) -> Iterator[Release]:
+        """Store what had arrived by a mark, and release the slots that it closes, up to before `last`."""
+        stream = self._stream
+        window = mark.window(self._before, self.slots, stream.next_slot)
+        for each in self.inputs:
+            for block in each.read(mark.reached.get(each.name, ())):
+                self._keep(block, window, mark)
+            if each.lost and self._tell is not None:
+                self._tell(LOST)
+            each.lost = False
+        end = self.slots.first_open(mark.moment)
+        releases = stream.close_before(end if last is None else min(end, last))
+        while True:
+            with self._whole():  # what is done with a release is part of it
+                release = next(releases, None)
+                if release is None:
+                    break
+                yield release
+        if stream.next_slot >= end:
+            self.journal.settled(number)
+        self._before = mark
+
+    def _keep(self, block: Block, window: Window, mark: Mark) -> None:
+        unit, arrived = self._events.unit, self._events.arrived
+        if arrived is not None:
+            received = stamped(block.events[arrived], unit, self.slots, mark.until)
+            # A slot that waits for its turn on a ledger is closed all the same.
+            window = Window(np.maximum(received.first, window.first), received.until)
+        with self._whole():
+            events = Events(*self._events.batch(block.events), unit)
+            self._stream.admit(events, window, block.producer, block.sequence)
+
+    def close(self) -> None:
+        """Let go of the inputs."""
+        for each in self.inputs:
+            each.close()
+
+
+def advance(streams: Sequence[Stream], now: str | datetime | None = None) -> Iterator[tuple[Stream, Release]]:
+    """Release every slot of several live streams that the public clock has closed, in one public order.
+
+    Streams that share a ledger take from the same accounts, so what one slot takes changes what another can. The order
+    is that of closing times, and of names where they are equal: never that in which streams happen to be ready, which
+    would be a matter of how much data each has.
+
+    >>> import dpi
+    >>> store, options = dpi.MemoryStore(), dict(domain=dpi.Categories(["a"]), epsilon=1, start="2026-01-01")
+    >>> days = dpi.Stream(**options, slot="1d", store=store, name="days")
+    >>> halves = dpi.Stream(**options, slot="12h", store=store, name="halves")
+    >>> [(stream.name, release.slot) for stream, release in advance([halves, days], now="2026-01-02")]
+    [('halves', 40908), ('days', 20454), ('halves', 40909)]
+    """
+    moment = datetime.now(UTC) if now is None else now
+    waiting = {stream.name: stream for stream in streams}
+    if len(waiting) < len(streams):
+        raise OptionError("`streams` must have names of their own.")
+    ends = {name: stream.open_at(moment) for name, stream in waiting.items()}
+    while waiting:
+        stream = min(waiting.values(), key=lambda each: each.upcoming)
+        release = next(stream.close_before(min(stream.next_slot + 1, ends[stream.name])), None)
+        if release is None:
+            del waiting[stream.name]
+        else:
+            yield stream, release

@@ -1,0 +1,212 @@
+"""What a stream is: its public options, their fingerprint, and the promise they make, in words.
+
+Nothing here is private, and nothing here is read off data. Options that are part of the promise never change; the
+others may change in mid-stream, by an entry of the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.ledger import BUDGETS, Converging, Ledger
+from dpi.certificates.chain import canonical, options_digest
+from dpi.certificates.declared import FORMATS, PRINTED, DeclaredOptions, pool_of
+from dpi.domain import Domain
+from dpi.errors import OptionError, StateError
+from dpi.events.slots import Slots
+from dpi.histogram.compression import COMPRESSIONS, Compression, WholePDF
+from dpi.mechanism.base import MECHANISMS, Mechanism
+from dpi.options import DEFAULTS, FORMAT, Options
+from dpi.stream.legacy import legacy
+from dpi.stream.prefix_tree import PrefixTree
+
+CHANGEABLE = {"domain", "mechanism", "compression", "budget"}
+"""Options that may change in mid-stream; the others are part of the promise."""
+_ONCE_CALLED = {"brain": "mechanism", "epsilon_units": "epsilon"}
+"""Names in options that people know by others."""
+_ABSENT = object()
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """The options of one stream."""
+
+    domain: Domain
+    epsilon: Epsilon
+    slots: Slots | None
+    start: int | None
+    """The first slot, if it was declared."""
+    budget: Ledger | Converging
+    mechanism: Mechanism[object]
+    compression: Compression
+    accumulate: PrefixTree | None
+    name: str
+    ledger: str | None
+    """The ledger that pays: "" is the one that streams of a store share; None without accounts."""
+    format: int = FORMAT
+    """In which the chain declares them: the newest, or that of a stream that was declared before."""
+
+    def __post_init__(self) -> None:
+        if self.accumulate is not None and not isinstance(self.accumulate, PrefixTree):
+            raise OptionError("`accumulate` must be None or a PrefixTree(per_slot=...).")
+        if self.accumulate is not None and isinstance(self.compression, WholePDF):
+            raise OptionError("`accumulate` needs a compression that one user moves by one unit: use `normalise`.")
+        largest = self.mechanism.largest_sensitivity
+        if largest is not None and self.compression.sensitivity > largest:
+            raise OptionError(f"{type(self.mechanism).__name__} takes no {self.compression!r}: use `normalise`.")
+        self.budget.allocation(self.epsilon, self.domain.size)  # refuses a budget that does not fit
+
+    def to_options(self, format: int | None = None) -> Options:
+        """All of it as JSON values, as the chain states them; what is as the format's defaults say is left out.
+
+        Two streams with the same options have the same text, however they were written: `per_slot=0.05` and
+        `per_slot="0.05"` are one. Keys are no options, and are not in it.
+        """
+        format = self.format if format is None else format
+        if format == PRINTED:
+            return legacy(self)
+        slots, accumulate = self.slots, self.accumulate
+        stated = {
+            "slots": None if slots is None else slots.to_options(format),
+            "start": self.start,
+            "budget": self.budget.to_options(format),
+            "mechanism": self.mechanism.to_options(format),
+            "compression": self.compression.to_options(format),
+            "accumulate": None if accumulate is None else accumulate.to_options(format),
+            "name": self.name,
+            "ledger": self.ledger,
+        }
+        defaults = DEFAULTS[format]["stream"]
+        told = {name: part for name, part in stated.items() if name not in defaults or part != defaults[name]}
+        return {"format": format, "domain": self.domain.digest, "epsilon_units": self.epsilon.units, **told}
+
+    @classmethod
+    def from_options(cls, options: object, domain: Domain, **secrets: bytes) -> StreamOptions:
+        """The options of `to_options`, with the domain whose digest they state; `key` is that of a `truncate`.
+
+        The first format cannot be read so far: it states objects as Python printed them.
+        """
+        known = DeclaredOptions.from_options(options)
+        if known.format == PRINTED:
+            raise OptionError("options of format 1 cannot be made into a stream's: give the options it was begun with.")
+        if known.domain != domain.digest:
+            raise OptionError("the options are of a stream with another domain.")
+        stated = {**DEFAULTS[known.format]["stream"], **known.stated}
+        tree, budget = stated["accumulate"], BUDGETS.read(stated["budget"], known.format)
+        assert isinstance(budget, Ledger | Converging)  # noqa: S101 - the family has no other
+        return cls(
+            domain=domain,
+            epsilon=known.epsilon,
+            slots=known.slots,
+            start=known.start,
+            budget=budget,
+            mechanism=MECHANISMS.read(stated["mechanism"], known.format),
+            compression=COMPRESSIONS.read(stated["compression"], known.format, **secrets),
+            accumulate=None if tree is None else PrefixTree.from_options(tree, known.format),
+            name=known.name,
+            ledger=known.ledger,
+            format=known.format,
+        )
+
+    def as_declared(self, text: str | None) -> StreamOptions:
+        """The options in the format of a store's text, which must say the same."""
+        known = None if text is None else DeclaredOptions.from_text(text)
+        if known is None or self.to_options(known.format) != known.stated:
+            raise StateError("the stream's options were changed in the store: open it anew.")
+        return replace(self, format=known.format)
+
+    @property
+    def text(self) -> str:
+        """The options as canonical text."""
+        return canonical(self.to_options())
+
+    @property
+    def texts(self) -> set[str]:
+        """The options as every format has them: whichever stands in a store, they are the same."""
+        return {canonical(self.to_options(format)) for format in FORMATS}
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the options."""
+        return options_digest(self.text)
+
+    @property
+    def period(self) -> int | None:
+        """Slots after which accounts are refilled, if they are."""
+        return self.budget.period if isinstance(self.budget, Ledger) else None
+
+    @property
+    def whole_weights(self) -> bool:
+        """Whether a user who cannot pay in full must not take part."""
+        return self.mechanism.whole_weights or isinstance(self.compression, WholePDF)
+
+    def split(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
+        """A slot's budget for the tree and for the mechanism, whose it is alone if the tree's part is larger."""
+        part = 0 if self.accumulate is None else self.accumulate.epsilon.units
+        part = part if part <= epsilon.units else 0
+        return Epsilon(part), Epsilon(epsilon.units - part)
+
+    # Beside the other streams of a store.
+
+    def check_new(self, others: Mapping[str, DeclaredOptions], *, separate: bool) -> None:
+        """Refuse a silent ε of its own beside streams that have one."""
+        pools = {options.pool for options in others.values()}
+        if pools and pool_of(self.name, self.ledger) not in pools and not separate:
+            raise OptionError(
+                "this stream would have an ε of its own, which adds to that of the store's other streams: give it "
+                "their budget (`Ledger` with the same ε), or say `separate=True`.",
+                options=("separate",),
+            )
+
+    def check_change(self, known: DeclaredOptions, *, change: bool) -> None:
+        """Refuse other options than the stream was started with, unless a change is meant that may be made."""
+        different = self.different(known)
+        may_change = different <= CHANGEABLE and None not in (self.ledger, known.ledger)
+        if not change:
+            names = ", ".join(sorted(name for name in different))
+            public = ", or `change=True` where a public change is meant" if may_change else ""
+            raise StateError(
+                f"the stored stream has other options ({names}): use those it was started with, or another "
+                f"`name`{public}.",
+                options=("name", "change"),
+            )
+        if not may_change:
+            raise OptionError(
+                "only domain, mechanism, compression and a ledger's per-slot budget may change in mid-stream; anything "
+                "else would be another promise."
+            )
+
+    def different(self, known: DeclaredOptions) -> set[str]:
+        """Names of the options that are not as known."""
+        mine, theirs = self.to_options(known.format), known.stated
+        names = {key for key in mine.keys() | theirs.keys() if mine.get(key, _ABSENT) != theirs.get(key, _ABSENT)}
+        # A period is part of the budget, and of the promise: what may change of a budget does not include it.
+        return {_ONCE_CALLED.get(name, name) for name in names} | ({"period"} if self.period != known.period else set())
+
+    def guarantee(self, streams: Mapping[str, DeclaredOptions]) -> str:
+        """What is promised, in words, given all streams of the store."""
+        unit = "for ever" if self.period is None else f"per epoch of {self.period} slots"
+        kept = "a converging series" if self.ledger is None else "accounts of every user"
+        pools = {options.pool: options for options in streams.values()}
+        scope, total = "this stream" if len(streams) == 1 else "all streams of this store together", ""
+        if len(pools) > 1:
+            scope = "this stream alone" if self.ledger != "" else "the streams of the shared ledger together"
+            total = f" All streams of this store sum to {_sum(list(pools.values()))}."
+        return (
+            f"Pure differential privacy, ε = {float(self.epsilon):g} per user {unit}, for {scope}; "
+            f"neighbours differ in all events of one user. Kept by {kept}.{total}"
+        )
+
+
+def _sum(pools: Sequence[DeclaredOptions]) -> str:
+    """What pools of budget cost a user together: what is lost for ever, and what every epoch of each other adds."""
+    kept = [options.epsilon.units for options in pools if options.period is None]
+    parts = [(sum(kept), "for ever")] if kept else []
+    for options in pools:
+        if options.period is not None:
+            stream = f"stream '{options.name}'" if options.name else "the stream without a name"
+            parts.append((options.epsilon.units, f"per epoch of {options.period} slots of {stream}"))
+    (first, unit), *others = [(f"{units / UNITS:g}", unit) for units, unit in parts]
+    return ", and ".join([f"{first} per user {unit}", *(f"{amount} more {unit}" for amount, unit in others)])

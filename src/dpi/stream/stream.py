@@ -1,0 +1,381 @@
+"""A stream: the one object that ties domain, slots, compression, budget, mechanism and store together.
+
+It sees events, one slot at a time, and lets out releases. What it keeps of a slot is the noisy measurement and the
+accounts; events and histograms are gone when `release` returns. How a slot is closed is `dpi.stream.closing`, and
+its life over interruptions `dpi.stream.driver`.
+
+**Guarantee.** All releases together are ε-DP at user level, for ever. *Why:* each slot's measurement loses at most
+ε_t·w_{u,t} about user u (the mechanism's guarantee on a histogram that u moves by at most w_{u,t} units), the rest of
+the release is a function of public state, and Σ_t ε_t·w_{u,t} ≤ ε by the ledger's or the series' guarantee. All
+streams of one store share one ledger, so that ε covers them together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+
+from dpi.budget.accounts import Accounts
+from dpi.budget.epsilon import Amount, Epsilon, promised
+from dpi.budget.ledger import Converging, Ledger
+from dpi.certificates.signature import Signer
+from dpi.domain import Domain
+from dpi.errors import OptionError, StoreError
+from dpi.events.slots import Clock, Slots, Window
+from dpi.events.tables import Table
+from dpi.histogram.compression import Compression, Histogram, normalise
+from dpi.histogram.grouping import Rows, StoredRows
+from dpi.mechanism import mechanism_named
+from dpi.mechanism.base import Mechanism
+from dpi.noise import RandomSource, SystemSource
+from dpi.release import Release
+from dpi.sources import FileEvents, PlayedSlots, SlotRows, TableEvents
+from dpi.store import MemoryStore, Store, open_store
+from dpi.store.bank import Bank
+from dpi.stream.admission.events import Events, Names, admitted, stamped
+from dpi.stream.driver import Driver
+from dpi.stream.options import StreamOptions
+from dpi.stream.prefix_tree import PrefixTree
+from dpi.stream.registration import declare
+
+
+class Stream:
+    """Releases of one stream, slot after slot.
+
+    `budget` is `Ledger()` (accounts for every user; the default) or `Converging(series)`. `mechanism` is "boosted"
+    (default) or an object. `store` is a path, the address of a PostgreSQL database, or a store object; without it
+    the stream lives in memory. Streams of one store share one ledger and one ε, and each needs a `name` of its own; a
+    stream that shall have an ε for itself says `separate=True`, and the statements then name the sum. A stream that
+    is in the store already goes on where it stopped; with other options it is refused, unless `change=True`. With
+    `accumulate=PrefixTree(per_slot=…)` a part of each slot's budget goes to the accumulative PDF, which is otherwise
+    made of the slots' own measurements.
+
+    >>> import dpi
+    >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
+    >>> release = stream.release(users=["ada", "bob"], values=["DE", "FR"])
+    >>> release.slot, round(float(release.pdf.sum()), 9), release.epsilon_spent
+    (0, 1.0, 0.0499...)
+    """
+
+    def __init__(
+        self,
+        *,
+        domain: Domain,
+        epsilon: Amount,
+        slot: str | None = None,
+        origin: str | datetime = "1970-01-01",
+        zone: str = "UTC",
+        lateness: str = "0s",
+        start: str | datetime | None = None,
+        budget: Ledger | Converging | None = None,
+        mechanism: str | Mechanism[object] = "boosted",
+        compression: Compression = normalise,
+        accumulate: PrefixTree | None = None,
+        store: str | os.PathLike[str] | Store | None = None,
+        name: str = "",
+        separate: bool = False,
+        change: bool = False,
+        signer: Signer | None = None,
+        unsafe_source: RandomSource | None = None,
+    ) -> None:
+        if not isinstance(domain, Domain):
+            raise OptionError("`domain` must be a domain, for example dpi.Categories([...]).")
+        slots = None if slot is None else Slots(slot, origin=origin, zone=zone, lateness=lateness)
+        budget = Ledger() if budget is None else budget
+        if not isinstance(budget, Ledger | Converging):
+            raise OptionError(
+                "`budget` must be a Ledger or a Converging: for an amount that a slot costs, say "
+                f"budget=dpi.Ledger(per_slot={budget!r})."
+                if isinstance(budget, int | float | str)
+                else "`budget` must be a Ledger or a Converging, for example budget=dpi.Ledger(per_slot=0.05)."
+            )
+        self.setting = StreamOptions(
+            domain=domain,
+            epsilon=promised(epsilon),
+            slots=slots,
+            start=None if start is None else clocked(slots, "start").boundary(start, "start"),
+            budget=budget,
+            mechanism=mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism,
+            compression=compression,
+            accumulate=accumulate,
+            name=name,
+            ledger=None if isinstance(budget, Converging) else f"stream {name}" if separate else "",
+        )
+        self._signer = signer
+        self._source: RandomSource = SystemSource() if unsafe_source is None else unsafe_source
+        self._owns_store = isinstance(store, str | os.PathLike)
+        self.store: Store = (
+            MemoryStore(history=1) if store is None else store if isinstance(store, Store) else open_store(store)
+        )
+        self._bank = Bank.of(self.store)
+        try:
+            declare(self.setting, self._bank, signer, self._source, separate=separate, change=change)
+            self._driver = Driver(self.setting, self._bank, signer, self._source)
+            self.setting = self._driver.options  # in the format in which they were declared
+        except BaseException:
+            self.close()
+            raise
+
+    # Life.
+
+    def close(self) -> None:
+        """Let go of a store that this stream has opened; others of its ledger wait for it no more."""
+        self.leave()
+        if self._owns_store:
+            self.store.close()
+
+    def leave(self) -> None:
+        """Feed the stream no more for now: others of its ledger do not wait for its next slot."""
+        self._bank.closings.leave(self)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # What it is.
+
+    @property
+    def domain(self) -> Domain:
+        """What values there are."""
+        return self.setting.domain
+
+    @property
+    def epsilon(self) -> Epsilon:
+        """The most that any one user can lose, for ever."""
+        return self.setting.epsilon
+
+    @property
+    def slots(self) -> Slots | None:
+        """The public clock, if the stream has one."""
+        return self.setting.slots
+
+    @property
+    def budget(self) -> Ledger | Converging:
+        """How the promise is kept."""
+        return self.setting.budget
+
+    @property
+    def name(self) -> str:
+        """The stream's name in its store."""
+        return self.setting.name
+
+    @property
+    def ledger(self) -> str | None:
+        """The ledger that pays: "" is the one that streams of a store share; None without accounts."""
+        return self.setting.ledger
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all public options."""
+        return self.setting.digest
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised, in words."""
+        return self._driver.guarantee
+
+    @property
+    def _accounts(self) -> Accounts | None:
+        """What the users have left: private, for checks."""
+        return self._driver.accounts
+
+    def __repr__(self) -> str:
+        setting = self.setting
+        return (
+            f"Stream(domain={setting.domain!r}, epsilon={float(setting.epsilon):g}, budget={setting.budget!r}, "
+            f"mechanism={setting.mechanism!r}, compression={setting.compression!r})"
+        )
+
+    def _repr_html_(self) -> str:
+        from dpi.stream.view import view
+
+        # Looking at a stream must not settle an interrupted slot, so that what is in doubt is left out.
+        try:
+            return view(self._driver.state, None if self._driver.in_doubt else self.guarantee)
+        except StoreError:  # it is closed
+            return view(self._driver.state, None)
+
+    # One slot.
+
+    def release(self, users: object, values: object, *, slot: int | None = None) -> Release:
+        """Close a slot: measure its events once, pay, and release.
+
+        Every slot is released, an empty one too. Without `slot` it is the one after the last. A column that cannot be
+        read raises before anything is drawn from data or paid, and the slot can be closed again. After an interruption
+        the slot is closed if it was paid for, and open otherwise: `next_slot` tells, and until it was asked, or `slot`
+        is given, a slot that was closed in this way makes `release` raise, so that no event counts twice.
+        """
+        return self.release_rows(SlotRows.of(users, values, self.domain), slot=slot)
+
+    def release_rows(self, rows: SlotRows, *, slot: int | None = None) -> Release:
+        """Close a slot as `release` does, with rows that `FileEvents.slots` gave for the stream's domain."""
+        if rows.domain != self.domain:
+            raise OptionError("`rows` must have the bins of the stream's own domain: give that to `slots`.")
+        rule = self.store.identity_rule
+        kept = Rows(rows.users, rows.bins, self.domain.size, rows.counts, rule)
+        return self._driver.close(self._driver.meant(slot), kept)
+
+    def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
+        """Close a slot whose histogram was made from declared counts (`dpi.counts`); needs a converging budget."""
+        if self.ledger is not None:
+            raise OptionError("counts have no user ids, so no ledger can be kept: use a converging budget.")
+        if histogram.grains.size != self.domain.size:
+            raise OptionError(f"`histogram` must have {self.domain.size} bins.")
+        return self._driver.close_histogram(self._driver.meant(slot), histogram)
+
+    def released(self, slot: int) -> Release:
+        """A release that the store holds."""
+        self._bank.settle()
+        for content, link in self.store.releases(self.name, slot, slot):
+            return Release.from_content(content, self.domain, link.certificate)
+        raise OptionError(f"slot {slot} is not in the store.")
+
+    @property
+    def next_slot(self) -> int:
+        """The slot that will be closed next."""
+        return self._driver.asked()
+
+    # Many slots.
+
+    def replay(
+        self,
+        events: object,
+        *,
+        start: str | datetime,
+        end: str | datetime,
+        user: str = "user",
+        time: str = "time",
+        value: str | Mapping[str, str] = "value",
+        unit: str | None = None,
+        progress: bool = False,
+    ) -> Iterator[Release]:
+        """Release every slot of the public period [start, end), empty ones too.
+
+        `events` is a table: a data frame of any library, a mapping of columns, or an iterable of mappings. `value`
+        names the column of values or, for a Product domain, a column for each part. Events outside the period, or
+        with a time that cannot be read, are dropped, each by its own time. Files opened by `dpi.read` are read in
+        bounded memory; which of their columns is what was said there. With `progress` a notebook or a terminal shows
+        how many bytes are read and how many slots are released: public numbers, never one of rows.
+        """
+        slots = clocked(self.slots, "replay")
+        first, last = slots.boundary(start, "start"), slots.boundary(end, "end")
+        if last <= first:
+            raise OptionError("`end` must be after `start`.")
+        self._driver.following(first)
+        played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
+        if not progress:
+            return self._play(played.slots(slots, self.domain, first, last))
+        from dpi.display.progress import Meter
+
+        meter = Meter(played.size, last - first)
+        return meter.watch(self._play(played.slots(slots, self.domain, first, last, progress=meter.read)))
+
+    def _play(self, slots: PlayedSlots) -> Generator[Release, None, None]:
+        with closing(slots):
+            for number, rows in slots:
+                yield self.release_rows(rows, slot=number)
+
+    # A live stream. Inputs that grow are read by `dpi.stream.live.follow`, which uses `admit` and `close_before`.
+
+    def append(
+        self,
+        users: object,
+        times: object,
+        values: object,
+        *,
+        now: str | datetime | None = None,
+        arrived: object = None,
+        unit: str | None = None,
+        producer: str = "",
+        sequence: int | None = None,
+    ) -> bool:
+        """Keep events of open slots durably; False if the (producer, sequence) was there already.
+
+        What is kept is an account's name, a bin and a number: no id and no value. `now` is when the events arrived (the
+        system's clock, unless given), or `arrived` is a column that says it of each: then an event counts if it arrived
+        before its slot closed, however late it is read. One that is late, from the future of its arrival, unreadable,
+        or without user or bin is dropped by itself.
+        """
+        clock = self._clock("append", now)
+        window = clock.window if arrived is None else stamped(arrived, unit, clock.slots, clock.moment)
+        following = self.store.sequence(self.name, producer) + 1 if sequence is None else sequence
+        return self.admit(Events(users, times, values, unit), window, producer, following)
+
+    def admit(self, events: Events, window: Window, producer: str, sequence: int) -> bool:
+        """Keep the events that a window admits durably; False if the (producer, sequence) was there already."""
+        slots, first, store = self._live("admit"), self._driver.following(), self.store
+        names = Names(store.key, store.identity_rule)
+        kept = admitted(events, window, slots=slots, first=first, domain=self.domain, names=names)
+        with self._bank.writing():
+            return self.store.append(self.name, kept, producer, sequence)
+
+    def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
+        """Release every slot that the public clock has closed, from the events that were appended.
+
+        A stream waits for others that share its ledger and have a slot that closes earlier: `dpi.advance` takes all of
+        them at once.
+        """
+        return self.close_before(self.open_at(now))
+
+    def open_at(self, now: str | datetime | None = None) -> int:
+        """The first slot that is open at a public time (the system's clock, unless given)."""
+        return self._clock("advance", now).first_open
+
+    def close_before(self, end: int) -> Iterator[Release]:
+        """Release the slots before `end`, as far as it is this stream's turn."""
+        self._live("close_before")
+        while (number := self._driver.following()) < end and self._bank.closings.is_turn_of(self):
+            events = self.store.events(self.name, number)
+            yield self._driver.close(number, StoredRows(events.names, events.bins, events.counts))
+
+    @property
+    def upcoming(self) -> tuple[int, str]:
+        """What slots of streams that share a ledger are ordered by: when the next one closes, and the stream's name."""
+        return self._live("upcoming").closing(self._driver.following()), self.name
+
+    def _live(self, what: str) -> Slots:
+        slots = clocked(self.slots, what)
+        if self.setting.start is None and self._driver.state.last is None:
+            raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
+        self._bank.closings.join(self)
+        return slots
+
+    def _clock(self, what: str, now: str | datetime | None) -> Clock:
+        return Clock(self._live(what), datetime.now(UTC) if now is None else now)
+
+    # Saving a stream that lives in memory.
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the store of a stream in memory to a file: private (it holds accounts and key), its owner's only."""
+        self._driver.following()  # settles a slot that was interrupted
+        self._memory("save").save(path)
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Go on where `save` was called; refuses a file that is damaged or of a stream with other options.
+
+        Refuses as well a save that lacks a slot which this stream has released: what it cost would be spent again.
+        Streams that share a store are loaded with it (`MemoryStore.load`), since each would get accounts of its own.
+        """
+        self._driver.following()  # settles a slot that was interrupted
+        store = self._memory("load").successor(path, self.name, self.setting.texts)
+        bank = Bank.of(store)
+        bank.settle()
+        self._driver = Driver(self.setting, bank, self._signer, self._source)
+        self.setting = self._driver.options
+        self.store, self._bank = store, bank
+
+    def _memory(self, what: str) -> MemoryStore:
+        if not isinstance(self.store, MemoryStore):
+            raise OptionError(f"`{what}` is for streams in memory; a store on disk is saved already.")
+        return self.store
+
+
+def clocked(slots: Slots | None, what: str) -> Slots:
+    """The clock of a stream, for what cannot do without."""
+    if slots is None:
+        raise OptionError(f"`{what}` needs a stream with a clock: give `slot`, for example slot='1h'.")
+    return slots

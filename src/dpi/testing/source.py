@@ -1,0 +1,247 @@
+"""What every input that grows must do, as a list of small checks to run on one's own.
+
+A `Feed` is what the checks need to know of an input: how something arrives there, and how it is followed. A `Follower`
+follows it as a program does that may be stopped at any time.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dpi.sources.live import Done, LiveInput, Reach
+from dpi.testing.checking import require, run_checks
+
+Reached = tuple[Reach, ...]
+PATIENCE = 10.0
+"""Seconds after which a thread that should wait for nothing is taken to wait."""
+
+
+class Feed(ABC):
+    """An input that the checks can let something arrive at. What it cannot do it leaves undone and says False."""
+
+    resumes: bool = True
+    """Whether a later program finds what had arrived; a pipe has no position from which it could be read again."""
+
+    @abstractmethod
+    def follow(self, done: Done, known: Reached) -> LiveInput:
+        """Begin to follow it, as a program that has stored `done` and noted `known` does."""
+
+    @abstractmethod
+    def send(self, users: Sequence[str]) -> None:
+        """Let one whole event of each of these users arrive."""
+
+    def send_part(self, user: str, end: bool) -> bool:
+        """Let the first half of a user's event arrive, or its rest; False if events come whole."""
+        return False
+
+    def cut(self) -> bool:
+        """Take away what has arrived: the input begins anew in its place. False if that cannot happen."""
+        return False
+
+    def replace(self) -> bool:
+        """Put an empty one in its place and keep the old one beside it (rotation). False if that cannot happen."""
+        return False
+
+
+class Follower:
+    """Follows an input as a program does that may be stopped at any time: what is stored is in `done`."""
+
+    def __init__(
+        self, follow: Callable[[Done, Reached], LiveInput], done: dict[str, int] | None = None, known: Reached = ()
+    ) -> None:
+        self.done: dict[str, int] = {} if done is None else done
+        self.input = follow(self.stored, known)
+
+    def stored(self, producer: str) -> int:
+        """What is stored of a producer."""
+        return self.done.get(producer, -1)
+
+    def upto(self, reached: Reached, blocks: int | None = None) -> list[str]:
+        """The users of what lies before a mark, or in some blocks of it, each block stored with its position."""
+        users: list[str] = []
+        for number, block in enumerate(self.input.read(reached)):
+            if number == blocks:
+                break
+            require(block.sequence > self.stored(block.producer), "a block repeats what is stored of its producer.")
+            self.done[block.producer] = block.sequence
+            users.extend(block.events["user"])
+        return users
+
+    def new(self) -> list[str]:
+        """The users of what is there now and was not read yet."""
+        return self.upto(self.input.reached())
+
+
+FreshFeed = Callable[[], Feed]
+SourceCheck = Callable[[Feed], None]
+
+
+def check_source(fresh: FreshFeed) -> None:
+    """Run `SOURCE_CHECKS`, each on a feed of its own; raises `AssertionError` that names the check that fails.
+
+    The column that holds ids is called `user`. See `tests/sources/feeds.py` for files and for standard input.
+    """
+    for check in SOURCE_CHECKS:
+        run_checks((check,), fresh())
+
+
+def every_event_is_read_once(feed: Feed) -> None:
+    """In the order in which they came, and nothing where nothing is new."""
+    follower = _start(feed)
+    _expect(follower.new(), [], "something is read of an input at which nothing has arrived.")
+    for users in (["ada"], ["bob", "eve", "ada"]):
+        feed.send(users)
+        _expect(follower.new(), users, "events are lost, repeated or in another order.")
+        _expect(follower.new(), [], "an event is read twice.")
+    require(not follower.input.lost, "an input calls something lost that was read.")
+    follower.input.close()
+
+
+def an_event_is_read_when_it_is_complete(feed: Feed) -> None:
+    """Half of one waits for its rest, and belongs where its end lies: to no mark that was made before."""
+    follower = _start(feed)
+    feed.send(["ada"])
+    if feed.send_part("bob", end=False):
+        before = follower.input.reached()
+        feed.send_part("bob", end=True)
+        feed.send(["eve"])
+        _expect(follower.upto(before), ["ada"], "a mark takes the end of an event with it that came later.")
+        _expect(follower.upto(before), [], "a mark that was reached gives something again.")
+        _expect(follower.new(), ["bob", "eve"], "an event that came in two parts is lost.")
+    follower.input.close()
+
+
+def a_mark_bounds_what_is_read(feed: Feed) -> None:
+    """Each mark gives what had arrived by then, however far behind the reader is."""
+    follower, marks = _start(feed), []
+    for user in ("ada", "bob", "eve"):
+        feed.send([user])
+        marks.append(follower.input.reached())
+    _expect([user for mark in marks for user in follower.upto(mark)], ["ada", "bob", "eve"], "marks lose events.")
+    follower.input.close()
+
+
+def looking_takes_no_turn_of_reading(feed: Feed) -> None:
+    """While a block is handled another thread learns how far the input has got: else one user's flood delays a mark."""
+    follower = _start(feed)
+    feed.send(["ada"])
+    blocks = follower.input.read(follower.input.reached())
+    next(blocks)
+    feed.send(["bob"])
+    seen: list[Reached] = []
+    thread = threading.Thread(target=lambda: seen.append(follower.input.reached()), daemon=True)
+    thread.start()
+    thread.join(timeout=PATIENCE)
+    require(seen, "`reached` waits for a reader.")
+    follower.input.close()
+
+
+def a_reader_resumes_where_it_stopped(feed: Feed) -> None:
+    """However the input grows and wherever the program is restarted, every event is read once, in its segment."""
+    if not feed.resumes:
+        return
+    random = np.random.default_rng(1)
+    follower, marks, users = _start(feed), [], list[str]()
+    sent: list[str] = []
+    for turn in range(24):
+        fresh = [f"user-{turn}-{number}" for number in range(int(random.integers(0, 3)))]
+        sent += fresh
+        feed.send(fresh)
+        marks.append((follower.input.reached(), len(sent)))
+        if random.random() < 0.4:  # nothing since the last stop is read yet
+            follower.input.close()
+            follower = Follower(feed.follow, follower.done, marks[-1][0])
+            for mark, count in marks:
+                users += follower.upto(mark)
+                _expect(users, sent[:count], "after a restart events are lost, repeated or in another segment.")
+            marks = []
+    for mark, _ in marks:
+        users += follower.upto(mark)
+    _expect(users, sent, "after a restart events are lost or repeated.")
+    require(not follower.input.lost, "an input calls something lost that was read.")
+    follower.input.close()
+
+
+def what_was_cut_after_it_was_read_is_not_lost(feed: Feed) -> None:
+    """An input that begins anew is read from its start; what was read before counts once."""
+    follower = _start(feed)
+    feed.send(["ada", "bob"])
+    _expect(follower.new(), ["ada", "bob"], "events are lost.")
+    if feed.cut():
+        feed.send(["eve"])
+        _expect(follower.new(), ["eve"], "an input that was cut is not read from its start.")
+        require(not follower.input.lost, "an input calls something lost that was read before the cut.")
+    follower.input.close()
+
+
+def what_was_cut_away_unread_is_lost_and_stops_nothing(feed: Feed) -> None:
+    """A mark that can no longer be reached is passed, the input says so, and what is new counts once."""
+    follower = _start(feed)
+    feed.send(["ada", "bob"])
+    then = follower.input.reached()
+    if feed.cut():
+        feed.send(["eve"])
+        _expect(follower.upto(then), [], "something is read under a mark whose events were cut away.")
+        require(follower.input.lost, "events were cut away unread, and the input does not say so.")
+        _expect(follower.new(), ["eve"], "after a cut what is new is lost, or counts twice.")
+    follower.input.close()
+
+
+def what_was_replaced_is_read_to_its_end(feed: Feed) -> None:
+    """Rotation loses no event: the old one is read up to where it had got, and then the new one."""
+    follower = _start(feed)
+    feed.send(["ada"])
+    marks = [follower.input.reached()]
+    for user in ("bob", "eve"):
+        if not feed.replace():
+            break
+        feed.send([user])
+        marks.append(follower.input.reached())
+    read = [follower.upto(mark) for mark in marks]
+    _expect([user for users in read for user in users], ["ada", "bob", "eve"][: len(marks)], "rotation loses events.")
+    require(not follower.input.lost, "an input calls something lost that was read after rotation.")
+    follower.input.close()
+
+
+def what_was_replaced_while_nobody_followed_is_found(feed: Feed) -> None:
+    """After a restart the old one is read up to where it had been seen, then the new one."""
+    follower = _start(feed)
+    feed.send(["ada", "bob"])
+    then = follower.input.reached()
+    if feed.resumes and feed.replace():
+        follower.input.close()
+        feed.send(["eve"])
+        follower = Follower(feed.follow, follower.done, then)
+        now = follower.input.reached()
+        _expect(follower.upto(then), ["ada", "bob"], "what was replaced during a stop is not found.")
+        _expect(follower.upto(now), ["eve"], "after a stop the new input is not read.")
+        require(not follower.input.lost, "an input calls something lost that was found.")
+    follower.input.close()
+
+
+SOURCE_CHECKS: tuple[SourceCheck, ...] = (
+    every_event_is_read_once,
+    an_event_is_read_when_it_is_complete,
+    a_mark_bounds_what_is_read,
+    looking_takes_no_turn_of_reading,
+    a_reader_resumes_where_it_stopped,
+    what_was_cut_after_it_was_read_is_not_lost,
+    what_was_cut_away_unread_is_lost_and_stops_nothing,
+    what_was_replaced_is_read_to_its_end,
+    what_was_replaced_while_nobody_followed_is_found,
+)
+
+
+def _start(feed: Feed) -> Follower:
+    follower = Follower(feed.follow)
+    follower.input.start(threading.Event())
+    return follower
+
+
+def _expect(read: list[str], expected: list[str], otherwise: str) -> None:
+    """Made-up names may stand in the text."""
+    require(read == expected, f"{otherwise} Expected {expected}, read {read}.")

@@ -1,0 +1,5 @@
+"""Whether a chain of certificates, a store or a file of releases is what it says it is."""
+
+from dpi.verification.store import Span, Verification, check_accounts, verify
+
+__all__ = ["Span", "Verification", "check_accounts", "verify"]

@@ -1,0 +1,325 @@
+"""Checking a chain of certificates: whether it is whole, and whether its sums are what it says.
+
+`verify` reads public bytes, so anyone may do it who has the store: the chain, the releases and measurements it vouches
+for, and the state that streams go on from. It does not see accounts, levies, and events of open slots. That accounts
+and levies are as they were sealed, and no account is beyond ε, only the curator can check: `check_accounts` needs the
+ledger's key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dpi.budget.account_table import AccountTable
+from dpi.budget.epsilon import UNITS
+from dpi.certificates.chain import Entry, Head, Link, canonical, most_spent, text_digest
+from dpi.certificates.declared import DeclaredOptions
+from dpi.domain.file import describe, from_description
+from dpi.errors import OptionError, StateError
+from dpi.release import content_digest
+
+if TYPE_CHECKING:
+    from dpi.certificates.signature import Verifier
+    from dpi.store.base import Store
+    from dpi.store.sql import SQLStore
+    from dpi.store.witness import Seen
+
+
+FORMATS = (1, 2)
+"""Of entries. In the first, releases stated ε in units alone, and their mechanism as Python writes it."""
+SHOWN = ("epsilon", "epsilon_spent", "epsilon_total")
+"""Amounts that an entry of a release states for people, beside exact units."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """The first and the last slot of a stream that were seen, and when they began, if the stream has a clock."""
+
+    first: int
+    last: int
+    first_start: str | None = None
+    last_start: str | None = None
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found."""
+
+    entries: int
+    """How many certificates were seen."""
+    head: str
+    problems: tuple[str, ...]
+    signed: bool | None = None
+    """Whether every entry has a valid signature; None if no key was given to check with."""
+    accounts_checked: bool = False
+    spent: dict[str, float] = field(default_factory=dict)
+    """The most that each stream can have cost any one user so far."""
+    first_entry: int = 0
+    last_entry: int = -1
+    """Numbers of the first and the last entry of the chain that were seen."""
+    spans: dict[str, Span] = field(default_factory=dict)
+    """The slots of each stream that were seen."""
+    missing: tuple[str, ...] = ()
+    """What is known to be there and was not seen, in words; it need not be wrong."""
+    end_known: bool = False
+    """Whether something beside it told where the chain ends; a chain alone cannot tell what was cut off."""
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing is wrong with what was seen."""
+        return not self.problems
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is wrong, and nothing is known to be missing."""
+        return not self.problems and not self.missing
+
+
+@dataclass
+class _Streams:
+    """What the entries so far say of each stream."""
+
+    options: dict[str, DeclaredOptions] = field(default_factory=dict)
+    first: dict[str, int] = field(default_factory=dict)
+    last: dict[str, int] = field(default_factory=dict)
+    units: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def read(self, entry: Entry) -> Iterator[str]:
+        """Take in one entry; say what is wrong with it."""
+        if entry.get("format") not in FORMATS:
+            yield "is of a format that this program does not know"
+        match entry:
+            case {"kind": "options", "stream": str(stream), "options": dict(options)}:
+                yield from self._declared(stream, options)
+            case {"kind": "release", "stream": str(stream), "slot": int(slot)}:
+                yield from self._release(entry, stream, slot)
+            case {"kind": "restored", "last": dict(last), "spent_units": dict(spent), "charged_units": dict(charged)}:
+                yield from self._restored(last, spent, charged)
+            case _:
+                yield "is of no known kind"
+
+    def _declared(self, stream: str, options: Entry) -> Iterator[str]:
+        try:
+            now = DeclaredOptions.from_options(options)
+        except StateError:
+            yield "is of no known kind"
+            return
+        if now.promise != self.options.get(stream, now).promise:
+            yield "changes the promise"
+        self.options[stream] = now
+
+    def _restored(self, last: dict[str, int], spent: dict[str, int], charged: dict[str, int]) -> Iterator[str]:
+        if not all(type(number) is int for part in (last, spent, charged) for number in part.values()):
+            yield "states no whole numbers"
+            return
+        due: dict[str, int] = defaultdict(int)
+        for stream, options in self.options.items():
+            lost = spent.get(stream, self.units[stream]) - self.units[stream]
+            if lost < 0 or last.get(stream, self.last.get(stream, 0)) < self.last.get(stream, 0):
+                yield "goes back behind what was released"
+            if options.ledger is not None:
+                due[options.ledger] += lost
+        if any(charged.get(ledger, 0) < lost for ledger, lost in due.items()):
+            yield "charges less than was lost"
+        self.last.update(last)
+        self.units.update(spent)
+
+    def _release(self, entry: Entry, stream: str, slot: int) -> Iterator[str]:
+        options = self.options.get(stream)
+        if options is None:
+            yield "releases a stream that was never declared"
+            return
+        if entry.get("options") != options.digest:
+            yield "has other options than the stream declared"
+        if stream in self.last and slot != self.last[stream] + 1:
+            yield "does not release the slot after the last"
+        self.last[stream] = slot
+        self.first.setdefault(stream, slot)
+        epsilon, total = entry.get("epsilon_units"), options.epsilon.units
+        if not isinstance(epsilon, int) or epsilon < 0:
+            yield "states no budget"
+            return
+        self.units[stream] += epsilon
+        if entry.get("epsilon_total_units") != total:
+            yield "states another total ε than the stream declared"
+        if entry.get("format") != 1 and any(not _agrees(entry, name) for name in SHOWN):
+            yield "states ε in two ways that differ"
+        if entry.get("epsilon_spent_units") != self.most_spent(stream):
+            yield "states another sum of budgets than its slots have"
+        if options.ledger is None and self.units[stream] > total:
+            yield "spends more than the series has"
+
+    def most_spent(self, stream: str) -> int:
+        """The most that a stream can have cost one user, in units."""
+        options, first, last = self.options[stream], self.first.get(stream, 0), self.last.get(stream, 0)
+        return most_spent(options.epsilon.units, options.period, first, last, self.units[stream])
+
+
+def _agrees(entry: Entry, name: str) -> bool:
+    """Whether an amount of ε for people is the exact one beside it: below 2^53 units that is the same number."""
+    units, shown = entry.get(f"{name}_units"), entry.get(name)
+    return isinstance(units, int) and isinstance(shown, float) and shown == units / UNITS
+
+
+def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None = None) -> Verification:
+    """Recompute the chain of a store, the digests of its releases, and its sums.
+
+    `seen` is what a witness remembers: the chain must contain it.
+
+    >>> import dpi
+    >>> store = dpi.MemoryStore()
+    >>> _ = dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, store=store).release(["u"], ["a"])
+    >>> verify(store).intact
+    True
+    """
+    problems: list[str] = []
+    with store.snapshot():
+        found = _chain(store.links(), verifier, problems)
+        if seen is not None and seen.sequence >= 0 and (seen.sequence, seen.digest) not in found.heads:
+            problems.append(
+                f"entry {seen.sequence}, which the witness saw, is not in the chain: the store is an old copy"
+            )
+        problems += _releases(store, found)
+        problems += _states(store, found)
+    return replace(found.verification(problems, verifier), end_known=seen is not None)
+
+
+def check_accounts(store: SQLStore) -> tuple[str, ...]:
+    """For the curator: whether any account is beyond what it may hold. What is said of it is private.
+
+    An account may hold at most ε, and at most what all slots of the ledger's streams have cost together.
+    """
+    problems = []
+    units: dict[str, int] = defaultdict(int)
+    for name, text in store.streams().items():
+        try:
+            store.progress(name)  # with the tree of sums, whose open nodes are private
+            reached, pending = store.reached(name), store.pending(name)
+            ledger = DeclaredOptions.from_text(text).ledger
+        except StateError as error:
+            problems.append(f"stream {name!r}: {error}")
+            continue
+        if ledger is not None:
+            units[ledger] += (0 if reached is None else reached[1]) + (0 if pending is None else pending.epsilon)
+    for ledger, options in store.ledgers().items():
+        try:
+            records, _ = store.load_ledger(ledger, options)
+            largest = AccountTable.from_bytes(records).largest()
+        except StateError as error:
+            problems.append(f"ledger {ledger!r}: {error}")
+            continue
+        epsilon = json.loads(options)["epsilon"]
+        if largest > min(epsilon, units[ledger]):
+            problems.append(f"ledger {ledger!r}: an account has spent more than its slots have cost, or more than ε")
+    return tuple(problems)
+
+
+@dataclass
+class _Chain:
+    """What reading the entries has shown."""
+
+    streams: _Streams
+    head: Head
+    heads: set[tuple[int, str]]
+    releases: dict[int, Entry]
+    signed: bool
+
+    def verification(self, problems: list[str], verifier: Verifier | None) -> Verification:
+        seen = self.streams
+        spent = {name: seen.most_spent(name) / UNITS for name in seen.options}
+        signed = None if verifier is None else self.signed
+        return Verification(
+            self.head.sequence + 1,
+            self.head.digest,
+            tuple(problems),
+            signed,
+            spent=spent,
+            last_entry=self.head.sequence,
+            spans={name: Span(seen.first[name], seen.last[name]) for name in seen.first},
+        )
+
+
+def _chain(links: Iterable[Link], verifier: Verifier | None, problems: list[str]) -> _Chain:
+    """Read all entries, adding to `problems`."""
+    found = _Chain(_Streams(), Head(), set(), {}, True)
+    for number, link in enumerate(links):
+        faults: list[str] = []
+        if text_digest(link.text) != link.digest:
+            faults.append("does not match its digest")
+        try:
+            entry = link.entry
+            text = canonical(entry)
+        except (StateError, ValueError):
+            entry, text = {}, ""
+        if text != link.text:
+            faults.append("is not in canonical form")
+        if entry.get("sequence") != number or entry.get("previous") != found.head.digest:
+            faults.append("does not follow the one before it")
+        faults += found.streams.read(entry)
+        if verifier is not None and not (link.signature and verifier.verify(link.digest, link.signature)):
+            faults.append("has no valid signature of this key")
+            found.signed = False
+        if entry.get("kind") == "release":
+            found.releases[number] = entry
+        found.head = Head(number, link.digest)
+        found.heads.add((number, link.digest))
+        problems += [f"entry {number} {fault}" for fault in faults]
+    return found
+
+
+def _releases(store: Store, found: _Chain) -> Iterator[str]:
+    """Compare every release, and its domain, with what the chain vouches for."""
+    vouched = {(entry.get("stream"), entry.get("slot")): entry for entry in found.releases.values()}
+    for stream in store.streams():
+        for content, link in store.releases(stream):
+            try:
+                entry = link.entry
+                slot = json.loads(content.partition(b"\n")[0])["slot"]
+            except (StateError, ValueError, KeyError, TypeError):
+                yield f"a release of stream {stream!r} is damaged"
+                continue
+            if vouched.pop((stream, slot), None) != entry or entry.get("release") != content_digest(content):
+                yield f"the release of slot {slot} is not the one its certificate vouches for"
+    for name, slot in vouched:
+        yield f"the release of slot {slot} of stream {name!r} is missing"
+
+
+def _states(store: Store, found: _Chain) -> Iterator[str]:
+    """Compare what a stream goes on from with what the chain says of it."""
+    declared = found.streams.options
+    yield from (f"the stream {name!r} is not in the chain" for name in store.streams() if name not in declared)
+    for stream, options in declared.items():
+        if store.streams().get(stream) != options.text:
+            yield f"the options of stream {stream!r} are not those of the chain"
+            continue
+        if (store.reached(stream) or (None, 0)) != (found.streams.last.get(stream), found.streams.units[stream]):
+            yield f"the state of stream {stream!r} is not the one after its last release"
+        try:
+            store.check_state(stream)
+            yield from _measurements(store, stream, found)
+        except StateError as error:
+            yield f"stream {stream!r}: {error}"
+        try:
+            described = from_description(json.loads(store.domain(options.domain)))
+            whole = described.digest == options.domain
+            whole &= canonical(describe(described)) == store.domain(described.digest)
+        except (StateError, OptionError, ValueError, KeyError):
+            whole = False
+        if not whole:
+            yield f"the domain of stream {stream!r} is damaged"
+
+
+def _measurements(store: Store, stream: str, found: _Chain) -> Iterator[str]:
+    """Compare the measurements that are kept with those the certificates state."""
+    kept = {paid.slot: (paid.digest, paid.epsilon) for paid in store.measurements(stream)}
+    for entry in found.releases.values():
+        slot = entry.get("slot")
+        if entry.get("stream") != stream or not isinstance(slot, int):
+            continue
+        stated = (entry.get("measurement"), entry.get("epsilon_units"))
+        if kept.get(slot, None if store.keeps_measurements else stated) != stated:
+            yield f"the measurement of slot {slot} of stream {stream!r} is not the one its certificate states"

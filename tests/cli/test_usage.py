@@ -1,0 +1,93 @@
+"""How a command is called: what is wrong is told in one line, and help shows what is written."""
+
+import inspect
+
+import pytest
+
+from cli_files import PERIOD
+from dpi.cli.app import COMMANDS, function
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["runn"], "No such command 'runn'. Did you mean 'run'?"),
+        (["run", "--nothing"], "No such option: --nothing"),
+        (["run", "visits.csv"], "Missing option '--domain'"),
+        (["query"], "Missing argument 'STORE'"),
+        (["plan", "--epsilon", "1", "--users", "many", "--bins", "2"], "Invalid value for '--users'"),
+        (["demo", "--days", "0"], "Invalid value for '--days'"),
+        (["--nothing"], "No such option: --nothing"),
+    ],
+)
+def test_wrong_usage_is_one_line(cli, words, said):
+    """Whatever is wrong with a call is one line on standard error that names it and the help, with exit code 2."""
+    cli(*words, code=2)
+    assert cli.stdout == ""
+    assert cli.stderr.startswith(f"dpi: error: {said}")
+    assert cli.stderr.count("\n") == 1
+    assert cli.stderr.endswith("--help`.\n")
+    assert "?." not in cli.stderr
+
+
+def test_no_command_shows_the_help(cli):
+    """Without a command the list of commands is shown, and a script that forgot one is told by the exit code."""
+    cli(code=2)
+    assert " reproduce " in cli.stdout
+    assert cli.stderr == ""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_has_the_first_sentence_of_each_command(name):
+    """What the list says of a command, without loading it, is what the command says of itself."""
+    first = (inspect.getdoc(function(name)) or "").partition("\n\n")[0]
+    assert " ".join(first.split()) == COMMANDS[name]
+
+
+def test_help_shows_numbers_as_they_are_written(cli):
+    """Two numbers with colons between them are no picture."""
+    said = cli("domain", "--help")
+    assert said.count("0:100:10") == 2
+    assert "spence:0.1,0.1" in cli("run", "--help")
+
+
+def test_a_large_epsilon_is_told_in_one_line(cli, visits):
+    """`plan` and `run` say once, on standard error, that such an ε promises next to nothing; the document is whole."""
+    found = cli.json("plan", "--epsilon", "500", "--users", "10", "--bins", "2")
+    assert found["epsilon"] == 500
+    for line in (cli.stderr, cli("run", *visits, *PERIOD, "--epsilon", "500", "--store", "s.db") and cli.stderr):
+        assert line.startswith("dpi: warning: ε = 500 promises next to nothing")
+        assert line.count("\n") == 1
+
+
+def test_a_plan_without_hope_says_so(cli):
+    """Where one slot's noise is larger than any share, nothing is advised."""
+    said = cli("plan", "--epsilon", "1", "--users", "3", "--bins", "200", "--seen", "100")
+    assert "One slot tells nothing here" in said
+    assert "--per-slot" not in said
+    same = cli("plan", "--epsilon", "1", "--users", "50000", "--bins", "200", "--seen", "10")
+    assert "The error is the same for all" in same
+    assert "█" not in same
+
+
+def test_errors_name_options_as_they_are_written_here(cli, visits):
+    """What the package calls by a name of Python, the command line calls by its option."""
+    words = ["plan", "--epsilon", "1", "--users", "9", "--bins", "2"]
+    assert "`--population` must be at least `--users`, and needs no `--seen`" in cli(
+        *words, "--population", "3", code=2
+    )
+    run = ["run", *visits, *PERIOD, "--store", "s.db"]
+    assert "`--epsilon` must be a finite number. Got 'much'" in cli(*run, "--epsilon", "much", code=2)
+    assert "give `--per-slot` or `--slots`, not both" in cli(*run, "--slots", "3", code=2)
+    assert "`--zone` must be a time zone" in cli(*run, "--zone", "Atlantis", code=2)
+    assert "`--level`" in cli("watch", "s.db", "--level", "2", code=2)
+
+
+def test_an_option_that_is_part_of_the_promise_is_not_offered_for_change(cli, visits):
+    """Another ε is refused without a word of `--change`, which could not help; another mechanism may be changed."""
+    cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--store", "s.db")
+    said = cli("run", *visits, *PERIOD, "--epsilon", "2", "--store", "s.db", code=3)
+    assert "other options (epsilon): use those it was started with, or another `--name`." in said
+    said = cli("run", *visits, *PERIOD, "--season", "24", "--store", "s.db", code=3)
+    assert "other options (mechanism)" in said
+    assert "or `--change` where a public change is meant" in said

@@ -1,0 +1,131 @@
+"""`dpi verify` of a file of releases: what was seen, what is missing, and what cannot be known."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli_files import PERIOD
+from dpi.verification.releases import verify_releases
+
+PART = ["--from", "2026-01-01", "--to", "2026-01-01T03:00"]
+
+
+@pytest.fixture
+def lines(cli, visits):
+    """The lines of a file with six hours."""
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", "r.ndjson", "--witness", "seen")
+    return Path("r.ndjson").read_text().splitlines()
+
+
+def keep(lines):
+    """Leave some lines in the file."""
+    Path("r.ndjson").write_text("".join(f"{line}\n" for line in lines))
+
+
+DOMAIN = ["--domain", "countries.txt", "--other", "elsewhere"]
+
+
+def test_a_whole_file(cli, lines):
+    """Its entries and slots are named, and that its end cannot be known from it alone."""
+    found = cli.json("verify", "r.ndjson", *DOMAIN)
+    first = json.loads(lines[0])["slot"]
+    assert found["intact"] is found["whole"] is True
+    assert (found["first_entry"], found["last_entry"], found["entries"]) == (1, 6, 6)
+    assert found["slots"] == {"": [first, first + 5]}
+    assert found["end_known"] is False
+    said = cli("verify", "r.ndjson", *DOMAIN)
+    assert "consistent" in said
+    assert "entries 1 … 6" in said
+    assert f"{first} … {first + 5}" in said
+    assert "2026-01-01T00:00:00+00:00" in said
+    assert "cannot be known" in said
+    assert "whole" not in said
+
+
+def test_a_file_without_its_beginning(cli, lines):
+    """It is consistent and not whole: slots before its first one were released, and are named as missing."""
+    keep(lines[2:])
+    found = cli.json("verify", "r.ndjson", *DOMAIN)
+    assert found["intact"] is True
+    assert found["whole"] is False
+    assert (found["first_entry"], found["last_entry"]) == (3, 6)
+    assert "before slot" in found["missing"][0]
+    said = cli("verify", "r.ndjson", *DOMAIN)
+    assert "entries 3 … 6" in said
+    assert "before slot" in said
+    assert "whole" not in said
+
+
+def test_a_file_without_its_end(cli, lines):
+    """By itself that cannot be known; the store or the witness tells."""
+    last = json.loads(lines[-1])["slot"]
+    keep(lines[:2])
+    found = cli.json("verify", "r.ndjson", *DOMAIN)
+    assert (found["intact"], found["whole"], found["end_known"]) == (True, True, False)
+    found = cli.json("verify", "r.ndjson", "--store", "visits.db")
+    assert (found["intact"], found["whole"], found["end_known"]) == (True, False, True)
+    assert found["missing"] == [f"slots {last - 3} … {last} of stream '' are in the store and not here"]
+    found = cli.json("verify", "r.ndjson", *DOMAIN, "--witness", "seen", code=1)
+    assert "which the witness saw" in found["problems"][0]
+    keep(lines)
+    assert cli.json("verify", "r.ndjson", *DOMAIN, "--witness", "seen")["end_known"] is True
+    assert cli.json("verify", "r.ndjson", "--store", "visits.db")["missing"] == []
+
+
+def test_a_file_without_its_middle(cli, lines):
+    """Every slot is released, so a slot that is left out was taken out."""
+    keep([*lines[:2], *lines[3:]])
+    (problem,) = cli.json("verify", "r.ndjson", *DOMAIN, code=1)["problems"]
+    assert "is missing" in problem
+
+
+def test_a_file_without_lines(cli, lines):
+    """Nothing was seen, so nothing is vouched for."""
+    keep([])
+    assert "no release" in cli("verify", "r.ndjson", *DOMAIN, code=1)
+
+
+def test_releases_of_another_store(cli, visits, lines):
+    """Releases that are whole in themselves are not those of another store or of another witness."""
+    cli("run", *visits, *PERIOD, "--store", "other.db", "--witness", "other")
+    found = cli.json("verify", "r.ndjson", "--store", "other.db", code=1)
+    assert "not in the chain of the store" in found["problems"][0]
+    assert cli.json("verify", "r.ndjson", *DOMAIN, "--witness", "other", code=1)["problems"]
+
+
+def test_slots_that_a_store_has_lost_are_not_missing(cli, visits, lines):
+    """After an old copy was put back and charged, the slots that it has forgotten are in no file made from it."""
+    old = Path("visits.db").read_bytes()
+    later = ["--from", "2026-01-01T06:00", "--to", "2026-01-01T07:00", "--witness", "seen"]
+    cli("run", *visits, *later, "--store", "visits.db")
+    Path("visits.db").write_bytes(old)
+    after = ["--from", "2026-01-01", "--to", "2026-01-01T08:00", "--witness", "seen", "--charge-lost"]
+    cli("run", *visits, *after, "--store", "visits.db", "--out", "after.ndjson")
+    slots = [json.loads(line)["slot"] for line in Path("after.ndjson").read_text().splitlines()]
+    assert slots[6] == slots[5] + 2
+    assert cli.json("verify", "after.ndjson", "--store", "visits.db")["whole"] is True
+    cli("verify", "after.ndjson", *DOMAIN, code=1)
+
+
+def test_a_store_says_what_it_saw(cli, lines):
+    """All entries from the first on; whether its end was cut off, a witness tells."""
+    found = cli.json("verify", "visits.db")
+    assert (found["whole"], found["end_known"], found["first_entry"], found["last_entry"]) == (True, False, 0, 6)
+    assert "a witness tells" in cli("verify", "visits.db")
+    assert cli.json("verify", "visits.db", "--witness", "seen")["end_known"] is True
+    assert "a witness tells" not in cli("verify", "visits.db", "--witness", "seen")
+
+
+def test_two_streams_in_a_store(cli, visits):
+    """Entries of other streams in between are no gap, and the first slot of a stream is its beginning."""
+    for name in ("one", "two"):
+        cli("run", *visits, *PART, "--store", "v.db", "--name", name, "--out", f"{name}.ndjson")
+    found = cli.json("verify", "two.ndjson", *DOMAIN)
+    assert (found["intact"], found["whole"], found["first_entry"]) == (True, True, 5)
+    assert cli.json("verify", "two.ndjson", "--store", "v.db", "--stream", "two")["missing"] == []
+
+
+def test_nothing_is_said_of_releases_that_were_never_made():
+    """The library says the same of an empty list."""
+    assert not verify_releases([]).intact

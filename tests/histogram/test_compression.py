@@ -1,0 +1,231 @@
+import random
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.domain import Bins, Categories
+from dpi.errors import OptionError, SchemaError
+from dpi.events.columns import canonical
+from dpi.exact.integers import GRAINS
+from dpi.histogram import grouping
+from dpi.histogram.compression import compress, counts, normalise, truncate, whole_pdf
+from strategies import events, keys, mixed_events, simple_ids
+
+DOMAIN = Categories([str(i) for i in range(5)], other=None)
+KEY = bytes(range(32))
+METHODS = [normalise, truncate(1, KEY), truncate(3, KEY)]
+weight_tables = st.lists(st.integers(0, GRAINS), min_size=9, max_size=9)
+
+
+def histogram(rows, method=normalise, weights=None):
+    """Grains of (user, value) rows."""
+    users, values = [u for u, _ in rows], [v for _, v in rows]
+    return compress(users, values, DOMAIN, method=method, weights=weights).grains
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@given(rows=events, removed=simple_ids, table=weight_tables)
+def test_one_user_moves_the_histogram_by_at_most_their_weight(method, rows, removed, table):
+    """Removing all events of a user takes away at most their weight in ℓ₁, and exactly what they add alone."""
+
+    def weights(ids):
+        return np.array([table[int(i)] for i in ids], dtype=np.int64)
+
+    moved = histogram(rows, method, weights) - histogram([r for r in rows if r[0] != removed], method, weights)
+    alone = histogram([r for r in rows if r[0] == removed], method, weights)
+    assert (moved == alone).all()
+    assert (alone >= 0).all()
+    assert alone.sum() <= table[removed]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@given(rows=mixed_events, key=st.randoms())
+def test_the_order_of_rows_does_not_matter(method, rows, key):
+    """Any permutation of rows, with duplicates and ids of many types, gives the same histogram."""
+    shuffled = rows.copy()
+    key.shuffle(shuffled)
+    assert (histogram(rows, method) == histogram(shuffled, method)).all()
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@given(rows=mixed_events)
+def test_users_of_any_type_add_up(method, rows):
+    """The histogram is the sum of each canonical user's own: no two users are merged, none is split."""
+    names = canonical([u for u, _ in rows], "user").cast(pl.String).to_list()
+    total = np.zeros(DOMAIN.size, dtype=np.int64)
+    for name in set(names) - {None, ""}:
+        own = histogram([(name, v) for n, (_, v) in zip(names, rows, strict=True) if n == name], method)
+        assert own.sum() <= GRAINS
+        total += own
+    assert (histogram(rows, method) == total).all()
+
+
+@given(events)
+def test_normalise_loses_next_to_nothing(rows):
+    """Each user with a row in the domain adds one unit but for less than a grain a bin."""
+    active = len({u for u, v in rows if v in range(5)})
+    missing = active * GRAINS - histogram(rows).sum()
+    assert 0 <= missing < max(1, 5 * active)
+
+
+@given(st.lists(st.tuples(simple_ids, st.integers(0, 4)), min_size=1, max_size=60), keys)
+def test_truncate_keeps_at_most_c_of_the_users_own_events(rows, key):
+    """A user's grains are a multiple of 2^24/c for at most c events, each of which the user has."""
+    for user in {u for u, _ in rows}:
+        own = [v for u, v in rows if u == user]
+        kept = histogram([(user, v) for v in own], truncate(3, key)) / (GRAINS // 3)
+        assert kept.sum() == min(3, len(own))
+        assert (kept <= np.bincount(own, minlength=5)).all()
+
+
+def test_truncate_chooses_evenly():
+    """Over many users the kept event is each of four with frequency 1/4 (six standard errors: false alarm 10^-8)."""
+    users = np.repeat(np.arange(20_000), 4)
+    values = np.tile(np.arange(4), 20_000)
+    kept = compress(users, values, DOMAIN, method=truncate(1, KEY)).grains / GRAINS
+    assert np.abs(kept[:4] - 5000).max() < 6 * np.sqrt(20_000 * 3 / 16)
+
+
+@given(events, simple_ids)
+def test_whole_pdf_moves_by_at_most_two(rows, removed):
+    """The published compression: a PDF in grains, of sum at most 2^24, so two of them differ by at most 2·2^24."""
+    one, other = histogram(rows, whole_pdf), histogram([r for r in rows if r[0] != removed], whole_pdf)
+    assert one.sum() <= GRAINS
+    assert np.abs(one - other).sum() <= whole_pdf.sensitivity == 2 * GRAINS
+
+
+def test_whole_pdf_counts_users_of_weight_one_only():
+    """A weight in between would not make the bound smaller: such a user does not take part, and nothing fails."""
+    h = compress([1, 2], ["0", "1"], DOMAIN, method=whole_pdf, weights=lambda ids: np.array([5, GRAINS]))
+    assert h.grains.tolist() == [0, GRAINS, 0, 0, 0]
+
+
+def test_the_largest_id_of_a_full_key_space():
+    """Ids that fill 63 bits with the bins exactly do not overflow when one of them has more rows than a chunk."""
+    flood = (1 << 17) + 5
+    users = np.concatenate([np.full(flood, (1 << 61) - 1), [0]])
+    assert compress(users, ["a"] * (flood + 1), Categories(["a", "b", "c"])).grains.tolist() == [2 * GRAINS, 0, 0, 0]
+
+
+def test_a_bad_row_is_dropped_by_itself():
+    """Missing users, NaN, unseen values and empty ids neither raise nor change other rows."""
+    users = [1, None, 2, float("nan"), "", 2]
+    values = ["0", "0", "9", "1", "1", None]
+    assert (histogram(list(zip(users, values, strict=True))) == histogram([(1, "0")])).all()
+
+
+def test_millions_of_events_by_one_user_are_one_unit():
+    """A flood counts as one user, and the others keep their place."""
+    flood = np.concatenate([np.zeros(2_000_000, dtype=np.int64), np.arange(1, 1001)])
+    h = compress(flood, np.where(flood == 0, 1, 2), Bins([0, 2]))
+    assert h.grains.tolist() == [0, GRAINS, 1000 * GRAINS]
+
+
+def test_collisions_of_codes_do_not_merge_users(monkeypatch):
+    """If two ids share a hash, grouping falls back to a join and stays exact."""
+    rows = [(f"user {i % 50}", i % 5) for i in range(500)]
+    expected = histogram(rows)
+    monkeypatch.setattr(grouping, "_hash", lambda ids, shift: (ids.str.len_bytes().to_numpy() * 0).astype(np.int64))
+    assert (histogram(rows) == expected).all()
+
+
+def test_chunks_do_not_split_a_user(monkeypatch):
+    """The histogram does not depend on how many rows are handled at a time."""
+    random_rows = [(random.randrange(40), random.randrange(5)) for _ in range(3000)]
+    expected = [histogram(random_rows, method) for method in METHODS]
+    monkeypatch.setattr(grouping, "_CHUNK", 7)
+    for method, grains in zip(METHODS, expected, strict=True):
+        assert (histogram(random_rows, method) == grains).all()
+
+
+def test_integer_ids_of_any_size():
+    """Ids at both ends of 64 bits are as good as any, and equal to their texts."""
+    ids = [-(2**63), 2**63 - 1, 0, -1]
+    grains = histogram([(i, i % 5) for i in ids])
+    assert (grains == histogram([(str(i), i % 5) for i in ids])).all()
+    assert grains.sum() == 4 * GRAINS
+
+
+def test_an_empty_slot_is_a_histogram_of_zeros():
+    """No events are no error: every slot is released."""
+    for method in [*METHODS, whole_pdf]:
+        assert histogram([], method).tolist() == [0] * 5
+        assert (
+            compress([], [], DOMAIN, method=method, weights=lambda ids: np.zeros(0, dtype=np.int64)).grains.sum() == 0
+        )
+
+
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        (lambda ids: np.array([GRAINS + 1]), "between 0 and"),
+        (lambda ids: np.array([-1]), "between 0 and"),
+        (lambda ids: np.array([0.5]), "whole number"),
+        (lambda ids: np.array([1, 2]), "whole number"),
+    ],
+)
+def test_bad_weights_are_refused(weights, says):
+    """A weight is a whole number of grains between zero and one unit, one for each user."""
+    with pytest.raises(OptionError, match=says):
+        compress([7], ["0"], DOMAIN, weights=weights)
+
+
+def test_columns_of_different_length_are_a_schema_error():
+    """The error says so, and no more."""
+    with pytest.raises(SchemaError, match="same number of rows"):
+        compress([1, 2], ["0"], DOMAIN)
+
+
+@pytest.mark.parametrize("c", [0, -1, 1.5, True, GRAINS + 1])
+def test_a_bad_truncation_is_refused(c):
+    """`c` is a whole number of events."""
+    with pytest.raises(OptionError, match="`c` must"):
+        truncate(c, KEY)
+
+
+def test_nothing_private_is_printed():
+    """A histogram prints its size and bound only; a truncation does not print its key."""
+    h = compress(["ada"], ["3"], DOMAIN)
+    assert repr(h) == "Histogram(bins=5, sensitivity=16777216, private)"
+    assert repr(truncate(3, KEY)) == "truncate(3, key=…)"
+    (_, pairs), *_ = grouping.Rows(["ada"], np.array([0]), 1).pairs()
+    assert "array" not in repr(pairs)
+
+
+@given(st.lists(st.integers(-5, 2**40), min_size=1, max_size=8), st.integers(1, 100), st.data())
+def test_declared_counts_move_by_at_most_one_unit(values, per_user, data):
+    """A user who adds at most `per_user` in all moves the histogram of counts by at most 2^24 grains."""
+    share = data.draw(st.lists(st.integers(0, per_user), min_size=len(values), max_size=len(values)))
+    if sum(share) > per_user:
+        share = [0] * len(values)
+    more = [v + s for v, s in zip(values, share, strict=True)]
+    moved = np.abs(counts(more, per_user=per_user).grains - counts(values, per_user=per_user).grains).sum()
+    assert moved <= GRAINS
+
+
+def test_declarations_are_printed():
+    """What the program cannot check is said."""
+    assert counts([1], per_user=1, seen="once").assumption == (
+        "each user adds at most 1 to the counts of a slot and appears in at most 1 slot"
+    )
+    assert "at most 7 slots" in counts([1], per_user=1, seen=7).assumption
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"values": [], "per_user": 1}, SchemaError),
+        ({"values": [0.5], "per_user": 1}, SchemaError),
+        ({"values": [[1]], "per_user": 1}, SchemaError),
+        ({"values": [1], "per_user": 0}, OptionError),
+        ({"values": [1], "per_user": 1, "seen": 0}, OptionError),
+        ({"values": [1], "per_user": 1, "seen": "twice"}, OptionError),
+    ],
+)
+def test_bad_declarations_are_refused(arguments, error):
+    """Counts need whole numbers and a declaration."""
+    with pytest.raises(error):
+        counts(**arguments)

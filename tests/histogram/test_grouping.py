@@ -1,0 +1,170 @@
+"""Rows as a store keeps them give the histogram of the rows themselves, and keys are used up to their last value."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.domain import Categories
+from dpi.errors import OptionError
+from dpi.events.identity import digests, extend
+from dpi.exact.integers import GRAINS, wide_sum
+from dpi.histogram import compression, grouping
+from dpi.histogram.compression import Histogram, compress, counts, histogram, normalise, truncate, whole_pdf
+from dpi.histogram.grouping import Rows, StoredRows
+
+KEY = bytes(range(32))
+DOMAIN = Categories([str(i) for i in range(5)], other=None)
+METHODS = [normalise, truncate(1, KEY), truncate(3, KEY), whole_pdf]
+stored = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 9)), unique_by=lambda r: r[:2])
+
+
+def of_store(rows):
+    """Rows (user, bin, number of events) as a store keeps them."""
+    names = np.array([(user // 2, user % 2) for user, _, _ in rows], dtype=np.uint64).reshape(-1, 2)
+    bins, numbers = (np.array([row[i] for row in rows], dtype=np.int64) for i in (1, 2))
+    return StoredRows(names, bins, numbers)
+
+
+@pytest.mark.parametrize("method", [normalise, whole_pdf], ids=repr)
+@given(rows=stored)
+def test_stored_rows_are_the_rows(method, rows):
+    """However many users and bins: numbers of events give the histogram of that many events."""
+    events = [(f"u{user}", str(value)) for user, value, number in rows for _ in range(number)]
+    plain = compress([u for u, _ in events], [v for _, v in events], DOMAIN, method=method)
+    assert histogram(of_store(rows), 5, method=method).grains.tolist() == plain.grains.tolist()
+
+
+@pytest.mark.parametrize("c", [1, 3])
+@given(rows=stored)
+def test_stored_rows_are_truncated_by_their_own_content(c, rows):
+    """Each user keeps at most c of their own events, the same ones whoever else is there."""
+    method = truncate(c, KEY)
+    total = np.zeros(5, dtype=np.int64)
+    for user in {row[0] for row in rows}:
+        own = [row for row in rows if row[0] == user]
+        grains = histogram(of_store(own), 5, method=method).grains
+        assert grains.sum() == min(c, sum(row[2] for row in own)) * (GRAINS // c)
+        assert (grains // (GRAINS // c) <= np.bincount([r[1] for r in own], [r[2] for r in own], 5)).all()
+        total += grains
+    assert histogram(of_store(rows), 5, method=method).grains.tolist() == total.tolist()
+
+
+def test_truncation_is_by_a_keyed_hash_of_user_bin_and_ordinal():
+    """The event of the lowest hash is kept: another key, or another user, keeps another one."""
+    kept = {}
+    for key in (KEY, bytes(32)):
+        names = np.array([(i, i) for i in range(64)], dtype=np.uint64)
+        rows = StoredRows(np.repeat(names, 5, axis=0), np.tile(np.arange(5), 64), np.ones(320, dtype=np.int64))
+        (_, pairs), *_ = rows.pairs()
+        method = truncate(1, key)
+        named = method.name(rows.users())
+        assert named.tolist() == extend(names, np.zeros_like(names), key).tolist()
+        kept[key] = method.grains(pairs, np.full(64, GRAINS), named).reshape(64, 5).argmax(axis=1)
+        content = np.stack([np.arange(5), np.zeros(5)], axis=1).astype(np.uint64)
+        lowest = [extend(np.repeat(named[[u]], 5, axis=0), content, key).tolist() for u in range(64)]
+        assert kept[key].tolist() == [row.index(min(row)) for row in lowest]
+    assert (kept[KEY] != kept[bytes(32)]).any()
+
+
+def test_users_of_a_truncation_are_named_by_the_digest_of_their_id():
+    """Ids and names of accounts are both taken; what is hashed is the user's own."""
+    users = Rows(["ada", "bob"], np.array([0, 1]), 2).users()
+    assert truncate(1, KEY).name(users).tolist() == digests(users, KEY).tolist()
+    assert normalise.name(users) is None
+
+
+def test_a_flood_of_equal_events_takes_part_up_to_a_bound(monkeypatch):
+    """Of very many equal events as many take part in the draw as the bound says, and never fewer than c."""
+    monkeypatch.setattr(compression, "MOST_EQUAL", 4)
+    flood = StoredRows(np.array([[1, 1], [1, 1]], dtype=np.uint64), np.array([0, 1]), np.array([1 << 30, 1]))
+    for c in (1, 3, 7):
+        grains = histogram(flood, 5, method=truncate(c, KEY)).grains
+        assert grains.sum() == c * (GRAINS // c)
+
+
+def test_the_bounds_of_options_are_taken():
+    """Both c and `per_user` may be 2^24; a key must be one; counts are cut at 2^36, and 2^36 itself counts."""
+    assert truncate(GRAINS, KEY).c == GRAINS
+    assert counts([5], per_user=GRAINS).grains.tolist() == [5]
+    assert counts([-1, (1 << 36) + 1, 1 << 36], per_user=1).grains.tolist() == [0, 1 << 60, 1 << 60]
+    for bad in (GRAINS + 1, True, 1.0):
+        with pytest.raises(OptionError, match="`per_user` must"):
+            counts([5], per_user=bad)
+    for bad in (True, 1.5, -1):
+        with pytest.raises(OptionError, match="`seen` must"):
+            counts([5], per_user=1, seen=bad)
+    with pytest.raises(OptionError, match="32 random bytes"):
+        truncate(1, b"short")
+
+
+def test_assumptions_are_in_words():
+    """One slot, several slots, or as many as there are."""
+    says = "each user adds at most 2 to the counts of a slot"
+    assert counts([1], per_user=2).assumption == says
+    assert counts([1], per_user=2, seen=1).assumption == says + " and appears in at most 1 slot"
+    assert counts([1], per_user=2, seen=2).assumption == says + " and appears in at most 2 slots"
+    assert Histogram(np.zeros(2, dtype=np.int64), GRAINS).assumption is None
+
+
+@pytest.mark.parametrize("bins", [1, 2, 3, 7, 1000])
+def test_codes_use_all_of_63_bits_and_no_more(bins):
+    """Ids as far apart as keys allow, and one further, are grouped alike: by code or by hash."""
+    room = (1 << 63) // bins
+    for lowest in (0, -5, -(1 << 63)):
+        for span in (room - 1, room, room + 1):
+            highest = lowest + span
+            if highest >= 1 << 63:
+                continue
+            ids = np.array([lowest, highest, highest], dtype=np.int64)
+            rows = Rows(ids, np.array([bins - 1, 0, bins - 1]), bins)
+            assert sorted(rows.users().to_list()) == [lowest, highest]
+            found = sorted(
+                (users.tolist()[at], int(pairs.bins[at]), int(pairs.counts[at]))
+                for first, pairs in rows.pairs()
+                for users in [np.array(rows.users().to_list())[first + pairs.users]]
+                for at in range(pairs.bins.size)
+            )
+            merged = [(highest, 0, 1), (highest, bins - 1, 1)] if bins > 1 else [(highest, 0, 2)]
+            assert found == sorted([(lowest, bins - 1, 1), *merged])
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
+def test_wide_sums_are_exact(values):
+    """A sum of any 64-bit integers is that of whole numbers."""
+    assert wide_sum(np.array(values, dtype=np.int64)) == sum(values)
+
+
+@pytest.mark.parametrize("total", [(1 << 51) - 1, 1 << 51, (1 << 51) + 1, (1 << 52) - 1, 1 << 53, 1 << 62])
+def test_a_whole_pdf_is_exact_on_both_sides_of_51_bits(total):
+    """Where 64 bits are enough and where they are not, floor(2^24 · h/Σh) is that of whole numbers."""
+    for first in (0, 1, total // 3, total - 1, total):
+        grains = [first, total - first]
+        exact = [g * GRAINS // total for g in grains]
+        assert whole_pdf.finish(np.array(grains)).tolist() == exact
+
+
+@pytest.mark.parametrize("weights", [[-1, 5], [5, -1], [GRAINS + 1, 0], [0, GRAINS + 1]])
+def test_one_bad_weight_among_good_ones_is_refused(weights):
+    """Each weight is looked at, not the first or the largest alone."""
+    with pytest.raises(OptionError, match="between 0 and"):
+        compress(["ada", "bob"], ["0", "1"], DOMAIN, weights=lambda ids: np.array(weights))
+
+
+@pytest.mark.parametrize("chunk", range(1, 9))
+def test_a_cut_between_chunks_never_goes_through_a_user(chunk, monkeypatch):
+    """Wherever a chunk may end, the rows of each user are in one chunk: with one to four rows each, in every order."""
+    monkeypatch.setattr(grouping, "_CHUNK", chunk)
+    for bins in (1, 2, 3):
+        for sizes in itertools.product((1, 2, 4), repeat=4):
+            users = np.repeat(np.arange(4), sizes)
+            rows = Rows(users, np.arange(users.size) % bins, bins)
+            seen, found = 0, []
+            for first, pairs in rows.pairs():
+                assert first == seen
+                seen += pairs.rows.size
+                found += pairs.rows.tolist()
+            assert found == list(sizes)
+            assert rows.users().to_list() == [0, 1, 2, 3]

@@ -1,0 +1,132 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.errors import OptionError
+from dpi.mechanism.boosted import population
+from dpi.mechanism.boosted.experts import Expert, ExpertPool, Gaussians, aged, recalled, remembered, unknown
+from dpi.mechanism.boosted.population import Readout
+
+
+@pytest.mark.parametrize("drifts", [(), (0.1, 0.1), (0.3, 0.1), (-1.0,), (float("nan"),), (float("inf"),), ("0",)])
+def test_drifts_are_increasing_numbers(drifts):
+    """A pool's drifts are finite, not negative and strictly increasing."""
+    with pytest.raises(OptionError, match="`drifts` must be increasing"):
+        ExpertPool(drifts)
+
+
+@pytest.mark.parametrize("season", [0, 1, -3, 2.5, True])
+def test_a_season_has_two_slots_or_more(season):
+    """A period is a whole number of at least two slots."""
+    with pytest.raises(OptionError, match="`season` must be a number of slots from 2"):
+        ExpertPool((0.1,), season)
+
+
+@given(st.integers(1, 9), st.none() | st.integers(2, 100))
+def test_prior_weights_are_a_law(trackers, season):
+    """The prior over experts is positive, sums to one, and has an entry for every expert."""
+    pool = ExpertPool(tuple(range(trackers)), season)
+    assert pool.prior.size == pool.pace.size == trackers + (season is not None)
+    assert (pool.prior > 0).all()
+    assert pool.prior.sum() == pytest.approx(1)
+
+
+def test_ageing_adds_the_walks_variance():
+    """A log-walk of step d adds d² times the second moment to a variance, and leaves the mean."""
+    messages = Gaussians(np.array([[0.5], [0.5]]), np.array([[0.1], [0.1]]))
+    reading = Gaussians(np.array([[0.4], [0.4]]), np.array([[0.04], [0.04]]))
+    after = aged([Expert(*pair) for pair in zip(messages.rows(), reading.rows(), strict=True)], np.array([0.0, 0.5]))
+    assert after.mean.tolist() == [[0.5], [0.5]]
+    np.testing.assert_allclose(after.variance, [[0.1], [0.1 + 0.25 * 0.2]])
+
+
+def test_a_season_returns_what_was_remembered():
+    """The seasonal expert's message comes back one period later; an unseen phase speaks as the leader."""
+    trackers = Gaussians(np.array([[0.1, 0.9], [0.2, 0.8]]), np.ones((2, 2)))
+    pool = recalled(trackers, (None, None), slot=4, leader=1, mass=1.0)
+    assert pool.mean.tolist() == [[0.1, 0.9], [0.2, 0.8], [0.2, 0.8]]
+    rest, season = remembered(pool.rescaled(2), (None, None), slot=4, mass=2.0)
+    assert rest.mean.shape == (2, 2)
+    assert season[1] is None
+    assert recalled(trackers, season, slot=6, leader=0, mass=0.5).mean[-1].tolist() == [0.1, 0.4]
+
+
+def readout(bins=50, narrowest=1e-8, widest=1e-2):
+    """A table for the initial population."""
+    return Readout.tabulate(population.initial(bins), bins, narrowest, widest)
+
+
+def test_a_message_that_says_nothing_reads_as_the_population():
+    """With a variance beyond all levels the reading is the population's own mean and variance."""
+    bins = 50
+    level, share = population.levels(bins), population.initial(bins)
+    table = Readout.tabulate(share, bins, 1e4, 1e5)
+    reading = table.read(Gaussians(np.zeros(1), np.full(1, 3e4)))
+    mean = share @ level
+    assert reading.mean[0] == pytest.approx(mean, rel=1e-3)
+    assert reading.variance[0] == pytest.approx(share @ ((1 + population.WIDTH**2) * level**2) - mean**2, rel=1e-3)
+
+
+def test_a_certain_message_reads_as_itself():
+    """Far from zero, the population has nothing to add."""
+    reading = readout().read(Gaussians(np.array([0.3]), np.array([1e-6])))
+    assert reading.mean[0] == pytest.approx(0.3)
+    assert reading.variance[0] == pytest.approx(1e-6)
+
+
+def test_the_table_is_the_exact_posterior():
+    """Bilinear reading differs from direct summation by less than three per cent of the message's deviation."""
+    rng = np.random.default_rng(1)
+    level, share = population.levels(50), population.initial(50)
+    variance = np.exp(rng.uniform(np.log(1e-8), np.log(1e-2), 2000))
+    mean = rng.uniform(-4, 9, 2000) * np.sqrt(variance)
+    reading = readout().read(Gaussians(mean, variance))
+    own = (population.WIDTH * level) ** 2
+    both = variance[:, None] + own
+    posterior = share * np.exp(-0.5 * (mean[:, None] - level) ** 2 / both) / np.sqrt(both)
+    posterior /= posterior.sum(1, keepdims=True)
+    means = np.maximum((level * variance[:, None] + mean[:, None] * own) / both, 0.05 * level)
+    exact = (posterior * means).sum(1)
+    assert (np.abs(reading.mean - exact) < 0.03 * np.sqrt(variance)).all()
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=40), st.floats(1e-20, 1e5))
+def test_readings_are_positive_and_finite(means, variance):
+    """Every message, however far below zero, reads as a positive level with a positive variance."""
+    messages = Gaussians(np.array(means), np.full(len(means), variance))
+    table = Readout.tabulate(population.initial(len(means)), len(means), variance, 2 * variance)
+    reading = table.read(messages)
+    for array in (reading.mean, reading.variance):
+        assert np.isfinite(array).all()
+        assert (array > 0).all()
+    learned = table.learned(messages, reading, reach=0.01)
+    assert np.isfinite(learned).all()
+    assert (learned > 0).all()
+    assert learned.sum() == pytest.approx(1)
+
+
+def test_the_population_is_learned():
+    """After a few slots the population's mean level in two-level data lies where the two levels are.
+
+    False alarm below 10^-9: messages are ten deviations apart.
+    """
+    rng = np.random.default_rng(3)
+    bins = 1000
+    true = np.where(np.arange(bins) < 50, 0.015, 0.00026)
+    messages = Gaussians(true + 1e-4 * rng.standard_normal(bins), np.full(bins, 1e-8))
+    share = population.initial(bins)
+    for _ in range(30):
+        table = Readout.tabulate(share, bins, 1e-8, 1e-7)
+        share = table.learned(messages, table.read(messages), reach=3e-4)
+    level = population.levels(bins)
+    high = share[level > 0.005].sum()
+    assert abs(high - 0.05) < 0.01
+    assert share[(level > 0.001) & (level < 0.005)].sum() < 0.02
+
+
+def test_a_pool_that_saw_nothing_is_uniform():
+    """Before the first slot every expert's mean is uniform and its variance beyond every level."""
+    pool = unknown(3, 4)
+    assert (pool.mean == 0.25).all()
+    assert (pool.variance > 1).all()

@@ -1,0 +1,31 @@
+"""Intervals around probabilities."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.errors import OptionError
+from dpi.release.interval import interval
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-300, 1), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=10),
+    st.floats(0, 1e12) | st.just(float("nan")),
+    st.floats(0.01, 0.999),
+)
+def test_intervals_hold_the_estimate(bins, total, level):
+    """0 ≤ lower ≤ pdf ≤ upper ≤ 1, and a higher level never makes an interval narrower."""
+    pdf, variance, skew = (np.array(column) for column in zip(*bins, strict=True))
+    lower, upper = interval(pdf, variance, skew, total, level)
+    assert ((lower >= 0) & (lower <= pdf) & (pdf <= upper) & (upper <= 1)).all()
+    wider_lower, wider_upper = interval(pdf, variance, skew, total, (1 + level) / 2)
+    assert (wider_lower <= lower).all()
+    assert (wider_upper >= upper).all()
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 1.5, float("nan")])
+def test_levels_lie_between_zero_and_one(level):
+    """A level outside (0, 1) is an error."""
+    with pytest.raises(OptionError, match="`level` must lie between 0 and 1"):
+        interval(np.ones(1), np.ones(1), np.zeros(1), 1.0, level)

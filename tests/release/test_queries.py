@@ -1,0 +1,145 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.domain import Bins, Categories, Hashed, Product
+from dpi.errors import OptionError
+from dpi.release.queries import Answer, Distribution
+
+RNG = np.random.default_rng(0)
+
+
+def distribution(domain, pdf=None, sd=0.0, total=100.0, total_sd=0.0):
+    """A distribution with equal errors in all bins."""
+    pdf = np.full(domain.size, 1 / domain.size) if pdf is None else np.asarray(pdf, dtype=float)
+    return Distribution(domain, pdf / pdf.sum(), np.full(domain.size, sd**2), total, total_sd**2)
+
+
+AGES = distribution(Bins([0, 10, 20, 40]), [1, 2, 3, 4, 2])
+
+
+def test_error_bars_match_a_simulation():
+    """The stated error of a linear answer is that of PDFs with independent errors made to sum to one (within 3 %)."""
+    sd = np.array([0.01, 0.02, 0.005, 0.015, 0.01])
+    plain = Distribution(AGES.domain, AGES.pdf, sd**2)
+    noise = RNG.normal(0, sd, (40_000, 5))
+    noise -= noise.sum(axis=1, keepdims=True) * sd**2 / (sd**2).sum()
+    simulated = (noise @ plain._middles()).std()
+    assert plain.mean().error == pytest.approx(simulated, rel=0.03)
+
+
+def test_quantile_errors_match_a_simulation():
+    """The stated error of a median is that of medians of perturbed PDFs (within 10 %)."""
+    sd, pdf = np.full(5, 0.005), np.array([1, 2, 4, 4, 2]) / 13
+    plain = Distribution(AGES.domain, pdf, sd**2)
+    noise = RNG.normal(0, sd, (5_000, 5))
+    noise -= noise.mean(axis=1, keepdims=True)
+    medians = [Distribution(AGES.domain, pdf + n, sd**2).median().value for n in noise]
+    assert plain.median().error == pytest.approx(np.std(medians), rel=0.1)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=5, max_size=5), st.floats(0, 1))
+def test_quantile_inverts_the_distribution_function(weights, q):
+    """The share below a quantile is the quantile's level."""
+    ages = distribution(AGES.domain, weights)
+    value = ages.quantile(q).value
+    assert ages.range(-1e9, value).value == pytest.approx(q, abs=1e-9)
+
+
+def test_moments_of_known_bins():
+    """Mean and spread of two bins are those of two points."""
+    two = distribution(Bins([0, 10, 20]), [0, 1, 1, 0])
+    assert two.mean().value == 10
+    assert two.spread().value == 25
+    assert two.sum().value == 1000
+
+
+def test_ranges_cut_bins_in_proportion():
+    """Half a bin is half its share, and all ranges together are one."""
+    assert AGES.range(0, 5).value == pytest.approx(1 / 12)
+    assert AGES.range(-100, 100).value == pytest.approx(1)
+    assert AGES.range(3, 3).value == 0
+
+
+def test_counts_carry_the_error_of_the_total():
+    """A count's error has both parts."""
+    d = distribution(Categories(["a", "b"], other=None), [1, 1], sd=0.01, total=1000, total_sd=20)
+    assert d.count().error == 20
+    assert d.count("a").value == 500
+    share_error = d.probability("a").error
+    assert d.count("a").error == pytest.approx(math.hypot(1000 * share_error, 0.5 * 20))
+    with pytest.raises(OptionError, match="was not measured"):
+        Distribution(d.domain, d.pdf, d.variance).count()
+
+
+def test_top_is_sorted_and_ties_are_stable():
+    """The largest shares come first, equal ones in the order of the domain."""
+    d = distribution(Categories(["a", "b", "c"], other=None), [1, 2, 2])
+    assert d.top(2) == [("b", 0.4), ("c", 0.4)]
+    assert len(d.top(99)) == 3
+
+
+def test_products_come_apart():
+    """Conditionals and marginals of an independent product are its parts, and its correlation is zero."""
+    domain = Product(x=Bins([0, 1, 2]), y=Bins([0, 1]))
+    p, q = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.3, 0.2])
+    d = distribution(domain, np.outer(p, q).ravel(), sd=0.001)
+    assert d.marginal("x").pdf == pytest.approx(p)
+    assert d.conditional(y=0.5).pdf == pytest.approx(p)
+    assert d.conditional(y=0.5).total == pytest.approx(30)
+    assert d.correlation("x", "y").value == pytest.approx(0, abs=1e-12)
+    diagonal = distribution(Product(x=Bins([0]), y=Bins([0])), [1, 0, 0, 1])
+    with pytest.raises(OptionError, match="vary"):
+        diagonal.correlation("x", "y")  # one edge: both bins stand at it
+    wide = distribution(Product(x=Bins([0, 1]), y=Bins([0, 1])), [1, 0, 0, 0, 0, 0, 0, 0, 1])
+    assert wide.correlation("x", "y").value == pytest.approx(1)
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3), st.lists(st.floats(0.01, 1), min_size=3, max_size=3))
+def test_distances_are_distances(a, b):
+    """L1 and KL are zero for equal releases, never negative, and Pinsker's inequality holds between them."""
+    domain = Categories(["a", "b", "c"], other=None)
+    p, q = distribution(domain, a), distribution(domain, b)
+    assert p.l1(p).value == p.kl(p).value == 0
+    assert p.kl(q).value >= p.l1(q).value ** 2 / 2 - 1e-12
+
+
+def test_join_size_of_two_streams():
+    """Two uniform streams of 10 and 20 users over 4 values meet in 50 pairs."""
+    domain = Categories(list("abcd"), other=None)
+    one, other = distribution(domain, total=10, total_sd=1), distribution(domain, total=20)
+    assert one.join_size(other).value == pytest.approx(50)
+    assert one.join_size(other).error == pytest.approx(5)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: AGES.quantile(1.5),
+        lambda: AGES.range(5, 1),
+        lambda: AGES.top(0),
+        lambda: AGES.conditional(x=1),
+        lambda: AGES.correlation("x", "y"),
+        lambda: AGES.l1(distribution(Bins([0]))),
+        lambda: distribution(Categories(["a"])).mean(),
+        lambda: distribution(Categories(["a"])).probability("b"),
+        lambda: distribution(Categories(["a"], other=None)).probability("other"),
+        lambda: distribution(Product(x=Bins([0]), y=Bins([0]))).conditional(x=1, y=1),
+        lambda: distribution(Product(x=Bins([0]))).marginal("z"),
+        lambda: Answer(1, 1).interval(1.0),
+    ],
+)
+def test_questions_outside_the_domain_are_refused(ask):
+    """A value, part or level that does not exist is an error in one sentence."""
+    with pytest.raises(OptionError):
+        ask()
+
+
+def test_other_and_buckets_may_be_asked_for():
+    """The `other` bin by its name, a bucket by any value."""
+    d = distribution(Categories(["a"], other="rest"), [1, 3])
+    assert d.probability("rest").value == 0.75
+    assert distribution(Hashed(4, bytes(32))).probability("anything").value == 0.25

@@ -1,0 +1,47 @@
+import math
+
+import pytest
+
+import dpi
+from dpi.report import page
+from dpi.report.nobody import looks_like_nobody, unheard
+from made_releases import releases, without_total
+
+DOMAIN = dpi.Categories(["DE", "FR"], other=None)
+NOISE = 2 / 0.05
+"""Standard deviation of a total at ε = 0.05, with two bins."""
+
+
+def stream(*totals):
+    """A stream with these totals, in standard deviations of their noise."""
+    return [
+        release for ratio in totals for release in releases(DOMAIN, 1, total=ratio * NOISE, total_variance=NOISE**2 / 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("totals", "nobody"),
+    [
+        ([0], True), ([3.9], True), ([4.1], False),
+        ([3.9, 0, 0, 0], True), ([5.1, 0, 0, 0], False), ([4.8, 0, 0, 0], True),
+        ([1.9] * 4, True), ([2.1] * 4, False), ([0.5] * 48, True), ([0.7] * 48, False),
+    ],
+)  # fmt: skip
+def test_totals_that_stand_out_are_somebody(totals, nobody):
+    """One slot far out of its noise, or all of them together, is heard; the more slots, the farther one must be."""
+    assert looks_like_nobody(stream(*totals)) is nobody
+
+
+def test_where_nothing_was_measured_nothing_is_said():
+    """No releases, no totals, no budget."""
+    assert not looks_like_nobody([])
+    assert not looks_like_nobody(without_total(DOMAIN, 3))
+    assert not looks_like_nobody(releases(DOMAIN, 3, total=0.0, epsilon=0.0))
+    assert unheard([math.nan, 1.0])
+
+
+def test_the_page_warns():
+    """A report of such releases says so; another does not."""
+    quiet = releases(DOMAIN, 3, total=NOISE)
+    assert "look like nobody" in page(quiet, title="Visits")
+    assert "look like nobody" not in page(releases(DOMAIN, 3), title="Visits")

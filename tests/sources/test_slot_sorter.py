@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import random
+import stat
+import tempfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dpi
+from dpi.histogram.compression import histogram
+from dpi.histogram.grouping import Rows
+from dpi.sources import SlotRows
+from dpi.sources.spill import Spill
+
+SLOTS = dpi.Slots("1m", origin="2026-01-01")
+START = 1767225600
+DOMAIN = dpi.Categories(["DE", "FR", "D", "F"])
+Slot = tuple[int, list[tuple[object, object]]]
+
+rows = st.lists(
+    st.tuples(
+        st.sampled_from(["ada", "bob", "7", "", "x" * 1025, None]),
+        st.one_of(st.integers(-3, 700), st.just(10**12)),
+        st.sampled_from(["DE", "FR", None]),
+    ),
+    max_size=40,
+)
+
+
+def events(table: list[tuple[object, ...]], folder: Path, suffix: str = "parquet") -> dpi.FileEvents:
+    """A file of (user, minute, value)."""
+    schema = {"user": pl.String, "time": pl.Int64, "value": pl.String}
+    frame = pl.DataFrame(table, schema=schema, orient="row").with_columns(pl.col("time") * 60 + START)
+    path = folder / f"events.{suffix}"
+    frame.write_parquet(path) if suffix == "parquet" else frame.write_csv(path)
+    return dpi.read(path, unit="s")
+
+
+def slots(source: dpi.FileEvents, last: int = 600, **options: object) -> list[Slot]:
+    """Each slot with its events (user, bin), in an order of their own."""
+    found = source.slots(SLOTS, DOMAIN, 0, last, **options)  # type: ignore[arg-type]
+    return [(number, sorted(events_of(rows), key=repr)) for number, rows in found]
+
+
+def events_of(rows: SlotRows) -> list[tuple[object, object]]:
+    """A (user, bin) for each event that the rows stand for."""
+    assert isinstance(rows.users, pl.Series)
+    pairs = zip(rows.users.cast(pl.String), rows.bins.tolist(), rows.counts.tolist(), strict=True)
+    return [(user, code) for user, code, count in pairs for _ in range(count)]
+
+
+@given(table=rows, seed=st.randoms(use_true_random=False), suffix=st.sampled_from(["parquet", "csv"]))
+def test_the_order_of_rows_does_not_matter(table: list[tuple[object, ...]], seed: random.Random, suffix: str) -> None:
+    """Any permutation of the rows gives the same slots, in memory and on disk; every slot comes once, in order."""
+    mixed = seed.sample(table, len(table))
+    expected: dict[int, list[tuple[object, object]]] = {number: [] for number in range(600)}
+    for user, minute, value in table:
+        if isinstance(minute, int) and 0 <= minute < 600 and user in ("ada", "bob", "7"):
+            expected[minute].append((user, DOMAIN.index(value)))
+    with tempfile.TemporaryDirectory() as folder:
+        first = slots(events(table, Path(folder), suffix))
+        assert first == [(number, sorted(found, key=repr)) for number, found in expected.items()]
+        assert slots(events(mixed, Path(folder), suffix), memory=1) == first
+
+
+def test_a_far_future_event_changes_no_other(tmp_path: Path) -> None:
+    """Events outside the public period are dropped by their own time; the slots of others stay as they were."""
+    table: list[tuple[object, ...]] = [("ada", 1, "DE"), ("bob", 5, "FR")]
+    alone = slots(events(table, tmp_path))
+    assert slots(events([*table, ("eve", 10**9, "IT"), ("eve", -5, "IT"), ("eve", None, "IT")], tmp_path)) == alone
+
+
+def big(folder: Path, users: int = 2000) -> dpi.FileEvents:
+    """A file of 20,000 events in no order."""
+    draw = random.Random(1)
+    names = [f"secret-user-{i}" for i in range(users)]
+    return events([(draw.choice(names), draw.randrange(900), draw.choice("DF")) for _ in range(20_000)], folder)
+
+
+def test_spilled_slots_are_the_same_and_the_folder_is_gone(tmp_path: Path) -> None:
+    """What lay on the disk comes back as it was, and nothing stays."""
+    source, folder = big(tmp_path), tmp_path / "spill"
+    folder.mkdir()
+    assert slots(source, memory=100_000, spill=folder) == slots(source)
+    assert list(folder.iterdir()) == []
+
+
+def test_what_lies_on_the_disk_is_private_and_unreadable(tmp_path: Path) -> None:
+    """The folder is open to its owner only, and no id or value can be read in it."""
+    source, folder = big(tmp_path), tmp_path / "spill"
+    folder.mkdir()
+    found = source.slots(SLOTS, DOMAIN, 0, 600, memory=100_000, spill=folder)
+    next(found)
+    (private,) = folder.iterdir()
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    (file,) = private.iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    data = file.read_bytes()
+    assert len(data) > 100_000
+    assert b"secret" not in data
+    assert b"user" not in data
+    found.close()
+    assert list(folder.iterdir()) == []
+
+
+def test_nothing_stays_after_an_error(tmp_path: Path) -> None:
+    """A consumer that fails, and a file that turns out to be damaged, leave no folder behind."""
+    source, folder = big(tmp_path), tmp_path / "spill"
+    folder.mkdir()
+
+    def failing(_: int) -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        list(source.slots(SLOTS, DOMAIN, 0, 600, memory=1, spill=folder, progress=failing))
+    assert list(folder.iterdir()) == []
+
+
+def test_a_crowded_range_is_cut_again(tmp_path: Path) -> None:
+    """If almost all events of a long period lie in a few slots, these are cut apart, not loaded at once."""
+    table: list[tuple[object, ...]] = [(str(i % 50), i % 40, "DE") for i in range(5000)]
+    source = events(table, tmp_path)
+    expected = slots(source, last=100_000)
+    assert slots(source, last=100_000, memory=20_000) == expected
+    assert len(expected) == 100_000
+
+
+def test_spilled_events_that_were_changed_are_refused() -> None:
+    """A changed byte on the disk is noticed."""
+    with tempfile.TemporaryDirectory() as folder, Spill(folder) as spill:
+        piece = spill.write(pl.DataFrame({"user": ["ada"]}))
+        (file,) = Path(folder).glob("*/events")
+        assert spill._file is not None
+        spill._file.flush()
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data)
+        with pytest.raises(dpi.StateError):
+            spill.read(piece)
+
+
+def test_a_stream_releases_what_files_hold(tmp_path: Path) -> None:
+    """Slots of a file and slots of a table give the same histogram of the same events."""
+    source = big(tmp_path)
+    table = pl.read_parquet(tmp_path / "events.parquet").with_columns(minute=(pl.col("time") - START) // 60)
+    for number, rows in source.slots(SLOTS, DOMAIN, 0, 20, memory=50_000):
+        here = table.filter(pl.col("minute") == number)
+        expected = dpi.compress(here["user"], here["value"], DOMAIN).grains
+        grouped = Rows(rows.users, rows.bins, DOMAIN.size, rows.counts)
+        assert (histogram(grouped, DOMAIN.size).grains == expected).all()

@@ -1,0 +1,85 @@
+"""Stores as programs of the past have left them: kept for ever, so that what was promised of them is tested for ever.
+
+The streams of a kept store, in words that programs of every format understand, so that this file makes one with
+whichever program is on the path:
+
+    PYTHONPATH=<a checkout>/src python tests/store/kept_stores.py tests/store/fixtures/<its format>
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import dpi
+
+KEY = bytes(range(100, 132))
+DOMAIN = dpi.Categories(["DE", "FR", "IT"], other="elsewhere")
+RELEASED = 3
+EMPTY = "ada"
+"""Was in every slot, and has nothing left on the account."""
+STREAMS = {
+    "visits": {
+        "epsilon": 1,
+        "slot": "1h",
+        "start": "2026-01-01T00:00",
+        "budget": dpi.Ledger(per_slot=0.4),
+        "accumulate": dpi.PrefixTree(per_slot="0.1", arity=2, levels=2),
+    },
+    "series": {"epsilon": 2, "budget": dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0)), "separate": True},
+}
+
+
+def opened(store: dpi.MemoryStore, name: str, **options: object) -> dpi.Stream:
+    """A stream of the kept store, with the options that it was begun with."""
+    return dpi.Stream(**({"domain": DOMAIN, "store": store, "name": name} | STREAMS[name] | options))
+
+
+def close_slot(stream: dpi.Stream, slot: int) -> dpi.Release:
+    """Release a slot of a few users; those of a stream with a clock come through its open events."""
+    users = [EMPTY, *(f"user {number}" for number in range(8)), f"new in {slot}"]
+    values = [["DE", "FR", "IT", "XX"][(row + slot) % 4] for row in range(len(users))]
+    if stream.slots is None:
+        return stream.release(users, values)
+    append(stream, slot, users, values)
+    (release,) = stream.advance(now=f"2026-01-01T{slot + 1:02d}:00")
+    return release
+
+
+def append(stream: dpi.Stream, slot: int, users: list[str], values: list[str]) -> None:
+    """Events of a slot that is still open."""
+    now = f"2026-01-01T{slot:02d}:30"
+    stream.append(users, [now] * len(users), values, now=now)
+
+
+def fill(store: dpi.MemoryStore) -> None:
+    """Begin the streams, release three slots of each, and leave events of an open slot."""
+    for name in STREAMS:
+        stream = opened(store, name)
+        for slot in range(RELEASED):
+            close_slot(stream, slot)
+        if stream.slots is not None:
+            append(stream, RELEASED, [EMPTY, "waiting"], ["DE", "FR"])
+
+
+def keep(target: str) -> None:
+    """Write a store of this program as SQL (`.sql`), and a saved store in memory (`.saved`)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, key = Path(folder) / "kept.db", Path(folder) / "kept.db.key"
+        key.write_text(KEY.hex())
+        key.chmod(0o600)
+        with dpi.open_store(path, key_file=key) as store:
+            fill(store)
+        with closing(sqlite3.connect(path)) as database:
+            Path(f"{target}.sql").write_text("\n".join(database.iterdump()) + "\n")
+        memory = dpi.MemoryStore(KEY)
+        fill(memory)
+        memory.save(Path(folder) / "saved")
+        Path(f"{target}.saved").write_bytes((Path(folder) / "saved").read_bytes())
+
+
+if __name__ == "__main__":
+    keep(sys.argv[1])

@@ -1,0 +1,49 @@
+"""What a store reads in pages is read to its end, and accounts behind an untouched list of seals are checked."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+import dpi
+from dpi.errors import StateError
+from dpi.noise import UnsafeSeededSource
+from dpi.testing.workload import DOMAIN
+
+SLOTS = 131
+"""More than two pages of 64."""
+
+
+@pytest.fixture
+def long(sqlite, key_file):
+    """A store with more measurements than a page holds."""
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        source = UnsafeSeededSource(3)
+        stream = dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Ledger(slots=200), store=store, unsafe_source=source)
+        for slot in range(SLOTS):
+            stream.release([f"u{slot % 7}"], ["DE"])
+        yield store
+
+
+def test_no_slot_is_lost_between_two_pages(long) -> None:
+    """Measurements, releases and the chain are read to their end, each once."""
+    assert [paid.slot for paid in long.measurements("")] == list(range(SLOTS))
+    assert len([*long.releases("")]) == SLOTS
+    assert [link.head.sequence for link in long.links()] == list(range(SLOTS + 1))
+    assert long.pending("") is None
+
+
+def test_accounts_that_were_changed_behind_their_seal_are_found(long, sqlite, key_file) -> None:
+    """A byte of a run, with the seals left as they were: the run's own seal tells."""
+    long.close()
+    with sqlite3.connect(sqlite) as database:
+        ((row, data),) = database.execute("SELECT rowid, data FROM account_runs ORDER BY run LIMIT 1").fetchall()
+        changed = bytes([data[0] ^ 1]) + data[1:]
+        database.execute("UPDATE account_runs SET data = ? WHERE rowid = ?", (changed, row))
+    database.close()
+    with (
+        dpi.open_store(sqlite, key_file=key_file) as store,
+        pytest.raises(StateError, match="a seal does not match its accounts"),
+    ):
+        dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Ledger(slots=200), store=store)

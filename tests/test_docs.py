@@ -1,0 +1,48 @@
+"""Pages for those who carry on name what is there."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
+
+
+def test_the_glossary_has_every_word_once_in_order():
+    """A word that an entry points to has an entry of its own."""
+    entries = re.findall(r"^\* \*\*(.+?)\*\*: ", GLOSSARY, re.MULTILINE)
+    words = {word for entry in entries for word in entry.split(", ")}
+    assert len(entries) > 40
+    assert entries == sorted(set(entries))
+    pointed = set(re.findall(r"(?<!\*)\*(\w[\w ]*)\*(?!\*)", GLOSSARY.partition("\n* ")[2]))
+    assert {word for word in pointed if not {word, word.removesuffix("s")} & words} == set()
+
+
+def test_files_that_contributing_names_are_there():
+    """A file that was moved or renamed is noticed."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    named = [
+        name
+        for name in re.findall(r"`((?:src|tests|docs|benchmarks)/[^`]*)`", text)
+        if "<" not in name and "*" not in name
+    ]
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_page_is_in_the_navigation():
+    """No page of docs/ is left out of the menu, and none of the menu is missing."""
+    menu = re.findall(r"^  - .+: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert sorted(menu) == sorted(pages)
+
+
+def test_every_room_has_its_row():
+    """docs/design.md says of every package what it may see."""
+    rows = re.findall(r"^\| (`.+?) \|", (ROOT / "docs" / "design.md").read_text("utf-8"), re.MULTILINE)
+    rooms = {name.strip("`") for row in rows for name in row.split(", ")}
+    found = {
+        path.stem
+        for path in (ROOT / "src" / "dpi").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert rooms == found - {"__init__"}

@@ -1,0 +1,32 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dpi
+from dpi.budget.epsilon import UNITS
+from dpi.errors import OptionError
+
+
+@given(
+    st.floats(1e-10, 10), st.integers(1, 10**9), st.integers(1, 10**6), st.integers(1, 10**4) | st.none(),
+    st.tuples(st.integers(1, 10**3), st.integers(1, 10**4)) | st.none(),
+)  # fmt: skip
+def test_every_row_is_possible_and_no_two_are_the_same(epsilon, users, bins, seen, staying):
+    """A share is off by at most 1, all by at most 2; an account pays no more slots than its user is seen in."""
+    stated = {"seen": seen} if staying is None else {"population": users * staying[0], "lasting": staying[1]}
+    plan = dpi.plan(epsilon=epsilon, users=users, bins=bins, **stated)
+    assert plan.best in plan.options
+    for option in plan.options:
+        assert 0 < option.half_width <= 1
+        assert 0 < option.l1 <= 2
+        assert 0 < option.paying <= users
+        assert option.per_slot * UNITS >= 1
+        assert staying is not None or option.slots <= (seen or 1)
+    assert len({(option.per_slot, option.slots) for option in plan.options}) == len(plan.options)
+    assert len({tuple(line.split()) for line in str(plan).splitlines()}) == len(plan.options) + 2
+
+
+def test_accounts_that_cannot_last_so_long_are_refused():
+    """No slot costs less than the smallest amount of budget there is."""
+    with pytest.raises(OptionError, match="`lasting` must be shorter"):
+        dpi.plan(epsilon=2**-39, users=1, bins=1, population=1, lasting=3)
