@@ -61,6 +61,10 @@ class Estimate:
     """Noisy number of users in each bin, without bias, if the bins themselves were measured in this slot."""
     counts_variance: float = float("nan")
     """Variance of the noise in each of them."""
+    carried: float = 0.0
+    """The share of the estimate that was not measured in this slot, but carried on from earlier ones …"""
+    age: float = 0.0
+    """… and the mean number of slots since it was."""
 
 
 class Mechanism(Option, ABC, Generic[State]):
