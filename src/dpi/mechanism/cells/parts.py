@@ -1,0 +1,58 @@
+"""The parts of which a slot's users are made: classes that were measured, and cells that are carried forward.
+
+Sees sizes and laws made of counts after noise; no histogram, no user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpi.mechanism.base import Floats
+from dpi.mechanism.boosted.experts import Gaussians
+from dpi.mechanism.cells.counts import Counts
+from dpi.mechanism.cells.sizes import Sized
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A class in a slot in which it was due."""
+
+    expected: float
+    """Its size before it was looked at,"""
+    prior: Gaussians
+    """and its PDF."""
+    counts: Counts
+    sized: Sized
+    """Its size after that,"""
+    realised: Gaussians
+    """and its users' PDF in this slot."""
+    redrawn: float
+    """The share of belief that users draw their bins anew, so that the slot's own PDF differs from the law."""
+
+    @property
+    def foreseen(self) -> Floats:
+        """Variance of its counts before they were looked at."""
+        return self.size**2 * self.prior.variance + self.redrawn * self.size * self.prior.mean + 1e-12
+
+    @property
+    def size(self) -> float:
+        """How many of them are active."""
+        return self.sized.size
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A cell in a slot in which its class was not due."""
+
+    size: float
+    spread: float
+    """Variance of its size."""
+    law: Gaussians
+    """The PDF of those of it who are active."""
+    age: float
+    """Slots since it was measured."""
+
+    @property
+    def counts(self) -> tuple[Floats, Floats]:
+        """Its users in each bin, with their variance."""
+        return self.size * self.law.mean, self.size**2 * self.law.variance + self.spread * self.law.mean**2

@@ -1,0 +1,260 @@
+"""How many users of each class are active: what flowed in, what returns, and what the counts say.
+
+Of a class, n = α·(paid since it was last measured) + β·(its size then): recursive least squares for each class, with
+the rates of the class below as the prior. Nobody is in a class who did not enter it, and most classes are empty most of
+the time: both are used against noise. Newcomers have no past; their number is a level that moves.
+
+Sees counts after noise; no histogram, no user.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpi.mechanism.base import Floats
+from dpi.mechanism.boosted.experts import Gaussians
+from dpi.mechanism.cells.cells import Cells
+from dpi.mechanism.cells.counts import Counts
+from dpi.mechanism.cells.law import fitted
+
+FIRST_RATES, FIRST_DEVIATIONS = (0.8, 0.1), (0.4, 0.3)
+RATE_STEPS = (0.1, 0.05)
+"""Rates α and β of the first class before anything was seen, their deviations, and how far a class is from the one
+below.
+
+Source: by trial; what the steps do is measured by benchmarks/clocked.py (churn 0 %, 2,000 slots).
+"""
+
+LEAVING = 1.35
+"""A class waits twice as long as the one below. If a share s of those who would return at once is lost in that time,
+s^`LEAVING` is expected of the next: 2 if users leave at a constant rate, 1 if some leave at once and the rest never.
+
+Source: by trial, between the two; measured by benchmarks/clocked.py (kind A, flights-carrier).
+"""
+
+LEAST_RATES = (0.001, 0.0)
+"""The smallest rates: some return of those who have just paid.
+
+Source: by trial; not measured by itself.
+"""
+
+FORGETTING = 0.9
+"""What a measurement of a class counts after the next one.
+
+Source: by trial; not measured by itself.
+"""
+
+MISFIT = 0.05
+"""Relative deviation of a size by the shape of the counts, because the shape is itself an estimate.
+
+Source: by trial; not measured by itself.
+"""
+
+ACTIVITY = 0.15
+"""Relative deviation of a class's activity from what its rates say.
+
+Source: by trial; the coverage that it leads to is measured by benchmarks/clocked.py.
+"""
+
+SURPRISE = 4.0
+"""A size this many deviations from what was expected is believed as it was measured.
+
+Source: by trial; at three, phantom newcomers are a fault on benchmarks/clocked.py (churn 0 %, 2,000 slots).
+"""
+
+EMPTY = 10.0
+"""Prior odds, times the width of the alternatives in deviations, that nobody is new.
+
+Source: by trial; not measured by itself.
+"""
+
+NOBODY = 0.01
+"""Prior odds that a class in which users are expected has nobody.
+
+Source: by trial; not measured by itself.
+"""
+
+MOST = 2.0
+"""No class has more active users than this times those who entered it or were there when it was measured last.
+
+Source: by trial; one would do if these numbers were exact.
+"""
+
+CHANGES = 0.1
+LEAST_CHANGE, MOST_CHANGE = 0.003, 1.0
+LEARNING = 0.05
+"""The relative variance by which the number of newcomers changes in a slot: at first, its bounds, and the weight of the
+last slot in its estimate.
+
+Source: by trial; not measured by itself.
+"""
+
+HEARING = 0.02
+"""Deviation by which the level of newcomers walks in a slot, as a share of the noise: a trickle below the noise is
+averaged over about 1/`HEARING` slots.
+
+Source: by calculation; a local level of that signal-to-noise ratio has that memory.
+"""
+
+
+@dataclass(frozen=True)
+class Inflow:
+    """Newcomers a slot, its variance, and the relative variance by which it changes from slot to slot."""
+
+    size: float = 0.0
+    variance: float = 0.0
+    change: float = CHANGES
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A number of active users and its variance; `seen` and `seen_variance` are what the counts alone say."""
+
+    size: float
+    variance: float
+    seen: float
+    seen_variance: float
+
+
+def first(counts: Counts) -> tuple[Inflow, Sized]:
+    """Newcomers of the first slot ever: the sum, as far as it stands out from its noise."""
+    seen, noise = counts.total, counts.total_variance
+    return Inflow(seen, noise), _present(seen, noise, seen, noise)
+
+
+def combined(counts: Counts, law: Gaussians, size: float) -> tuple[float, float]:
+    """What the counts say of a size, near `size`: their shape and their sum, by precision."""
+    found, noise = fitted(counts, law.mean, law.variance, size)
+    noise += (MISFIT * size) ** 2
+    total, total_noise = counts.total, counts.total_variance
+    share = noise / (noise + total_noise)
+    return found + share * (total - found), share * total_noise
+
+
+def not_empty(size: float, variance: float, odds: float = EMPTY) -> float:
+    """The probability that anybody is there: a spike at zero against a slab, ten deviations wide."""
+    ratio = max(size, 0.0) ** 2 / max(variance, 1e-12)
+    return 1 / (1 + odds * math.exp(-0.495 * min(ratio, 200.0)))
+
+
+def newcomers(inflow: Inflow, counts: Counts, law: Gaussians) -> tuple[Inflow, Sized]:
+    """The number of newcomers by the counts and by what was expected; a trickle below the noise is heard in time."""
+    expected = max(inflow.size, 0.0)
+    size = expected
+    for _ in range(2):  # the noise of the shape depends on the size
+        seen, noise = combined(counts, law, size)
+        size = max(seen, 0.5 * noise**0.5)
+    prior = inflow.variance + inflow.change * expected**2 + HEARING**2 * noise
+    if (seen - inflow.size) ** 2 > SURPRISE**2 * (prior + noise):
+        size, spread = seen, noise
+    else:
+        gain = prior / (prior + noise)
+        size, spread = inflow.size + gain * (seen - inflow.size), gain * noise
+    moved = ((seen - inflow.size) ** 2 - noise - inflow.variance) / max(seen**2, expected**2, 4 * noise)
+    change = inflow.change + LEARNING * (min(max(moved, -0.5), 2.0) - inflow.change)
+    after = Inflow(size, spread, min(max(change, LEAST_CHANGE), MOST_CHANGE))
+    return after, _present(size, spread, seen, noise)
+
+
+def _present(size: float, variance: float, seen: float, noise: float) -> Sized:
+    """A size, shrunk by the probability that nobody is there."""
+    there = not_empty(size, variance)
+    return Sized(max(size * there, 1e-3), variance + there * (1 - there) * size**2, seen, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Rates of return of every class, (classes, 2), their covariances, and the active users of every cell."""
+
+    mean: Floats
+    covariance: Floats
+    active: Floats
+    ready: Floats
+    """Users of every cell of which α and β are shares."""
+
+    def spread(self, cells: Cells, m: int, only: int | None = None) -> float:
+        """Variance of the active users of a class, or of one of its cells: rates, activity, and the cells' sizes."""
+        take = np.array([only in (None, i) for i in (0, 1)], dtype=np.float64)
+        size, active = take * self.ready[:, m], take * self.active[:, m]
+        by_rates = 0.25 * float(size @ self.covariance[m] @ size)
+        return by_rates + (ACTIVITY * float(active.sum())) ** 2 + float(active**2 @ cells.doubt[:, m]) + 1.0
+
+
+def rates(precision: Floats, evidence: Floats, cells: Cells) -> Rates:
+    """Rates by regression: a class is like the one below, give or take `RATE_STEPS`; class 0 has none."""
+    mean, covariance = FIRST_RATES, (FIRST_DEVIATIONS[0] ** 2, 0.0, FIRST_DEVIATIONS[1] ** 2)
+    means, covariances = [mean], [covariance]
+    first = mean[0]
+    for m, (known, said) in enumerate(zip(precision[1:].tolist(), evidence[1:].tolist(), strict=True), 1):
+        a, b, d = covariance
+        if m > 1:
+            most = max(first, mean[0])
+            mean = (most * (mean[0] / most) ** LEAVING, mean[1])
+            a, d = a + RATE_STEPS[0] ** 2, d + RATE_STEPS[1] ** 2
+        a, b, d = _inverse(a, b, d)
+        along = (said[0] + a * mean[0] + b * mean[1], said[1] + b * mean[0] + d * mean[1])
+        covariance = _inverse(known[0][0] + a, known[0][1] + b, known[1][1] + d)
+        a, b, d = covariance
+        mean = (
+            min(max(a * along[0] + b * along[1], LEAST_RATES[0]), 1.0),
+            min(max(b * along[0] + d * along[1], LEAST_RATES[1]), 1.0),
+        )
+        first = mean[0] if m == 1 else first
+        means.append(mean)
+        covariances.append(covariance)
+    found = np.array(means)
+    spread = np.array([((a, b), (b, d)) for a, b, d in covariances])
+    ready = _ready(cells, found)
+    return Rates(found, spread, ready * found.T, ready)
+
+
+def _inverse(a: float, b: float, d: float) -> tuple[float, float, float]:
+    """Of a symmetric 2 × 2 matrix, by its entries above the diagonal and on it."""
+    scale = a * d - b * b
+    return d / scale, -b / scale, a / scale
+
+
+def _ready(cells: Cells, rate: Floats) -> Floats:
+    """Users of every cell, as many as would give the same active ones after an average wait: what rates are rates of.
+
+    Who has just paid returns as class 1 does, 2^m slots later as class m does on average: in between, and up to the
+    longest wait of twice that, users leave at a constant rate. Of those behind there are never more than `MOST` times.
+    """
+    log = np.log(rate[:, 0])
+    lost = log - np.maximum(log, log[min(1, log.size - 1)])
+    waited = np.minimum(cells.age / np.exp2(np.arange(log.size)), 2.0) - 1
+    change = lost * waited
+    change[1] = np.minimum(change[1], math.log(MOST))
+    return np.asarray(cells.size * np.exp(change))
+
+
+def measured(counts: Counts, law: Gaussians, expected: float, spread: float, entered: float) -> Sized:
+    """A class's number of active users: `expected` with variance `spread`, corrected by the counts.
+
+    The probability that nobody is there is that of the counts under an empty class against those expected.
+    """
+    seen, noise = combined(counts, law, expected)
+    both = spread + noise
+    if (seen - expected) ** 2 > SURPRISE**2 * both:
+        size, after = seen, noise
+    else:
+        size, after = expected + spread / both * (seen - expected), spread * noise / both
+    size = min(max(size, 0.0), MOST * entered)
+    log = 0.5 * ((seen - expected) ** 2 / both - seen**2 / noise + math.log(both / noise))
+    there = 1 / (1 + NOBODY * math.exp(min(max(log, -50.0), 50.0)))
+    return Sized(max(size * there, 1e-3), after + there * (1 - there) * size**2, seen, noise)
+
+
+def learned(precision: Floats, evidence: Floats, parts: Floats, sized: Sized, expected: float) -> tuple[Floats, Floats]:
+    """One class's regression after its size was seen; `parts` are those who paid and those who were behind.
+
+    The past fades only as far as something new takes its place: a class that runs empty keeps its rates.
+    """
+    noise = sized.seen_variance + (ACTIVITY * max(expected, sized.seen)) ** 2 + 1.0
+    said = np.outer(parts, parts) / noise
+    known, new = float(np.trace(precision)), float(np.trace(said))
+    kept = 1 - min(1 - FORGETTING, new / (known + 1e-300))
+    return kept * precision + said, kept * evidence + parts * sized.seen / noise

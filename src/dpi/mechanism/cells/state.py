@@ -1,0 +1,193 @@
+"""What the estimator remembers, and its bytes. All of it is public: a function of measurements after noise.
+
+Its size is O(classes · bins), whatever the number of slots and users.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, is_dataclass
+
+import numpy as np
+
+from dpi.errors import StateError
+from dpi.mechanism.base import Floats
+from dpi.mechanism.boosted import population
+from dpi.mechanism.boosted.experts import Gaussians
+from dpi.mechanism.cells import dynamics
+from dpi.mechanism.cells.calibration import Calibration
+from dpi.mechanism.cells.cells import Cells
+from dpi.mechanism.cells.law import Law
+from dpi.mechanism.cells.sizes import Inflow
+
+_MAGIC = b"dpi cells state 1\n"
+_DIGEST = 32
+
+
+MOST_CLASSES, FEWEST_CLASSES = 16, 4
+MOST_CELLS = 1 << 17
+"""How many classes there should be: the last of sixteen is due once in 32,768 slots, and so many numbers of bins, over
+all classes, keep a state near ten megabytes.
+
+Source: by calculation; tests/mechanism/cells/test_cells_state.py measures the bytes.
+"""
+
+
+def classes_of(bins: int) -> int:
+    """The number of classes that suits a domain: fewer for a large one, so that memory stays bounded.
+
+    >>> classes_of(100), classes_of(20_000), classes_of(10**6)
+    (16, 6, 4)
+    """
+    return max(FEWEST_CLASSES, min(MOST_CLASSES, MOST_CELLS // bins))
+
+
+@dataclass(frozen=True, eq=False)
+class CellsState:
+    """Laws, cells and rates of return; `sealed`, its arrays are read-only."""
+
+    slot: int
+    """The last slot, of any number before the first."""
+    newcomers: Law
+    pool: Law
+    """The law of all measurements, class by class: what a cell's law is shrunk to."""
+    veterans: Law
+    """The law of all who have paid before, when nearly all of them were measured together."""
+    everybody: Law
+    """The same with newcomers."""
+    population: Floats
+    """Shares of the levels, with which all laws are read."""
+    inflow: Inflow
+    cells: Cells
+    absent: Gaussians
+    """Users of each class and bin, (classes, bins), who were not there when it was last measured."""
+    class_weights: Floats
+    """Of the dynamics, (classes, dynamics), by what the class has shown."""
+    precision: Floats
+    evidence: Floats
+    """Of the rates of return, (classes, 2, 2) and (classes, 2)."""
+    laws: Calibration
+    sizes: Calibration
+    """How far forecasts of laws and of sizes were off."""
+    moments: Floats
+    """The regression behind the weights of the laws of veterans, of everybody and of the uniform one."""
+
+    @property
+    def bins(self) -> int:
+        """Number of bins of the domain."""
+        return int(self.pool.messages.mean.shape[1])
+
+    @property
+    def classes(self) -> int:
+        """Number of classes; the last one takes all further payments."""
+        return int(self.precision.shape[0])
+
+    @property
+    def known(self) -> bool:
+        """Whether a slot has been measured yet."""
+        return self.newcomers.known
+
+
+def initial(bins: int, classes: int) -> CellsState:
+    """The state before the first slot: nothing is known, and everybody is new."""
+    unknown = Law.unknown(bins)
+    state = CellsState(
+        slot=0,
+        newcomers=unknown,
+        pool=unknown,
+        veterans=unknown,
+        everybody=unknown,
+        population=population.initial(bins),
+        inflow=Inflow(),
+        cells=Cells.empty(bins, classes),
+        absent=Gaussians(np.zeros((classes, bins)), np.zeros((classes, bins))),
+        class_weights=np.broadcast_to(dynamics.PRIOR, (classes, dynamics.PRIOR.size)).copy(),
+        precision=np.zeros((classes, 2, 2)),
+        evidence=np.zeros((classes, 2)),
+        laws=Calibration(),
+        sizes=Calibration(),
+        moments=np.zeros((3, 4)),
+    )
+    return sealed(state)
+
+
+def sealed(state: CellsState) -> CellsState:
+    """The state, once it is complete: nobody can change what it holds."""
+    for array in _arrays(state):
+        array.setflags(write=False)
+    return state
+
+
+def _arrays(part: object) -> Iterator[Floats]:
+    """The arrays of a state, in the order in which its parts are declared."""
+    if isinstance(part, np.ndarray):
+        yield part
+    elif is_dataclass(part):
+        for field in fields(part):
+            yield from _arrays(getattr(part, field.name))
+
+
+def to_bytes(state: CellsState) -> bytes:
+    """Magic, digest, one line of JSON with the scalars and shapes, and the arrays as little-endian doubles.
+
+    JSON prints a float by its shortest form, which reads back as the same float.
+    """
+    header = {
+        "bins": state.bins,
+        "classes": state.classes,
+        "slot": state.slot,
+        "known": [law.known for law in (state.newcomers, state.pool, state.veterans, state.everybody)],
+        "inflow": asdict(state.inflow),
+        "laws": asdict(state.laws),
+        "sizes": asdict(state.sizes),
+    }
+    body = b"".join([json.dumps(header).encode(), b"\n", *(a.astype("<f8").tobytes() for a in _arrays(state))])
+    return _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
+
+
+def from_bytes(data: bytes) -> CellsState:
+    """The state of `to_bytes`, bit for bit."""
+    digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
+    if not data.startswith(_MAGIC):
+        raise StateError("the state was not written by this version of the clocked ledger's estimator.")
+    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
+        raise StateError("the state of the clocked ledger's estimator is damaged: its checksum is wrong.")
+    line, _, rest = body.partition(b"\n")
+    header = json.loads(line)
+    numbers = np.frombuffer(rest, dtype="<f8").astype(np.float64)
+    at = 0
+
+    def like(array: Floats) -> Floats:
+        nonlocal at
+        start, at = at, at + array.size
+        return numbers[start:at].reshape(array.shape)
+
+    form = initial(header["bins"], header["classes"])
+
+    def law(known: bool) -> Law:
+        unknown = form.pool
+        return Law(
+            Gaussians(like(unknown.messages.mean), like(unknown.messages.variance)), like(unknown.log_weights), known
+        )
+
+    newcomers, pool, veterans, everybody = map(law, header["known"])
+    state = CellsState(
+        slot=header["slot"],
+        newcomers=newcomers,
+        pool=pool,
+        veterans=veterans,
+        everybody=everybody,
+        population=like(form.population),
+        inflow=Inflow(**header["inflow"]),
+        cells=Cells(*(like(array) for array in _arrays(form.cells))),
+        absent=Gaussians(like(form.absent.mean), like(form.absent.variance)),
+        class_weights=like(form.class_weights),
+        precision=like(form.precision),
+        evidence=like(form.evidence),
+        laws=Calibration(**header["laws"]),
+        sizes=Calibration(**header["sizes"]),
+        moments=like(form.moments),
+    )
+    return sealed(state)
