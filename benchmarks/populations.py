@@ -1,0 +1,195 @@
+"""Streams whose users differ in how they come and go: 25 of them.
+
+Real ones (through `real.py`, from `DPI_DATA`), a population with churn (`churn.py`), newcomers of another kind, and
+some that resemble none of these. A `Slot` lists who was active and how each user's one unit is spread over the bins.
+
+Kind A: newcomers follow another law for life. B: another law for five slots, then one draw from the veterans' law. C:
+as B, but redrawn in every slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+import churn
+import dpi
+import real
+from dpi.exact.integers import Integers
+from dpi.mechanism.base import Floats
+
+Raw = list[tuple[pl.Series, pl.Series]]
+Random = np.random.Generator
+
+
+class Slot(NamedTuple):
+    """The active users, and for each (user, bin) the user's place in that list, the bin, and the share of the unit."""
+
+    users: Integers
+    row: Integers
+    bins: Integers
+    share: Floats
+
+    def histogram(self, bins: int) -> Floats:
+        """Users in each bin."""
+        return np.bincount(self.bins, self.share, minlength=bins).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Population:
+    """A domain and its slots, as events and as numbers."""
+
+    domain: dpi.Categories
+    events: Raw
+    slots: list[Slot]
+
+
+def grouped(users: Integers, bins: Integers, size: int) -> Slot:
+    """One unit for each user, spread over their bins by how often each was used."""
+    pairs, counts = np.unique(users * size + bins, return_counts=True)
+    names, row = np.unique(pairs // size, return_inverse=True)
+    return Slot(names, row, pairs % size, counts / np.bincount(row, counts)[row] if counts.size else np.empty(0))
+
+
+def numbered(domain: dpi.Categories, events: Raw) -> Population:
+    """The population of a list of slots."""
+    ids: dict[object, int] = {}
+    slots = []
+    for names, values in events:
+        bins = np.asarray(domain.encode(values)).astype(np.int64)
+        users = np.array([ids.setdefault(name, len(ids)) for name in names.to_list()], dtype=np.int64)
+        known = (bins >= 0) & (bins < domain.size)
+        slots.append(grouped(users[known], bins[known], domain.size))
+    return Population(domain, events, slots)
+
+
+def zipf(rng: Random, bins: int) -> Floats:
+    """Log-weights of a zipf law in random order."""
+    return np.asarray(-1.1 * np.log(rng.permutation(bins) + 1.0))
+
+
+def law(log: Floats) -> Floats:
+    """The PDF of log-weights."""
+    weights = np.exp(log)
+    return np.asarray(weights / weights.sum())
+
+
+Draw = Iterator[tuple[Integers, Integers]]
+
+
+def kinds(rng: Random, kind: str, share: float, count: int = 200, users: int = 5000, bins: int = 100) -> Draw:
+    """Newcomers of another kind: see the module."""
+    veterans, newcomers = zipf(rng, bins), zipf(rng, bins)
+    names, newest = np.arange(users), users
+    mine, age = rng.choice(bins, users, p=law(veterans)), np.full(users, 1000)
+    for _ in range(count):
+        veterans, newcomers = (log + rng.normal(0, 0.01, bins) for log in (veterans, newcomers))
+        new = rng.random(users) < share
+        names, newest = np.where(new, newest + np.arange(users), names), newest + users
+        age = np.where(new, 0, age + 1)
+        q, p = rng.choice(bins, users, p=law(newcomers)), rng.choice(bins, users, p=law(veterans))
+        if kind == "A":
+            mine = np.where(new, q, mine)
+        elif kind == "B":
+            mine = np.where(new, q, np.where(age == 5, p, mine))
+        else:
+            mine = np.where(age < 5, q, p)
+        yield names, mine
+
+
+def even(rng: Random, count: int = 200, users: int = 10_000, bins: int = 100) -> Draw:
+    """The same users in every slot, each drawing a bin from the uniform law every time."""
+    for _ in range(count):
+        yield np.arange(users), rng.integers(0, bins, users)
+
+
+def weekly(rng: Random, count: int = 120, bins: int = 60, users: int = 8000) -> Draw:
+    """Every user comes back on one weekday, a tenth at random; the law has a weekly season, a visit is one draw."""
+    laws, base = [law(zipf(rng, bins)) for _ in range(7)], law(zipf(rng, bins))
+    day = rng.integers(0, 7, users)
+    for slot in range(count):
+        today = (day == slot % 7) & (rng.random(users) < 0.8)
+        active = np.flatnonzero(today | (rng.random(users) < 0.03))
+        yield active, rng.choice(bins, active.size, p=0.5 * base + 0.5 * laws[slot % 7])
+
+
+def swap(rng: Random, count: int = 150, bins: int = 80, users: int = 3000) -> Draw:
+    """Two fixed populations with laws of their own; activity moves from one to the other and back, period 60."""
+    mine = np.concatenate([rng.choice(bins, users, p=law(log)) for log in (zipf(rng, bins), zipf(rng, bins))])
+    for slot in range(count):
+        first = 0.5 + 0.4 * np.sin(2 * np.pi * slot / 60)
+        active = np.flatnonzero(rng.random(2 * users) < np.repeat([first, 1 - first], users))
+        yield active, mine[active]
+
+
+def growth(rng: Random, count: int = 100, bins: int = 100) -> Draw:
+    """From 100 to 50,000 users, nobody leaves, each active half of the time; the law of arrivals drifts by 0.03."""
+    log, mine = zipf(rng, bins), np.empty(0, dtype=np.int64)
+    for slot in range(count):
+        users = int(100 * 500 ** (slot / (count - 1)))
+        log = log + rng.normal(0, 0.03, bins)
+        mine = np.concatenate([mine, rng.choice(bins, users - mine.size, p=law(log))])
+        active = np.flatnonzero(rng.random(users) < 0.5)
+        yield active, np.where(rng.random(active.size) < 0.8, mine[active], rng.choice(bins, active.size, p=law(log)))
+
+
+def bursts(rng: Random, count: int = 150, bins: int = 40, users: int = 1500) -> Draw:
+    """A fixed base; in every tenth slot 3,000 one-time users of another law."""
+    base, other = law(zipf(rng, bins)), law(zipf(rng, bins))
+    mine, newest = rng.choice(bins, users, p=base), users
+    for slot in range(count):
+        active = np.flatnonzero(rng.random(users) < 0.7)
+        drawn = mine[active]
+        if slot % 10 == 7:
+            active = np.concatenate([active, newest + np.arange(3000)])
+            drawn, newest = np.concatenate([drawn, rng.choice(bins, 3000, p=other)]), newest + 3000
+        yield active, drawn
+
+
+def made(draw: Draw, bins: int) -> Population:
+    """The population of made-up slots with one bin for each user."""
+    slots = [Slot(users, np.arange(users.size), mine, np.ones(users.size)) for users, mine in draw]
+    return Population(
+        dpi.Categories(range(bins), other=None), [(pl.Series(s.users), pl.Series(s.bins)) for s in slots], slots
+    )
+
+
+def _churn(share: float, count: int) -> Callable[[int], Population]:
+    def population(seed: int) -> Population:
+        events = churn.slots(share, count, seed)
+        return made(((users.to_numpy(), bins.to_numpy()) for users, bins in events), churn.BINS)
+
+    return population
+
+
+def _kind(kind: str, share: float) -> Callable[[int], Population]:
+    return lambda seed: made(kinds(np.random.default_rng(1000 + seed), kind, share), 100)
+
+
+def _other(draw: Callable[[Random], Draw], bins: int, first: int) -> Callable[[int], Population]:
+    return lambda seed: made(draw(np.random.default_rng(first + seed)), bins)
+
+
+def _real(name: str) -> Callable[[int], Population]:
+    return lambda _: numbered(*real.load(real.STREAMS[name]))
+
+
+STREAMS: dict[str, Callable[[int], Population]] = dict(
+    chain(
+        ((name, _real(name)) for name in real.STREAMS),
+        ((f"churn {share:.0%} x200", _churn(share, 200)) for share in (0.0, 0.01, 0.05, 1.0)),
+        ((f"churn {share:.0%} x2000", _churn(share, 2000)) for share in (0.0, 0.01, 0.05)),
+        (
+            (f"kind {kind} {share:.0%}", _kind(kind, share))
+            for kind, share in (("A", 0.02), ("A", 0.05), ("B", 0.02), ("B", 0.05), ("C", 0.02))
+        ),
+        [("uniform", _other(even, 100, 0)), ("swap", _other(swap, 80, 4242)), ("growth", _other(growth, 100, 4242))],
+        [("weekly", _other(weekly, 60, 4242)), ("bursts", _other(bursts, 40, 4242))],
+    )
+)
+"""The streams by name; each is made from a seed."""
