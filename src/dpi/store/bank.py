@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from threading import Lock
 from weakref import WeakKeyDictionary, ref
 
-from dpi.budget.accounts import Accounts, Charge
+from dpi.budget.accounts import Accounts
+from dpi.budget.bill import Charge
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.certificates.declared import declared

@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpi.budget.accounts import Accounts, Bill, Charge
+from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import Allocation
+from dpi.budget.bill import Bill, Charge
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.histogram.compression import Histogram, Users, histogram
 from dpi.histogram.grouping import Rows, StoredRows

@@ -14,7 +14,8 @@ from __future__ import annotations
 import operator
 from dataclasses import replace
 
-from dpi.budget.accounts import Accounts, Charge
+from dpi.budget.accounts import Accounts
+from dpi.budget.bill import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
 from dpi.certificates.declared import declared
