@@ -163,7 +163,8 @@ def test_lost_epochs_cost_all_of_each():
 def test_where_nothing_is_known_of_payments_all_classes_have_spent():
     """A stream that was not measured by class before starts with what its slots have cost, in every class."""
     assert Bounds.initial(Epsilon(UNITS), TOP, spent=5).spent == (5,) * (TOP + 1)
-    assert Bounds.initial(Epsilon(UNITS), TOP, spent=3 * UNITS).most_spent == UNITS
+    epochs = Bounds.initial(Epsilon(UNITS), TOP, period=4, spent=3 * UNITS)
+    assert (epochs.most_spent, max(epochs.spent)) == (3 * UNITS, UNITS)
 
 
 # The allocation.

@@ -90,8 +90,8 @@ class Bounds:
     @classmethod
     def initial(cls, epsilon: Epsilon, top: int, period: int | None = None, spent: int = 0) -> Bounds:
         """Before the first slot; or where users have `spent` before, of whose payments nothing is known."""
-        classes = top + 1 if spent else 1
-        return cls(epsilon.units, top, (epsilon.units,), (min(spent, epsilon.units),) * classes, period=period)
+        here = (min(spent, epsilon.units),) * (top + 1 if spent else 1)
+        return cls(epsilon.units, top, (epsilon.units,), here, period=period, past=spent - here[0])
 
     @property
     def most_spent(self) -> int:

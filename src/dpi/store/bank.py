@@ -68,7 +68,10 @@ class Bank:
     def pay(self, paid: PaidSlot, ledger: str | None, charge: Charge | None) -> None:
         """Keep a measurement and debit the accounts, if there are any: in the store, and then in memory."""
         with self.writing():
-            self.store.pay(paid, ledger or "", b"" if charge is None else charge.records())
+            if charge is None:
+                self.store.pay(paid, ledger or "", b"")
+            else:
+                self.store.pay(paid, ledger or "", charge.records(), charge.payments())
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
 
@@ -101,7 +104,8 @@ class Bank:
 
     def _read(self, ledger: str, accounts: Accounts) -> None:
         records, levies = self.store.open_ledger(ledger, accounts.description)
-        accounts.resume(records, self._last_paid(ledger), [])
+        payments = paid_by_class(self.store, ledger)
+        accounts.resume(records, self._last_paid(ledger), [], payments)
         for levy in levies:
             accounts.levy(levy.units, levy.slot)
 
@@ -116,6 +120,12 @@ class Bank:
                 elif reached is not None:
                     slots[name] = reached[0]
         return slots
+
+
+def paid_by_class(store: Store, ledger: str) -> dict[str, bytes]:
+    """What accounts have paid in each stream of a ledger that measures by class, as records. Private."""
+    names = [name for name, options in declared(store.streams()).items() if options.ledger == ledger]
+    return {name: records for name in names if (records := store.payments(name))}
 
 
 _BANKS: WeakKeyDictionary[Store, Bank] = WeakKeyDictionary()

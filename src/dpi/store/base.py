@@ -16,13 +16,14 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
 
+from dpi.budget.class_allocation import bounds_of
 from dpi.certificates.chain import Head, Link
 from dpi.events.identity import Digests
 from dpi.exact.integers import MOST, Integers
@@ -177,6 +178,12 @@ class Store(ABC):
     def reached(self, stream: str) -> tuple[int, int] | None:
         """Last slot and spent units of a stream; None before its first release."""
 
+    def largest_shares(self, stream: str) -> tuple[int, ...] | None:
+        """The largest share that each class was ever asked for, in steps, where a stream measures by class."""
+        at = self.progress(stream)
+        bounds = None if at is None else bounds_of(at.allocation)
+        return None if bounds is None else bounds.largest
+
     @abstractmethod
     def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released, if there is one."""
@@ -186,8 +193,14 @@ class Store(ABC):
         """The measurements that are kept, in order; raises `StateError` at one that does not match its seal."""
 
     @abstractmethod
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
+    def payments(self, stream: str) -> bytes:
+        """Records of what each account has paid in a stream that measures by class, and how often: private."""
+
+    @abstractmethod
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes = b"") -> None:
         """Debit the accounts, keep the measurement, erase the slot's events: at once, durably.
+
+        `payments` are what the charge changes in the stream's own records, where it measures by class.
 
         Raises `StoreBusy`, and writes nothing, if another process has written since this one read (`dpi.store.known`).
         """
@@ -222,20 +235,31 @@ class Store(ABC):
         """One entry."""
 
     @abstractmethod
-    def restored(self, levies: dict[str, Levy], progress: dict[str, Checkpoint], link: Link) -> None:
-        """Charge ledgers and move streams on, as an entry of the chain says: at once, durably."""
+    def restored(
+        self,
+        levies: dict[str, Levy],
+        progress: dict[str, Checkpoint],
+        link: Link,
+        charges: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Charge ledgers and move streams on, as an entry of the chain says: at once, durably.
+
+        `charges` are records of accounts that are charged other than by a levy alone, by ledger.
+        """
 
     def testify(self) -> None:
         """Tell the witness, if there is one, how far the store has come."""
         if self.witness is not None:
             head = self.head()
             reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
+            shares = {name: self.largest_shares(name) for name in reached}
             self.witness.write(
                 Seen(
                     head.sequence,
                     head.digest,
                     {name: last for name, (last, _) in reached.items()},
                     {name: spent for name, (_, spent) in reached.items()},
+                    largest={name: [*steps] for name, steps in shares.items() if steps is not None},
                 )
             )
 

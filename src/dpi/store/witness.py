@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -33,13 +34,19 @@ class Seen:
     """The sum of each stream's budgets, in units."""
     witness: str = ""
     """The name by which the store knows its witness."""
+    largest: dict[str, list[int]] = field(default_factory=dict)
+    """Of each stream that measures by class: the largest share that each class was ever asked for, in steps of 2^-12.
+
+    By the clock it is known which classes were due in slots that a copy of the store has forgotten, and by this what
+    they can have paid at most. Each slot's own shares would say a little less, in a file that grows with every slot.
+    """
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """What was written; raises `StateError` if it is damaged."""
         try:
             seen = cls(**json.loads(text))
-            whole = [seen.sequence, *seen.last.values(), *seen.spent.values()]
+            whole = [seen.sequence, *seen.last.values(), *seen.spent.values(), *chain(*seen.largest.values())]
             if (
                 not isinstance(seen.digest, str)
                 or not isinstance(seen.witness, str)
@@ -72,7 +79,10 @@ class Witness:
         draft = self.path.with_name(self.path.name + ".new")
         try:
             with draft.open("w") as file:
-                file.write(json.dumps(asdict(replace(seen, witness=self.name)), sort_keys=True) + "\n")
+                told = asdict(replace(seen, witness=self.name))
+                if not seen.largest:
+                    del told["largest"]
+                file.write(json.dumps(told, sort_keys=True) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self.path)

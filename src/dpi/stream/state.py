@@ -11,6 +11,8 @@ from fractions import Fraction
 
 from dpi._version import __version__
 from dpi.budget.allocation import Allocation
+from dpi.budget.class_allocation import bounds_of, classes_of
+from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import Entry, most_spent
@@ -37,13 +39,15 @@ class StreamState:
     first: int | None = None
     last: int | None = None
     spent: int = 0
-    """Sum of the budgets so far, in units."""
+    """Sum of the budgets so far, in units; where users are measured by class, the most that one can have spent."""
 
     @classmethod
     def initial(cls, setting: StreamOptions, source: RandomSource) -> StreamState:
         """Before the first slot."""
         tree = None if setting.accumulate is None else setting.accumulate.planted(setting.domain.size, source)
-        return cls(setting, setting.mechanism.initial(setting.domain), Accumulation.of(setting.domain.size), tree)
+        divided = {} if setting.classes == 1 else {"classes": setting.classes}
+        state = setting.mechanism.initial(setting.domain, **divided)
+        return cls(setting, state, Accumulation.of(setting.domain.size), tree)
 
     @classmethod
     def resumed(cls, setting: StreamOptions, at: Checkpoint, source: RandomSource) -> StreamState:
@@ -92,6 +96,7 @@ class StreamState:
             "measurement": paid.digest,
             "release": content_digest(content),
             "program": PROGRAM,
+            **({"classes": [_stated(due) for due in classes]} if (classes := classes_of(paid.allocation)) else {}),
         }
 
     def progress(self, allocation: Allocation) -> Checkpoint:
@@ -113,7 +118,11 @@ class StreamState:
 
         A mechanism for another domain or of another kind starts anew, and so do sums over another domain.
         """
-        allocation = self.setting.budget.allocation(self.setting.epsilon, self.setting.domain.size)
+        bounds, setting = bounds_of(before.allocation), self.setting
+        spent = most_spent(setting.epsilon.units, setting.period, before.first, before.last, before.spent)
+        allocation = setting.allocation(spent)
+        if setting.classes > 1 and bounds is not None:
+            allocation.restore(before.allocation)  # classes go on: nobody's payments are forgotten
         anew = replace(self, first=before.first, last=before.last, spent=before.spent).progress(allocation)
         return replace(
             anew,
@@ -121,6 +130,22 @@ class StreamState:
             accumulated=anew.accumulated if "domain" in different else before.accumulated,
             tree=anew.tree if "domain" in different else before.tree,
         )
+
+
+def spent_after(spent: int, paid: PaidSlot) -> int:
+    """What `spent` of a state is after a slot: with its budget or, by class, as its bounds say."""
+    bounds = bounds_of(paid.allocation)
+    return spent + paid.epsilon if bounds is None else bounds.most_spent
+
+
+def _stated(due: ClassBudget) -> Entry:
+    """The budget of one class, in a certificate."""
+    return {
+        "epsilon": float(due.epsilon),
+        "epsilon_units": due.epsilon.units,
+        "share_steps": due.steps,
+        "most_left_units": due.most_left,
+    }
 
 
 def tree_of(setting: StreamOptions, data: bytes) -> PrefixSums | None:

@@ -79,7 +79,7 @@ class Boosted(Mechanism[BoostedState | Views]):
         if given != "auto" and len(set(given)) < len(given):
             raise OptionError(f"`partitions` must differ from each other. Got {given!r}.")
 
-    def initial(self, domain: Domain) -> BoostedState | Views:
+    def initial(self, domain: Domain, classes: int = 1) -> BoostedState | Views:
         """The state before the first slot: every expert knows nothing, and the slower ones are trusted more."""
         layout = self._layout(domain)
         if layout is None:
