@@ -122,6 +122,17 @@ class Bank:
         return slots
 
 
+def stored_accounts(store: Store, ledger: str) -> Accounts:
+    """The accounts of a ledger as a store has them: to be read, not paid from. Private."""
+    options = store.ledgers()[ledger]
+    accounts = Accounts.of_description(options, store.key)
+    records, levies = store.load_ledger(ledger, options)
+    accounts.resume(records, {}, [], paid_by_class(store, ledger))
+    for levy in levies:
+        accounts.levy(levy.units, levy.slot)
+    return accounts
+
+
 def paid_by_class(store: Store, ledger: str) -> dict[str, bytes]:
     """What accounts have paid in each stream of a ledger that measures by class, as records. Private."""
     names = [name for name, options in declared(store.streams()).items() if options.ledger == ledger]

@@ -47,6 +47,11 @@ class PaidSlot:
     tree: bytes = b""
     """The tree of sums after the slot, if the stream has one: its open nodes are private."""
 
+    def spent_after(self, spent: int) -> int:
+        """What `spent` of the stream's checkpoint is after this slot: with its budget or, by class, as bounds say."""
+        bounds = bounds_of(self.allocation)
+        return spent + self.epsilon if bounds is None else bounds.most_spent
+
     @property
     def digest(self) -> str:
         """The fingerprint of the measurement, which the release's certificate states."""
@@ -61,7 +66,7 @@ class Checkpoint:
     """The first slot ever released."""
     last: int
     spent: int
-    """Sum of the budgets of its slots, in units."""
+    """Sum of the budgets of its slots, in units; where users are measured by class, the most one can have spent."""
     allocation: str
     mechanism: Callable[[], bytes]
     accumulated: bytes

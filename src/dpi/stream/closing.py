@@ -43,7 +43,7 @@ from dpi.release import Release
 from dpi.store.base import PaidSlot
 from dpi.stream.accumulation import users_of
 from dpi.stream.options import StreamOptions
-from dpi.stream.state import StreamState, spent_after, tree_of
+from dpi.stream.state import StreamState, tree_of
 
 if TYPE_CHECKING:
     from dpi.exact.integers import Integers
@@ -170,7 +170,7 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         tree=tree,
         first=paid.slot if state.first is None else state.first,
         last=paid.slot,
-        spent=spent_after(state.spent, paid),
+        spent=paid.spent_after(state.spent),
     )
     release = Release(
         domain=options.domain,

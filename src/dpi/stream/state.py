@@ -132,12 +132,6 @@ class StreamState:
         )
 
 
-def spent_after(spent: int, paid: PaidSlot) -> int:
-    """What `spent` of a state is after a slot: with its budget or, by class, as its bounds say."""
-    bounds = bounds_of(paid.allocation)
-    return spent + paid.epsilon if bounds is None else bounds.most_spent
-
-
 def _stated(due: ClassBudget) -> Entry:
     """The budget of one class, in a certificate."""
     return {

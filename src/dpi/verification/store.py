@@ -12,10 +12,16 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpi.budget.account_table import AccountTable
+from dpi.budget.accounts import Accounts, Lost
+from dpi.budget.billing import SHARE_STEPS
+from dpi.budget.classes import Bounds
+from dpi.budget.clock import HIGHEST
 from dpi.budget.epsilon import UNITS
+from dpi.budget.policy import clocked
 from dpi.certificates.chain import Entry, Head, Link, canonical, most_spent, text_digest
 from dpi.certificates.declared import DeclaredOptions
 from dpi.domain.file import describe, from_description
@@ -87,6 +93,11 @@ class _Streams:
     first: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """What `spent` of a stream's state is: the sum of its budgets or, by class, the most that a user can have spent."""
+    bounds: dict[str, Bounds] = field(default_factory=dict)
+    """By class: what follows from the shares that were stated."""
+    levies: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    """What each ledger's future accounts were charged, and in which slot's epoch."""
 
     def read(self, entry: Entry) -> Iterator[str]:
         """Take in one entry; say what is wrong with it."""
@@ -98,7 +109,7 @@ class _Streams:
             case {"kind": "release", "stream": str(stream), "slot": int(slot)}:
                 yield from self._release(entry, stream, slot)
             case {"kind": "restored", "last": dict(last), "spent_units": dict(spent), "charged_units": dict(charged)}:
-                yield from self._restored(last, spent, charged)
+                yield from self._restored(last, spent, charged, entry.get("largest_shares", {}))
             case _:
                 yield "is of no known kind"
 
@@ -112,21 +123,49 @@ class _Streams:
             yield "changes the promise"
         self.options[stream] = now
 
-    def _restored(self, last: dict[str, int], spent: dict[str, int], charged: dict[str, int]) -> Iterator[str]:
-        if not all(type(number) is int for part in (last, spent, charged) for number in part.values()):
+    def _restored(
+        self, last: dict[str, int], spent: dict[str, int], charged: dict[str, int], largest: object
+    ) -> Iterator[str]:
+        asked = largest if isinstance(largest, dict) else {}
+        shares = [steps for part in asked.values() for steps in (part if isinstance(part, list) else [None])]
+        if not all(type(number) is int for number in (*last.values(), *spent.values(), *charged.values(), *shares)):
             yield "states no whole numbers"
             return
-        due: dict[str, int] = defaultdict(int)
+        lost: dict[str, dict[str, Lost]] = defaultdict(dict)
         for stream, options in self.options.items():
-            lost = spent.get(stream, self.units[stream]) - self.units[stream]
-            if lost < 0 or last.get(stream, self.last.get(stream, 0)) < self.last.get(stream, 0):
+            before, end = self.last.get(stream, 0), last.get(stream, self.last.get(stream, 0))
+            units = spent.get(stream, self.units[stream]) - self.units[stream]
+            if units < 0 or end < before:
                 yield "goes back behind what was released"
+                continue
+            gone, bounds = range(before + 1, end + 1), self.bounds.get(stream)
+            if bounds is not None and stream in last:
+                bounds = self.bounds[stream] = bounds.after_lost(gone, asked.get(stream, ()))
+                if spent.get(stream) != bounds.most_spent:
+                    yield "states another sum of budgets than lost slots can have had"
             if options.ledger is not None:
-                due[options.ledger] += lost
-        if any(charged.get(ledger, 0) < lost for ledger, lost in due.items()):
-            yield "charges less than was lost"
+                lost[options.ledger][stream] = Lost(gone, units, None if bounds is None else bounds.largest)
+        for ledger, each in lost.items():
+            units = self._charge(ledger, each, max(last.get(stream, 0) for stream in each))
+            if charged.get(ledger, 0) < units:
+                yield "charges less than was lost"
+        for ledger, units in charged.items():
+            names = [name for name, options in self.options.items() if options.ledger == ledger and name in last]
+            self.levies[ledger].append((max((last[name] for name in names), default=0), units))
         self.last.update(last)
         self.units.update(spent)
+
+    def _charge(self, ledger: str, lost: dict[str, Lost], slot: int) -> int:
+        """What a future account must be charged for lost slots."""
+        if all(each.largest is None for each in lost.values()):
+            return sum(each.units for each in lost.values())
+        options = next(options for options in self.options.values() if options.ledger == ledger)
+        accounts = Accounts(
+            options.epsilon, key=bytes(32), policy=clocked(options.top or HIGHEST), period=options.period
+        )
+        for at, units in self.levies[ledger]:
+            accounts.levy(units, at)
+        return accounts.charge_lost(lost, slot)[0]
 
     def _release(self, entry: Entry, stream: str, slot: int) -> Iterator[str]:
         options = self.options.get(stream)
@@ -143,7 +182,11 @@ class _Streams:
         if not isinstance(epsilon, int) or epsilon < 0:
             yield "states no budget"
             return
-        self.units[stream] += epsilon
+        if "classes" in entry:
+            yield from self._classes(entry, stream, slot)
+        else:
+            self.bounds.pop(stream, None)
+            self.units[stream] += epsilon
         if entry.get("epsilon_total_units") != total:
             yield "states another total ε than the stream declared"
         if entry.get("format") != 1 and any(not _agrees(entry, name) for name in SHOWN):
@@ -152,6 +195,31 @@ class _Streams:
             yield "states another sum of budgets than its slots have"
         if options.ledger is None and self.units[stream] > total:
             yield "spends more than the series has"
+
+    def _classes(self, entry: Entry, stream: str, slot: int) -> Iterator[str]:
+        """Compare the budgets of classes with what the clock, the shares and all slots before say."""
+        options = self.options[stream]
+        if options.top is None or options.ledger is None:
+            yield "measures by class, which the stream has not declared"
+            return
+        known = self.bounds.get(stream)
+        if known is None:
+            known = Bounds.initial(options.epsilon, options.top, options.period, self.most_spent(stream))
+        try:
+            shares = [Fraction(due["share_steps"], SHARE_STEPS) for due in entry["classes"]]  # type: ignore[attr-defined]
+            after = known.after(slot, shares)
+        except (OptionError, TypeError, KeyError):
+            yield "states other classes than are due in its slot"
+            return
+        due = [
+            {"epsilon_units": each.epsilon.units, "share_steps": each.steps, "most_left_units": each.most_left}
+            for each in after.budgets(shares)
+        ]
+        told = [{name: each.get(name) for name in due[0]} for each in entry["classes"]]  # type: ignore[attr-defined]
+        shown = all(_agrees(each, "epsilon") for each in entry["classes"])  # type: ignore[attr-defined]
+        if told != due or not shown or entry.get("epsilon_units") != max(each["epsilon_units"] for each in due):
+            yield "states other budgets of classes than follow from their shares"
+        self.bounds[stream], self.units[stream] = after, after.most_spent
 
     def most_spent(self, stream: str) -> int:
         """The most that a stream can have cost one user, in units."""
@@ -204,7 +272,8 @@ def check_accounts(store: SQLStore) -> tuple[str, ...]:
             problems.append(f"stream {name!r}: {error}")
             continue
         if ledger is not None:
-            units[ledger] += (0 if reached is None else reached[1]) + (0 if pending is None else pending.epsilon)
+            before = 0 if reached is None else reached[1]
+            units[ledger] += before if pending is None else pending.spent_after(before)
     for ledger, options in store.ledgers().items():
         try:
             records, _ = store.load_ledger(ledger, options)
