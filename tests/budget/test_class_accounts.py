@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clocked import KEY, TOP, Clocked, due_shares, histories
+from clocked import KEY, TOP, Clocked, due_shares, histories, steps, users
 from dpi.budget import Accounts, Bill, Epsilon, clocked
 from dpi.budget.account_table import AccountTable
 from dpi.budget.accounts import Lost
@@ -19,6 +19,7 @@ from dpi.budget.epsilon import LARGEST, UNITS
 from dpi.errors import BudgetExceeded, OptionError, StateError
 from dpi.exact.integers import GRAINS
 
+chosen, copies = st.lists(steps, min_size=TOP + 1, max_size=TOP + 1), st.integers(0, 9)
 amounts = st.one_of(st.integers(1, 50), st.integers(1, LARGEST), st.integers(UNITS, 4 * UNITS))
 
 
@@ -255,3 +256,37 @@ def test_a_levy_is_for_all_streams_of_the_ledger():
     assert after.remaining(pl.Series([1, 2]), 2) == [Fraction(3, 8), Fraction(3, 8)]
     emptied = charged(accounts, {"orders": Lost(range(3), 9 * LARGEST)}, 2)
     assert emptied.remaining(pl.Series([1, 2]), 2) == [0, 0]
+
+
+moves = st.lists(
+    st.one_of(
+        st.tuples(st.just("pay"), st.tuples(users, chosen)), st.tuples(st.sampled_from(["copy", "back"]), copies)
+    ),
+    max_size=25,
+)
+"""What happens to a store: slots are paid for, copies are made, and some copy goes on in its place."""
+
+
+@settings(max_examples=150)
+@given(moves)
+def test_however_often_old_copies_go_on_nobody_loses_more_than_is_said(history):
+    """Copies of any age, of any way that was gone: what users truly lost is at most what accounts and bounds say."""
+    ledger, loss = Clocked(), dict.fromkeys(range(7), Fraction(0))
+    kept = [(copied(ledger.accounts), ledger.bounds, 0)]
+    for move, what in history:
+        if move == "pay":
+            for user, (_, grains, units) in ledger.pay(*what).items():
+                loss[user] += Fraction(units * grains, GRAINS)
+        elif move == "copy":
+            kept.append((copied(ledger.accounts), ledger.bounds, ledger.slot))
+        else:
+            copy, bounds, slot = kept[what % len(kept)]
+            gone, seen = range(slot, ledger.slot), ledger.bounds
+            if not gone:
+                continue
+            after = bounds.after_lost(gone, seen.largest, seen.restored)
+            ledger.accounts = charged(copy, {"": Lost(gone, 0, after.largest, seen.restored)}, gone[-1])
+            ledger.allocation.bounds = after
+        for user, lost in loss.items():
+            assert lost <= UNITS - ledger.left(user)
+            assert lost <= ledger.bounds.most_spent <= UNITS

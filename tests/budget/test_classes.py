@@ -160,11 +160,18 @@ def test_lost_epochs_cost_all_of_each():
     assert copy.after_lost(range(1, 3), copy.largest).past == 0
 
 
-def test_where_nothing_is_known_of_payments_all_classes_have_spent():
-    """A stream that was not measured by class before starts with what its slots have cost, in every class."""
-    assert Bounds.initial(Epsilon(UNITS), TOP, spent=5).spent == (5,) * (TOP + 1)
-    epochs = Bounds.initial(Epsilon(UNITS), TOP, period=4, spent=3 * UNITS)
-    assert (epochs.most_spent, max(epochs.spent)) == (3 * UNITS, UNITS)
+def test_where_an_old_copy_went_on_everybody_may_be_in_any_class():
+    """Who paid in a lost slot and was put back to an older class pays there once more: that is in what is taken."""
+    assert [level(slot, TOP) for slot in (2, 4)] == [0, 0]
+    half = [SHARE_STEPS // 2] * (TOP + 1)
+    account = np.array([0]), np.array([UNITS])
+    assert most_taken(*account, (2, 4), half, TOP).tolist() == [UNITS // 2]
+    assert most_taken(*account, (2, 4), half, TOP, restored=(2,)).tolist() == [UNITS * 3 // 4]
+    copy = Bounds.initial(Epsilon(UNITS), TOP)
+    once = copy.after_lost((2,), half)
+    assert once.restored == (2,)
+    assert copy.after_lost((2, 4), half, once.restored).most_spent == UNITS * 3 // 4
+    assert copy.after_lost((2, 4), half, once.restored).restored == (2, 4)
 
 
 # The allocation.

@@ -63,7 +63,9 @@ class Lost:
     units: int
     """What they have cost together, where users are not measured by class."""
     largest: tuple[int, ...] | None = None
-    """With classes: the largest share of what is left that each was asked for, in steps."""
+    """With classes: the largest share of what is left that each was asked for, in steps …"""
+    restored: tuple[int, ...] = ()
+    """… and the slots among these after which an old copy of the accounts went on before."""
 
 
 class Accounts:
@@ -293,7 +295,7 @@ class Accounts:
             payments = np.zeros_like(left)
             payments[place.order] = self._standing(place, slot, own)["active"]
             slots = [number for number in each.slots if self._epoch(number) == epoch]
-            taken += most_taken(payments, left, slots, each.largest, self.policy.top)
+            taken += most_taken(payments, left, slots, each.largest, self.policy.top, each.restored)
         taken = np.minimum(taken, left)
         levy = int(taken[-1])
         standing["spent"] = available - levy - (left - taken)[:-1]

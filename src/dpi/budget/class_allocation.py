@@ -34,9 +34,9 @@ class ClassAllocation(Allocation):
     (Epsilon(0.5), [0.5, 0.125, 0.0937, 0.0703, 0.0527])
     """
 
-    def __init__(self, epsilon: Epsilon, top: int, period: int | None = None, spent: int = 0) -> None:
+    def __init__(self, epsilon: Epsilon, top: int, period: int | None = None) -> None:
         self._rule = f"{_RULE} {epsilon.units} {top}" + ("" if period is None else f" {period}")
-        self.bounds = Bounds.initial(epsilon, top, period, spent)
+        self.bounds = Bounds.initial(epsilon, top, period)
         self._heard: tuple[int, tuple[Fraction, ...]] | None = None
 
     def hear(self, slot: int, shares: Sequence[Fraction]) -> None:
@@ -58,15 +58,7 @@ class ClassAllocation(Allocation):
         return self._rule
 
     def _state(self) -> object:
-        bounds = self.bounds
-        return {
-            "left": bounds.left,
-            "spent": bounds.spent,
-            "largest": bounds.largest,
-            "epoch": bounds.epoch,
-            "past": bounds.past,
-            "drawn": [[due.epsilon.units, due.steps, due.most_left] for due in self.classes],
-        }
+        return _written(self.bounds, self.classes)
 
     def _resume(self, state: object) -> None:
         bounds, classes = _read(state, self.bounds)
@@ -102,9 +94,19 @@ def bounds_of(snapshot: str) -> Bounds | None:
 
 def with_bounds(snapshot: str, bounds: Bounds) -> str:
     """A snapshot with other bounds, after slots that no account remembers: no slot was drawn last."""
-    changed = {"left": bounds.left, "spent": bounds.spent, "largest": bounds.largest, "epoch": bounds.epoch}
-    saved = json.loads(snapshot)
-    return json.dumps({**saved, "state": {**changed, "past": bounds.past, "drawn": []}})
+    return json.dumps({**json.loads(snapshot), "state": _written(bounds, ())})
+
+
+def _written(bounds: Bounds, classes: Sequence[ClassBudget]) -> dict[str, object]:
+    return {
+        "left": bounds.left,
+        "spent": bounds.spent,
+        "largest": bounds.largest,
+        "epoch": bounds.epoch,
+        "past": bounds.past,
+        "restored": bounds.restored,
+        "drawn": [[due.epsilon.units, due.steps, due.most_left] for due in classes],
+    }
 
 
 def _read(state: object, of: Bounds) -> tuple[Bounds, tuple[ClassBudget, ...]]:
@@ -115,16 +117,19 @@ def _read(state: object, of: Bounds) -> tuple[Bounds, tuple[ClassBudget, ...]]:
             "largest": list(steps),
             "drawn": list(drawn),
             "past": int(past),
+            "restored": list(restored),
             "epoch": int() | None as epoch,
         }:
             pass
         case _:
             raise StateError(_DAMAGED)
-    if not left or not spent or not all(type(number) is int for number in [*left, *spent, *steps]):
+    if not left or not spent or not all(type(number) is int for number in [*left, *spent, *steps, *restored]):
         raise StateError(_DAMAGED)
     try:
         classes = [ClassBudget(Epsilon(units), Fraction(share, SHARE_STEPS), most) for units, share, most in drawn]
     except (OptionError, ValueError, TypeError):
         raise StateError(_DAMAGED) from None
-    bounds = replace(of, left=tuple(left), spent=tuple(spent), largest=tuple(steps), epoch=epoch, past=past)
+    public = {"left": left, "spent": spent, "largest": steps, "restored": restored}
+    tuples = {name: tuple(numbers) for name, numbers in public.items()}
+    bounds = replace(of, epoch=epoch, past=past, **tuples)  # type: ignore[arg-type]
     return bounds, tuple(classes)

@@ -86,12 +86,13 @@ class Bounds:
     """With refills: the epoch that `spent` is of …"""
     past: int = 0
     """… and what one user can have lost in those before."""
+    restored: tuple[int, ...] = ()
+    """Slots after which an old copy of the accounts went on, with the classes that it remembered."""
 
     @classmethod
-    def initial(cls, epsilon: Epsilon, top: int, period: int | None = None, spent: int = 0) -> Bounds:
-        """Before the first slot; or where users have `spent` before, of whose payments nothing is known."""
-        here = (min(spent, epsilon.units),) * (top + 1 if spent else 1)
-        return cls(epsilon.units, top, (epsilon.units,), here, period=period, past=spent - here[0])
+    def initial(cls, epsilon: Epsilon, top: int, period: int | None = None) -> Bounds:
+        """Before the first slot."""
+        return cls(epsilon.units, top, (epsilon.units,), (0,), period=period)
 
     @property
     def most_spent(self) -> int:
@@ -118,22 +119,26 @@ class Bounds:
             _raise(spent, min(m + 1, self.top), billing.most_spent(spent[m], shares[m], self.epsilon))
         return replace(begun, left=tuple(left), spent=tuple(spent), largest=_larger(self.largest, steps))
 
-    def after_lost(self, slots: Iterable[int], largest: Sequence[int]) -> Bounds:
+    def after_lost(self, slots: Sequence[int], largest: Sequence[int], restored: Sequence[int] = ()) -> Bounds:
         """The bounds after slots whose payments no account remembers: nobody changed class, everybody paid the most.
 
-        Of these slots only the largest shares are known, in steps. A user of class m who had spent s then counts as
-        one who has spent s + `most_taken`: that does not fall in s either.
+        Of these slots only the largest shares are known, in steps, and after which of them an old copy went on before
+        this one. A user of class m who had spent s then counts as one who has spent s + `most_taken`, which does not
+        fall in s either.
         """
         lost = [*slots]
-        begun = self._entered(lost[-1]) if lost else self
+        if not lost:
+            return self
+        begun = self._entered(lost[-1])
         if begun.epoch != self.epoch and self.epoch is not None and begun.epoch is not None:
             # What was lost of the epochs before may have cost all of each.
             begun = replace(begun, past=self.past + (begun.epoch - self.epoch) * self.epsilon)
         lost = [slot for slot in lost if self._epoch(slot) == begun.epoch]
         here = np.array(begun.spent, dtype=np.int64)
-        taken = most_taken(np.arange(here.size), self.epsilon - here, lost, largest, self.top)
+        taken = most_taken(np.arange(here.size), self.epsilon - here, lost, largest, self.top, restored)
+        again = tuple(sorted({*self.restored, *restored, slots[-1]}))
         spent = tuple(int(units) for units in here + taken)
-        return replace(begun, spent=spent, largest=_larger(self.largest, largest))
+        return replace(begun, spent=spent, largest=_larger(self.largest, largest), restored=again)
 
     def _epoch(self, slot: int) -> int | None:
         return None if self.period is None else slot // self.period
@@ -146,26 +151,37 @@ class Bounds:
         return replace(self, epoch=epoch, spent=(0,), past=self.most_spent)
 
 
-def most_taken(payments: Integers, left: Integers, slots: Iterable[int], largest: Sequence[int], top: int) -> Integers:
+def most_taken(
+    payments: Integers,
+    left: Integers,
+    slots: Iterable[int],
+    largest: Sequence[int],
+    top: int,
+    restored: Sequence[int] = (),
+) -> Integers:
     """The most that slots can have taken from accounts with so many payments and so much left: for lost slots.
 
     By the recursion of S_m from each account's own class and amount: it pays in every slot in which its class is due,
     or in any part of them, whichever takes more. `largest` are shares that no slot exceeded, in steps; a class that
-    has none can have paid all. Vectors over accounts.
+    has none can have paid all. After a slot in `restored` an old copy of the accounts went on, charged for all that was
+    taken until then: an account was then in whichever class that copy remembered, so it may be in any. Vectors over
+    accounts.
     """
     asked = [*largest, *[SHARE_STEPS] * (top + 1 - len(largest))]
-    levels = [level(slot, top) for slot in slots]
+    levels = [(level(slot, top), slot in restored) for slot in slots]
     result = np.zeros(left.size, dtype=np.int64)
     for start in range(0, left.size, _CHUNK):
         here = slice(start, start + _CHUNK)
         held, own = left[here], np.minimum(payments[here], top)
         taken = np.full((top + 1, held.size), -1, dtype=np.int64)  # -1: a class that the account cannot be in
         taken[own, np.arange(held.size)] = 0
-        for highest in levels:
+        for highest, anew in levels:
             for m in reversed(range(highest + 1)):
                 paid = taken[m] + billing.parts(held - taken[m], np.full(held.size, asked[m]))
                 after = taken[min(m + 1, top)]
                 np.maximum(after, np.where(taken[m] < 0, -1, paid), out=after)
+            if anew:
+                taken[:] = taken.max(axis=0)
         result[here] = taken.max(axis=0)
     return result
 

@@ -73,18 +73,19 @@ class AccountLog:
             )
         self._reseal(ledger)
 
-    def payments(self, stream: str) -> bytes:
-        """The records of a stream's payments; none before the first."""
+    def payments(self, stream: str) -> bytes | None:
+        """The records of a stream's payments; None before the first slot that was paid by class."""
         name = _payments(stream)
         rows = self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (name,))
-        return self.read(name, str(rows[0][0]))[0] if rows else b""
+        return self.read(name, str(rows[0][0]))[0] if rows else None
 
     def append_payments(self, stream: str, payments: bytes) -> None:
-        """Add a run to a stream's payments."""
+        """Add a run to a stream's payments, of which there is a log even if nobody has paid."""
         name = _payments(stream)
         if not self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (name,)):
             self.begin(name, "")
-        self.append(name, payments)
+        if payments:
+            self.append(name, payments)
 
     def levy(self, ledger: str, entry: int, levy: Levy) -> None:
         """Charge every account of a ledger, as an entry of the chain says."""

@@ -68,10 +68,9 @@ class Bank:
     def pay(self, paid: PaidSlot, ledger: str | None, charge: Charge | None) -> None:
         """Keep a measurement and debit the accounts, if there are any: in the store, and then in memory."""
         with self.writing():
-            if charge is None:
-                self.store.pay(paid, ledger or "", b"")
-            else:
-                self.store.pay(paid, ledger or "", charge.records(), charge.payments())
+            records = b"" if charge is None else charge.records()
+            by_class = {} if charge is None or charge.own is None else {"payments": charge.payments()}
+            self.store.pay(paid, ledger or "", records, **by_class)
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
 

@@ -24,6 +24,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dpi.budget.class_allocation import bounds_of
+from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.events.identity import Digests
 from dpi.exact.integers import MOST, Integers
@@ -183,11 +184,10 @@ class Store(ABC):
     def reached(self, stream: str) -> tuple[int, int] | None:
         """Last slot and spent units of a stream; None before its first release."""
 
-    def largest_shares(self, stream: str) -> tuple[int, ...] | None:
-        """The largest share that each class was ever asked for, in steps, where a stream measures by class."""
+    def bounds(self, stream: str) -> Bounds | None:
+        """What is public about the classes of a stream, if it measures by class."""
         at = self.progress(stream)
-        bounds = None if at is None else bounds_of(at.allocation)
-        return None if bounds is None else bounds.largest
+        return None if at is None else bounds_of(at.allocation)
 
     @abstractmethod
     def pending(self, stream: str) -> PaidSlot | None:
@@ -197,12 +197,12 @@ class Store(ABC):
     def measurements(self, stream: str) -> Iterator[PaidSlot]:
         """The measurements that are kept, in order; raises `StateError` at one that does not match its seal."""
 
-    @abstractmethod
     def payments(self, stream: str) -> bytes:
         """Records of what each account has paid in a stream that measures by class, and how often: private."""
+        return b""
 
     @abstractmethod
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes = b"") -> None:
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events: at once, durably.
 
         `payments` are what the charge changes in the stream's own records, where it measures by class.
@@ -257,14 +257,15 @@ class Store(ABC):
         if self.witness is not None:
             head = self.head()
             reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
-            shares = {name: self.largest_shares(name) for name in reached}
+            bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}
             self.witness.write(
                 Seen(
                     head.sequence,
                     head.digest,
                     {name: last for name, (last, _) in reached.items()},
                     {name: spent for name, (_, spent) in reached.items()},
-                    largest={name: [*steps] for name, steps in shares.items() if steps is not None},
+                    largest={name: [*known.largest] for name, known in bounds.items()},
+                    restored={name: [*known.restored] for name, known in bounds.items() if known.restored},
                 )
             )
 

@@ -163,7 +163,7 @@ class MemoryStore(Store):
         """Records of what each account has paid in a stream that measures by class."""
         return b"".join(self._kept.streams[stream].payments)
 
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes = b"") -> None:
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
         stream = self._kept.streams[paid.stream]
         before = [stream.paid.slot] if stream.paid else [stream.progress.last] if stream.progress else []

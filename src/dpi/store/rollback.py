@@ -65,18 +65,15 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
         here, ledger = store.progress(name), DeclaredOptions.from_text(store.streams()[name]).ledger
         if here is None:
             raise StateError(f"the stream {name!r} had no release when this copy was made: start a new store.")
-        gone, bounds, spent, largest = (
-            range(here.last + 1, last + 1),
-            bounds_of(here.allocation),
-            seen.spent[name],
-            None,
-        )
+        gone, bounds, spent = range(here.last + 1, last + 1), bounds_of(here.allocation), seen.spent[name]
         allocation = here.allocation if ledger is not None else _skip(here.allocation, len(gone))
+        again = tuple(seen.restored.get(name, ()))
         if bounds is not None:
-            bounds = bounds.after_lost(gone, seen.largest.get(name, ()))
-            allocation, spent, largest = with_bounds(here.allocation, bounds), bounds.most_spent, bounds.largest
+            bounds = bounds.after_lost(gone, seen.largest.get(name, ()), again)
+            allocation, spent = with_bounds(here.allocation, bounds), bounds.most_spent
         if ledger is not None:
-            lost.setdefault(ledger, {})[name] = Lost(gone, spent - here.spent, largest)
+            largest = None if bounds is None else bounds.largest
+            lost.setdefault(ledger, {})[name] = Lost(gone, spent - here.spent, largest, again)
         progress[name] = replace(here, last=last, spent=spent, allocation=allocation, tree=b"")
     levies, charges = {}, {}
     for ledger, streams in lost.items():
@@ -96,7 +93,7 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
         "charged_units": {name: levy.units for name, levy in levies.items()},
     }
     if seen.largest:
-        facts["largest_shares"] = seen.largest
+        facts |= {"largest_shares": seen.largest, "restored_before": seen.restored}
     store.restored(levies, progress, extend(store.head(), facts, signer), charges)
 
 

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 
 from dpi.budget.class_allocation import bounds_of
+from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.errors import StateError
 from dpi.events.identity import known_rule
@@ -183,11 +184,10 @@ class SQLStore(Store):
         rows = self.engine.rows("SELECT last, spent FROM progress WHERE stream = ?", (stream,))
         return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
-    def largest_shares(self, stream: str) -> tuple[int, ...] | None:
-        """The largest shares that classes were asked for; the mechanism's state is not read for it."""
+    def bounds(self, stream: str) -> Bounds | None:
+        """What is public about the classes of a stream; the mechanism's state is not read for it."""
         rows = self.engine.rows("SELECT allocation FROM progress WHERE stream = ?", (stream,))
-        bounds = bounds_of(str(rows[0][0])) if rows else None
-        return None if bounds is None else bounds.largest
+        return bounds_of(str(rows[0][0])) if rows else None
 
     def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released."""
@@ -222,14 +222,17 @@ class SQLStore(Store):
 
     def payments(self, stream: str) -> bytes:
         """Records of what each account has paid in a stream that measures by class."""
-        return self._accounts.payments(stream)
+        records = self._accounts.payments(stream)
+        if records is None and self.bounds(stream) is not None:
+            raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
+        return records or b""
 
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes = b"") -> None:
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
         with self._writing(ledger=ledger):
             if charge:
                 self._accounts.append(ledger, charge)
-            if payments:
+            if payments is not None:
                 self._accounts.append_payments(paid.stream, payments)
             self.engine.execute(
                 "INSERT INTO measurements (stream, slot, epsilon, partial, data, allocation, assumption, seal) "

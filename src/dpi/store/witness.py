@@ -40,13 +40,16 @@ class Seen:
     By the clock it is known which classes were due in slots that a copy of the store has forgotten, and by this what
     they can have paid at most. Each slot's own shares would say a little less, in a file that grows with every slot.
     """
+    restored: dict[str, list[int]] = field(default_factory=dict)
+    """Of the same streams: the slots after which an old copy went on, and so with the classes that it remembered."""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """What was written; raises `StateError` if it is damaged."""
         try:
             seen = cls(**json.loads(text))
-            whole = [seen.sequence, *seen.last.values(), *seen.spent.values(), *chain(*seen.largest.values())]
+            lists = chain(*seen.largest.values(), *seen.restored.values())
+            whole = [seen.sequence, *seen.last.values(), *seen.spent.values(), *lists]
             if (
                 not isinstance(seen.digest, str)
                 or not isinstance(seen.witness, str)
@@ -80,8 +83,7 @@ class Witness:
         try:
             with draft.open("w") as file:
                 told = asdict(replace(seen, witness=self.name))
-                if not seen.largest:
-                    del told["largest"]
+                told = {name: fact for name, fact in told.items() if fact or name not in ("largest", "restored")}
                 file.write(json.dumps(told, sort_keys=True) + "\n")
                 file.flush()
                 os.fsync(file.fileno())

@@ -156,8 +156,8 @@ class StreamOptions:
         divided = isinstance(policy, Clocked) and self.mechanism.by_class and not self.whole_weights
         return policy.top + 1 if isinstance(policy, Clocked) and divided else 1
 
-    def allocation(self, spent: int = 0) -> Allocation:
-        """What each slot gets; where users are divided into classes, they have `spent` this before."""
+    def allocation(self) -> Allocation:
+        """What each slot gets."""
         budget = self.budget
         if self.classes == 1 or not isinstance(budget, Ledger):
             return budget.allocation(self.epsilon, self.domain.size)
@@ -166,7 +166,7 @@ class StreamOptions:
                 "`clocked` asks for shares of what users have left: leave out `per_slot`, `slots` and `returning`.",
                 options=("per_slot", "slots", "returning"),
             )
-        return ClassAllocation(self.epsilon, self.classes - 1, budget.period, spent)
+        return ClassAllocation(self.epsilon, self.classes - 1, budget.period)
 
     def split_classes(self, classes: Sequence[ClassBudget]) -> tuple[list[bool], tuple[ClassBudget, ...]]:
         """Which classes go into the tree, and what it leaves the mechanism: a class below its share stays out."""

@@ -16,6 +16,7 @@ from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import Entry, most_spent
+from dpi.errors import OptionError
 from dpi.mechanism.base import Floats
 from dpi.noise import RandomSource
 from dpi.release import content_digest
@@ -118,11 +119,12 @@ class StreamState:
 
         A mechanism for another domain or of another kind starts anew, and so do sums over another domain.
         """
-        bounds, setting = bounds_of(before.allocation), self.setting
-        spent = most_spent(setting.epsilon.units, setting.period, before.first, before.last, before.spent)
-        allocation = setting.allocation(spent)
-        if setting.classes > 1 and bounds is not None:
-            allocation.restore(before.allocation)  # classes go on: nobody's payments are forgotten
+        setting, by_class = self.setting, bounds_of(before.allocation) is not None
+        if by_class != (setting.classes > 1):
+            raise OptionError("a stream measures users by class from its first slot on, or never: use another `name`.")
+        allocation = setting.allocation()
+        if by_class:
+            allocation.restore(before.allocation)  # nobody's payments are forgotten
         anew = replace(self, first=before.first, last=before.last, spent=before.spent).progress(allocation)
         return replace(
             anew,

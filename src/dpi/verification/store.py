@@ -108,8 +108,8 @@ class _Streams:
                 yield from self._declared(stream, options)
             case {"kind": "release", "stream": str(stream), "slot": int(slot)}:
                 yield from self._release(entry, stream, slot)
-            case {"kind": "restored", "last": dict(last), "spent_units": dict(spent), "charged_units": dict(charged)}:
-                yield from self._restored(last, spent, charged, entry.get("largest_shares", {}))
+            case {"kind": "restored", "last": dict(), "spent_units": dict(), "charged_units": dict()}:
+                yield from self._restored(entry)
             case _:
                 yield "is of no known kind"
 
@@ -123,37 +123,39 @@ class _Streams:
             yield "changes the promise"
         self.options[stream] = now
 
-    def _restored(
-        self, last: dict[str, int], spent: dict[str, int], charged: dict[str, int], largest: object
-    ) -> Iterator[str]:
-        asked = largest if isinstance(largest, dict) else {}
-        shares = [steps for part in asked.values() for steps in (part if isinstance(part, list) else [None])]
-        if not all(type(number) is int for number in (*last.values(), *spent.values(), *charged.values(), *shares)):
+    def _restored(self, entry: Entry) -> Iterator[str]:
+        """A copy that had forgotten slots went on, and all accounts were charged for them."""
+        last, spent, charged, largest, again = (
+            _numbers(entry.get(name, {}))
+            for name in ("last", "spent_units", "charged_units", "largest_shares", "restored_before")
+        )
+        if last is None or spent is None or charged is None or largest is None or again is None:
             yield "states no whole numbers"
             return
         lost: dict[str, dict[str, Lost]] = defaultdict(dict)
         for stream, options in self.options.items():
-            before, end = self.last.get(stream, 0), last.get(stream, self.last.get(stream, 0))
-            units = spent.get(stream, self.units[stream]) - self.units[stream]
-            if units < 0 or end < before:
+            (end,), (before, units) = last.get(stream, (self.last.get(stream, 0),)), self._reached(stream)
+            (sum_,) = spent.get(stream, (units,))
+            if sum_ < units or end < before:
                 yield "goes back behind what was released"
                 continue
             gone, bounds = range(before + 1, end + 1), self.bounds.get(stream)
             if bounds is not None and stream in last:
-                bounds = self.bounds[stream] = bounds.after_lost(gone, asked.get(stream, ()))
-                if spent.get(stream) != bounds.most_spent:
+                bounds = self.bounds[stream] = bounds.after_lost(gone, largest.get(stream, ()), again.get(stream, ()))
+                if sum_ != bounds.most_spent:
                     yield "states another sum of budgets than lost slots can have had"
             if options.ledger is not None:
-                lost[options.ledger][stream] = Lost(gone, units, None if bounds is None else bounds.largest)
-        for ledger, each in lost.items():
-            units = self._charge(ledger, each, max(last.get(stream, 0) for stream in each))
-            if charged.get(ledger, 0) < units:
+                shares = None if bounds is None else bounds.largest
+                lost[options.ledger][stream] = Lost(gone, sum_ - units, shares, again.get(stream, ()))
+            self.last[stream], self.units[stream] = end, sum_
+        for ledger, streams in lost.items():
+            slot, (units,) = max(self.last[name] for name in streams), charged.get(ledger, (0,))
+            if units < self._charge(ledger, streams, slot):
                 yield "charges less than was lost"
-        for ledger, units in charged.items():
-            names = [name for name, options in self.options.items() if options.ledger == ledger and name in last]
-            self.levies[ledger].append((max((last[name] for name in names), default=0), units))
-        self.last.update(last)
-        self.units.update(spent)
+            self.levies[ledger].append((slot, units))
+
+    def _reached(self, stream: str) -> tuple[int, int]:
+        return self.last.get(stream, 0), self.units[stream]
 
     def _charge(self, ledger: str, lost: dict[str, Lost], slot: int) -> int:
         """What a future account must be charged for lost slots."""
@@ -185,7 +187,8 @@ class _Streams:
         if "classes" in entry:
             yield from self._classes(entry, stream, slot)
         else:
-            self.bounds.pop(stream, None)
+            if stream in self.bounds:
+                yield "does not measure by class, as the stream did before"
             self.units[stream] += epsilon
         if entry.get("epsilon_total_units") != total:
             yield "states another total ε than the stream declared"
@@ -202,9 +205,10 @@ class _Streams:
         if options.top is None or options.ledger is None:
             yield "measures by class, which the stream has not declared"
             return
-        known = self.bounds.get(stream)
-        if known is None:
-            known = Bounds.initial(options.epsilon, options.top, options.period, self.most_spent(stream))
+        if stream not in self.bounds and self.units[stream]:
+            yield "measures by class, as the stream did not before"
+            return
+        known = self.bounds.get(stream, Bounds.initial(options.epsilon, options.top, options.period))
         try:
             shares = [Fraction(due["share_steps"], SHARE_STEPS) for due in entry["classes"]]  # type: ignore[attr-defined]
             after = known.after(slot, shares)
@@ -225,6 +229,14 @@ class _Streams:
         """The most that a stream can have cost one user, in units."""
         options, first, last = self.options[stream], self.first.get(stream, 0), self.last.get(stream, 0)
         return most_spent(options.epsilon.units, options.period, first, last, self.units[stream])
+
+
+def _numbers(facts: object) -> dict[str, tuple[int, ...]] | None:
+    """Whole numbers by name, one or a list of each; None if they are none."""
+    if not isinstance(facts, dict):
+        return None
+    lists = {name: tuple(part) if isinstance(part, list) else (part,) for name, part in facts.items()}
+    return lists if all(type(number) is int for part in lists.values() for number in part) else None
 
 
 def _agrees(entry: Entry, name: str) -> bool:
@@ -268,12 +280,16 @@ def check_accounts(store: SQLStore) -> tuple[str, ...]:
             store.progress(name)  # with the tree of sums, whose open nodes are private
             reached, pending = store.reached(name), store.pending(name)
             ledger = DeclaredOptions.from_text(text).ledger
+            paid = AccountTable.from_bytes(store.payments(name))
         except StateError as error:
             problems.append(f"stream {name!r}: {error}")
             continue
         if ledger is not None:
             before = 0 if reached is None else reached[1]
-            units[ledger] += before if pending is None else pending.spent_after(before)
+            most = before if pending is None else pending.spent_after(before)
+            units[ledger] += most
+            if paid.largest() > most:
+                problems.append(f"stream {name!r}: an account has paid more than its slots have cost")
     for ledger, options in store.ledgers().items():
         try:
             records, _ = store.load_ledger(ledger, options)
