@@ -20,7 +20,7 @@ Sees slot numbers and public shares; no account, no user.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -154,7 +154,7 @@ class Bounds:
 def most_taken(
     payments: Integers,
     left: Integers,
-    slots: Iterable[int],
+    slots: Sequence[int],
     largest: Sequence[int],
     top: int,
     restored: Sequence[int] = (),
@@ -164,17 +164,18 @@ def most_taken(
     By the recursion of S_m from each account's own class and amount: it pays in every slot in which its class is due,
     or in any part of them, whichever takes more. `largest` are shares that no slot exceeded, in steps; a class that
     has none can have paid all. After a slot in `restored` an old copy of the accounts went on, charged for all that was
-    taken until then: an account was then in whichever class that copy remembered, so it may be in any. Vectors over
-    accounts.
+    taken until then: an account was then in whichever class that copy remembered, so it may be in any. That may have
+    been after the last slot that these accounts do remember, and then they were left behind. Vectors over accounts.
     """
     asked = [*largest, *[SHARE_STEPS] * (top + 1 - len(largest))]
     levels = [(level(slot, top), slot in restored) for slot in slots]
+    behind = len(slots) > 0 and slots[0] - 1 in restored
     result = np.zeros(left.size, dtype=np.int64)
     for start in range(0, left.size, _CHUNK):
         here = slice(start, start + _CHUNK)
         held, own = left[here], np.minimum(payments[here], top)
         taken = np.full((top + 1, held.size), -1, dtype=np.int64)  # -1: a class that the account cannot be in
-        taken[own, np.arange(held.size)] = 0
+        taken[slice(None) if behind else own, np.arange(held.size)] = 0
         for highest, anew in levels:
             for m in reversed(range(highest + 1)):
                 paid = taken[m] + billing.parts(held - taken[m], np.full(held.size, asked[m]))
