@@ -12,13 +12,12 @@ an old copy cannot go on unseen for a while and then come back, which is what ch
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 from dpi.errors import StateError, StoreError
-from dpi.files.private import sync_folder
+from dpi.files import whole
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,8 @@ class Witness:
 
     def write(self, seen: Seen) -> None:
         """Remember, durably."""
-        draft = self.path.with_name(self.path.name + ".new")
+        text = json.dumps(asdict(replace(seen, witness=self.name)), sort_keys=True) + "\n"
         try:
-            with draft.open("w") as file:
-                file.write(json.dumps(asdict(replace(seen, witness=self.name)), sort_keys=True) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
-            sync_folder(self.path.parent)
+            whole.write(self.path, text.encode(), mode=0o666)  # public facts: the owner's umask decides who reads them
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
