@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 from dpi.display.markup import Html, data_block, element, join
-from dpi.domain.view import sentence
+from dpi.domain.card import sentence
 from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.release.choice import Values

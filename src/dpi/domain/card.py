@@ -10,7 +10,7 @@ SHOWN = 12
 """How many bins are named; of more than that the last is named too."""
 
 
-def view(domain: Domain) -> Html:
+def domain_card(domain: Domain) -> Html:
     """A card of public facts; the key of a hashed domain is not among them."""
     return card(type(domain).__name__, facts(domain), *_parts(domain))
 
