@@ -66,9 +66,9 @@ class Domain(ABC):
         return hash(self.digest)
 
     def _repr_html_(self) -> str:
-        from dpi.domain.view import view
+        from dpi.domain.card import domain_card
 
-        return view(self)
+        return domain_card(self)
 
 
 class Categories(Domain):

@@ -143,9 +143,9 @@ class Release(Distribution):
         return f"Release(slot={self.slot}, top=[{best}], epsilon={self.epsilon:.4g}, spent={self.epsilon_spent:.4g})"
 
     def _repr_html_(self) -> str:
-        from dpi.release.view import release_view
+        from dpi.release.card import release_card
 
-        return release_view(self)
+        return release_card(self)
 
     def plot(self, values: Values | None = None, *, parts: tuple[str, str] | None = None) -> Figure:
         """The PDF with its 95 % intervals (needs the extra `plot`).

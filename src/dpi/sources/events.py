@@ -14,6 +14,7 @@ from dpi.errors import OptionError
 from dpi.events.identity import users as canonical_users
 from dpi.events.slots import Slots
 from dpi.sources.growing import GrowingFile, input_name
+from dpi.sources.inputs import is_packed
 from dpi.sources.live import Done, LiveInput, Reach
 from dpi.sources.slot_sorter import BIN, COUNT, USER, SlotSorter
 from dpi.sources.source import EventFile, PlayedSlots, Progress, SlotRows
@@ -154,7 +155,7 @@ class FileEvents:
         inputs: list[LiveInput] = []
         seen = set[str]()  # a file and a link to it are one input
         for source in self.sources:
-            if not isinstance(source, Textual) or source.path.endswith(".gz"):
+            if not isinstance(source, Textual) or is_packed(source.path):
                 raise OptionError("only CSV and NDJSON files that are not compressed can be followed.")
             if source.input is not None:
                 if len(self.sources) > 1:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpi.errors import OptionError, StateError, StoreError
-from dpi.files.private import sync_folder
+from dpi.files.whole import sync_folder
 from dpi.store.schema import EXPORT, VERSIONS
 from dpi.store.sql import SQLStore
 

@@ -12,14 +12,13 @@ an old copy cannot go on unseen for a while and then come back, which is what ch
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
 
 from dpi.errors import StateError, StoreError
-from dpi.files.private import sync_folder
+from dpi.files import whole
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,11 @@ class Seen:
         try:
             seen = cls(**json.loads(text))
             lists = chain(*seen.largest.values(), *seen.restored.values())
-            whole = [seen.sequence, *seen.last.values(), *seen.spent.values(), *lists]
+            numbers = [seen.sequence, *seen.last.values(), *seen.spent.values(), *lists]
             if (
                 not isinstance(seen.digest, str)
                 or not isinstance(seen.witness, str)
-                or not all(type(number) is int for number in whole)
+                or not all(type(number) is int for number in numbers)
             ):
                 raise ValueError
         except (ValueError, TypeError, AttributeError):
@@ -79,15 +78,10 @@ class Witness:
 
     def write(self, seen: Seen) -> None:
         """Remember, durably."""
-        draft = self.path.with_name(self.path.name + ".new")
+        told = asdict(replace(seen, witness=self.name))
+        told = {name: fact for name, fact in told.items() if fact or name not in ("largest", "restored")}
+        text = json.dumps(told, sort_keys=True) + "\n"
         try:
-            with draft.open("w") as file:
-                told = asdict(replace(seen, witness=self.name))
-                told = {name: fact for name, fact in told.items() if fact or name not in ("largest", "restored")}
-                file.write(json.dumps(told, sort_keys=True) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
-            sync_folder(self.path.parent)
+            whole.write(self.path, text.encode(), mode=0o666)  # public facts: the owner's umask decides who reads them
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None

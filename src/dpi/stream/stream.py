@@ -23,7 +23,8 @@ from dpi.budget.ledger import Converging, Ledger
 from dpi.certificates.signature import Signer
 from dpi.domain import Domain
 from dpi.errors import OptionError, StoreError
-from dpi.events.slots import Clock, Slots, Window
+from dpi.events.clock import Clock, Window
+from dpi.events.slots import Slots
 from dpi.events.tables import Table
 from dpi.histogram.compression import Compression, Histogram, normalise
 from dpi.histogram.grouping import Rows, StoredRows
@@ -191,13 +192,13 @@ class Stream:
         )
 
     def _repr_html_(self) -> str:
-        from dpi.stream.view import view
+        from dpi.stream.card import stream_card
 
         # Looking at a stream must not settle an interrupted slot, so that what is in doubt is left out.
         try:
-            return view(self._driver.state, None if self._driver.in_doubt else self.guarantee)
+            return stream_card(self._driver.state, None if self._driver.in_doubt else self.guarantee)
         except StoreError:  # it is closed
-            return view(self._driver.state, None)
+            return stream_card(self._driver.state, None)
 
     # One slot.
 

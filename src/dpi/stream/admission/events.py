@@ -11,9 +11,10 @@ import numpy as np
 
 from dpi.domain import Domain
 from dpi.errors import SchemaError
+from dpi.events.clock import Window
 from dpi.events.identity import digests
 from dpi.events.identity import users as canonical_users
-from dpi.events.slots import Slots, Window
+from dpi.events.slots import Slots
 from dpi.store.base import OpenEvents
 
 
