@@ -1,12 +1,14 @@
-"""Clocked accounts in a few lines: shares for the classes that are due, and slots that are billed and paid."""
+"""Clocked accounts in a few lines: shares for the classes that are due, slots that are billed and paid; mechanisms."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import polars as pl
 from hypothesis import strategies as st
 
+from dpi.audit.class_sums import ClassSums
 from dpi.budget import Accounts, Epsilon, clocked
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.class_allocation import ClassAllocation
@@ -32,6 +34,13 @@ def due_shares(slot, top=TOP, chosen=None):
     if chosen is None:
         return tuple(LATER if m else FIRST for m in due)
     return tuple(Fraction(chosen[m], SHARE_STEPS) for m in due)
+
+
+@dataclass(frozen=True)
+class OneClass(ClassSums):
+    """A mechanism that knows no classes."""
+
+    by_class = False
 
 
 class Clocked:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import dpi
+from clocked import OneClass
 from dpi.audit.class_sums import ClassSums
 from dpi.certificates.chain import extend
 from dpi.errors import StateError
@@ -167,14 +168,14 @@ def test_streams_with_and_without_classes_are_charged_together(paths, monkeypatc
     truth = Truth(monkeypatch)
     with paths.open() as store:
         go_on(by_class(store, "classes"), range(2))
-        go_on(stream(store, CLOCKED, name="plain"), range(1))
+        go_on(stream(store, CLOCKED, name="plain", mechanism=OneClass()), range(1))
         paths.copy()
         go_on(by_class(store, "classes"), range(2, 4))
-        go_on(stream(store, CLOCKED, name="plain"), range(1, 2))
+        go_on(stream(store, CLOCKED, name="plain", mechanism=OneClass()), range(1, 2))
     paths.put_back()
     with paths.open(charge_lost=True) as store:
         go_on(by_class(store, "classes"), range(4, 8))
-        go_on(stream(store, CLOCKED, name="plain"), range(2, 5))
+        go_on(stream(store, CLOCKED, name="plain", mechanism=OneClass()), range(2, 5))
         assert verify(store).problems == ()
         assert check_accounts(store) == ()
     assert max(truth.units.values()) <= 2**40

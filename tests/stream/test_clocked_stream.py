@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 import dpi
+from clocked import OneClass
 from dpi.audit.class_sums import ClassSums
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import Bounds
@@ -109,9 +110,9 @@ def test_a_slot_of_two_classes_measures_each_by_itself(seed):
     [
         {"mechanism": dpi.Published(dpi.Multinomial(8, 6))},
         {"mechanism": dpi.Published(dpi.Multinomial(8, 6)), "compression": dpi.whole_pdf},
-        {"mechanism": dpi.Boosted()},
+        {"mechanism": OneClass()},
     ],
-    ids=["published", "whole PDFs", "boosted"],
+    ids=["published", "whole PDFs", "one class"],
 )
 def test_where_users_have_weight_one_it_is_spend_first(options):
     """What cannot be measured by class is released, and paid for, as under `spend_first`."""
@@ -129,7 +130,7 @@ def test_amounts_of_a_slot_are_for_spend_first(wrong):
     """Where users pay shares of what is left, a slot has no amount of its own; where it is spend_first, it has."""
     with pytest.raises(OptionError, match="clocked"):
         stream(budget=dpi.Ledger(policy=dpi.clocked(), **wrong))
-    assert stream(budget=dpi.Ledger(policy=dpi.clocked(), **wrong), mechanism=dpi.Boosted())
+    assert stream(budget=dpi.Ledger(policy=dpi.clocked(), **wrong), mechanism=OneClass())
 
 
 def test_saved_and_loaded_goes_on_exactly(tmp_path):
@@ -222,8 +223,8 @@ def test_a_stream_measures_by_class_for_ever_or_never():
     """A mechanism that knows no classes does not go on with a stream that has them, nor the other way round."""
     known, store = {"mechanism": ClassSums()}, dpi.MemoryStore()
     close(stream(store=store, name="one"), range(2))
-    close(stream(store=store, name="two", mechanism=dpi.Boosted()), range(2))
-    for name, options in (("one", {"mechanism": dpi.Boosted()}), ("two", known)):
+    close(stream(store=store, name="two", mechanism=OneClass()), range(2))
+    for name, options in (("one", {"mechanism": OneClass()}), ("two", known)):
         with pytest.raises(OptionError, match="another `name`"):
             stream(store=store, name=name, change=True, **options)
     assert verify(store).problems == ()
@@ -284,7 +285,7 @@ def test_a_forged_budget_of_a_class_is_found(forged):
 
 def test_classes_that_were_not_declared_are_found():
     """A stream of another policy does not measure by class."""
-    opened = stream(store=dpi.MemoryStore(), mechanism=dpi.Boosted(), budget=dpi.Ledger(per_slot="0.1"))
+    opened = stream(store=dpi.MemoryStore(), mechanism=OneClass(), budget=dpi.Ledger(per_slot="0.1"))
     close(opened, range(1))
     links = opened.store._content.links
     link = links[1]
