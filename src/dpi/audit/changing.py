@@ -8,12 +8,12 @@ import dpi
 from dpi.audit.laws import Law
 from dpi.audit.neighbours import Rows
 from dpi.audit.session import StreamSession, Wrap
-from dpi.audit.small import DOMAIN, VALUES, stream
+from dpi.audit.small import VALUES, stream
 from dpi.release import Release
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 WIDTH = timedelta(hours=1)
-DOMAINS = (DOMAIN, dpi.Categories(VALUES[1:], other="rest"), dpi.Categories((*VALUES, "new"), other="rest"))
+LISTS = ((VALUES, None), (VALUES[1:], "rest"), ((*VALUES, "new"), "rest"))
 """In turns: values leave the list and come back to it, with a bin for all others and without."""
 
 
@@ -27,7 +27,8 @@ class ChangedSession(StreamSession):
 
     def _made(self, wrap: Wrap) -> dpi.Stream:
         change = BEGIN + self._slots * WIDTH + WIDTH if self._turn else False
-        return stream(domain=DOMAINS[self._turn % len(DOMAINS)], change=change, **self._options)(wrap)
+        domain = dpi.Categories(*LISTS[self._turn % len(LISTS)])
+        return stream(domain=domain, change=change, **self._options)(wrap)
 
     def look(self, rows: Rows) -> Law:
         """The law of the slot that is open, whatever was declared for the one after it."""
