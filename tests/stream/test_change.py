@@ -134,6 +134,15 @@ def test_a_stream_without_a_clock_changes_with_its_next_slot(change):
     assert verify(store).whole
 
 
+def test_a_stream_without_a_clock_has_no_times():
+    """A change that names one is refused."""
+    store = dpi.MemoryStore()
+    stream(store).release(*crowd(0))
+    with pytest.raises(OptionError, match="has no clock"):
+        stream(store, domain=NEW, change="2026-01-01")
+    assert begins(store) == [None]
+
+
 def test_a_later_declaration_holds_from_its_own_slot_on():
     """A change that was planned is dropped by one that begins before it, and followed by one that begins after."""
     store = dpi.MemoryStore()
@@ -429,20 +438,40 @@ def test_lost_slots_over_a_change_start_the_estimator_anew(changed_store):
     assert verify(store).problems == ()
 
 
-def test_options_that_cannot_be_made_again_are_refused_before_anything_is_said():
-    """A mechanism of a class that no family has stays with its stream until no slot needs it."""
+class Own(dpi.Boosted):
+    """A mechanism of somebody's own, which no family has."""
 
-    class Own(dpi.Boosted):
-        """Somebody's own."""
+    kind = "somebody's own"
 
-        kind = "somebody's own"
 
+def test_options_that_cannot_be_made_again_are_refused_before_anything_is_said(monkeypatch):
+    """A class that no family has stays until no slot needs it; what comes after it starts anew, and sums go on."""
+    store = dpi.MemoryStore()
+    opened = stream(store, mechanism=Own(), **CLOCK)
+    opened.release(*crowd(0))
+    for change in ("2026-01-01T03:00", datetime(2026, 1, 1, 2, tzinfo=UTC)):
+        with pytest.raises(StateError, match="cannot make again"):
+            stream(store, change=change, **CLOCK)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(store), "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            opened.release(*crowd(1))
+    with pytest.raises(StateError, match="cannot make again"):  # a slot is paid for
+        stream(store, change="next", **CLOCK)
+    assert begins(store) == [None]
+    before = stream(store, mechanism=Own(), **CLOCK)._driver.state
+    after = stream(store, change="next", **CLOCK)._driver.state
+    assert not after.state.known
+    assert after.accumulation.to_bytes() == before.accumulation.to_bytes()
+    assert verify(store).whole
+
+
+def test_a_mechanism_of_ones_own_goes_on_over_a_change_of_the_domain():
+    """It is at hand, so that open slots have it."""
     store = dpi.MemoryStore()
     stream(store, mechanism=Own(), **CLOCK)
-    with pytest.raises(OptionError, match="`mechanism` must be one of"):
-        stream(store, change="2026-01-01T03:00", **CLOCK)
-    assert begins(store) == [None]
-    assert stream(store, mechanism=Own(), domain=NEW, change="2026-01-01T01:00", **CLOCK).domain == OLD
+    changed = stream(store, mechanism=Own(), domain=NEW, change="2026-01-01T01:00", **CLOCK)
+    assert [changed.release(*crowd(hour)).domain for hour in range(2)] == [OLD, NEW]
 
 
 def test_a_course_is_read_where_it_is_needed():

@@ -15,7 +15,7 @@ from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.certificates.declared import PRINTED, DeclaredOptions
 from dpi.domain import Domain
 from dpi.domain.file import from_description, keys_of
-from dpi.errors import StateError
+from dpi.errors import OptionError, StateError
 from dpi.histogram.compression import COMPRESSIONS, Histogram, truncation_key
 from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
 from dpi.noise import RandomSource
@@ -50,27 +50,31 @@ class Course:
 def earlier(newest: StreamOptions, text: str, store: Store) -> StreamOptions:
     """The options that a store states of a stream whose newest ones are at hand; the promise of both is the same.
 
-    A part that is stated alike is the one at hand, with its keys. Of the first format, which states objects as Python
-    printed them, other budgets and compressions are not read: a change of such a stream begins with its next slot.
+    A part that is stated alike is the one at hand, with its keys. What cannot be made again, because its class or its
+    key is not known here, is forgotten: of such options no slot is released, and what comes after them starts anew. The
+    first format states objects as Python printed them: a mechanism that was printed alike goes on, and nothing else is
+    read of it.
     """
     known = DeclaredOptions.from_text(text)
     domain = domain_of(text, store, keys_of(newest.domain))
+    forgotten = replace(newest, domain=domain, mechanism=Forgotten(), format=known.format)
     if known.format == PRINTED:
         same = "mechanism" not in newest.different(known)
-        return replace(newest, domain=domain, mechanism=newest.mechanism if same else Forgotten(), format=PRINTED)
+        return replace(forgotten, mechanism=newest.mechanism) if same else forgotten
     format, stated = known.format, {**DEFAULTS[known.format]["stream"], **known.stated}
     budget, mechanism, compression = newest.budget, newest.mechanism, newest.compression
-    if budget.to_options(format) != stated["budget"]:
-        read = BUDGETS.read(stated["budget"], format)
-        assert isinstance(read, Ledger | Converging)  # noqa: S101 - the family has no other
-        budget = read
-    if mechanism.to_options(format) != stated["mechanism"]:
-        mechanism = MECHANISMS.read(stated["mechanism"], format)
-    if compression.to_options(format) != stated["compression"]:
-        compression = COMPRESSIONS.read(stated["compression"], format, key=truncation_key(store.key))
-    made = replace(
-        newest, domain=domain, budget=budget, mechanism=mechanism, compression=compression, format=known.format
-    )
+    try:
+        if budget.to_options(format) != stated["budget"]:
+            read = BUDGETS.read(stated["budget"], format)
+            assert isinstance(read, Ledger | Converging)  # noqa: S101 - the family has no other
+            budget = read
+        if mechanism.to_options(format) != stated["mechanism"]:
+            mechanism = MECHANISMS.read(stated["mechanism"], format)
+        if compression.to_options(format) != stated["compression"]:
+            compression = COMPRESSIONS.read(stated["compression"], format, key=truncation_key(store.key))
+    except OptionError:
+        return forgotten
+    made = replace(forgotten, budget=budget, mechanism=mechanism, compression=compression)
     return made.as_declared(text)
 
 

@@ -30,7 +30,7 @@ from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.bank import Bank
 from dpi.store.base import Store
-from dpi.stream.course import domain_of, earlier
+from dpi.stream.course import Forgotten, domain_of, earlier
 from dpi.stream.options import StreamOptions
 from dpi.stream.state import PROGRAM
 
@@ -75,25 +75,29 @@ def _first(setting: StreamOptions, store: Store, change: Change, following: int)
     """The slot with which a change begins: a function of public facts alone."""
     slots, stated = setting.slots, store.options(setting.name)
     printed = DeclaredOptions.from_text(stated.at(following)).format == PRINTED
-    if printed and store.pending(setting.name) is not None:
-        raise StateError("a slot is paid and not yet released: open the stream once with its old options.")
-    if slots is None or change == "next" or (printed and change is True):
+    if change == "next" or (change is True and (printed or slots is None)):
         first = following
+    elif slots is None:
+        raise OptionError("`change` names a time, and the stream has no clock: say `change=True`.", options=("change",))
     elif change is True:
         first = max(following, slots.at(slots.instant(datetime.now(UTC))) + 1)
     else:
         assert not isinstance(change, bool)  # noqa: S101 - without a change nothing begins
         first = slots.boundary(change, "change")
-    if first < following:
-        raise OptionError(
-            "`change` must not be before the slot that is released next"
-            + ("." if slots is None else f", which begins at {slots.start(following).isoformat()}."),
-            options=("change",),
-        )
-    if printed and first > following:
-        raise OptionError("options of format 1 cannot be made again for slots to come: say `change='next'`.")
-    for _, text in stated.since(following - 1, first).entries:
-        earlier(setting, text, store)  # refuses options that this program could not go on with
+        if first < following:
+            raise OptionError(
+                "`change` must not be before the slot that is released next, which begins at "
+                f"{slots.start(following).isoformat()}.",
+                options=("change",),
+            )
+    unreleased = following if store.pending(setting.name) is None else following - 1
+    if first > unreleased:
+        for _, text in stated.since(unreleased, first).entries:
+            if isinstance(earlier(setting, text, store).mechanism, Forgotten) or printed:
+                raise StateError(
+                    "slots that are not released yet have options that this program cannot make again: release them "
+                    "with the options they were declared with, or say `change='next'`."
+                )
     return first
 
 
