@@ -108,6 +108,10 @@ class Probe(Mechanism[object]):
             Probe._last = key, self.inner.update(state, measurement)
         return Probe._last[1]
 
+    def moved(self, state: object, old: Domain, new: Domain) -> object:
+        """As the mechanism behind."""
+        return self.inner.moved(state, old, new)
+
     def to_bytes(self, state: object) -> bytes:
         """As the mechanism behind."""
         return self.inner.to_bytes(state)

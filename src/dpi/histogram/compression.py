@@ -13,6 +13,7 @@ Neither the order of rows nor anybody else's rows enter.
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ import numpy as np
 
 from dpi.domain import Domain
 from dpi.errors import OptionError, SchemaError
-from dpi.events.identity import Digests, check_key, digests, extend
+from dpi.events.identity import KEY_BYTES, Digests, check_key, digests, extend
 from dpi.exact.integers import GRAINS, Integers, each, fraction_floor, proportional, wide_sum
 from dpi.histogram.grouping import Pairs, Rows, StoredRows
 from dpi.options import Family, Option
@@ -139,6 +140,11 @@ class Truncate(Compression):
 
     def __repr__(self) -> str:
         return f"truncate({self.c}, key=…)"
+
+
+def truncation_key(key: bytes) -> bytes:
+    """A key for choosing events, from which that of the accounts cannot be told."""
+    return hashlib.blake2b(key=key, digest_size=KEY_BYTES, person=b"dpi truncate").digest()
 
 
 @COMPRESSIONS.member

@@ -6,7 +6,8 @@ left than it truly has, and the promise holds as if nothing had been lost. That 
 that has released nothing since the copy was made; a store that was under its witness then cannot have (see
 `dpi.store.witness`), any other is refused. Lost slots stay released as they were: the streams go on after them. A tree
 of sums is planted anew: the open nodes of the copy hold noise that was released since with other counts, and the
-difference of two sums with the same noise would be exact. A converging series in order goes on after the elements that
+difference of two sums with the same noise would be exact. Where options have changed over the lost slots, estimator and
+sums start anew. A converging series in order goes on after the elements that
 were drawn; one drawn at random does not know which were, so it cannot go on.
 """
 
@@ -64,6 +65,8 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
             levies[ledger] = Levy(max(last, before.slot), before.units + units)
         allocation = here.allocation if ledger is not None else _skip(here.allocation, slots)
         progress[name] = replace(here, last=last, spent=seen.spent[name], allocation=allocation, tree=b"")
+        if store.options(name).at(here.last) != store.options(name).at(last):
+            progress[name] = replace(progress[name], allocation="", mechanism=bytes, accumulated=b"")
     facts = {
         "kind": "restored",
         "format": 1,

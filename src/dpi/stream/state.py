@@ -14,6 +14,7 @@ from dpi.budget.allocation import Allocation
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import Entry, most_spent
+from dpi.domain.overlap import Overlap
 from dpi.mechanism.base import Floats
 from dpi.noise import RandomSource
 from dpi.release import content_digest
@@ -42,16 +43,23 @@ class StreamState:
     @classmethod
     def initial(cls, setting: StreamOptions, source: RandomSource) -> StreamState:
         """Before the first slot."""
-        tree = None if setting.accumulate is None else setting.accumulate.planted(setting.domain.size, source)
-        return cls(setting, setting.mechanism.initial(setting.domain), Accumulation.of(setting.domain.size), tree)
+        bins = setting.domain.size
+        return cls(setting, setting.mechanism.initial(setting.domain), Accumulation.of(bins), _planted(setting, source))
 
     @classmethod
     def resumed(cls, setting: StreamOptions, at: Checkpoint, source: RandomSource) -> StreamState:
-        """As a store has kept it; a tree that was not kept is planted anew."""
-        bins = setting.domain.size
-        tree = tree_of(setting, at.tree) if at.tree else cls.initial(setting, source).tree
-        state = setting.mechanism.from_bytes(setting.domain, at.mechanism())
-        return cls(setting, state, Accumulation.from_bytes(bins, at.accumulated), tree, at.first, at.last, at.spent)
+        """As a store has kept it; what was not kept starts anew."""
+        domain, mechanism, remembered = setting.domain, setting.mechanism, at.mechanism()
+        sums = Accumulation.from_bytes(domain.size, at.accumulated) if at.accumulated else Accumulation.of(domain.size)
+        return cls(
+            setting=setting,
+            state=mechanism.from_bytes(domain, remembered) if remembered else mechanism.initial(domain),
+            accumulation=sums,
+            tree=tree_of(setting, at.tree) if at.tree else _planted(setting, source),
+            first=at.first,
+            last=at.last,
+            spent=at.spent,
+        )
 
     def accumulated(self) -> Floats:
         """The PDF over all slots so far."""
@@ -108,21 +116,30 @@ class StreamState:
             tree=b"" if self.tree is None else self.tree.to_bytes(),
         )
 
-    def changed(self, before: Checkpoint, different: set[str]) -> Checkpoint:
-        """Where the stream goes on after a change of options, `self` being its beginning under the new ones.
+    def adapted(self, setting: StreamOptions, source: RandomSource) -> StreamState:
+        """The state before the first slot under other options.
 
-        A mechanism for another domain or of another kind starts anew, and so do sums over another domain.
+        The estimator moves to another domain with what it knows (`Mechanism.moved`), and one with other options starts
+        anew. Sums stay (`Accumulation.moved`, `PrefixSums.moved`). A function of public state and options; `source` is
+        for the noise of a tree's new nodes alone.
         """
-        allocation = self.setting.budget.allocation(self.setting.epsilon, self.setting.domain.size)
-        anew = replace(self, first=before.first, last=before.last, spent=before.spent).progress(allocation)
-        return replace(
-            anew,
-            mechanism=anew.mechanism if different & {"domain", "mechanism"} else before.mechanism,
-            accumulated=anew.accumulated if "domain" in different else before.accumulated,
-            tree=anew.tree if "domain" in different else before.tree,
-        )
+        old, new, mechanism = self.setting.domain, setting.domain, setting.mechanism
+        state, sums, tree = self.state, self.accumulation, self.tree
+        if mechanism.to_options() != self.setting.mechanism.to_options():
+            state = mechanism.initial(new)
+        elif old != new:
+            state = mechanism.moved(state, old, new)
+        if old != new:
+            overlap = Overlap.of(old, new)
+            sums = sums.moved(overlap, new.size)
+            tree = None if tree is None else tree.moved(overlap, new.size, source)
+        return replace(self, setting=setting, state=state, accumulation=sums, tree=tree)
 
 
 def tree_of(setting: StreamOptions, data: bytes) -> PrefixSums | None:
     """The tree of sums as a store has kept it; None for a stream without one."""
     return None if setting.accumulate is None else PrefixSums.from_bytes(setting.accumulate, setting.domain.size, data)
+
+
+def _planted(setting: StreamOptions, source: RandomSource) -> PrefixSums | None:
+    return None if setting.accumulate is None else setting.accumulate.planted(setting.domain.size, source)

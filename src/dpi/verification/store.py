@@ -20,6 +20,7 @@ from dpi.certificates.chain import Entry, Head, Link, canonical, most_spent, tex
 from dpi.certificates.declared import DeclaredOptions
 from dpi.domain.file import describe, from_description
 from dpi.errors import OptionError, StateError
+from dpi.options.schedule import BEGINNING, Schedule
 from dpi.release import content_digest
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Verification:
 class _Streams:
     """What the entries so far say of each stream."""
 
-    options: dict[str, DeclaredOptions] = field(default_factory=dict)
+    options: dict[str, Schedule[DeclaredOptions]] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -94,7 +95,7 @@ class _Streams:
             yield "is of a format that this program does not know"
         match entry:
             case {"kind": "options", "stream": str(stream), "options": dict(options)}:
-                yield from self._declared(stream, options)
+                yield from self._declared(stream, options, entry.get("from"))
             case {"kind": "release", "stream": str(stream), "slot": int(slot)}:
                 yield from self._release(entry, stream, slot)
             case {"kind": "restored", "last": dict(last), "spent_units": dict(spent), "charged_units": dict(charged)}:
@@ -102,15 +103,23 @@ class _Streams:
             case _:
                 yield "is of no known kind"
 
-    def _declared(self, stream: str, options: Entry) -> Iterator[str]:
+    def _declared(self, stream: str, options: Entry, first: object) -> Iterator[str]:
+        """Take in options; without a first slot they hold for all that comes, and for what is kept of what was."""
+        first = BEGINNING if first is None else first
         try:
             now = DeclaredOptions.from_options(options)
         except StateError:
             yield "is of no known kind"
             return
-        if now.promise != self.options.get(stream, now).promise:
+        if not isinstance(first, int):
+            yield "states no whole numbers"
+            return
+        if BEGINNING < first <= self.last.get(stream, BEGINNING):
+            yield "changes options of slots that were released"
+        known = self.options.get(stream, Schedule.of(now))
+        if now.promise != known.newest.promise:
             yield "changes the promise"
-        self.options[stream] = now
+        self.options[stream] = known.changed(first, now)
 
     def _restored(self, last: dict[str, int], spent: dict[str, int], charged: dict[str, int]) -> Iterator[str]:
         if not all(type(number) is int for part in (last, spent, charged) for number in part.values()):
@@ -121,18 +130,20 @@ class _Streams:
             lost = spent.get(stream, self.units[stream]) - self.units[stream]
             if lost < 0 or last.get(stream, self.last.get(stream, 0)) < self.last.get(stream, 0):
                 yield "goes back behind what was released"
-            if options.ledger is not None:
-                due[options.ledger] += lost
+            ledger = options.newest.ledger
+            if ledger is not None:
+                due[ledger] += lost
         if any(charged.get(ledger, 0) < lost for ledger, lost in due.items()):
             yield "charges less than was lost"
         self.last.update(last)
         self.units.update(spent)
 
     def _release(self, entry: Entry, stream: str, slot: int) -> Iterator[str]:
-        options = self.options.get(stream)
-        if options is None:
+        declared = self.options.get(stream)
+        if declared is None:
             yield "releases a stream that was never declared"
             return
+        options = declared.at(slot)
         if entry.get("options") != options.digest:
             yield "has other options than the stream declared"
         if stream in self.last and slot != self.last[stream] + 1:
@@ -155,7 +166,7 @@ class _Streams:
 
     def most_spent(self, stream: str) -> int:
         """The most that a stream can have cost one user, in units."""
-        options, first, last = self.options[stream], self.first.get(stream, 0), self.last.get(stream, 0)
+        options, first, last = self.options[stream].newest, self.first.get(stream, 0), self.last.get(stream, 0)
         return most_spent(options.epsilon.units, options.period, first, last, self.units[stream])
 
 
@@ -292,8 +303,8 @@ def _states(store: Store, found: _Chain) -> Iterator[str]:
     """Compare what a stream goes on from with what the chain says of it."""
     declared = found.streams.options
     yield from (f"the stream {name!r} is not in the chain" for name in store.streams() if name not in declared)
-    for stream, options in declared.items():
-        if store.streams().get(stream) != options.text:
+    for stream, schedule in declared.items():
+        if stream not in store.streams() or store.options(stream) != schedule.of_each(_text):
             yield f"the options of stream {stream!r} are not those of the chain"
             continue
         if (store.reached(stream) or (None, 0)) != (found.streams.last.get(stream), found.streams.units[stream]):
@@ -303,14 +314,21 @@ def _states(store: Store, found: _Chain) -> Iterator[str]:
             yield from _measurements(store, stream, found)
         except StateError as error:
             yield f"stream {stream!r}: {error}"
-        try:
-            described = from_description(json.loads(store.domain(options.domain)))
-            whole = described.digest == options.domain
-            whole &= canonical(describe(described)) == store.domain(described.digest)
-        except (StateError, OptionError, ValueError, KeyError):
-            whole = False
-        if not whole:
+        if not all(_described(store, options.domain) for _, options in schedule.entries):
             yield f"the domain of stream {stream!r} is damaged"
+
+
+def _text(options: DeclaredOptions) -> str:
+    return options.text
+
+
+def _described(store: Store, digest: str) -> bool:
+    """Whether a store has the description of a domain."""
+    try:
+        described = from_description(json.loads(store.domain(digest)))
+        return described.digest == digest and canonical(describe(described)) == store.domain(digest)
+    except (StateError, OptionError, ValueError, KeyError):
+        return False
 
 
 def _measurements(store: Store, stream: str, found: _Chain) -> Iterator[str]:
