@@ -17,6 +17,7 @@ REQUIRED = {
     "sparse vector: no noise on the counts", "sparse vector: it never stops", "sparse vector: noise not scaled by c",
     "a refusal that depends on private scores", "a class that depends on another user",
     "a clock of payments that depends on the data", "classes without users are not measured",
+    "a change that begins after the last event",
 }  # fmt: skip
 
 

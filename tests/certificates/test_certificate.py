@@ -126,3 +126,12 @@ def test_entries_are_canonical():
     store = dpi.MemoryStore()
     stream(store=store, mechanism=MECHANISMS["published"]).release(["ada"], ["DE"])
     assert all(canonical(link.entry) == link.text for link in store.links())
+
+
+def test_a_signature_is_written_in_one_way(tmp_path):
+    """Other letters for the same bytes are not what was signed: a bit of the store was turned over."""
+    signer = dpi.Signer.open(tmp_path / "signing.pem")
+    signature = signer.sign("digest")
+    assert signer.verifier.verify("digest", signature)
+    for other in (signature.upper(), f" {signature}", signature[:2] + " " + signature[2:]):
+        assert not signer.verifier.verify("digest", other)

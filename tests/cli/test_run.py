@@ -162,10 +162,18 @@ def test_a_change_is_certified(cli, visits):
     cli("run", *visits, *half, "--store", "visits.db")
     (cli.folder / "countries.txt").write_text("DE\nFR\n")
     assert "--change" in cli("run", *visits, *PERIOD, "--store", "visits.db", code=3)
-    cli("run", *visits, *PERIOD, "--store", "visits.db", "--change")
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--change", "--out", "releases.ndjson")
     assert [release.domain.size for release in stored()[0]] == [4, 4, 4, 3, 3, 3]
     cli("report", "visits.db", "-o", "page.html")
     cli("verify", "visits.db")
+    (cli.folder / "before.txt").write_text("DE\nFR\nIT\n")
+    for file in ("releases.ndjson", "releases.parquet"):
+        cli("run", *visits, *PERIOD, "--store", "visits.db", "--change", "--out", file)
+        cli("verify", file, "--domain", "before.txt", "--domain", "countries.txt", "--other", "elsewhere")
+        cli("verify", file, "--store", "visits.db")
+        assert "domain" in cli("verify", file, "--domain", "countries.txt", "--other", "elsewhere", code=1)
+    cli("export", "visits.db", "public.db")
+    cli("verify", "public.db")
 
 
 def test_products_take_a_column_for_each_part(cli, visits):

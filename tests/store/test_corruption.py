@@ -23,7 +23,7 @@ PUBLIC = {
     "releases": ("content",),
     "chain": ("text", "digest", "signature"),
     "domains": ("description", "digest"),
-    "streams": ("options", "stream"),
+    "streams": ("options", "stream", "first"),
     "progress": ("last", "spent", "allocation", "mechanism", "accumulated", "seal"),
     "measurements": ("slot", "epsilon", "partial", "data", "allocation", "seal"),
 }
@@ -129,7 +129,7 @@ def test_every_flipped_bit_is_found(whole, key_file, tables, check) -> None:
         ("DELETE FROM measurements WHERE slot = 0 AND stream = 'orders'", public),
         ("DELETE FROM domains", public),
         ("DELETE FROM progress WHERE stream = 'alone'", public),
-        ("INSERT INTO streams SELECT 'new', options FROM streams WHERE stream = 'orders'", public),
+        ("INSERT INTO streams SELECT 'new', first, options FROM streams WHERE stream = 'orders'", public),
     ],
 )
 def test_what_is_dropped_or_added_is_found(whole, key_file, statement, check) -> None:

@@ -129,6 +129,10 @@ class Probe(Mechanism[object]):
             Probe._last = key, self.inner.update(state, measurement)
         return Probe._last[1]
 
+    def moved(self, state: object, old: Domain, new: Domain, classes: int = 1) -> object:
+        """As the mechanism behind."""
+        return self.inner.moved(state, old, new) if classes == 1 else self.inner.moved(state, old, new, classes)
+
     def to_bytes(self, state: object) -> bytes:
         """As the mechanism behind."""
         return self.inner.to_bytes(state)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import dpi
+from dpi.audit.changing import ChangedSession
 from dpi.audit.class_sums import ClassSums
 from dpi.audit.distinguishers import Floats
 from dpi.audit.draws import exponential_loss, noise_loss, permute_and_flip_loss
@@ -133,6 +134,7 @@ STREAMS: tuple[Shipped, ...] = (
         "boosted, in a store on disk, reopened after every 5 slots",
         lambda: StoredSession(lambda store: stream(budget=SEVEN_HUNDREDTHS, store=store), restart_every=5),
     ),
+    Shipped("boosted, another domain in every second slot, while that is open", ChangedSession),
     Shipped(
         "sums by class, in a store on disk, reopened after every 5 slots",
         lambda: StoredSession(

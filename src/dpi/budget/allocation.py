@@ -82,6 +82,16 @@ class Allocation(ABC):
             raise StateError("the saved allocation is damaged or belongs to other options.")
         self._resume(saved["state"])
 
+    def succeed(self, text: str) -> None:
+        """Go on where a snapshot of an allocation that came before this one was taken; one of another rule is left."""
+        rule = json.loads(text)["rule"] if text else None
+        if rule is not None and self._follows(str(rule)):
+            self.restore(json.dumps({**json.loads(text), "rule": self.description}))
+
+    def _follows(self, rule: str) -> bool:
+        """Whether what was drawn by a rule means the same to this one."""
+        return rule == self.description
+
 
 class Constant(Allocation):
     """The same budget in every slot: for a ledger, where accounts and not the series bound the loss.

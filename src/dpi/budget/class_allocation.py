@@ -83,8 +83,8 @@ def classes_of(snapshot: str) -> tuple[ClassBudget, ...]:
 
 
 def bounds_of(snapshot: str) -> Bounds | None:
-    """The bounds in a snapshot; None if its allocation knows no classes."""
-    saved = json.loads(snapshot)
+    """The bounds in a snapshot; None if its allocation knows no classes, or there is none."""
+    saved = json.loads(snapshot) if snapshot else {}
     name, *numbers = str(saved.get("rule")).split(" ")
     if name != _RULE:
         return None

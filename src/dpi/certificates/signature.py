@@ -88,7 +88,7 @@ class Verifier:
         return raw.decode()
 
     def verify(self, digest: str, signature: str) -> bool:
-        """Whether the signature is of this digest and key, written as `sign` writes it."""
+        """Whether the signature is of this digest and key, in the one way in which it is written."""
         from cryptography.exceptions import InvalidSignature
 
         try:

@@ -9,7 +9,7 @@ run would have left, byte by byte. A file that holds any other release is left a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -154,14 +154,14 @@ def _holds_releases(path: Path) -> bool:
         return False
 
 
-def read_releases(path: Path, domain: Domain) -> list[Release]:
-    """The releases in such a file."""
+def read_releases(path: Path, domains: Sequence[Domain]) -> list[Release]:
+    """The releases in such a file, each of one of the domains."""
     import polars as pl
 
     if path.suffix in TEXT:
         lines = path.read_text(encoding="utf-8").splitlines()
-        return [Release.from_json(line, domain) for line in lines if line]
+        return [Release.from_json(line, *domains) for line in lines if line]
     try:
-        return from_frame(pl.read_parquet(path), domain)
+        return from_frame(pl.read_parquet(path), *domains)
     except pl.exceptions.PolarsError:
         raise OptionError(f"{path} is not a Parquet file of releases.") from None

@@ -274,6 +274,11 @@ class Hashed(Domain):
         domain._key, domain.fingerprint = None, fingerprint
         return domain
 
+    @property
+    def keys(self) -> dict[str, bytes]:
+        """The key, by its fingerprint; none, if the domain was opened without."""
+        return {} if self._key is None else {self.fingerprint: self._key}
+
     def encode(self, column: object) -> Integers:
         """Codes of a column of values; each different value is hashed once."""
         if self._key is None:

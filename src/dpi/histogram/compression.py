@@ -14,6 +14,7 @@ the histogram of the one class that they are in, by their own history: the histo
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ import numpy as np
 
 from dpi.domain import Domain
 from dpi.errors import OptionError, SchemaError
-from dpi.events.identity import Digests, check_key, digests, extend
+from dpi.events.identity import KEY_BYTES, Digests, check_key, digests, extend
 from dpi.exact.integers import GRAINS, Integers, each, fraction_floor, proportional, wide_sum
 from dpi.histogram.grouping import Pairs, Rows, StoredRows
 from dpi.options import Family, Option
@@ -152,6 +153,11 @@ class Truncate(Compression):
 
     def __repr__(self) -> str:
         return f"truncate({self.c}, key=…)"
+
+
+def truncation_key(key: bytes) -> bytes:
+    """A key for choosing events, from which that of the accounts cannot be told."""
+    return hashlib.blake2b(key=key, digest_size=KEY_BYTES, person=b"dpi truncate").digest()
 
 
 @COMPRESSIONS.member

@@ -139,6 +139,13 @@ class Mechanism(Option, ABC, Generic[State]):
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
         """The next state and the estimate of the slot: a pure function, its arguments are left as they were."""
 
+    def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
+        """The state with which a stream goes on whose domain has changed: a pure function of what was measured.
+
+        What is the same in both domains is best kept; a mechanism that does not say how starts anew.
+        """
+        return self.initial(new) if classes == 1 else self.initial(new, classes)
+
     @abstractmethod
     def to_bytes(self, state: State) -> bytes:
         """The state, for storage."""

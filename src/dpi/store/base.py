@@ -28,6 +28,7 @@ from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.events.identity import Digests
 from dpi.exact.integers import MOST, Integers
+from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.witness import Seen, Witness
 
 
@@ -72,6 +73,7 @@ class Checkpoint:
     mechanism: Callable[[], bytes]
     accumulated: bytes
     tree: bytes = b""
+    """These four are told by the options of the last slot; what is empty starts anew."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,12 @@ class OpenEvents:
         """No events."""
         empty = np.empty(0, dtype=np.int64)
         return cls(np.empty((0, 2), dtype=np.uint64), empty, empty, empty)
+
+    def recoded(self, bins: Integers) -> OpenEvents:
+        """The events by other bins, of which `bins` has the new one for every old one; none, if it is negative."""
+        found = bins[self.bins]
+        kept = found >= 0
+        return OpenEvents(self.names[kept], self.slots[kept], found[kept], self.counts[kept])
 
     @classmethod
     def together(cls, parts: Sequence[OpenEvents]) -> Self:
@@ -156,7 +164,11 @@ class Store(ABC):
 
     @abstractmethod
     def streams(self) -> dict[str, str]:
-        """Names of the streams, with their options as text."""
+        """Names of the streams, with their newest options as text: those may hold for slots to come alone."""
+
+    @abstractmethod
+    def options(self, stream: str) -> Schedule[str]:
+        """The options of a stream as text, by the first slot that they hold for."""
 
     @abstractmethod
     def domain(self, digest: str) -> str:
@@ -164,12 +176,19 @@ class Store(ABC):
 
     @abstractmethod
     def declare(
-        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Checkpoint | None = None
+        self,
+        stream: str,
+        options: str,
+        domain: tuple[str, str],
+        link: Link,
+        first: int = BEGINNING,
+        recoded: Schedule[Integers] | None = None,
     ) -> None:
-        """Open a stream, or change its options: an entry of the chain says so.
+        """Open a stream, or change its options from the slot `first` on: an entry of the chain says so.
 
-        `progress` is what the stream goes on from under its new options; events of open slots, which are told by bins
-        of the old domain, are erased.
+        Options that were declared for later slots are dropped. Events stay. Those of slots before `first` are told by
+        the bins of their own slot's domain, as before; should there be events of later ones, `recoded` has the new bin
+        of every old one (none, if it is negative), by the slot from which it is meant.
         """
 
     @abstractmethod

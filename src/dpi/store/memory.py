@@ -18,7 +18,9 @@ from dpi.budget.account_table import merged
 from dpi.certificates.chain import Head, Link
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.events.identity import RULE, check_key, known_rule
+from dpi.exact.integers import Integers
 from dpi.files import sealed
+from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.base import Checkpoint, Levy, OpenEvents, PaidSlot, Store
 
 _Entry = TypeVar("_Entry")
@@ -32,7 +34,7 @@ _COLUMNS = ("names", "slots", "bins", "counts")
 class _Stream:
     """What is kept of one stream."""
 
-    options: str
+    options: Schedule[str]
     releases: deque[tuple[int, bytes, Link]]
     progress: Checkpoint | None = None
     paid: PaidSlot | None = None
@@ -121,22 +123,34 @@ class MemoryStore(Store):
         return b"".join(runs), list(levies)
 
     def streams(self) -> dict[str, str]:
-        """Names of the streams, with their options as text."""
-        return {name: stream.options for name, stream in self._kept.streams.items()}
+        """Names of the streams, with their newest options as text."""
+        return {name: stream.options.newest for name, stream in self._kept.streams.items()}
+
+    def options(self, stream: str) -> Schedule[str]:
+        """The options of a stream as text, by the first slot that they hold for."""
+        return self._kept.streams[stream].options
 
     def domain(self, digest: str) -> str:
         """The description of a domain, as text."""
         return self._kept.domains[digest]
 
     def declare(
-        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Checkpoint | None = None
+        self,
+        stream: str,
+        options: str,
+        domain: tuple[str, str],
+        link: Link,
+        first: int = BEGINNING,
+        recoded: Schedule[Integers] | None = None,
     ) -> None:
-        """Open a stream, or change its options."""
+        """Open a stream, or change its options from a slot on."""
         kept = self._kept
-        known = kept.streams.get(stream, _Stream(options, deque(maxlen=self.history)))
+        known = kept.streams.get(stream, _Stream(Schedule(()), deque(maxlen=self.history)))
+        events = known.events if recoded is None else [*_recoded(self._events(stream), first, recoded)]
+        after = replace(known, options=known.options.changed(first, options), events=events)
         self._write(
             partial(setitem, kept.domains, *domain),
-            partial(setitem, kept.streams, stream, replace(known, options=options, progress=progress, events=[])),
+            partial(setitem, kept.streams, stream, after),
             partial(_append, kept.links, link),
         )
 
@@ -271,7 +285,7 @@ class MemoryStore(Store):
         for name, kept in self._kept.streams.items():
             at = kept.progress
             streams[name] = {
-                "options": kept.options,
+                "options": kept.options.entries,
                 "progress": None if at is None else [at.first, at.last, at.spent, at.allocation],
                 "releases": [[slot, *_link(link)] for slot, _, link in kept.releases],
                 "sequences": kept.sequences,
@@ -310,7 +324,10 @@ class MemoryStore(Store):
             for name, (options, levies) in head["ledgers"].items():
                 store._kept.ledgers[name] = (options, [parts[f"accounts {name}"]], [Levy(*levy) for levy in levies])
             for name, kept in head["streams"].items():
-                stream = store._kept.streams[name] = _Stream(kept["options"], deque(maxlen=store.history))
+                options = kept["options"]
+                known = [(BEGINNING, options)] if isinstance(options, str) else options  # an older save has one text
+                schedule = Schedule(tuple((int(first), str(text)) for first, text in known))
+                stream = store._kept.streams[name] = _Stream(schedule, deque(maxlen=store.history))
                 for number, (slot, *link) in enumerate(kept["releases"]):
                     stream.releases.append((slot, parts[f"release {name} {number}"], Link(*link)))
                 stream.sequences.update(kept["sequences"])
@@ -365,6 +382,13 @@ def _added(runs: list[bytes], records: bytes) -> list[bytes]:
     while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
         runs[-2:] = [merged(runs[-2] + runs[-1])]
     return runs
+
+
+def _recoded(events: OpenEvents, first: int, bins: Schedule[Integers]) -> Iterator[OpenEvents]:
+    """The events, those of the slots from `first` on by other bins."""
+    yield _rows(events, events.slots < first)
+    for slot in np.unique(events.slots[events.slots >= first]).tolist():
+        yield _rows(events, events.slots == slot).recoded(bins.at(slot))
 
 
 def _append(entries: deque[_Entry] | list[_Entry], entry: _Entry) -> None:

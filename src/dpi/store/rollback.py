@@ -10,7 +10,8 @@ clock and the largest shares that the witness has seen (`dpi.budget.classes.most
 accounts are charged as newcomers. Nobody changes class: who truly has may pay sooner again, of what is left after the
 charge. Lost slots stay released as they were: the streams go on after them. A tree
 of sums is planted anew: the open nodes of the copy hold noise that was released since with other counts, and the
-difference of two sums with the same noise would be exact. A converging series in order goes on after the elements that
+difference of two sums with the same noise would be exact. Where options have changed over the lost slots, estimator and
+sums start anew. A converging series in order goes on after the elements that
 were drawn; one drawn at random does not know which were, so it cannot go on.
 """
 
@@ -75,6 +76,9 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
             largest = None if bounds is None else bounds.largest
             lost.setdefault(ledger, {})[name] = Lost(gone, spent - here.spent, largest, again)
         progress[name] = replace(here, last=last, spent=spent, allocation=allocation, tree=b"")
+        if store.options(name).at(here.last) != store.options(name).at(last):
+            kept = "" if bounds is None else allocation  # nobody's payments are forgotten
+            progress[name] = replace(progress[name], allocation=kept, mechanism=bytes, accumulated=b"")
     levies, charges = {}, {}
     for ledger, streams in lost.items():
         slot = max(progress[name].last for name in streams)

@@ -19,7 +19,8 @@ from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.errors import StateError
 from dpi.events.identity import known_rule
-from dpi.exact.integers import MOST
+from dpi.exact.integers import MOST, Integers
+from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.account_log import AccountLog, is_payments
 from dpi.store.base import Checkpoint, Levy, OpenEvents, PaidSlot, Store
 from dpi.store.engine import Engine
@@ -106,11 +107,16 @@ class SQLStore(Store):
     # Streams.
 
     def streams(self) -> dict[str, str]:
-        """Names of the streams, with their options as text."""
+        """Names of the streams, with their newest options as text."""
         return {
             str(name): str(options)
-            for name, options in self.engine.rows("SELECT stream, options FROM streams ORDER BY stream")
+            for name, options in self.engine.rows("SELECT stream, options FROM streams ORDER BY stream, first")
         }
+
+    def options(self, stream: str) -> Schedule[str]:
+        """The options of a stream as text, by the first slot that they hold for."""
+        rows = self.engine.rows("SELECT first, options FROM streams WHERE stream = ? ORDER BY first", (stream,))
+        return Schedule(tuple((int(first), str(options)) for first, options in rows))
 
     def domain(self, digest: str) -> str:
         """The description of a domain, as text."""
@@ -120,23 +126,35 @@ class SQLStore(Store):
         return str(rows[0][0])
 
     def declare(
-        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Checkpoint | None = None
+        self,
+        stream: str,
+        options: str,
+        domain: tuple[str, str],
+        link: Link,
+        first: int = BEGINNING,
+        recoded: Schedule[Integers] | None = None,
     ) -> None:
-        """Open a stream, or change its options."""
+        """Open a stream, or change its options from a slot on."""
         with self._writing(link):
             self.engine.execute(
                 "INSERT INTO domains (digest, description) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING", domain
             )
+            self.engine.execute("DELETE FROM streams WHERE stream = ? AND first >= ?", (stream, first))
             self.engine.execute(
-                "INSERT INTO streams (stream, options) VALUES (?, ?) "
-                "ON CONFLICT (stream) DO UPDATE SET options = excluded.options",
-                (stream, options),
+                "INSERT INTO streams (stream, first, options) VALUES (?, ?, ?)", (stream, first, options)
             )
-            if progress is not None:
-                self._put(stream, progress)
-            self.engine.execute("DELETE FROM events WHERE stream = ?", (stream,))
+            if recoded is not None:
+                self._recode(stream, first, recoded)
             self._link(link)
         self.engine.erase()
+
+    def _recode(self, stream: str, first: int, recoded: Schedule[Integers]) -> None:
+        """Tell events of the slots from `first` on by other bins."""
+        slots = self.engine.rows("SELECT DISTINCT slot FROM events WHERE stream = ? AND slot >= ?", (stream, first))
+        for (slot,) in slots:
+            events = self.events(stream, int(slot)).recoded(recoded.at(int(slot)))
+            self.engine.execute("DELETE FROM events WHERE stream = ? AND slot = ?", (stream, slot))
+            self._add(stream, events)
 
     def progress(self, stream: str) -> Checkpoint | None:
         """Where a stream is."""
@@ -355,15 +373,18 @@ class SQLStore(Store):
                 "ON CONFLICT (stream, producer) DO UPDATE SET sequence = excluded.sequence",
                 (stream, producer, sequence),
             )
-            names = [row.tobytes() for row in events.names]
-            rows = zip(events.slots.tolist(), names, events.bins.tolist(), events.counts.tolist(), strict=True)
-            self.engine.execute_many(
-                "INSERT INTO events (stream, slot, account, bin, number) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (stream, slot, account, bin) DO UPDATE SET number = "
-                "CASE WHEN events.number + excluded.number > ? THEN ? ELSE events.number + excluded.number END",
-                [(stream, *row, MOST, MOST) for row in rows],
-            )
+            self._add(stream, events)
         return True
+
+    def _add(self, stream: str, events: OpenEvents) -> None:
+        names = [row.tobytes() for row in events.names]
+        rows = zip(events.slots.tolist(), names, events.bins.tolist(), events.counts.tolist(), strict=True)
+        self.engine.execute_many(
+            "INSERT INTO events (stream, slot, account, bin, number) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (stream, slot, account, bin) DO UPDATE SET number = "
+            "CASE WHEN events.number + excluded.number > ? THEN ? ELSE events.number + excluded.number END",
+            [(stream, *row, MOST, MOST) for row in rows],
+        )
 
     def sequence(self, stream: str, producer: str) -> int:
         """The last sequence of a producer."""

@@ -2,7 +2,8 @@
 
 `dpi.stream.closing` has the steps; this is the life between them. A slot is closed in the order of `dpi.store.base`,
 one after the other; after an interruption only the store knows whether it was, so everything is read from there before
-the next one.
+the next one. Where other options begin with the next slot, the state is made theirs (`StreamState.adapted`) before
+anything of that slot is drawn.
 
 **Guarantee.** Each slot is paid for at most once, with one budget that was drawn for it once, and its release is handed
 out after it is stored. *Why:* the bank keeps a payment whole (`dpi.store.bank`), a paid slot is released from its
@@ -15,6 +16,7 @@ import operator
 from dataclasses import replace
 
 from dpi.budget.accounts import Accounts
+from dpi.budget.allocation import Allocation
 from dpi.budget.bill import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
@@ -28,6 +30,7 @@ from dpi.release import Release
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
 from dpi.stream.closing import Offer, measured, released, weighed
+from dpi.stream.course import Course
 from dpi.stream.options import StreamOptions
 from dpi.stream.state import StreamState
 
@@ -35,8 +38,8 @@ from dpi.stream.state import StreamState
 class Driver:
     """Closes one slot of a stream after the other, and goes on where the store has stopped."""
 
-    def __init__(self, options: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> None:
-        self.options, self.bank, self._store = options, bank, bank.store
+    def __init__(self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> None:
+        self.newest, self.bank, self._store = newest, bank, bank.store
         self._signer, self.source = signer, source
         self._offer: Offer | None = None
         self._unseen: int | None = None
@@ -44,25 +47,46 @@ class Driver:
 
     def _resume(self) -> None:
         """Read everything from the store, and release a slot that was paid for and is not yet released."""
-        store = self._store
-        options = self.options = self.options.as_declared(store.streams().get(self.options.name))
+        store, self.course = self._store, Course(self.newest, self._store)
+        newest = self.newest = self.course.newest
         self.accounts: Accounts | None = None
-        if isinstance(options.budget, Ledger):
-            assert options.ledger is not None  # noqa: S101 - a ledger budget has a ledger
-            self.accounts = self.bank.accounts(options.ledger, options.budget, options.epsilon)
-        self._allocation = options.allocation()
-        progress, pending = store.progress(options.name), store.pending(options.name)
+        if isinstance(newest.budget, Ledger):
+            assert newest.ledger is not None  # noqa: S101 - a ledger budget has a ledger
+            self.accounts = self.bank.accounts(newest.ledger, newest.budget, newest.epsilon)
+        progress, pending = store.progress(newest.name), store.pending(newest.name)
         if progress is None:
-            self.state = StreamState.initial(options, self.source)
+            first = newest.start if pending is None else pending.slot
+            self.state = StreamState.initial(self.course.at(first or 0), self.source)
+            self._allocation = self._allocated()
         else:
-            self.state = StreamState.resumed(options, progress, self.source)
-            self._allocation.restore(progress.allocation)
+            before = self.course.at(progress.last)
+            self.state = StreamState.resumed(before, progress, self.source)
+            if self.course.at(progress.last + 1) is before and progress.allocation:
+                self._allocation = self._allocated()
+                self._allocation.restore(progress.allocation)
+            else:
+                self._turn(progress.allocation)
         if pending is not None:
             self._allocation.restore(pending.allocation)
             with self.bank.writing():
                 self._publish(pending)
         self._restore_offer()
         self._settled = self.bank.settled
+
+    @property
+    def options(self) -> StreamOptions:
+        """Those of the slot that is next."""
+        return self.state.setting
+
+    def _allocated(self) -> Allocation:
+        return self.options.allocation()
+
+    def _turn(self, allocation: str) -> None:
+        """Go over to the options of the next slot; what was drawn before stays drawn, if their budget has the rule."""
+        assert self.state.last is not None  # noqa: S101 - a slot was released
+        self.state = self.state.adapted(self.course.at(self.state.last + 1), self.source)
+        self._allocation = self._allocated()
+        self._allocation.succeed(allocation)
 
     def _restore_offer(self) -> None:
         """Go on with the budget that was drawn for the next slot, if that slot was not paid for."""
@@ -132,7 +156,7 @@ class Driver:
         tried again under another one: then they are drawn anew, which has no chance in it.
         """
         if self._offer is not None and self._offer.classes and self._offer.slot != number:
-            self._allocation, self._offer = self.options.allocation(), None
+            self._allocation, self._offer = self._allocated(), None
         if self._offer is None:
             self._offer = Offer.drawn(self.state, self._allocation, number, self.source)
         return self._offer
@@ -152,4 +176,6 @@ class Driver:
         store.publish(self.options.name, content, link, made.state.progress(self._allocation))
         store.testify()
         self.state, self._offer = made.state, None
+        if self.course.at(paid.slot + 1) is not self.options:
+            self._turn(self._allocation.snapshot())
         return replace(made.release, certificate=link.certificate)

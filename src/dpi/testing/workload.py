@@ -39,7 +39,7 @@ class Options(TypedDict, total=False):
     unsafe_source: RandomSource
     name: str
     separate: bool
-    change: bool
+    change: bool | str
     slot: str
     start: str
 

@@ -26,6 +26,7 @@ from dpi.certificates.chain import Entry, Head, Link, canonical, most_spent, tex
 from dpi.certificates.declared import DeclaredOptions
 from dpi.domain.file import describe, from_description
 from dpi.errors import OptionError, StateError
+from dpi.options.schedule import BEGINNING, Schedule
 from dpi.release import content_digest
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Verification:
 class _Streams:
     """What the entries so far say of each stream."""
 
-    options: dict[str, DeclaredOptions] = field(default_factory=dict)
+    options: dict[str, Schedule[DeclaredOptions]] = field(default_factory=dict)
     first: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -105,7 +106,7 @@ class _Streams:
             yield "is of a format that this program does not know"
         match entry:
             case {"kind": "options", "stream": str(stream), "options": dict(options)}:
-                yield from self._declared(stream, options)
+                yield from self._declared(stream, options, entry.get("from"))
             case {"kind": "release", "stream": str(stream), "slot": int(slot)}:
                 yield from self._release(entry, stream, slot)
             case {"kind": "restored", "last": dict(), "spent_units": dict(), "charged_units": dict()}:
@@ -113,15 +114,23 @@ class _Streams:
             case _:
                 yield "is of no known kind"
 
-    def _declared(self, stream: str, options: Entry) -> Iterator[str]:
+    def _declared(self, stream: str, options: Entry, first: object) -> Iterator[str]:
+        """Take in options; without a first slot they hold for all that comes, and for what is kept of what was."""
+        first = BEGINNING if first is None else first
         try:
             now = DeclaredOptions.from_options(options)
         except StateError:
             yield "is of no known kind"
             return
-        if now.promise != self.options.get(stream, now).promise:
+        if not isinstance(first, int):
+            yield "states no whole numbers"
+            return
+        if BEGINNING < first <= self.last.get(stream, BEGINNING):
+            yield "changes options of slots that were released"
+        known = self.options.get(stream, Schedule.of(now))
+        if now.promise != known.newest.promise:
             yield "changes the promise"
-        self.options[stream] = now
+        self.options[stream] = known.changed(first, now)
 
     def _restored(self, entry: Entry) -> Iterator[str]:
         """A copy that had forgotten slots went on, and all accounts were charged for them."""
@@ -139,20 +148,20 @@ class _Streams:
             if sum_ < units or end < before:
                 yield "goes back behind what was released"
                 continue
-            gone, bounds = range(before + 1, end + 1), self.bounds.get(stream)
+            gone, bounds, ledger = range(before + 1, end + 1), self.bounds.get(stream), options.newest.ledger
             if bounds is not None and stream in last:
                 bounds = self.bounds[stream] = bounds.after_lost(gone, largest.get(stream, ()), again.get(stream, ()))
                 if sum_ != bounds.most_spent:
                     yield "states another sum of budgets than lost slots can have had"
-            if options.ledger is not None:
+            if ledger is not None:
                 shares = None if bounds is None else bounds.largest
-                lost[options.ledger][stream] = Lost(gone, sum_ - units, shares, again.get(stream, ()))
+                lost[ledger][stream] = Lost(gone, sum_ - units, shares, again.get(stream, ()))
             self.last[stream], self.units[stream] = end, sum_
-        for ledger, streams in lost.items():
-            slot, (units,) = max(self.last[name] for name in streams), charged.get(ledger, (0,))
-            if units < self._charge(ledger, streams, slot):
+        for name, streams in lost.items():
+            slot, (units,) = max(self.last[stream] for stream in streams), charged.get(name, (0,))
+            if units < self._charge(name, streams, slot):
                 yield "charges less than was lost"
-            self.levies[ledger].append((slot, units))
+            self.levies[name].append((slot, units))
 
     def _reached(self, stream: str) -> tuple[int, int]:
         return self.last.get(stream, 0), self.units[stream]
@@ -161,7 +170,7 @@ class _Streams:
         """What a future account must be charged for lost slots."""
         if all(each.largest is None for each in lost.values()):
             return sum(each.units for each in lost.values())
-        options = next(options for options in self.options.values() if options.ledger == ledger)
+        options = next(each.newest for each in self.options.values() if each.newest.ledger == ledger)
         accounts = Accounts(
             options.epsilon, key=bytes(32), policy=clocked(options.top or HIGHEST), period=options.period
         )
@@ -170,10 +179,11 @@ class _Streams:
         return accounts.charge_lost(lost, slot)[0]
 
     def _release(self, entry: Entry, stream: str, slot: int) -> Iterator[str]:
-        options = self.options.get(stream)
-        if options is None:
+        declared = self.options.get(stream)
+        if declared is None:
             yield "releases a stream that was never declared"
             return
+        options = declared.at(slot)
         if entry.get("options") != options.digest:
             yield "has other options than the stream declared"
         if stream in self.last and slot != self.last[stream] + 1:
@@ -201,7 +211,7 @@ class _Streams:
 
     def _classes(self, entry: Entry, stream: str, slot: int) -> Iterator[str]:
         """Compare the budgets of classes with what the clock, the shares and all slots before say."""
-        options = self.options[stream]
+        options = self.options[stream].at(slot)
         if options.top is None or options.ledger is None:
             yield "measures by class, which the stream has not declared"
             return
@@ -227,7 +237,7 @@ class _Streams:
 
     def most_spent(self, stream: str) -> int:
         """The most that a stream can have cost one user, in units."""
-        options, first, last = self.options[stream], self.first.get(stream, 0), self.last.get(stream, 0)
+        options, first, last = self.options[stream].newest, self.first.get(stream, 0), self.last.get(stream, 0)
         return most_spent(options.epsilon.units, options.period, first, last, self.units[stream])
 
 
@@ -377,8 +387,8 @@ def _states(store: Store, found: _Chain) -> Iterator[str]:
     """Compare what a stream goes on from with what the chain says of it."""
     declared = found.streams.options
     yield from (f"the stream {name!r} is not in the chain" for name in store.streams() if name not in declared)
-    for stream, options in declared.items():
-        if store.streams().get(stream) != options.text:
+    for stream, schedule in declared.items():
+        if stream not in store.streams() or store.options(stream) != schedule.of_each(_text):
             yield f"the options of stream {stream!r} are not those of the chain"
             continue
         if (store.reached(stream) or (None, 0)) != (found.streams.last.get(stream), found.streams.units[stream]):
@@ -388,14 +398,21 @@ def _states(store: Store, found: _Chain) -> Iterator[str]:
             yield from _measurements(store, stream, found)
         except StateError as error:
             yield f"stream {stream!r}: {error}"
-        try:
-            described = from_description(json.loads(store.domain(options.domain)))
-            whole = described.digest == options.domain
-            whole &= canonical(describe(described)) == store.domain(described.digest)
-        except (StateError, OptionError, ValueError, KeyError):
-            whole = False
-        if not whole:
+        if not all(_described(store, options.domain) for _, options in schedule.entries):
             yield f"the domain of stream {stream!r} is damaged"
+
+
+def _text(options: DeclaredOptions) -> str:
+    return options.text
+
+
+def _described(store: Store, digest: str) -> bool:
+    """Whether a store has the description of a domain."""
+    try:
+        described = from_description(json.loads(store.domain(digest)))
+        return described.digest == digest and canonical(describe(described)) == store.domain(digest)
+    except (StateError, OptionError, ValueError, KeyError):
+        return False
 
 
 def _measurements(store: Store, stream: str, found: _Chain) -> Iterator[str]:
