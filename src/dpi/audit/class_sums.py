@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from fractions import Fraction
+from hashlib import blake2b
 
 import numpy as np
 
+from dpi.audit.laws import Laplace, Law, Point
 from dpi.budget.clock import level
 from dpi.budget.epsilon import Epsilon
 from dpi.domain import Domain
@@ -67,6 +69,10 @@ class ClassSums(Mechanism[SumsState]):
             slot, epsilon, add_laplace(histogram.grains, epsilon.scale, source) if epsilon.units else empty
         )
 
+    def law(self, state: SumsState, histogram: Histogram, epsilon: Epsilon) -> Law:
+        """That of one class alone, for audits."""
+        return Laplace(histogram.grains, epsilon.scale) if epsilon.units else Point(())
+
     def update(self, state: SumsState, measurement: Measurement) -> tuple[SumsState, Estimate]:
         """Counts of all classes, as a PDF; nothing is learned."""
         counts = measurement.values.reshape(-1, state.bins).sum(axis=0) / GRAINS
@@ -77,15 +83,15 @@ class ClassSums(Mechanism[SumsState]):
         return SumsState(state.bins, state.classes, total), estimate
 
     def to_bytes(self, state: SumsState) -> bytes:
-        """Three numbers, of the same size whatever they are."""
-        return json.dumps([f"{state.bins:20d}", f"{state.classes:20d}", f"{state.total:20d}"]).encode()
+        """Three numbers, of the same size whatever they are, after their digest."""
+        text = json.dumps([f"{state.bins:20d}", f"{state.classes:20d}", f"{state.total:20d}"]).encode()
+        return blake2b(text, digest_size=16).digest() + text
 
     def from_bytes(self, domain: Domain, data: bytes) -> SumsState:
         """The state of `to_bytes`."""
-        try:
-            bins, classes, total = (int(number) for number in json.loads(data))
-        except ValueError:
-            raise StateError("the state of the sums is damaged.") from None
+        if data[:16] != blake2b(data[16:], digest_size=16).digest():
+            raise StateError("the state of the sums is damaged.")
+        bins, classes, total = (int(number) for number in json.loads(data[16:]))
         if bins != domain.size:
             raise StateError("the state of the sums is of another domain.")
         return SumsState(bins, classes, total)
