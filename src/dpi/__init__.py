@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi.budget import LogSquared as LogSquared
     from dpi.budget import Spence as Spence
     from dpi.budget import Zeta as Zeta
+    from dpi.budget import clocked as clocked
     from dpi.budget import fade as fade
     from dpi.budget import spend_first as spend_first
     from dpi.certificates.signature import Signer as Signer
@@ -75,6 +76,7 @@ _EXPORTS = {
         "RBA",
         "Spence",
         "Zeta",
+        "clocked",
         "fade",
         "spend_first",
     ),

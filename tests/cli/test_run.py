@@ -125,6 +125,19 @@ def test_rules_for_users_reach_the_stream(cli, visits):
         assert "other options" in cli("run", *visits, *PERIOD, "--store", "visits.db", *other, code=3)
 
 
+def test_a_clocked_ledger_is_declared(cli, visits):
+    """Payments by a public clock, on the command line and in a file alike; the default top class is not stated."""
+    words = [word for word in visits if word not in ("--per-slot", "0.2")]
+    cli("run", *words, *PERIOD, "--store", "clocked.db", "--policy", "clocked")
+    cli("run", *words, *PERIOD, "--store", "lower.db", "--policy", "clocked:6")
+    Path("dpi.toml").write_text('[run]\npolicy = "clocked:6"\n')
+    cli("run", *words, *PERIOD, "--store", "file.db", "--config", "dpi.toml")
+    for path, policy in (("clocked", {}), ("lower", {"top": 6}), ("file", {"top": 6})):
+        with dpi.open_store(f"{path}.db", read_only=True) as store:
+            assert json.loads(store.streams()[""])["budget"]["policy"] == {"kind": "clocked", **policy}
+        cli("verify", f"{path}.db", "--curator")
+
+
 def test_the_key_of_truncate_is_made_of_the_stores():
     """Every run keeps the same events of a user, another store's others, and the accounts' key is not used for it."""
     make = compression("truncate:2")

@@ -69,10 +69,10 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
     create, pay = private.create, SQLStore.pay
     private.create = lambda path, _: create(path, workload.KEY.hex().encode())  # the same accounts in all runs
 
-    def pay_once(store: SQLStore, paid: Any, ledger: str, charge: bytes) -> None:
+    def pay_once(store: SQLStore, paid: Any, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         if any(slot.slot == paid.slot for slot in store.measurements(paid.stream)):
             os._exit(TWICE)
-        pay(store, paid, ledger, charge)
+        pay(store, paid, ledger, charge, payments)
 
     SQLStore.pay = pay_once  # type: ignore[method-assign]
     boundary = Boundaries(fatal)

@@ -118,7 +118,10 @@ def test_every_flipped_bit_is_found(whole, key_file, tables, check) -> None:
     ("statement", "check"),
     [
         ("DELETE FROM account_runs WHERE run = (SELECT MAX(run) FROM account_runs)", curator),
-        ("UPDATE account_runs SET ledger = 'x'", curator),
+        ("UPDATE account_runs SET ledger = 'x' WHERE ledger = ''", curator),
+        ("UPDATE account_runs SET ledger = 'x' WHERE ledger = 'payments members'", curator),
+        ("DELETE FROM ledgers WHERE ledger = 'payments members'", curator),
+        ("DELETE FROM account_runs WHERE ledger = 'payments members'", curator),
         ("INSERT INTO levies VALUES ('', 0, 0, 1)", curator),
         ("DELETE FROM chain WHERE entry = (SELECT MAX(entry) FROM chain)", public),
         ("DELETE FROM chain WHERE entry = 4", public),

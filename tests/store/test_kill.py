@@ -135,7 +135,7 @@ def test_a_lost_connection_at_commit_is_told_by_opening_again(
             workload.close_slot(stream, 1)  # it cannot know, so it does not go on
     store.close()
     with dpi.open_store(postgres, key_file=key_file, wait=10) as again:
-        visits, orders, _ = workload.open_streams(again)
+        visits, orders, *_ = workload.open_streams(again)
         paid = (commit, moment) != (0, "before")
         assert orders.next_slot == (2 if paid else 1)
         if not paid:

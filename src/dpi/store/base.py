@@ -16,13 +16,15 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
 
+from dpi.budget.class_allocation import bounds_of
+from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.events.identity import Digests
 from dpi.exact.integers import MOST, Integers
@@ -47,6 +49,11 @@ class PaidSlot:
     tree: bytes = b""
     """The tree of sums after the slot, if the stream has one: its open nodes are private."""
 
+    def spent_after(self, spent: int) -> int:
+        """What `spent` of the stream's checkpoint is after this slot: with its budget or, by class, as bounds say."""
+        bounds = bounds_of(self.allocation)
+        return spent + self.epsilon if bounds is None else bounds.most_spent
+
     @property
     def digest(self) -> str:
         """The fingerprint of the measurement, which the release's certificate states."""
@@ -61,7 +68,7 @@ class Checkpoint:
     """The first slot ever released."""
     last: int
     spent: int
-    """Sum of the budgets of its slots, in units."""
+    """Sum of the budgets of its slots, in units; where users are measured by class, the most one can have spent."""
     allocation: str
     mechanism: Callable[[], bytes]
     accumulated: bytes
@@ -196,6 +203,11 @@ class Store(ABC):
     def reached(self, stream: str) -> tuple[int, int] | None:
         """Last slot and spent units of a stream; None before its first release."""
 
+    def bounds(self, stream: str) -> Bounds | None:
+        """What is public about the classes of a stream, if it measures by class."""
+        at = self.progress(stream)
+        return None if at is None else bounds_of(at.allocation)
+
     @abstractmethod
     def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released, if there is one."""
@@ -204,9 +216,15 @@ class Store(ABC):
     def measurements(self, stream: str) -> Iterator[PaidSlot]:
         """The measurements that are kept, in order; raises `StateError` at one that does not match its seal."""
 
+    def payments(self, stream: str) -> bytes:
+        """Records of what each account has paid in a stream that measures by class, and how often: private."""
+        return b""
+
     @abstractmethod
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events: at once, durably.
+
+        `payments` are what the charge changes in the stream's own records, where it measures by class.
 
         Raises `StoreBusy`, and writes nothing, if another process has written since this one read (`dpi.store.known`).
         """
@@ -241,20 +259,32 @@ class Store(ABC):
         """One entry."""
 
     @abstractmethod
-    def restored(self, levies: dict[str, Levy], progress: dict[str, Checkpoint], link: Link) -> None:
-        """Charge ledgers and move streams on, as an entry of the chain says: at once, durably."""
+    def restored(
+        self,
+        levies: dict[str, Levy],
+        progress: dict[str, Checkpoint],
+        link: Link,
+        charges: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Charge ledgers and move streams on, as an entry of the chain says: at once, durably.
+
+        `charges` are records of accounts that are charged other than by a levy alone, by ledger.
+        """
 
     def testify(self) -> None:
         """Tell the witness, if there is one, how far the store has come."""
         if self.witness is not None:
             head = self.head()
             reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
+            bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}
             self.witness.write(
                 Seen(
                     head.sequence,
                     head.digest,
                     {name: last for name, (last, _) in reached.items()},
                     {name: spent for name, (_, spent) in reached.items()},
+                    largest={name: [*known.largest] for name, known in bounds.items()},
+                    restored={name: [*known.restored] for name, known in bounds.items() if known.restored},
                 )
             )
 

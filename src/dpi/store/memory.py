@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import setitem
@@ -41,6 +41,8 @@ class _Stream:
     events: list[OpenEvents] = field(default_factory=list)
     sequences: dict[str, int] = field(default_factory=dict)
     marks: dict[int, str] = field(default_factory=dict)
+    payments: list[bytes] = field(default_factory=list)
+    """Runs of records of what accounts have paid here, if the stream measures by class."""
 
 
 @dataclass(eq=False, repr=False)
@@ -171,7 +173,11 @@ class MemoryStore(Store):
         paid = self._kept.streams[stream].paid
         return iter([] if paid is None else [paid])
 
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
+    def payments(self, stream: str) -> bytes:
+        """Records of what each account has paid in a stream that measures by class."""
+        return b"".join(self._kept.streams[stream].payments)
+
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
         stream = self._kept.streams[paid.stream]
         before = [stream.paid.slot] if stream.paid else [stream.progress.last] if stream.progress else []
@@ -180,10 +186,9 @@ class MemoryStore(Store):
         steps: list[_Step] = []
         if ledger in self._kept.ledgers:
             options, runs, levies = self._kept.ledgers[ledger]
-            runs = [*runs, charge]
-            while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
-                runs[-2:] = [merged(runs[-2] + runs[-1])]
-            steps.append(partial(setitem, self._kept.ledgers, ledger, (options, runs, levies)))
+            steps.append(partial(setitem, self._kept.ledgers, ledger, (options, _added(runs, charge), levies)))
+        if payments:
+            steps.append(partial(setattr, stream, "payments", _added(stream.payments, payments)))
         events = [_rows(events, events.slots > paid.slot) for events in stream.events]
         self._write(*steps, partial(setattr, stream, "paid", paid), partial(setattr, stream, "events", events))
 
@@ -214,11 +219,18 @@ class MemoryStore(Store):
         """One entry, if it is kept."""
         return next(link for link in self._kept.links if link.head.sequence == sequence)
 
-    def restored(self, levies: dict[str, Levy], progress: dict[str, Checkpoint], link: Link) -> None:
+    def restored(
+        self,
+        levies: dict[str, Levy],
+        progress: dict[str, Checkpoint],
+        link: Link,
+        charges: Mapping[str, bytes] | None = None,
+    ) -> None:
         """Charge ledgers and move streams on."""
         kept, steps = self._kept, list[_Step]()
         for ledger, levy in levies.items():
             options, runs, before = kept.ledgers[ledger]
+            runs = _added(runs, (charges or {}).get(ledger, b""))
             steps.append(partial(setitem, kept.ledgers, ledger, (options, runs, [*before, levy])))
         steps += [partial(setattr, kept.streams[stream], "progress", after) for stream, after in progress.items()]
         self._write(*steps, partial(_append, kept.links, link))
@@ -285,6 +297,8 @@ class MemoryStore(Store):
                     f"accumulated {name}": at.accumulated,
                     f"tree {name}": at.tree,
                 }
+            if kept.payments:
+                parts[f"payments {name}"] = merged(b"".join(kept.payments))
             parts |= {f"release {name} {number}": content for number, (_, content, _) in enumerate(kept.releases)}
             open_events = self._events(name)
             parts |= {f"{column} {name}": getattr(open_events, column).tobytes() for column in _COLUMNS}
@@ -318,6 +332,7 @@ class MemoryStore(Store):
                     stream.releases.append((slot, parts[f"release {name} {number}"], Link(*link)))
                 stream.sequences.update(kept["sequences"])
                 stream.marks.update(kept.get("marks", ()))
+                stream.payments += [parts[f"payments {name}"]] if f"payments {name}" in parts else []
                 stream.events.append(
                     OpenEvents(
                         np.frombuffer(parts[f"names {name}"], dtype=np.uint64).reshape(-1, 2),
@@ -359,6 +374,14 @@ class MemoryStore(Store):
 
 def _rows(events: OpenEvents, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> OpenEvents:
     return OpenEvents(events.names[rows], events.slots[rows], events.bins[rows], events.counts[rows])
+
+
+def _added(runs: list[bytes], records: bytes) -> list[bytes]:
+    """The runs of a log with one more, merged with those before it that are not much larger."""
+    runs = [*runs, records]
+    while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
+        runs[-2:] = [merged(runs[-2] + runs[-1])]
+    return runs
 
 
 def _recoded(events: OpenEvents, first: int, bins: Schedule[Integers]) -> Iterator[OpenEvents]:

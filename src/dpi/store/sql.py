@@ -7,19 +7,21 @@ each engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from dpi.budget.class_allocation import bounds_of
+from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.errors import StateError
 from dpi.events.identity import known_rule
 from dpi.exact.integers import MOST, Integers
 from dpi.options.schedule import BEGINNING, Schedule
-from dpi.store.account_log import AccountLog
+from dpi.store.account_log import AccountLog, is_payments
 from dpi.store.base import Checkpoint, Levy, OpenEvents, PaidSlot, Store
 from dpi.store.engine import Engine
 from dpi.store.known import Known
@@ -70,7 +72,8 @@ class SQLStore(Store):
 
     def ledgers(self) -> dict[str, str]:
         """Names of the ledgers, with their options as text."""
-        return {str(name): str(text) for name, text in self.engine.rows("SELECT ledger, options FROM ledgers")}
+        rows = self.engine.rows("SELECT ledger, options FROM ledgers")
+        return {str(name): str(text) for name, text in rows if not is_payments(str(name))}
 
     @property
     def _accounts(self) -> AccountLog:
@@ -199,6 +202,11 @@ class SQLStore(Store):
         rows = self.engine.rows("SELECT last, spent FROM progress WHERE stream = ?", (stream,))
         return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
+    def bounds(self, stream: str) -> Bounds | None:
+        """What is public about the classes of a stream; the mechanism's state is not read for it."""
+        rows = self.engine.rows("SELECT allocation FROM progress WHERE stream = ?", (stream,))
+        return bounds_of(str(rows[0][0])) if rows else None
+
     def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released."""
         reached = self.reached(stream)
@@ -230,11 +238,20 @@ class SQLStore(Store):
             if not rows:
                 return
 
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
+    def payments(self, stream: str) -> bytes:
+        """Records of what each account has paid in a stream that measures by class."""
+        records = self._accounts.payments(stream)
+        if records is None and self.bounds(stream) is not None:
+            raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
+        return records or b""
+
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
         with self._writing(ledger=ledger):
             if charge:
                 self._accounts.append(ledger, charge)
+            if payments is not None:
+                self._accounts.append_payments(paid.stream, payments)
             self.engine.execute(
                 "INSERT INTO measurements (stream, slot, epsilon, partial, data, allocation, assumption, seal) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -319,9 +336,18 @@ class SQLStore(Store):
         text, digest, signature = rows[0]
         return Link(str(text), str(digest), None if signature is None else str(signature))
 
-    def restored(self, levies: dict[str, Levy], progress: dict[str, Checkpoint], link: Link) -> None:
+    def restored(
+        self,
+        levies: dict[str, Levy],
+        progress: dict[str, Checkpoint],
+        link: Link,
+        charges: Mapping[str, bytes] | None = None,
+    ) -> None:
         """Charge ledgers and move streams on."""
         with self._writing(link):
+            for ledger, records in (charges or {}).items():
+                if records:
+                    self._accounts.append(ledger, records)
             for ledger, levy in levies.items():
                 self._accounts.levy(ledger, link.head.sequence, levy)
             for stream, after in progress.items():

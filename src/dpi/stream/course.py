@@ -86,7 +86,7 @@ def domain_of(text: str, store: Store, keys: dict[str, bytes] | None = None) -> 
 class Forgotten(Mechanism[object]):
     """A mechanism that this program cannot make: its state is not read, and what comes after it starts anew."""
 
-    def initial(self, domain: Domain) -> object:
+    def initial(self, domain: Domain, classes: int = 1) -> object:
         """Nothing is known of it."""
         return None
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 import operator
 from dataclasses import replace
 
-from dpi.budget.accounts import Accounts, Charge
+from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import Allocation
+from dpi.budget.bill import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
 from dpi.certificates.declared import declared
@@ -78,7 +79,7 @@ class Driver:
         return self.state.setting
 
     def _allocated(self) -> Allocation:
-        return self.options.budget.allocation(self.options.epsilon, self.options.domain.size)
+        return self.options.allocation()
 
     def _turn(self, allocation: str) -> None:
         """Go over to the options of the next slot; what was drawn before stays drawn, if their budget has the rule."""
@@ -141,21 +142,27 @@ class Driver:
 
     def close(self, number: int, rows: Rows | StoredRows) -> Release:
         """Close a slot of users."""
-        clean, charge = weighed(self.options, rows, self.accounts, self._offered(), number)
+        clean, charge = weighed(self.options, rows, self.accounts, self._offered(number), number)
         return self._pay(number, clean, charge)
 
     def close_histogram(self, number: int, clean: Histogram) -> Release:
         """Close a slot whose users are not known, without accounts."""
         return self._pay(number, clean, None)
 
-    def _offered(self) -> Offer:
-        """The slot's budget: drawn once, and kept until the slot is paid for, so that a retry changes nothing."""
+    def _offered(self, number: int) -> Offer:
+        """The slot's budget: drawn once, and kept until the slot is paid for, so that a retry changes nothing.
+
+        Which classes are due follows from the slot's number. The first slot of a stream without a declared start may be
+        tried again under another one: then they are drawn anew, which has no chance in it.
+        """
+        if self._offer is not None and self._offer.classes and self._offer.slot != number:
+            self._allocation, self._offer = self._allocated(), None
         if self._offer is None:
-            self._offer = Offer.drawn(self.state, self._allocation, self.source)
+            self._offer = Offer.drawn(self.state, self._allocation, number, self.source)
         return self._offer
 
     def _pay(self, number: int, clean: Histogram, charge: Charge | None) -> Release:
-        paid = measured(self.state, clean, self._offered(), number, self.source)
+        paid = measured(self.state, clean, self._offered(number), number, self.source)
         with self.bank.writing():
             self.bank.pay(paid, self.options.ledger, charge)
             return self._publish(paid)

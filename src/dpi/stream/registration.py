@@ -52,6 +52,7 @@ def declare(setting: StreamOptions, bank: Bank, signer: Signer | None, *, separa
         return
     else:
         setting.check_change(known, change=change is not False)
+        _check_classes(setting, known, store)
         following = _following(setting, store)
         if following is not None:
             first = facts["from"] = _first(setting, store, change, following)
@@ -107,6 +108,17 @@ def _recoded(setting: StreamOptions, store: Store, first: int) -> Schedule[Integ
     if all(DeclaredOptions.from_text(text).domain == setting.domain.digest for _, text in before.entries):
         return None
     return before.of_each(lambda text: recoding(domain_of(text, store), setting.domain))
+
+
+def _check_classes(setting: StreamOptions, known: DeclaredOptions, store: Store) -> None:
+    """Refuse to begin, or to cease, to measure users by class: what was spent by class is not what slots cost."""
+    before, by_class = earlier(setting, known.text, store), setting.classes > 1
+    if not isinstance(before.mechanism, Forgotten):
+        by_class = before.classes > 1
+    elif store.reached(setting.name) is not None:
+        by_class = store.bounds(setting.name) is not None
+    if by_class != (setting.classes > 1):
+        raise OptionError("a stream measures users by class from its first slot on, or never: use another `name`.")
 
 
 def _check_ledger(setting: StreamOptions, store: Store, streams: Mapping[str, DeclaredOptions]) -> None:

@@ -11,6 +11,8 @@ from fractions import Fraction
 
 from dpi._version import __version__
 from dpi.budget.allocation import Allocation
+from dpi.budget.class_allocation import classes_of
+from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import Entry, most_spent
@@ -38,13 +40,12 @@ class StreamState:
     first: int | None = None
     last: int | None = None
     spent: int = 0
-    """Sum of the budgets so far, in units."""
+    """Sum of the budgets so far, in units; where users are measured by class, the most that one can have spent."""
 
     @classmethod
     def initial(cls, setting: StreamOptions, source: RandomSource) -> StreamState:
         """Before the first slot."""
-        bins = setting.domain.size
-        return cls(setting, setting.mechanism.initial(setting.domain), Accumulation.of(bins), _planted(setting, source))
+        return cls(setting, _begun(setting), Accumulation.of(setting.domain.size), _planted(setting, source))
 
     @classmethod
     def resumed(cls, setting: StreamOptions, at: Checkpoint, source: RandomSource) -> StreamState:
@@ -53,7 +54,7 @@ class StreamState:
         sums = Accumulation.from_bytes(domain.size, at.accumulated) if at.accumulated else Accumulation.of(domain.size)
         return cls(
             setting=setting,
-            state=mechanism.from_bytes(domain, remembered) if remembered else mechanism.initial(domain),
+            state=mechanism.from_bytes(domain, remembered) if remembered else _begun(setting),
             accumulation=sums,
             tree=tree_of(setting, at.tree) if at.tree else _planted(setting, source),
             first=at.first,
@@ -100,6 +101,7 @@ class StreamState:
             "measurement": paid.digest,
             "release": content_digest(content),
             "program": PROGRAM,
+            **({"classes": [_stated(due) for due in classes]} if (classes := classes_of(paid.allocation)) else {}),
         }
 
     def progress(self, allocation: Allocation) -> Checkpoint:
@@ -126,14 +128,34 @@ class StreamState:
         old, new, mechanism = self.setting.domain, setting.domain, setting.mechanism
         state, sums, tree = self.state, self.accumulation, self.tree
         if mechanism.to_options() != self.setting.mechanism.to_options():
-            state = mechanism.initial(new)
+            state = _begun(setting)
         elif old != new:
-            state = mechanism.moved(state, old, new)
+            state = mechanism.moved(state, old, new, **_divided(setting))
         if old != new:
             overlap = Overlap.of(old, new)
             sums = sums.moved(overlap, new.size)
             tree = None if tree is None else tree.moved(overlap, new.size, source)
         return replace(self, setting=setting, state=state, accumulation=sums, tree=tree)
+
+
+def _begun(setting: StreamOptions) -> object:
+    """What a mechanism remembers before its first slot."""
+    return setting.mechanism.initial(setting.domain, **_divided(setting))
+
+
+def _divided(setting: StreamOptions) -> dict[str, int]:
+    """Into how many classes, for a mechanism that knows of them; one that does not is not told."""
+    return {} if setting.classes == 1 else {"classes": setting.classes}
+
+
+def _stated(due: ClassBudget) -> Entry:
+    """The budget of one class, in a certificate."""
+    return {
+        "epsilon": float(due.epsilon),
+        "epsilon_units": due.epsilon.units,
+        "share_steps": due.steps,
+        "most_left_units": due.most_left,
+    }
 
 
 def tree_of(setting: StreamOptions, data: bytes) -> PrefixSums | None:

@@ -13,9 +13,10 @@ from typing import Protocol, Unpack
 
 import numpy as np
 
-from dpi.budget.accounts import Accounts, fade
+from dpi.budget.accounts import Accounts
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Converging, Ledger
+from dpi.budget.policy import fade
 from dpi.budget.series import Zeta
 from dpi.domain import Categories
 from dpi.errors import OptionError

@@ -12,10 +12,16 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpi.budget.account_table import AccountTable
+from dpi.budget.accounts import Accounts, Lost
+from dpi.budget.billing import SHARE_STEPS
+from dpi.budget.classes import Bounds
+from dpi.budget.clock import HIGHEST
 from dpi.budget.epsilon import UNITS
+from dpi.budget.policy import clocked
 from dpi.certificates.chain import Entry, Head, Link, canonical, most_spent, text_digest
 from dpi.certificates.declared import DeclaredOptions
 from dpi.domain.file import describe, from_description
@@ -88,6 +94,11 @@ class _Streams:
     first: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """What `spent` of a stream's state is: the sum of its budgets or, by class, the most that a user can have spent."""
+    bounds: dict[str, Bounds] = field(default_factory=dict)
+    """By class: what follows from the shares that were stated."""
+    levies: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    """What each ledger's future accounts were charged, and in which slot's epoch."""
 
     def read(self, entry: Entry) -> Iterator[str]:
         """Take in one entry; say what is wrong with it."""
@@ -98,8 +109,8 @@ class _Streams:
                 yield from self._declared(stream, options, entry.get("from"))
             case {"kind": "release", "stream": str(stream), "slot": int(slot)}:
                 yield from self._release(entry, stream, slot)
-            case {"kind": "restored", "last": dict(last), "spent_units": dict(spent), "charged_units": dict(charged)}:
-                yield from self._restored(last, spent, charged)
+            case {"kind": "restored", "last": dict(), "spent_units": dict(), "charged_units": dict()}:
+                yield from self._restored(entry)
             case _:
                 yield "is of no known kind"
 
@@ -121,22 +132,51 @@ class _Streams:
             yield "changes the promise"
         self.options[stream] = known.changed(first, now)
 
-    def _restored(self, last: dict[str, int], spent: dict[str, int], charged: dict[str, int]) -> Iterator[str]:
-        if not all(type(number) is int for part in (last, spent, charged) for number in part.values()):
+    def _restored(self, entry: Entry) -> Iterator[str]:
+        """A copy that had forgotten slots went on, and all accounts were charged for them."""
+        last, spent, charged, largest, again = (
+            _numbers(entry.get(name, {}))
+            for name in ("last", "spent_units", "charged_units", "largest_shares", "restored_before")
+        )
+        if last is None or spent is None or charged is None or largest is None or again is None:
             yield "states no whole numbers"
             return
-        due: dict[str, int] = defaultdict(int)
+        lost: dict[str, dict[str, Lost]] = defaultdict(dict)
         for stream, options in self.options.items():
-            lost = spent.get(stream, self.units[stream]) - self.units[stream]
-            if lost < 0 or last.get(stream, self.last.get(stream, 0)) < self.last.get(stream, 0):
+            (end,), (before, units) = last.get(stream, (self.last.get(stream, 0),)), self._reached(stream)
+            (sum_,) = spent.get(stream, (units,))
+            if sum_ < units or end < before:
                 yield "goes back behind what was released"
-            ledger = options.newest.ledger
+                continue
+            gone, bounds, ledger = range(before + 1, end + 1), self.bounds.get(stream), options.newest.ledger
+            if bounds is not None and stream in last:
+                bounds = self.bounds[stream] = bounds.after_lost(gone, largest.get(stream, ()), again.get(stream, ()))
+                if sum_ != bounds.most_spent:
+                    yield "states another sum of budgets than lost slots can have had"
             if ledger is not None:
-                due[ledger] += lost
-        if any(charged.get(ledger, 0) < lost for ledger, lost in due.items()):
-            yield "charges less than was lost"
-        self.last.update(last)
-        self.units.update(spent)
+                shares = None if bounds is None else bounds.largest
+                lost[ledger][stream] = Lost(gone, sum_ - units, shares, again.get(stream, ()))
+            self.last[stream], self.units[stream] = end, sum_
+        for name, streams in lost.items():
+            slot, (units,) = max(self.last[stream] for stream in streams), charged.get(name, (0,))
+            if units < self._charge(name, streams, slot):
+                yield "charges less than was lost"
+            self.levies[name].append((slot, units))
+
+    def _reached(self, stream: str) -> tuple[int, int]:
+        return self.last.get(stream, 0), self.units[stream]
+
+    def _charge(self, ledger: str, lost: dict[str, Lost], slot: int) -> int:
+        """What a future account must be charged for lost slots."""
+        if all(each.largest is None for each in lost.values()):
+            return sum(each.units for each in lost.values())
+        options = next(each.newest for each in self.options.values() if each.newest.ledger == ledger)
+        accounts = Accounts(
+            options.epsilon, key=bytes(32), policy=clocked(options.top or HIGHEST), period=options.period
+        )
+        for at, units in self.levies[ledger]:
+            accounts.levy(units, at)
+        return accounts.charge_lost(lost, slot)[0]
 
     def _release(self, entry: Entry, stream: str, slot: int) -> Iterator[str]:
         declared = self.options.get(stream)
@@ -154,7 +194,12 @@ class _Streams:
         if not isinstance(epsilon, int) or epsilon < 0:
             yield "states no budget"
             return
-        self.units[stream] += epsilon
+        if "classes" in entry:
+            yield from self._classes(entry, stream, slot)
+        else:
+            if stream in self.bounds:
+                yield "does not measure by class, as the stream did before"
+            self.units[stream] += epsilon
         if entry.get("epsilon_total_units") != total:
             yield "states another total ε than the stream declared"
         if entry.get("format") != 1 and any(not _agrees(entry, name) for name in SHOWN):
@@ -164,10 +209,44 @@ class _Streams:
         if options.ledger is None and self.units[stream] > total:
             yield "spends more than the series has"
 
+    def _classes(self, entry: Entry, stream: str, slot: int) -> Iterator[str]:
+        """Compare the budgets of classes with what the clock, the shares and all slots before say."""
+        options = self.options[stream].at(slot)
+        if options.top is None or options.ledger is None:
+            yield "measures by class, which the stream has not declared"
+            return
+        if stream not in self.bounds and self.units[stream]:
+            yield "measures by class, as the stream did not before"
+            return
+        known = self.bounds.get(stream, Bounds.initial(options.epsilon, options.top, options.period))
+        try:
+            shares = [Fraction(due["share_steps"], SHARE_STEPS) for due in entry["classes"]]  # type: ignore[attr-defined]
+            after = known.after(slot, shares)
+        except (OptionError, TypeError, KeyError):
+            yield "states other classes than are due in its slot"
+            return
+        due = [
+            {"epsilon_units": each.epsilon.units, "share_steps": each.steps, "most_left_units": each.most_left}
+            for each in after.budgets(shares)
+        ]
+        told = [{name: each.get(name) for name in due[0]} for each in entry["classes"]]  # type: ignore[attr-defined]
+        shown = all(_agrees(each, "epsilon") for each in entry["classes"])  # type: ignore[attr-defined]
+        if told != due or not shown or entry.get("epsilon_units") != max(each["epsilon_units"] for each in due):
+            yield "states other budgets of classes than follow from their shares"
+        self.bounds[stream], self.units[stream] = after, after.most_spent
+
     def most_spent(self, stream: str) -> int:
         """The most that a stream can have cost one user, in units."""
         options, first, last = self.options[stream].newest, self.first.get(stream, 0), self.last.get(stream, 0)
         return most_spent(options.epsilon.units, options.period, first, last, self.units[stream])
+
+
+def _numbers(facts: object) -> dict[str, tuple[int, ...]] | None:
+    """Whole numbers by name, one or a list of each; None if they are none."""
+    if not isinstance(facts, dict):
+        return None
+    lists = {name: tuple(part) if isinstance(part, list) else (part,) for name, part in facts.items()}
+    return lists if all(type(number) is int for part in lists.values() for number in part) else None
 
 
 def _agrees(entry: Entry, name: str) -> bool:
@@ -211,11 +290,16 @@ def check_accounts(store: SQLStore) -> tuple[str, ...]:
             store.progress(name)  # with the tree of sums, whose open nodes are private
             reached, pending = store.reached(name), store.pending(name)
             ledger = DeclaredOptions.from_text(text).ledger
+            paid = AccountTable.from_bytes(store.payments(name))
         except StateError as error:
             problems.append(f"stream {name!r}: {error}")
             continue
         if ledger is not None:
-            units[ledger] += (0 if reached is None else reached[1]) + (0 if pending is None else pending.epsilon)
+            before = 0 if reached is None else reached[1]
+            most = before if pending is None else pending.spent_after(before)
+            units[ledger] += most
+            if paid.largest() > most:
+                problems.append(f"stream {name!r}: an account has paid more than its slots have cost")
     for ledger, options in store.ledgers().items():
         try:
             records, _ = store.load_ledger(ledger, options)

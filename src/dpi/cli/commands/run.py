@@ -144,7 +144,7 @@ def run(
             "--policy",
             metavar="RULE",
             rich_help_panel=BUDGET,
-            help="Of accounts: spend-first, or less in each slot of a user: fade, fade:zeta:2.",
+            help="Of accounts: spend-first, less in each slot of a user (fade, fade:zeta:2), or clocked.",
         ),
     ] = None,
     not_returning: Annotated[

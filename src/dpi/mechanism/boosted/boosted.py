@@ -81,7 +81,7 @@ class Boosted(Mechanism[BoostedState | Views]):
         if given != "auto" and len(set(given)) < len(given):
             raise OptionError(f"`partitions` must differ from each other. Got {given!r}.")
 
-    def initial(self, domain: Domain) -> BoostedState | Views:
+    def initial(self, domain: Domain, classes: int = 1) -> BoostedState | Views:
         """The state before the first slot: every expert knows nothing, and the slower ones are trusted more."""
         layout = self._layout(domain)
         if layout is None:
@@ -153,7 +153,7 @@ class Boosted(Mechanism[BoostedState | Views]):
             estimate = replace(estimate, counts=counts.values, counts_variance=2 * counts.noise**2)
         return after, estimate
 
-    def moved(self, state: BoostedState | Views, old: Domain, new: Domain) -> BoostedState | Views:
+    def moved(self, state: BoostedState | Views, old: Domain, new: Domain, classes: int = 1) -> BoostedState | Views:
         """The state for another domain (`dpi.mechanism.boosted.moving`); anew, if the two have nothing in common."""
         overlap, fresh = Overlap.of(old, new), self.initial(new)
         if overlap is None:
