@@ -47,7 +47,8 @@ class Measurement:
     never to return), so that the values describe those who still pay rather than all who are active."""
     classes: tuple[ClassBudget, ...] = ()
     """Where users are measured by class: the budgets of those that were due. `values` are then noisy grains, the bins
-    of one class after those of the other, and `epsilon` is the largest of the budgets."""
+    of one class after those of the other, and `epsilon` is the largest of the budgets. The first one is of newcomers,
+    who are due in every slot and can have all of ε left."""
 
 
 @dataclass(frozen=True, eq=False)
