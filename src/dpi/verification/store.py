@@ -225,13 +225,14 @@ class _Streams:
         except (OptionError, TypeError, KeyError):
             yield "states other classes than are due in its slot"
             return
+        budgets = after.budgets(shares)
         due = [
             {"epsilon_units": each.epsilon.units, "share_steps": each.steps, "most_left_units": each.most_left}
-            for each in after.budgets(shares)
+            for each in budgets
         ]
         told = [{name: each.get(name) for name in due[0]} for each in entry["classes"]]  # type: ignore[attr-defined]
         shown = all(_agrees(each, "epsilon") for each in entry["classes"])  # type: ignore[attr-defined]
-        if told != due or not shown or entry.get("epsilon_units") != max(each["epsilon_units"] for each in due):
+        if told != due or not shown or entry.get("epsilon_units") != max(each.epsilon.units for each in budgets):
             yield "states other budgets of classes than follow from their shares"
         self.bounds[stream], self.units[stream] = after, after.most_spent
 
