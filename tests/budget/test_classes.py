@@ -146,6 +146,7 @@ def test_bounds_after_lost_slots_are_no_smaller(history, cut):
         after = copy.after_lost(range(cut + 1, len(history)), whole.largest)
         assert whole.most_spent <= after.most_spent <= UNITS
         assert after.left == copy.left
+        assert len(after.spent) == min(len(copy.spent) + (cut < len(history) - 1), TOP + 1)
         assert after.largest == whole.largest
     assert copy.after_lost((), copy.largest) == copy
 

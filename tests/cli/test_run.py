@@ -24,7 +24,7 @@ def test_the_out_file_holds_the_stored_releases(cli, visits, out):
     cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", out)
     releases, _ = stored()
     assert [release.start[:13] for release in releases] == [f"2026-01-01T{hour:02d}" for hour in range(6)]
-    assert read_releases(Path(out), releases[0].domain) == releases
+    assert read_releases(Path(out), [releases[0].domain]) == releases
     assert "6 slots released" in cli.stdout
     assert cli.stderr == ""  # no progress bar where nobody watches
 
@@ -39,7 +39,7 @@ def test_a_second_run_goes_on(cli, visits, out):
     assert "4 slots released" in cli.stdout
     releases, _ = stored()
     once = Path(out).read_bytes()
-    assert read_releases(Path(out), releases[0].domain) == releases
+    assert read_releases(Path(out), [releases[0].domain]) == releases
     cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", out)
     assert stored()[0] == releases
     assert Path(out).read_bytes() == once

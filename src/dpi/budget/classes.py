@@ -138,6 +138,9 @@ class Bounds:
         taken = most_taken(np.arange(here.size), self.epsilon - here, lost, largest, self.top, restored)
         again = tuple(sorted({*self.restored, *restored, slots[-1]}))
         spent = tuple(int(units) for units in here + taken)
+        if len(spent) <= self.top:
+            # The first of these slots may have been paid for, so that some were a class further on than was said.
+            spent += (max(spent),)
         return replace(begun, spent=spent, largest=_larger(self.largest, largest), restored=again)
 
     def _epoch(self, slot: int) -> int | None:

@@ -4,15 +4,16 @@
 is charged L. A user's true spending is what the old copy says plus at most L, so after the charge no account has more
 left than it truly has, and the promise holds as if nothing had been lost. That L is all that is missing needs a store
 that has released nothing since the copy was made; a store that was under its witness then cannot have (see
-`dpi.store.witness`), any other is refused.
-Where users pay by class, L is for each account what the lost slots can have taken from its own class and amount, by the
-clock and the largest shares that the witness has seen (`dpi.budget.classes.most_taken`): its record says so, and future
-accounts are charged as newcomers. Nobody changes class: who truly has may pay sooner again, of what is left after the
-charge. Lost slots stay released as they were: the streams go on after them. A tree
+`dpi.store.witness`), any other is refused. Lost slots stay released as they were: the streams go on after them. A tree
 of sums is planted anew: the open nodes of the copy hold noise that was released since with other counts, and the
 difference of two sums with the same noise would be exact. Where options have changed over the lost slots, estimator and
-sums start anew. A converging series in order goes on after the elements that
-were drawn; one drawn at random does not know which were, so it cannot go on.
+sums start anew. A converging series in order goes on after the elements that were drawn; one drawn at random does not
+know which were, so it cannot go on.
+
+**By class.** Where users pay by class, L is for each account what the lost slots can have taken from its own class and
+amount, by the clock and the largest shares that the witness has seen (`dpi.budget.classes.most_taken`): its record says
+so, and future accounts are charged as newcomers. Nobody changes class: who truly has, pays once more as of the old one,
+of what the charge has left. That this has happened after a slot is kept with the bounds, and in the witness.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from dpi.budget.account_table import AccountTable
 from dpi.budget.accounts import Accounts, Lost
 from dpi.budget.billing import SHARE_STEPS
+from dpi.budget.class_allocation import largest
 from dpi.budget.classes import Bounds
 from dpi.budget.clock import HIGHEST
 from dpi.budget.epsilon import UNITS
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 FORMATS = (1, 2)
 """Of entries. In the first, releases stated ε in units alone, and their mechanism as Python writes it."""
+CLASS_FACTS = ("epsilon_units", "share_steps", "most_left_units")
+"""What a release states of each class that was due, and what is checked of it."""
 SHOWN = ("epsilon", "epsilon_spent", "epsilon_total")
 """Amounts that an entry of a release states for people, beside exact units."""
 
@@ -134,11 +137,11 @@ class _Streams:
 
     def _restored(self, entry: Entry) -> Iterator[str]:
         """A copy that had forgotten slots went on, and all accounts were charged for them."""
-        last, spent, charged, largest, again = (
+        last, spent, charged, asked, again = (
             _numbers(entry.get(name, {}))
             for name in ("last", "spent_units", "charged_units", "largest_shares", "restored_before")
         )
-        if last is None or spent is None or charged is None or largest is None or again is None:
+        if last is None or spent is None or charged is None or asked is None or again is None:
             yield "states no whole numbers"
             return
         lost: dict[str, dict[str, Lost]] = defaultdict(dict)
@@ -150,7 +153,7 @@ class _Streams:
                 continue
             gone, bounds, ledger = range(before + 1, end + 1), self.bounds.get(stream), options.newest.ledger
             if bounds is not None and stream in last:
-                bounds = self.bounds[stream] = bounds.after_lost(gone, largest.get(stream, ()), again.get(stream, ()))
+                bounds = self.bounds[stream] = bounds.after_lost(gone, asked.get(stream, ()), again.get(stream, ()))
                 if sum_ != bounds.most_spent:
                     yield "states another sum of budgets than lost slots can have had"
             if ledger is not None:
@@ -226,13 +229,10 @@ class _Streams:
             yield "states other classes than are due in its slot"
             return
         budgets = after.budgets(shares)
-        due = [
-            {"epsilon_units": each.epsilon.units, "share_steps": each.steps, "most_left_units": each.most_left}
-            for each in budgets
-        ]
-        told = [{name: each.get(name) for name in due[0]} for each in entry["classes"]]  # type: ignore[attr-defined]
+        due = [(each.epsilon.units, each.steps, each.most_left) for each in budgets]
+        told = [tuple(each.get(name) for name in CLASS_FACTS) for each in entry["classes"]]  # type: ignore[attr-defined]
         shown = all(_agrees(each, "epsilon") for each in entry["classes"])  # type: ignore[attr-defined]
-        if told != due or not shown or entry.get("epsilon_units") != max(each.epsilon.units for each in budgets):
+        if told != due or not shown or entry.get("epsilon_units") != largest(budgets).units:
             yield "states other budgets of classes than follow from their shares"
         self.bounds[stream], self.units[stream] = after, after.most_spent
 
