@@ -42,6 +42,7 @@ from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.store.base import PaidSlot
 from dpi.stream.accumulation import users_of
+from dpi.stream.guarantee import assuming
 from dpi.stream.options import StreamOptions
 from dpi.stream.state import StreamState, tree_of
 
@@ -184,7 +185,7 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         start=None if options.slots is None else options.slots.start(paid.slot).isoformat(),
         epsilon=float(epsilon),
         epsilon_spent=after.most_spent / UNITS,
-        guarantee=guarantee + (f" Assumed: {paid.assumption}." if paid.assumption else ""),
+        guarantee=assuming(guarantee, paid.assumption),
         certificate={},
     )
     entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))

@@ -29,8 +29,10 @@ from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
+from dpi.stream.certificate import facts
 from dpi.stream.closing import Offer, measured, released, weighed
 from dpi.stream.course import Course
+from dpi.stream.guarantee import guarantee
 from dpi.stream.options import StreamOptions
 from dpi.stream.state import StreamState
 
@@ -98,7 +100,7 @@ class Driver:
     @property
     def guarantee(self) -> str:
         """What is promised, in words."""
-        return self.options.guarantee(declared(self._store.streams()))
+        return guarantee(self.options, declared(self._store.streams()))
 
     @property
     def in_doubt(self) -> bool:
@@ -172,7 +174,7 @@ class Driver:
         store, made = self._store, released(self.state, paid, self.guarantee)
         self._allocation.observe(made.users, made.bins)
         content = made.release.content()
-        link = extend(store.head(), made.state.facts(paid, content), self._signer)
+        link = extend(store.head(), facts(made.state, paid, content), self._signer)
         store.publish(self.options.name, content, link, made.state.progress(self._allocation))
         store.testify()
         self.state, self._offer = made.state, None

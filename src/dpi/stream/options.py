@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from dpi.budget.allocation import Allocation
 from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.classes import ClassBudget
-from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import Clocked
 from dpi.certificates.chain import canonical, options_digest
@@ -217,29 +217,3 @@ class StreamOptions:
         names = {key for key in mine.keys() | theirs.keys() if mine.get(key, _ABSENT) != theirs.get(key, _ABSENT)}
         # A period is part of the budget, and of the promise: what may change of a budget does not include it.
         return {_ONCE_CALLED.get(name, name) for name in names} | ({"period"} if self.period != known.period else set())
-
-    def guarantee(self, streams: Mapping[str, DeclaredOptions]) -> str:
-        """What is promised, in words, given all streams of the store."""
-        unit = "for ever" if self.period is None else f"per epoch of {self.period} slots"
-        kept = "a converging series" if self.ledger is None else "accounts of every user"
-        pools = {options.pool: options for options in streams.values()}
-        scope, total = "this stream" if len(streams) == 1 else "all streams of this store together", ""
-        if len(pools) > 1:
-            scope = "this stream alone" if self.ledger != "" else "the streams of the shared ledger together"
-            total = f" All streams of this store sum to {_sum(list(pools.values()))}."
-        return (
-            f"Pure differential privacy, ε = {float(self.epsilon):g} per user {unit}, for {scope}; "
-            f"neighbours differ in all events of one user. Kept by {kept}.{total}"
-        )
-
-
-def _sum(pools: Sequence[DeclaredOptions]) -> str:
-    """What pools of budget cost a user together: what is lost for ever, and what every epoch of each other adds."""
-    kept = [options.epsilon.units for options in pools if options.period is None]
-    parts = [(sum(kept), "for ever")] if kept else []
-    for options in pools:
-        if options.period is not None:
-            stream = f"stream '{options.name}'" if options.name else "the stream without a name"
-            parts.append((options.epsilon.units, f"per epoch of {options.period} slots of {stream}"))
-    (first, unit), *others = [(f"{units / UNITS:g}", unit) for units, unit in parts]
-    return ", and ".join([f"{first} per user {unit}", *(f"{amount} more {unit}" for amount, unit in others)])

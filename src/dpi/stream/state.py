@@ -9,23 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpi._version import __version__
 from dpi.budget.allocation import Allocation
-from dpi.budget.class_allocation import classes_of
-from dpi.budget.classes import ClassBudget
-from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
-from dpi.certificates.chain import Entry, most_spent
+from dpi.certificates.chain import most_spent
 from dpi.domain.overlap import Overlap
 from dpi.mechanism.base import Floats
 from dpi.noise import RandomSource
-from dpi.release import content_digest
-from dpi.store.base import Checkpoint, PaidSlot
+from dpi.store.base import Checkpoint
 from dpi.stream.accumulation import Accumulation
 from dpi.stream.options import StreamOptions
 from dpi.stream.prefix_tree import PrefixSums
-
-PROGRAM = f"dpi {__version__}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,30 +74,6 @@ class StreamState:
             return 0
         return most_spent(self.setting.epsilon.units, self.setting.period, self.first, self.last, self.spent)
 
-    def facts(self, paid: PaidSlot, content: bytes) -> Entry:
-        """What the certificate of the slot just released states."""
-        spent, total = self.most_spent, self.setting.epsilon
-        return {
-            "kind": "release",
-            "format": 2,
-            "stream": self.setting.name,
-            "slot": paid.slot,
-            "mechanism": self.setting.mechanism.name,
-            "parameters": self.setting.mechanism.parameters,
-            "adjacency": "all events of one user",
-            "epsilon": float(Epsilon(paid.epsilon)),
-            "epsilon_spent": spent / UNITS,  # with refills it may be more than one `Epsilon` can be
-            "epsilon_total": float(total),
-            "epsilon_units": paid.epsilon,
-            "epsilon_spent_units": spent,
-            "epsilon_total_units": total.units,
-            "options": self.setting.digest,
-            "measurement": paid.digest,
-            "release": content_digest(content),
-            "program": PROGRAM,
-            **({"classes": [_stated(due) for due in classes]} if (classes := classes_of(paid.allocation)) else {}),
-        }
-
     def progress(self, allocation: Allocation) -> Checkpoint:
         """For a store, after a slot."""
         assert self.first is not None  # noqa: S101 - a slot was released
@@ -146,16 +116,6 @@ def _begun(setting: StreamOptions) -> object:
 def _divided(setting: StreamOptions) -> dict[str, int]:
     """Into how many classes, for a mechanism that knows of them; one that does not is not told."""
     return {} if setting.classes == 1 else {"classes": setting.classes}
-
-
-def _stated(due: ClassBudget) -> Entry:
-    """The budget of one class, in a certificate."""
-    return {
-        "epsilon": float(due.epsilon),
-        "epsilon_units": due.epsilon.units,
-        "share_steps": due.steps,
-        "most_left_units": due.most_left,
-    }
 
 
 def tree_of(setting: StreamOptions, data: bytes) -> PrefixSums | None:
