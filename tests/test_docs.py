@@ -46,3 +46,11 @@ def test_every_room_has_its_row():
         if path.suffix == ".py" or (path / "__init__.py").exists()
     }
     assert rooms == found - {"__init__"}
+
+
+def test_where_a_change_begins():
+    """The files and folders that docs/design.md sends a reader to are there."""
+    table = (ROOT / "docs" / "design.md").read_text("utf-8").partition("## To change")[2].partition("\n## ")[0]
+    named = re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", table)
+    assert len(named) > 12
+    assert [name for name in named if not (ROOT / "src" / "dpi" / name).exists()] == []

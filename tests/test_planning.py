@@ -26,6 +26,20 @@ def test_every_row_is_possible_and_no_two_are_the_same(epsilon, users, bins, see
     assert len({tuple(line.split()) for line in str(plan).splitlines()}) == len(plan.options) + 2
 
 
+@given(st.floats(1e-3, 10), st.integers(1, 10**9))
+def test_by_a_clock_accounts_are_never_empty(epsilon, users):
+    """A half at first, then a quarter of what is left, each wait twice the one before: all of ε is never spent."""
+    payments = dpi.plan(epsilon=epsilon, users=users, bins=3).payments
+    assert [paid.after for paid in payments] == [0, 2, 6, 14, 30, 62]
+    spent = 0.0
+    for number, paid in enumerate(payments):
+        assert paid.cost == pytest.approx((epsilon - spent) * (0.25 if number else 0.5))
+        spent += paid.cost
+        assert paid.left == pytest.approx(epsilon - spent)
+        assert paid.left > 0
+        assert 0 < paid.half_width <= 1
+
+
 def test_accounts_that_cannot_last_so_long_are_refused():
     """No slot costs less than the smallest amount of budget there is."""
     with pytest.raises(OptionError, match="`lasting` must be shorter"):

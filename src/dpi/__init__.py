@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi.budget import LogSquared as LogSquared
     from dpi.budget import Spence as Spence
     from dpi.budget import Zeta as Zeta
+    from dpi.budget import clocked as clocked
     from dpi.budget import fade as fade
     from dpi.budget import spend_first as spend_first
     from dpi.certificates.signature import Signer as Signer
@@ -36,7 +37,7 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi.errors import StoreBusy as StoreBusy
     from dpi.errors import StoreError as StoreError
     from dpi.errors import WeakPromise as WeakPromise
-    from dpi.events.slots import Clock as Clock
+    from dpi.events.clock import Clock as Clock
     from dpi.events.slots import Slots as Slots
     from dpi.histogram.compression import Histogram as Histogram
     from dpi.histogram.compression import compress as compress
@@ -75,6 +76,7 @@ _EXPORTS = {
         "RBA",
         "Spence",
         "Zeta",
+        "clocked",
         "fade",
         "spend_first",
     ),
@@ -91,7 +93,8 @@ _EXPORTS = {
         "StoreError",
         "WeakPromise",
     ),
-    "dpi.events.slots": ("Clock", "Slots"),
+    "dpi.events.clock": ("Clock",),
+    "dpi.events.slots": ("Slots",),
     "dpi.histogram.compression": ("Histogram", "compress", "counts", "normalise", "truncate", "whole_pdf"),
     "dpi.mechanism.boosted": ("Boosted",),
     "dpi.mechanism.published": ("Published",),

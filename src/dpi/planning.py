@@ -9,6 +9,10 @@ slots in all, and pays in the first ε/ε_t of them. Where the same `population`
 seen in a slot, each is seen in one of population/users slots, so that the accounts run dry after about
 ε/ε_t·population/users slots; then nobody is left to pay, and releases are forecasts.
 
+*By a public clock* (`clocked`) no account runs dry. A user pays a half of ε when first seen and then a quarter of what
+is left, the m-th time more after about 2^m slots in which they are seen; a mechanism asks for more where few return.
+All who are due pay in the same slots, so that the figures of a payment are those of `users` who pay together.
+
 *Which options.* Those that a user can take: an account that pays for more slots than its user is seen in only makes
 each of them noisier, and no slot costs less than the smallest amount there is. A share is off by at most one, and all
 shares together by at most two; where the noise is larger, these are the error, and a slot by itself tells nothing.
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CHOICES = (1, 2, 4, 10, 20, 40, 100)
+NEWCOMERS, OTHERS, PAYMENTS = 0.5, 0.25, 6
+"""By a public clock: the shares of what is left that are asked for where all return, and how many payments are told."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,19 @@ class Option:
     """Expected Σ |error| over all bins, from one slot's measurement alone; at most 2."""
     dry_after: float | None = None
     """The number of slots after which all accounts are empty; None if newcomers keep coming."""
+
+
+@dataclass(frozen=True)
+class Payment:
+    """One payment by a public clock, of a user who is seen in every slot."""
+
+    after: int
+    """About how many slots after the first in which the user was seen."""
+    cost: float
+    left: float
+    """What is left of ε afterwards."""
+    half_width: float
+    """Half of the 95 % interval of one bin's share, from a slot in which all its users pay this; at most 1."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +82,8 @@ class Plan:
     population: int | None = None
     lasting: int | None = None
     """How many slots the accounts are wanted to last."""
+    payments: tuple[Payment, ...] = ()
+    """The first payments by a public clock (`Ledger(policy=clocked())`), under which no account is ever empty."""
 
     @property
     def best(self) -> Option:
@@ -172,4 +193,15 @@ def plan(
         dry = None if population is None else slots * population / users
         half_width, l1 = min(math.log(20) * scale, 1.0), min(bins * scale, 2.0)
         options.append(Option(per_slot, slots, paying, half_width, l1, dry))
-    return Plan(total, users, bins, visits, tuple(options), population, lasting)
+    return Plan(total, users, bins, visits, tuple(options), population, lasting, _payments(total, users))
+
+
+def _payments(epsilon: float, users: int) -> tuple[Payment, ...]:
+    """The first payments by a public clock."""
+    found, left, after = [], epsilon, 0
+    for number in range(PAYMENTS):
+        cost = left * (OTHERS if number else NEWCOMERS)
+        left -= cost
+        found.append(Payment(after, cost, left, min(math.log(20) / (cost * users), 1.0)))
+        after += 2 ** (number + 1)
+    return tuple(found)

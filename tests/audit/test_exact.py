@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.audit import Finding, Laplace, Law, Point, StreamSession, loss_on, neighbours, search, worst_of
+from dpi.audit.class_sums import ClassSums
+from dpi.audit.exact import OUTWARD
 from dpi.audit.session import Probe
 from dpi.audit.small import DOMAIN, VALUES, stream
 from dpi.budget.epsilon import UNITS
@@ -185,3 +187,35 @@ def test_no_neighbours_lose_more_than_claimed_at_any_amounts(epsilon, per_slot, 
     finding = loss_on(lambda: StreamSession(make), neighbours.pair("any", rows))
     assert isinstance(finding.loss, Fraction)
     assert finding.loss <= finding.claimed
+
+
+CLOCKED = [dpi.Ledger(policy=dpi.clocked(top=top), period=period) for top in (1, 4) for period in (None, 7)]
+
+
+@settings(max_examples=150 if os.environ.get("DPI_SLOW") else 15)
+@given(amounts, slots, st.sampled_from(CLOCKED), st.sampled_from(OUTWARD), st.booleans())
+def test_no_neighbours_lose_more_than_is_said_by_class(epsilon, rows, budget, outward, reverse):
+    """Whatever class and slot a user pays in: the loss, a rational number, is at most what bounds of classes say."""
+    make = stream(mechanism=ClassSums(), epsilon=epsilon, budget=budget)
+    pair = neighbours.pair("any", rows)
+    finding = loss_on(lambda: StreamSession(make), pair, outward=outward, reverse=reverse)
+    assert isinstance(finding.loss, Fraction)
+    assert finding.loss <= finding.claimed
+
+
+def test_a_user_can_lose_what_is_said_by_class():
+    """Who is there in every slot, or in other classes than others, loses nearly all that the bounds of classes say."""
+    make = stream(mechanism=ClassSums(), budget=CLOCKED[2])
+    for family in (neighbours.every_slot, neighbours.classes):
+        assert 0.99 < loss_on(lambda: StreamSession(make), family(24, VALUES)).ratio <= 1
+
+
+def test_other_budgets_of_classes_are_an_infinite_loss():
+    """Which classes are due, and what each costs, is public: streams in which it differs are told apart for sure."""
+    tops = iter((3, 4))
+
+    def make(wrap):
+        budget = dpi.Ledger(policy=dpi.clocked(top=next(tops)))
+        return dpi.Stream(domain=DOMAIN, epsilon=1, budget=budget, mechanism=wrap(ClassSums()))
+
+    assert math.isinf(loss_on(lambda: StreamSession(make), neighbours.alone(20, VALUES)).loss)

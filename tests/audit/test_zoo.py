@@ -15,7 +15,9 @@ REQUIRED = {
     "accounts refilled on restart", "RBA state refilled on restart", "two streams with two silent ledgers",
     "two writers pay from stale accounts", "an old save restores spent budget",
     "sparse vector: no noise on the counts", "sparse vector: it never stops", "sparse vector: noise not scaled by c",
-    "a refusal that depends on private scores",
+    "a refusal that depends on private scores", "a class that depends on another user",
+    "a clock of payments that depends on the data", "classes without users are not measured",
+    "a change that begins after the last event",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from dpi.mechanism.published.linear import dyadic, points
 from dpi.mechanism.words import parameters
 from dpi.release import Release, from_frame, to_frame
 from dpi.report import page
-from dpi.stream.state import StreamState
+from dpi.stream import driver
 from dpi.verification import verify
 
 DOMAIN = dpi.Categories(["DE", "FR"], other="elsewhere")
@@ -98,9 +98,9 @@ def _old(facts):
 
 def test_chains_of_the_older_format_go_on(monkeypatch):
     """A chain that began with entries of format 1 verifies, also when it goes on with newer ones."""
-    store, facts = dpi.MemoryStore(), StreamState.facts
+    store, facts = dpi.MemoryStore(), driver.facts
     opened = stream(store=store)
-    monkeypatch.setattr(StreamState, "facts", _old(facts))
+    monkeypatch.setattr(driver, "facts", _old(facts))
     opened.release(["ada"], ["DE"])
     monkeypatch.undo()
     opened.release(["ada"], ["DE"])
@@ -114,8 +114,8 @@ def test_chains_of_the_older_format_go_on(monkeypatch):
 )
 def test_numbers_that_do_not_fit_are_found(monkeypatch, change, said):
     """A number that says something else than the exact amount, or an unknown format, is a problem."""
-    store, facts = dpi.MemoryStore(), StreamState.facts
-    monkeypatch.setattr(StreamState, "facts", lambda self, paid, content: facts(self, paid, content) | change)
+    store, facts = dpi.MemoryStore(), driver.facts
+    monkeypatch.setattr(driver, "facts", lambda self, paid, content: facts(self, paid, content) | change)
     stream(store=store).release(["ada"], ["DE"])
     (problem,) = verify(store).problems
     assert said in problem
@@ -126,3 +126,12 @@ def test_entries_are_canonical():
     store = dpi.MemoryStore()
     stream(store=store, mechanism=MECHANISMS["published"]).release(["ada"], ["DE"])
     assert all(canonical(link.entry) == link.text for link in store.links())
+
+
+def test_a_signature_is_written_in_one_way(tmp_path):
+    """Other letters for the same bytes are not what was signed: a bit of the store was turned over."""
+    signer = dpi.Signer.open(tmp_path / "signing.pem")
+    signature = signer.sign("digest")
+    assert signer.verifier.verify("digest", signature)
+    for other in (signature.upper(), f" {signature}", signature[:2] + " " + signature[2:]):
+        assert not signer.verifier.verify("digest", other)

@@ -185,8 +185,10 @@ def test_wrong_options(cli, visits, more):
         (("--accumulate", "tree:much"), "`--accumulate`: `per_slot` must be"),
         (("--accumulate", "tree:0.1,1,3"), "`arity` must be a whole number from 2 to 1000. Got 1"),
         (("--accumulate", "tree:0.1,x,3"), "for example tree:0.025. Got 'tree:0.1,x,3'"),
-        (("--policy", "thrift"), "`--policy` must be spend-first, fade or fade:SERIES"),
+        (("--policy", "thrift"), "`--policy` must be spend-first, fade, fade:SERIES, clocked or clocked:TOP"),
         (("--policy", "spend-first:2"), "Got 'spend-first:2'"),
+        (("--policy", "clocked:slowly"), "Got 'clocked:slowly'"),
+        (("--policy", "clocked:0"), "`top` must be a whole number from 1 to 40. Got 0."),
         (("--policy", "fade:slowly"), "`--policy fade:` must be log-squared, zeta:S, geometric:R or spence:MU,ZETA"),
     ],
 )

@@ -216,6 +216,24 @@ def test_standard_input_is_followed_to_its_end(cli):
     assert kept() == 1
 
 
+def test_a_change_while_following_begins_with_a_slot_that_has_not_begun(cli):
+    """Events that were kept before it are those of their own slot's domain; a slot to come has the new one."""
+    now = datetime.now(UTC)
+    words = ["-", "--format", "ndjson", "--follow", "--domain", "countries.txt", "--epsilon", "1", "--slot", "1d"]
+    words += ["--lateness", "1d", "--from", now.date().isoformat(), "--store", "live.db"]
+    for countries, more in (("DE\nIT\n", []), ("IT\n", ["--change"])):
+        Path("countries.txt").write_text(countries)
+        subprocess.run(
+            [*PROGRAM, "run", *words, *more],
+            input=line(len(more), now, "IT"), capture_output=True, text=True, env=ENVIRONMENT, check=True,
+        )  # fmt: skip
+    with dpi.open_store("live.db") as store:
+        (_, _), (first, _) = store.options("").entries
+        slot = dpi.Slots("1d").number(now)
+        assert first > slot
+        assert store.events("", slot).bins.tolist() == [1, 1]
+
+
 @pytest.mark.parametrize("files", [["a.csv.gz"], ["a.parquet"]])
 def test_only_files_that_grow_are_followed(cli, visits, files):
     """Files that cannot grow are refused."""

@@ -3,10 +3,12 @@ from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
+import polars as pl
 import pytest
 
 import dpi
 from cli_files import PERIOD
+from dpi.audit.class_sums import ClassSums
 
 
 @pytest.fixture
@@ -176,6 +178,23 @@ def test_the_ledger_tells_what_a_user_has_left(cli, store):
     assert cli.stdout == "left 9.09495e-13 of 1\n"
     assert "private" in cli.stderr
     cli("ledger", store, "--user", "", code=2)
+
+
+def test_the_ledger_tells_payments_by_class(cli):
+    """Where users pay by class, it says how often one has: in this stream, and what is left over all."""
+    options = {"domain": dpi.Categories(["a"], other=None), "epsilon": 1, "mechanism": ClassSums()}
+    with dpi.open_store("m.db") as store:
+        stream = dpi.Stream(**options, budget=dpi.Ledger(policy=dpi.clocked(top=4)), store=store)
+        for _ in range(3):
+            stream.release(["secret-user-1"], ["a"])
+        left = float(stream._accounts.remaining(pl.Series(["secret-user-1"]), 3)[0])
+    assert cli.json("ledger", "m.db", "--user", "nobody") == {
+        "left": 1.0, "epsilon": 1.0, "slot": 3, "payments": 0, "private": True,
+    }  # fmt: skip
+    assert cli.json("ledger", "m.db", "--user", "secret-user-1")["payments"] == 2
+    cli("ledger", "m.db", "--user", "secret-user-1")
+    assert cli.stdout == f"left {left:.6g} of 1, 2 payments in this stream\n"
+    cli("verify", "m.db", "--curator")
 
 
 def test_the_ledger_knows_epochs_and_series(cli, visits):

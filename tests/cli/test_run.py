@@ -24,7 +24,7 @@ def test_the_out_file_holds_the_stored_releases(cli, visits, out):
     cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", out)
     releases, _ = stored()
     assert [release.start[:13] for release in releases] == [f"2026-01-01T{hour:02d}" for hour in range(6)]
-    assert read_releases(Path(out), releases[0].domain) == releases
+    assert read_releases(Path(out), [releases[0].domain]) == releases
     assert "6 slots released" in cli.stdout
     assert cli.stderr == ""  # no progress bar where nobody watches
 
@@ -39,7 +39,7 @@ def test_a_second_run_goes_on(cli, visits, out):
     assert "4 slots released" in cli.stdout
     releases, _ = stored()
     once = Path(out).read_bytes()
-    assert read_releases(Path(out), releases[0].domain) == releases
+    assert read_releases(Path(out), [releases[0].domain]) == releases
     cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", out)
     assert stored()[0] == releases
     assert Path(out).read_bytes() == once
@@ -125,6 +125,19 @@ def test_rules_for_users_reach_the_stream(cli, visits):
         assert "other options" in cli("run", *visits, *PERIOD, "--store", "visits.db", *other, code=3)
 
 
+def test_a_clocked_ledger_is_declared(cli, visits):
+    """Payments by a public clock, on the command line and in a file alike; the default top class is not stated."""
+    words = [word for word in visits if word not in ("--per-slot", "0.2")]
+    cli("run", *words, *PERIOD, "--store", "clocked.db", "--policy", "clocked")
+    cli("run", *words, *PERIOD, "--store", "lower.db", "--policy", "clocked:6")
+    Path("dpi.toml").write_text('[run]\npolicy = "clocked:6"\n')
+    cli("run", *words, *PERIOD, "--store", "file.db", "--config", "dpi.toml")
+    for path, policy in (("clocked", {}), ("lower", {"top": 6}), ("file", {"top": 6})):
+        with dpi.open_store(f"{path}.db", read_only=True) as store:
+            assert json.loads(store.streams()[""])["budget"]["policy"] == {"kind": "clocked", **policy}
+        cli("verify", f"{path}.db", "--curator")
+
+
 def test_the_key_of_truncate_is_made_of_the_stores():
     """Every run keeps the same events of a user, another store's others, and the accounts' key is not used for it."""
     make = compression("truncate:2")
@@ -149,10 +162,18 @@ def test_a_change_is_certified(cli, visits):
     cli("run", *visits, *half, "--store", "visits.db")
     (cli.folder / "countries.txt").write_text("DE\nFR\n")
     assert "--change" in cli("run", *visits, *PERIOD, "--store", "visits.db", code=3)
-    cli("run", *visits, *PERIOD, "--store", "visits.db", "--change")
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--change", "--out", "releases.ndjson")
     assert [release.domain.size for release in stored()[0]] == [4, 4, 4, 3, 3, 3]
     cli("report", "visits.db", "-o", "page.html")
     cli("verify", "visits.db")
+    (cli.folder / "before.txt").write_text("DE\nFR\nIT\n")
+    for file in ("releases.ndjson", "releases.parquet"):
+        cli("run", *visits, *PERIOD, "--store", "visits.db", "--change", "--out", file)
+        cli("verify", file, "--domain", "before.txt", "--domain", "countries.txt", "--other", "elsewhere")
+        cli("verify", file, "--store", "visits.db")
+        assert "domain" in cli("verify", file, "--domain", "countries.txt", "--other", "elsewhere", code=1)
+    cli("export", "visits.db", "public.db")
+    cli("verify", "public.db")
 
 
 def test_products_take_a_column_for_each_part(cli, visits):

@@ -60,13 +60,13 @@ def test_a_stopped_run_goes_on(cli, visits, number, code, out):
     assert 0 < len(before) < 192
     if number != signal.SIGKILL:
         assert stderr == f"dpi: stopped after {len(before)} slots; the same command goes on where it stopped.\n"
-        assert read_releases(Path(out), before[0].domain) == before
+        assert read_releases(Path(out), [before[0].domain]) == before
     cli("verify", "visits.db", "--curator")
     cli("run", *visits, *LONG, "--store", "visits.db", "--out", out)
     after = released()
     assert len(after) == 192
     assert after[: len(before)] == before
-    assert read_releases(Path(out), before[0].domain) == after
+    assert read_releases(Path(out), [before[0].domain]) == after
     cli("verify", "visits.db", "--curator")
 
 

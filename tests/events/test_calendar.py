@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 import dpi
 from dpi.errors import OptionError
 from dpi.events.calendar import UNITS, Calendar
-from dpi.events.slots import UNREADABLE, Slots, Window
+from dpi.events.clock import Window
+from dpi.events.slots import UNREADABLE, Slots
 
 ZONES = (
     "UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/St_Johns", "Asia/Beirut",

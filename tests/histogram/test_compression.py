@@ -10,7 +10,7 @@ from dpi.domain import Bins, Categories
 from dpi.errors import OptionError, SchemaError
 from dpi.events.columns import canonical
 from dpi.exact.integers import GRAINS
-from dpi.histogram import grouping
+from dpi.histogram import compression, grouping
 from dpi.histogram.compression import compress, counts, normalise, truncate, whole_pdf
 from strategies import events, keys, mixed_events, simple_ids
 
@@ -39,6 +39,47 @@ def test_one_user_moves_the_histogram_by_at_most_their_weight(method, rows, remo
     assert (moved == alone).all()
     assert (alone >= 0).all()
     assert alone.sum() <= table[removed]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@given(
+    rows=events, removed=simple_ids, table=weight_tables, classes=st.lists(st.integers(0, 2), min_size=9, max_size=9)
+)
+def test_a_user_is_in_the_histogram_of_one_class(method, rows, removed, table, classes):
+    """Each class has the histogram of its users alone; who is removed moves one of them, by at most their weight."""
+
+    def weighed(ids):
+        known = [int(i) for i in ids]
+        return np.array([table[i] for i in known], np.int64), np.array([classes[i] for i in known], np.int64)
+
+    def by_class(kept):
+        grouped = grouping.Rows([u for u, _ in kept], DOMAIN.encode([v for _, v in kept]), DOMAIN.size)
+        return compression.histogram(grouped, DOMAIN.size, method=method, weights=weighed, classes=3).by_class
+
+    together = by_class(rows)
+    for m in range(3):
+        mine = [row for row in rows if classes[row[0]] == m]
+        assert (together[m] == histogram(mine, method, lambda ids: weighed(ids)[0])).all()
+    moved = np.abs(together - by_class([row for row in rows if row[0] != removed])).sum(axis=1)
+    assert moved[classes[removed]] == moved.sum() <= table[removed]
+
+
+def test_classes_need_a_class_for_each_user():
+    """A class that there is not, none at all, or a compression that knows no weights, is refused."""
+    rows = grouping.Rows([7], np.array([0]), 5)
+    one, classes = np.array([GRAINS]), {"classes": 2}
+    for weights, options in (
+        (lambda ids: (one, np.array([2])), classes),
+        (lambda ids: (one, np.array([-1])), classes),
+        (lambda ids: one, classes),
+        (lambda ids: (one, np.array([0])), {}),
+        (lambda ids: (one, np.array([0])), classes | {"method": whole_pdf}),
+    ):
+        with pytest.raises(OptionError):
+            compression.histogram(rows, 5, weights=weights, **options)
+    assert repr(compression.histogram(rows, 5, weights=lambda ids: (one, np.array([1])), classes=2)) == (
+        "Histogram(bins=5, classes=2, sensitivity=16777216, private)"
+    )
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)

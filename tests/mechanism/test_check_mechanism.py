@@ -3,6 +3,7 @@
 import pytest
 
 import dpi
+from dpi.audit.class_sums import ClassSums
 from dpi.mechanism.published.linear import Ranges
 from dpi.testing import MECHANISM_CHECKS
 
@@ -12,6 +13,7 @@ MECHANISMS = {
     "boosted, one bin": (dpi.Boosted(), dpi.Categories(["a"], other=None)),
     "boosted, with a season": (dpi.Boosted(season=2), FOUR),
     "boosted, with blocks": (dpi.Boosted(partitions=(dpi.Blocks(4),)), dpi.Bins(range(9))),
+    "sums by class": (ClassSums(), FOUR),
     "published": (dpi.Published(dpi.Multinomial(4, 6), draws=1, rounds=2, accumulative=True), FOUR),
     "published, with a floor and a total": (
         dpi.Published(dpi.DirichletPool(4, 0.5), Ranges([0, 1], [2, 4], bins=4), draws=1, n_min=50, total_share="0.2"),

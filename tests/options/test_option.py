@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpi
-from dpi.budget.accounts import POLICIES
 from dpi.budget.allocation import DRAWS
 from dpi.budget.ledger import BUDGETS
+from dpi.budget.policy import POLICIES
 from dpi.budget.series import SERIES
 from dpi.domain.partition import PARTITIONS
 from dpi.histogram.compression import COMPRESSIONS
@@ -28,6 +28,8 @@ THINGS = [
     dpi.Ledger(),
     dpi.Ledger("0.05", every=5),
     dpi.Ledger(slots=20, policy=dpi.fade(), period=3),
+    dpi.Ledger(policy=dpi.clocked()),
+    dpi.Ledger(policy=dpi.clocked(top=6), period=24),
     dpi.Ledger(returning=False, policy=dpi.fade(dpi.Geometric("1/3"))),
     dpi.Converging(dpi.Spence(0.1, 0.2)),
     dpi.Converging(dpi.Zeta(), draw=dpi.RBA()),
@@ -116,7 +118,7 @@ def test_exact_numbers_survive(number):
 
 def test_defaults_are_those_of_the_table():
     """The newest table has every default of every class: one that is changed, or added, must be stated there."""
-    made = [dpi.Ledger(), dpi.fade(), dpi.Zeta(), dpi.RBA(), dpi.Boosted(), dpi.Published()]
+    made = [dpi.Ledger(), dpi.fade(), dpi.clocked(), dpi.Zeta(), dpi.RBA(), dpi.Boosted(), dpi.Published()]
     made += [dpi.Multinomial(), dpi.DirichletPool(), dpi.MixedPool(), dpi.Slots("1h"), dpi.PrefixTree(1)]
     made += [dpi.Converging(dpi.Zeta()), Matrix([[1]])]
     table = {**DEFAULTS[FORMAT]}
@@ -178,7 +180,7 @@ def test_a_changed_default_is_a_new_format():
     [
         ({"kind": "ledger", "unheard": 1}, "newer version"),
         ({"kind": "ledger", "per_slot": 0.05}, "whole number of 2"),
-        ({"kind": "ledger", "policy": {"kind": "generous"}}, "`policy` must be one of: fade, spend_first"),
+        ({"kind": "ledger", "policy": {"kind": "generous"}}, "`policy` must be one of: clocked, fade, spend_first"),
         ({"kind": "hoard"}, "`budget` must be one of: converging, ledger"),
         ({"kind": "converging"}, "missing"),
         ({"kind": "converging", "series": {"kind": "zeta", "s": 2}}, "as text"),

@@ -153,3 +153,68 @@ def test_levies_add_up():
         p.claim("more levies, less left", (both if isinstance(both, int) else both.z) <= getattr(first, "z", first))
 
     assert counterexample(statement) is None
+
+
+def any_step(p):
+    """Any share that a class is asked for: a step of 2^-12."""
+    return Share(p.integer("steps", 1, billing.SHARE_STEPS), billing.SHARE_STEPS)
+
+
+def classed(p, share=any_step, class_epsilon=billing.class_epsilon, most_left=billing.most_left):
+    """An account of a class that pays: what is said of the class before holds of the account, and so it does after."""
+    largest = p.integer("most left in the class", 1, LARGEST)
+    left = p.integer("left", 0, LARGEST)
+    p.assume(left.z <= largest.z)
+    fraction = share(p)
+    taken, limit = billing.part(largest, fraction), billing.part(left, fraction)
+    p.claim("a share does not fall with what there is", limit.z <= taken.z)
+    p.claim("nor does the rest", left.z - limit.z <= largest.z - taken.z)
+    epsilon = class_epsilon(largest, fraction)
+    units = plain(epsilon)
+    p.claim("what the slot takes is at most ε_{t,m}", z3.And(limit.z <= units, units >= 1))
+    # Weight and debit are floor(limit · 2^24 / ε) and ceil(ε · weight / 2^24): of that the proofs above are.
+    weight, cost = p.unknown(), p.unknown()
+    p.assume(z3.And(weight * units <= limit.z * GRAINS, (weight + 1) * units > limit.z * GRAINS))
+    p.assume(z3.And(cost * GRAINS >= weight * units, (cost - 1) * GRAINS < weight * units))
+    p.claim("debit ≤ floor(f · left)", cost <= limit.z)
+    p.claim("less than ε/2^24 short of it", (limit.z - cost) * GRAINS < units)
+    after = plain(most_left(largest, fraction))
+    p.claim("left after ≤ L of the next class", left.z - cost <= after)
+    p.claim("L does not grow", z3.And(after >= 0, after <= largest.z))
+
+
+def spending(p, share=any_step, most_spent=billing.most_spent):
+    """An account that had spent at most S pays a share of the rest: it has spent at most S of the next class."""
+    epsilon = p.integer("epsilon", 1, LARGEST)
+    bound, spent = p.integer("S", 0, LARGEST), p.integer("spent", 0, LARGEST)
+    p.assume(z3.And(spent.z <= bound.z, bound.z <= epsilon.z))
+    fraction = share(p)
+    here, there = most_spent(spent, fraction, epsilon), most_spent(bound, fraction, epsilon)
+    p.claim("spent after ≤ S of the next class", here.z <= there.z)
+    p.claim("S ≤ ε", z3.And(there.z >= bound.z, there.z <= epsilon.z))
+
+
+@pytest.mark.parametrize("share", [lambda p: Fraction(1), any_step], ids=["all", "a share"])
+@pytest.mark.parametrize("statement", [classed, spending], ids=lambda s: s.__name__)
+def test_what_is_said_of_a_class_bounds_its_accounts(statement, share):
+    """For every ε ≤ 1024, share and account: bounds that hold before a payment hold after it, for the next class."""
+    assert counterexample(lambda p: statement(p, share=share)) is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "parts", "broken"),
+    [
+        (classed, {"class_epsilon": lambda x, s: max(1, billing.part(x, s) - 1)}, "at most ε_{t,m}"),
+        (classed, {"class_epsilon": lambda x, s: billing.part(x, s)}, "at most ε_{t,m}"),
+        (classed, {"most_left": lambda x, s: x - billing.part(x, s)}, "left after ≤ L"),
+        (classed, {"most_left": lambda x, s: x + 1}, "L does not grow"),
+        (spending, {"most_spent": lambda s, f, e: s + billing.part(s, f)}, "S ≤ ε"),
+        (spending, {"most_spent": lambda s, f, e: billing.part(e - s, f)}, "spent after ≤ S"),
+    ],
+    ids=["less", "no unit", "no grains", "one more", "of what was spent", "no sum"],
+)
+def test_a_wrong_bound_is_found(statement, parts, broken):
+    """Each changed bound has a counterexample, of the very claim that it breaks."""
+    found = counterexample(lambda p: statement(p, **parts))
+    assert found is not None
+    assert broken in found

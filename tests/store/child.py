@@ -2,10 +2,11 @@
 
     python child.py < trials.json
 
-A trial is {"target": …, "folder": …, "points": [n, m, …]}: the first process dies at its n-th boundary, the next one at
-its m-th, and so on; the last one finishes. A boundary is the moment before or after a statement of the engine, a write
-of the witness, or the making of the key. Prints one line of JSON for each trial. Everything is imported once, in a
-process that starts no thread, and every run is a fork of it: this spares the time to import.
+A trial is {"target": …, "folder": …, "work": …, "points": [n, m, …]}: the first process dies at its n-th boundary, the
+next one at its m-th, and so on; the last one finishes. The work is the workload ("run"), or a stream whose domain
+changes while a slot of it is open ("change"). A boundary is the moment before or after a statement of the engine, a
+write of the witness, or the making of the key. Prints one line of JSON for each trial. Everything is imported once, in
+a process that starts no thread, and every run is a fork of it: this spares the time to import.
 """
 
 from __future__ import annotations
@@ -68,10 +69,10 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
     create, pay = private.create, SQLStore.pay
     private.create = lambda path, _: create(path, workload.KEY.hex().encode())  # the same accounts in all runs
 
-    def pay_once(store: SQLStore, paid: Any, ledger: str, charge: bytes) -> None:
+    def pay_once(store: SQLStore, paid: Any, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         if any(slot.slot == paid.slot for slot in store.measurements(paid.stream)):
             os._exit(TWICE)
-        pay(store, paid, ledger, charge)
+        pay(store, paid, ledger, charge, payments)
 
     SQLStore.pay = pay_once  # type: ignore[method-assign]
     boundary = Boundaries(fatal)
@@ -82,12 +83,35 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
     boundary.around(private, "create")
     folder = Path(trial["folder"])
     with dpi.open_store(trial["target"], key_file=folder / "key", witness=folder / "witness", wait=20) as store:
-        for _ in workload.run(store, SLOTS):
-            pass
+        if trial["work"] == "change":
+            change(store)
+        else:
+            for _ in workload.run(store, SLOTS):
+                pass
         boundary.fatal = None
         passed = boundary.passed
         result = workload.outcome(store) | {"boundaries": passed}
     (folder / "outcome").write_text(json.dumps(result))
+
+
+def change(store: Any) -> None:
+    """Keep events of a slot, change the domain from the next one on, keep more of both, and release both."""
+    from dpi.testing import workload
+
+    wider = dpi.Categories(["FR", "ES"], other="elsewhere")
+    options = {"epsilon": 1, "store": store, "name": "visits", **workload.STREAMS["visits"]}
+    known = store.streams().get("visits")
+    if known is None or workload.DOMAIN.digest in known:
+        before = dpi.Stream(domain=workload.DOMAIN, **options)
+        before.append(["ada", "bob"], ["2026-01-01T00:10"] * 2, ["DE", "FR"], now="2026-01-01T00:10", sequence=0)
+    stream = dpi.Stream(domain=wider, change="2026-01-01T01:00", **options)
+    first = stream.slots.number("2026-01-01")
+    for slot in range(2):
+        if stream.next_slot == first + slot:
+            now = f"2026-01-01T{slot:02d}:30"
+            stream.append(["cy", "ada"], [now] * 2, ["IT", "ES"], now=now, sequence=slot + 1)
+            workload.seeded(stream, slot)
+            list(stream.advance(now=f"2026-01-01T{slot + 1:02d}:00"))
 
 
 def forked(trial: dict[str, Any], fatal: int | None) -> int:

@@ -62,16 +62,17 @@ def test_a_payment_erases_the_events_of_all_slots_until_then(reopen) -> None:
 
 
 def test_options_change_only_as_a_public_entry(reopen) -> None:
-    """Other options are refused, or by name become an entry of the chain; then the old ones are refused."""
+    """Other options are refused, or by name become an entry of the chain from a slot on; old ones are then refused."""
     store, wider = reopen(), dpi.Categories(["DE", "FR"])
     opened = stream(store, **CLOCK)
     opened.append(["ada"], ["2026-01-01T00:10"], ["DE"], now="2026-01-01T00:10")
     with pytest.raises(StateError, match="other options"):
         stream(store, domain=wider, **CLOCK)
-    changed = stream(store, domain=wider, change=True, **CLOCK)
+    changed = stream(store, domain=wider, change="2026-01-01T01:00", **CLOCK)
     assert [link.entry["kind"] for link in store.links()] == ["options", "options"]
-    assert store.events("", changed.next_slot).counts.size == 0  # bins of the old domain mean nothing in the new one
-    assert len([*changed.advance(now="2026-01-01T01:00")]) == 1
+    assert [link.entry.get("from") for link in store.links()] == [None, changed.next_slot + 1]
+    assert store.events("", changed.next_slot).counts.size == 1
+    assert [release.domain.size for release in changed.advance(now="2026-01-01T02:00")] == [4, 3]
     store = reopen(store)
     with pytest.raises(StateError, match="other options"):
         stream(store, **CLOCK)
@@ -79,6 +80,16 @@ def test_options_change_only_as_a_public_entry(reopen) -> None:
         stream(store, domain=wider, epsilon=2, change=True, **CLOCK)
     assert verify(store).intact
     store.close()
+
+
+def test_a_change_loses_no_event(reopen) -> None:
+    """Events of slots that are open when options change are released under their own slot's options."""
+    checks.a_change_loses_no_event(reopen)
+
+
+def test_events_of_slots_that_change_are_told_by_their_new_bins(reopen) -> None:
+    """Where a change begins with a slot for which there are events, those with a bin in the new domain stay."""
+    checks.events_of_slots_that_change_are_told_by_their_new_bins(reopen)
 
 
 def test_a_ledger_of_another_promise_is_refused_before_the_chain_says_anything(reopen) -> None:

@@ -23,7 +23,7 @@ PUBLIC = {
     "releases": ("content",),
     "chain": ("text", "digest", "signature"),
     "domains": ("description", "digest"),
-    "streams": ("options", "stream"),
+    "streams": ("options", "stream", "first"),
     "progress": ("last", "spent", "allocation", "mechanism", "accumulated", "seal"),
     "measurements": ("slot", "epsilon", "partial", "data", "allocation", "seal"),
 }
@@ -118,7 +118,10 @@ def test_every_flipped_bit_is_found(whole, key_file, tables, check) -> None:
     ("statement", "check"),
     [
         ("DELETE FROM account_runs WHERE run = (SELECT MAX(run) FROM account_runs)", curator),
-        ("UPDATE account_runs SET ledger = 'x'", curator),
+        ("UPDATE account_runs SET ledger = 'x' WHERE ledger = ''", curator),
+        ("UPDATE account_runs SET ledger = 'x' WHERE ledger = 'payments members'", curator),
+        ("DELETE FROM ledgers WHERE ledger = 'payments members'", curator),
+        ("DELETE FROM account_runs WHERE ledger = 'payments members'", curator),
         ("INSERT INTO levies VALUES ('', 0, 0, 1)", curator),
         ("DELETE FROM chain WHERE entry = (SELECT MAX(entry) FROM chain)", public),
         ("DELETE FROM chain WHERE entry = 4", public),
@@ -126,7 +129,7 @@ def test_every_flipped_bit_is_found(whole, key_file, tables, check) -> None:
         ("DELETE FROM measurements WHERE slot = 0 AND stream = 'orders'", public),
         ("DELETE FROM domains", public),
         ("DELETE FROM progress WHERE stream = 'alone'", public),
-        ("INSERT INTO streams SELECT 'new', options FROM streams WHERE stream = 'orders'", public),
+        ("INSERT INTO streams SELECT 'new', first, options FROM streams WHERE stream = 'orders'", public),
     ],
 )
 def test_what_is_dropped_or_added_is_found(whole, key_file, statement, check) -> None:

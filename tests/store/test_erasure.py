@@ -77,11 +77,11 @@ def test_what_a_crash_left_is_erased_on_opening(sqlite, key_file, monkeypatch) -
         assert not any(name in on_disk(str(copy)) for name in NAMES)
 
 
-def test_a_change_of_the_domain_erases_open_events(sqlite, key_file) -> None:
-    """Events that mean nothing under new options are gone from disk as well."""
+def test_events_that_a_change_tells_by_other_bins_leave_no_old_rows(sqlite, key_file) -> None:
+    """Of an open slot that has another domain at once, the rows are replaced; those of no bin are gone from disk."""
     _, store = filled(sqlite, key_file, dpi.Ledger(per_slot="0.1"), 1)
-    other = dpi.Categories(["elsewhere"])
-    dpi.Stream(domain=other, epsilon=1, budget=dpi.Ledger(per_slot="0.1"), store=store, change=True, **CLOCK)
+    other = dpi.Categories(["elsewhere"], other=None)
+    dpi.Stream(domain=other, epsilon=1, budget=dpi.Ledger(per_slot="0.1"), store=store, change="next", **CLOCK)
     assert not any(name in on_disk(sqlite) for name in NAMES)
     store.close()
 

@@ -50,6 +50,48 @@ def test_a_full_disk_loses_nothing(sqlite, key_file) -> None:
         assert outcome(store) == expected(3)
 
 
+@pytest.mark.parametrize("change", ["2026-01-01T01:00", "next"])
+def test_a_change_that_fails_at_any_statement_is_whole_or_was_not(durable, monkeypatch, change) -> None:
+    """Chain, options and events are those of before or those of after; and it can be made again."""
+    wider = dpi.Categories(["FR", "ES"], other="elsewhere")
+    options = {"epsilon": 1, "slot": "1h", "start": "2026-01-01"}
+    now, failures, failing = "2026-01-01T00:10", 0, True
+    with durable() as store:
+        first = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), store=store, **options)
+        first.append(["ada", "bob"], [now] * 2, ["DE", "FR"], now=now)
+        number, engine = first.next_slot, type(store.engine)
+
+        def seen() -> tuple[object, ...]:
+            events = store.events("", number)
+            return store.head(), store.options("").entries, sorted(events.bins.tolist()), verify(store).problems
+
+        before = seen()
+        while failing:
+            passed = 0
+
+            def fatal(self, statement, values=(), _execute=engine.execute, _at=failures):
+                nonlocal passed
+                passed += statement != "ROLLBACK"
+                if passed == _at + 1 and statement != "ROLLBACK":
+                    raise StoreError("the store is gone.")
+                _execute(self, statement, values)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(engine, "execute", fatal)
+                try:
+                    dpi.Stream(domain=wider, store=store, change=change, **options)
+                    failing = False
+                except StoreError:
+                    failures += 1
+            if failing and store.head() == before[0]:
+                assert seen() == before
+        after = seen()
+        assert failures > 5
+        assert after[2] == ([0, 1] if change != "next" else [0, 2])
+        assert after[3] == ()
+        assert len(after[1]) == 2
+
+
 def test_a_file_size_limit_kills_no_slot(sqlite, key_file) -> None:
     """A process that may write no more (RLIMIT_FSIZE) says so; a later one goes on and ends in the same bytes."""
     with dpi.open_store(sqlite, key_file=key_file) as store:

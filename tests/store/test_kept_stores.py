@@ -10,7 +10,7 @@ from pathlib import Path
 
 import kept_stores
 import pytest
-from kept_stores import EMPTY, KEY, RELEASED, STREAMS, close_slot, opened
+from kept_stores import DOMAIN, EMPTY, KEY, RELEASED, STREAMS, close_slot, opened
 
 import dpi
 from dpi.certificates.declared import declared
@@ -111,6 +111,19 @@ def test_a_kept_store_is_changed_in_the_newest_format(kept):
         assert left(store, stream) < NOTHING
         close_slot(stream, RELEASED)
         close_slot(opened(store, "series"), RELEASED)
+        assert verify(store).problems == ()
+
+
+def test_a_kept_store_keeps_its_open_events_over_a_change_of_the_domain(kept):
+    """Under the options of their slot or, where a program of that time printed those, by the bin that is now theirs."""
+    path, format = kept
+    wider = dpi.Categories(["FR", "ES", "DE"], other="elsewhere")
+    with dpi.open_store(path) as store:
+        stream = opened(store, "visits", domain=wider, change="next" if format == 1 else "2026-01-01T04:00")
+        assert sorted(store.events("visits", stream.next_slot).bins.tolist()) == ([0, 2] if format == 1 else [0, 1])
+        releases = [close_slot(stream, slot) for slot in (RELEASED, RELEASED + 1)]
+        assert [release.domain for release in releases] == [wider if format == 1 else DOMAIN, wider]
+        assert left(store, stream) < NOTHING
         assert verify(store).problems == ()
 
 

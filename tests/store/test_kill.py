@@ -37,13 +37,14 @@ def trials(trials: list[dict[str, object]]) -> list[tuple[list[int], dict[str, o
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
-def check(points: list[list[int]], target: str | None = None) -> None:
+def check(points: list[list[int]], target: str | None = None, work: str = "run") -> None:
     """Kill at the points; whatever happened, the end must be that of the run that was never killed."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as root:
         plan = [
             {
                 "target": (target or f"{root}/{number}/visits.db").format(number),
                 "folder": f"{root}/{number}",
+                "work": work,
                 "points": at,
             }
             for number, at in enumerate([[], *points])
@@ -63,10 +64,11 @@ def check(points: list[list[int]], target: str | None = None) -> None:
         assert outcome == expected, f"after a kill at {at}"
 
 
-def boundaries(target: str | None = None) -> int:
+def boundaries(target: str | None = None, work: str = "run") -> int:
     """How many boundaries a whole run has."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as root:
-        ((_, outcome),) = trials([{"target": target or f"{root}/visits.db", "folder": root, "points": []}])
+        trial = {"target": target or f"{root}/visits.db", "folder": root, "work": work, "points": []}
+        ((_, outcome),) = trials([trial])
     assert outcome is not None
     return int(str(outcome["boundaries"]))
 
@@ -82,6 +84,13 @@ def test_killed_anywhere_the_store_ends_as_if_never_killed() -> None:
     """Kill -9 at 30 random boundaries (at every one in the long form): same ledger, releases and certificates."""
     last = boundaries()
     check([[point] for point in range(last)] if SLOW else drawn(30, last))
+
+
+@pytest.mark.slow
+def test_killed_anywhere_in_a_change_the_stream_has_its_old_options_or_its_new_ones() -> None:
+    """Kill -9 at 30 random boundaries (at every one in the long form): no event is lost, and each slot has its own."""
+    last = boundaries(work="change")
+    check([[point] for point in range(last)] if SLOW else drawn(30, last), work="change")
 
 
 @pytest.mark.slow
@@ -126,7 +135,7 @@ def test_a_lost_connection_at_commit_is_told_by_opening_again(
             workload.close_slot(stream, 1)  # it cannot know, so it does not go on
     store.close()
     with dpi.open_store(postgres, key_file=key_file, wait=10) as again:
-        visits, orders, _ = workload.open_streams(again)
+        visits, orders, *_ = workload.open_streams(again)
         paid = (commit, moment) != (0, "before")
         assert orders.next_slot == (2 if paid else 1)
         if not paid:

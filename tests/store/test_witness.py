@@ -6,16 +6,21 @@ import shutil
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 import dpi
+from clocked import OneClass
+from dpi.audit.class_sums import ClassSums
+from dpi.certificates.chain import extend
 from dpi.errors import StateError
 from dpi.histogram.compression import GRAINS
 from dpi.noise import UnsafeSeededSource
 from dpi.stream.prefix_tree import PrefixSums, PrefixTree
 from dpi.testing.workload import DOMAIN, open_streams
 from dpi.verification import check_accounts, verify
+from dpi.verification.store import _chain
 
 USERS = {slot: [f"u{number}" for number in range(slot, slot + 4)] for slot in range(12)}
 """Everybody takes part in four slots; newcomers in every slot."""
@@ -58,8 +63,9 @@ class Truth:
 
         def noting(accounts, users, epsilon, slot, **options):
             made = bill(accounts, users, epsilon, slot, **options)
-            for user, weight in zip(users.to_list(), made.weights.tolist(), strict=True):
-                self.units[user] += epsilon.units * weight / GRAINS
+            costs = np.broadcast_to(made.units, users.len())[np.argsort(made.place.order)]
+            for user, weight, units in zip(users.to_list(), made.weights.tolist(), costs.tolist(), strict=True):
+                self.units[user] += units * weight / GRAINS
             return made
 
         monkeypatch.setattr(dpi.Accounts, "bill", noting)
@@ -117,6 +123,86 @@ def test_charged_for_lost_slots_nobody_spends_more_than_epsilon(paths, monkeypat
     assert max(truth.units.values()) <= 2**40
     if policy is dpi.spend_first:
         assert max(truth.units.values()) > 0.85 * 2**40  # not by charging everything
+
+
+CLOCKED = dpi.Ledger(policy=dpi.clocked(top=3))
+
+
+def by_class(store, name="", **options) -> dpi.Stream:
+    """A stream whose users pay by class."""
+    return stream(store, CLOCKED, mechanism=ClassSums(), name=name, **options)
+
+
+def test_lost_slots_of_classes_are_charged_account_by_account(paths, monkeypatch, tmp_path) -> None:
+    """Copy, go on, put back, charge, go on, twice: nobody truly loses more than ε, nor more than is said."""
+    truth, signer = Truth(monkeypatch), dpi.Signer.open(tmp_path / "signing.pem")
+    with paths.open() as store:
+        go_on(by_class(store, signer=signer), range(3))
+        paths.copy()
+        go_on(by_class(store, signer=signer), range(3, 5))
+        seen = store.witness.read()
+        assert seen.largest == {"": [*store.bounds("").largest]}
+    before = dict(truth.units)
+    paths.put_back()
+    with paths.open(charge_lost=True, signer=signer) as store:
+        opened = by_class(store, signer=signer)
+        assert opened.next_slot == 5
+        for user, units in before.items():
+            (left,) = opened._accounts.remaining(pl.Series([user]), 5)
+            assert 0 < left <= 1 - units / 2**40 + 1e-9
+        entry = store.link(store.head().sequence).entry
+        assert entry["kind"] == "restored"
+        assert entry["spent_units"][""] >= seen.spent[""]
+        go_on(opened, range(5, 7))
+    paths.put_back()
+    with paths.open(charge_lost=True, signer=signer) as store:
+        go_on(by_class(store, signer=signer), range(7, 12))
+        result = verify(store, verifier=signer.verifier)
+        assert result.problems == ()
+        assert check_accounts(store) == ()
+    assert max(truth.units.values()) / 2**40 <= result.spent[""] <= 1
+
+
+def test_streams_with_and_without_classes_are_charged_together(paths, monkeypatch) -> None:
+    """Of one ledger with both, every account is charged for the lost slots of all."""
+    truth = Truth(monkeypatch)
+    with paths.open() as store:
+        go_on(by_class(store, "classes"), range(2))
+        go_on(stream(store, CLOCKED, name="plain", mechanism=OneClass()), range(1))
+        paths.copy()
+        go_on(by_class(store, "classes"), range(2, 4))
+        go_on(stream(store, CLOCKED, name="plain", mechanism=OneClass()), range(1, 2))
+    paths.put_back()
+    with paths.open(charge_lost=True) as store:
+        go_on(by_class(store, "classes"), range(4, 8))
+        go_on(stream(store, CLOCKED, name="plain", mechanism=OneClass()), range(2, 5))
+        assert verify(store).problems == ()
+        assert check_accounts(store) == ()
+    assert max(truth.units.values()) <= 2**40
+
+
+@pytest.mark.parametrize("wrong", ["charged_units", "spent_units", "largest_shares"])
+def test_a_charge_that_is_too_small_is_found(paths, wrong) -> None:
+    """The verifier replays what lost slots can have taken: a smaller charge, sum or share is told."""
+    with paths.open() as store:
+        go_on(by_class(store), range(3))
+        paths.copy()
+        go_on(by_class(store), range(3, 6))
+    paths.put_back()
+    with paths.open(charge_lost=True) as store:
+        links = [*store.links()]
+        facts = {name: fact for name, fact in links[-1].entry.items() if name not in ("sequence", "previous")}
+        smaller = {name: [1] if isinstance(value, list) else value - 1 for name, value in facts[wrong].items()}
+        forged = [*links[:-1], extend(links[-2].head, facts | {wrong: smaller})]
+        assert verify_chain(links) == []
+        assert verify_chain(forged)
+
+
+def verify_chain(links) -> list[str]:
+    """What a verifier says of entries alone."""
+    problems: list[str] = []
+    _chain(links, None, problems)
+    return problems
 
 
 def test_a_ledger_is_charged_for_all_of_its_streams(paths, monkeypatch) -> None:

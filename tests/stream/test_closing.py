@@ -105,7 +105,7 @@ def test_the_steps_alone_make_the_bytes_of_a_stream(budget) -> None:
     state, allocation = StreamState.initial(options, source), budget.allocation(options.epsilon, DOMAIN.size)
     accounts = budget.accounts(options.epsilon, key) if isinstance(budget, dpi.Ledger) else None
     for slot, (users, bins) in enumerate(SLOTS):
-        offer = Offer.drawn(state, allocation, source)
+        offer = Offer.drawn(state, allocation, slot, source)
         clean, charge = weighed(options, rows(users, bins), accounts, offer, slot)
         paid = measured(state, clean, offer, slot, source)
         if accounts is not None:
@@ -128,7 +128,7 @@ def test_a_step_changes_nothing_that_it_is_given() -> None:
     opened = stream(budget=dpi.Ledger(per_slot="0.4"))
     options, accounts, source = opened.setting, opened._accounts, UnsafeSeededSource(3)
     state = StreamState.initial(options, source)
-    offer = Offer.drawn(state, options.budget.allocation(options.epsilon, DOMAIN.size), source)
+    offer = Offer.drawn(state, options.allocation(), 0, source)
     before, remembered = accounts.snapshot(), options.mechanism.to_bytes(state.state)
     twice = [weighed(options, rows(*SLOTS[0]), accounts, offer, 0) for _ in range(2)]
     assert [charge.records() for _, charge in twice] == [twice[0][1].records()] * 2

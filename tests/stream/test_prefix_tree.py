@@ -1,4 +1,4 @@
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.budget.epsilon import Epsilon
+from dpi.domain.overlap import Overlap
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
@@ -69,6 +70,39 @@ def test_sums_are_those_of_the_slots(shape, random):
         rest, digit = divmod(rest, arity)
         digits += digit
     assert sums.nodes == digits + rest
+
+
+@given(grown, st.integers(0, 40), st.randoms(use_true_random=False))
+def test_sums_go_on_over_a_change_of_the_domain(shape, changed, random):
+    """Without noise they are the prefix sums of all slots, whenever the domain changes: what was counted stays."""
+    arity, levels, length = shape
+    tree, old, new = Clean(1, arity, levels), dpi.Categories(["a", "b"]), dpi.Categories(["b", "c"])
+    sums, expected = tree.planted(3, UnsafeSeededSource(0)), np.zeros(3)
+    for number in range(length):
+        if number == changed:
+            sums = sums.moved(Overlap.of(old, new), 3, UnsafeSeededSource(0))
+            expected = np.array([expected[1], 0, expected[0] + expected[2]])
+        slot = [random.randint(0, 9) for _ in range(3)]
+        expected = expected + slot
+        sums = sums.added(histogram(np.array(slot) * GRAINS), UnsafeSeededSource(0))
+    assert sums.sums().tolist() == expected.tolist()
+
+
+def test_what_was_open_is_in_nothing_that_goes_on_after_a_change():
+    """Two trees with the same finished nodes are the same tree after it, whatever they were adding up."""
+    tree, old, new = PrefixTree("0.1", 4, 3), dpi.Categories(["a", "b"]), dpi.Categories(["b", "c"])
+    sums = tree.planted(3, UnsafeSeededSource(1)).added(histogram([GRAINS, 0, 0]), UnsafeSeededSource(2))
+    other = replace(sums, opened=sums.opened + 5 * GRAINS)
+    moved = [each.moved(Overlap.of(old, new), 3, UnsafeSeededSource(3)).to_bytes() for each in (sums, other)]
+    assert moved[0] == moved[1]
+
+
+def test_a_tree_over_bins_that_are_split_is_planted_anew():
+    """Nobody knows which part of a sum lies in which part of its bin."""
+    tree = PrefixTree("0.1", 4, 3)
+    sums = tree.planted(3, UnsafeSeededSource(1)).added(histogram([GRAINS, 0, 0]), UnsafeSeededSource(2))
+    moved = sums.moved(Overlap.of(dpi.Bins([0, 2]), dpi.Bins([0, 1, 2])), 4, UnsafeSeededSource(3))
+    assert moved.to_bytes() == tree.planted(4, UnsafeSeededSource(3)).to_bytes()
 
 
 @given(grown, st.fractions(Fraction(1, 100), 8, max_denominator=100), st.randoms(use_true_random=False))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dpi
+from dpi.audit.class_sums import ClassSums
 from dpi.audit.laws import Laplace
 from dpi.budget.epsilon import Epsilon
 from dpi.exact.integers import GRAINS
@@ -147,6 +148,15 @@ class Refusing(dpi.Boosted):
         return super().measure(state, histogram, epsilon, slot, source)
 
 
+@dataclass(frozen=True)
+class Sparing(ClassSums):
+    """Asks newcomers alone, whichever classes are due."""
+
+    def shares(self, state, slot):
+        """One share."""
+        return super().shares(state, slot)[:1]
+
+
 BROKEN = {
     "its_options_are_public_json": Unnamed(),
     "the_same_seed_gives_the_same_measurement": Unseeded(),
@@ -160,6 +170,7 @@ BROKEN = {
     "a_damaged_state_is_refused": Trusting(),
     "a_stream_keeps_its_budget": Refusing(),
     "neighbours_lose_at_most_their_weight": Boasting(),
+    "classes_are_asked_for_public_shares": Sparing(),
 }
 
 
@@ -172,8 +183,8 @@ def test_a_mechanism_that_is_wrong_in_one_way_is_found(check):
 
 def test_the_suite_says_which_check_fails():
     """All checks are run, the last one too."""
-    with pytest.raises(AssertionError, match=r"^neighbours_lose_at_most_their_weight: .*more about one user"):
-        check_mechanism(Boasting(), DOMAIN)
+    with pytest.raises(AssertionError, match=r"^classes_are_asked_for_public_shares: .*each class that is due"):
+        check_mechanism(Sparing(), DOMAIN)
 
 
 def test_a_sound_mechanism_passes():

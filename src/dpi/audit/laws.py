@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import Epsilon
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
@@ -212,3 +213,9 @@ def law_of(mechanism: object, state: object, histogram: Histogram, epsilon: Epsi
     raise OptionError(
         f"no likelihood is known for {type(mechanism).__name__}: give it a method `law`, or audit it blindly."
     )
+
+
+def law_of_classes(histogram: Histogram, classes: Sequence[ClassBudget]) -> Law:
+    """The law of what is measured by class: independent noise on every class's histogram, each of its own scale."""
+    rows = zip(histogram.by_class, classes, strict=True)
+    return Joint(tuple(Laplace(row, due.epsilon.scale) for row, due in rows))

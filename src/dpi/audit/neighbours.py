@@ -2,8 +2,8 @@
 
 Each family is a way in which a mechanism may lose its promise: a user in every slot, one who is a crowd by rows, one
 who leaves and comes back, one who is there at both ends of an epoch, one whose shares do not divide, one whose events
-come late or from the future, one whose id has several types. `mutated` changes what the user does a little: the
-search in `dpi.audit.exact` climbs with it.
+come late or from the future, one whose id has several types, one who pays in other slots than others. `mutated` changes
+what the user does a little: the search in `dpi.audit.exact` climbs with it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import polars as pl
 
+from dpi.events.clock import Clock
 from dpi.events.columns import canonical
-from dpi.events.slots import Clock, Slots
+from dpi.events.slots import Slots
 
 Row = tuple[object, object]
 """(user, value)"""
@@ -152,8 +153,18 @@ def broken_rows(slots: int, values: Sequence[object]) -> Neighbours:
     return pair("broken rows", [_crowd(t, values) + (bad if t % 2 else ()) for t in range(slots)])
 
 
+def classes(slots: int, values: Sequence[object]) -> Neighbours:
+    """The user comes late and stays away now and then: in other classes, and due in other slots, than the others."""
+    regulars: Rows = tuple((f"regular-{i}", values[i % len(values)]) for i in range(4))
+    there = [t for t in range(slots) if t % 7 != 4 and t > 2]
+    return pair(
+        "other classes",
+        [_crowd(t, values) + regulars + (((TARGET, values[t % 2]),) if t in there else ()) for t in range(slots)],
+    )
+
+
 FAMILIES: tuple[Family, ...] = (
-    alone, every_slot, giant, returning, epochs, rounding, late, types, broken_rows,
+    alone, every_slot, giant, returning, epochs, rounding, late, types, broken_rows, classes,
 )  # fmt: skip
 
 

@@ -20,8 +20,9 @@ from typing import Protocol
 
 import numpy as np
 
-from dpi.audit.laws import Joint, Law, Point, law_of
+from dpi.audit.laws import Joint, Law, Point, law_of, law_of_classes
 from dpi.audit.neighbours import Rows
+from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.domain import Domain
@@ -67,7 +68,7 @@ class Probe(Mechanism[object]):
 
     def __init__(self, inner: Mechanism[object]) -> None:
         self.inner = inner
-        self.seen: tuple[object, Histogram, Epsilon] | None = None
+        self.seen: Law | None = None
         self.forced: object = None
 
     def __repr__(self) -> str:
@@ -87,26 +88,50 @@ class Probe(Mechanism[object]):
         """As the mechanism behind."""
         return self.inner.whole_weights
 
-    def initial(self, domain: Domain) -> object:
+    @property
+    def by_class(self) -> bool:  # type: ignore[override]
         """As the mechanism behind."""
-        return self.inner.initial(domain)
+        return self.inner.by_class
+
+    def initial(self, domain: Domain, classes: int = 1) -> object:
+        """As the mechanism behind."""
+        return self.inner.initial(domain) if classes == 1 else self.inner.initial(domain, classes)
+
+    def shares(self, state: object, slot: int) -> tuple[Fraction, ...]:
+        """As the mechanism behind."""
+        return self.inner.shares(state, slot)
 
     def measure(
         self, state: object, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
     ) -> Measurement:
         """Gives up after a look, or returns what is forced."""
-        self.seen = state, histogram, epsilon
+        self.seen = Joint((Point(("budget", epsilon.units)), law_of(self.inner, state, histogram, epsilon)))
         if self.forced is None:
             raise _Looked
         return Measurement(slot, epsilon, np.asarray(self.forced, dtype=np.int64))
 
+    def measure_classes(
+        self, state: object, histogram: Histogram, classes: tuple[ClassBudget, ...], slot: int, source: RandomSource
+    ) -> Measurement:
+        """Gives up after a look at all classes, or returns what is forced."""
+        budgets = tuple((due.epsilon.units, due.steps, due.most_left) for due in classes)
+        self.seen = Joint((Point(("budgets", budgets)), law_of_classes(histogram, classes)))
+        if self.forced is None:
+            raise _Looked
+        parts = [np.asarray(part, dtype=np.int64) for part in self.forced]  # type: ignore[attr-defined]
+        return Measurement(slot, max(due.epsilon for due in classes), np.concatenate(parts), classes=classes)
+
     def update(self, state: object, measurement: Measurement) -> tuple[object, Estimate]:
         """As the mechanism behind: a pure function, so the two sides of a transcript share its result."""
         given = (self.inner, self.inner.to_bytes(state), measurement.slot, measurement.epsilon, measurement.partial)
-        key = (*given, measurement.values.tobytes())
+        key = (*given, measurement.classes, measurement.values.tobytes())
         if Probe._last is None or Probe._last[0] != key:
             Probe._last = key, self.inner.update(state, measurement)
         return Probe._last[1]
+
+    def moved(self, state: object, old: Domain, new: Domain, classes: int = 1) -> object:
+        """As the mechanism behind."""
+        return self.inner.moved(state, old, new) if classes == 1 else self.inner.moved(state, old, new, classes)
 
     def to_bytes(self, state: object) -> bytes:
         """As the mechanism behind."""
@@ -145,14 +170,12 @@ class StreamSession:
             raise StateError(
                 "the stream released a slot without a look at its mechanism: give `make` a mechanism it wraps."
             )
-        state, histogram, epsilon = self._probe.seen
-        return Joint((Point(("budget", epsilon.units)), law_of(self._probe.inner, state, histogram, epsilon)))
+        return self._probe.seen
 
     def force(self, output: object) -> str:
         """The release, as an analyst gets it."""
         assert self._probe is not None  # noqa: S101 - `look` has checked
-        values = output[1] if isinstance(output, tuple) else output
-        self._probe.forced = np.asarray(values, dtype=np.int64)
+        self._probe.forced = output[1] if isinstance(output, tuple) else output
         self.last = self._release()
         self._slots += 1
         if self._restart_every and self._slots % self._restart_every == 0:

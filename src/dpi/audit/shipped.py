@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import dpi
+from dpi.audit.changing import ChangedSession
+from dpi.audit.class_sums import ClassSums
 from dpi.audit.distinguishers import Floats
 from dpi.audit.draws import exponential_loss, noise_loss, permute_and_flip_loss
 from dpi.audit.empirical import BlackBox
@@ -60,6 +62,13 @@ def _two_streams() -> SeveralStreams:
     return SeveralStreams(makes, EPSILON)
 
 
+def _two_clocked() -> SeveralStreams:
+    store = dpi.MemoryStore()
+    makes = [stream(budget=CLOCKED, mechanism=ClassSums(), store=store, name=name) for name in ("visits", "orders")]
+    return SeveralStreams(makes, EPSILON)
+
+
+CLOCKED = dpi.Ledger(policy=dpi.clocked(top=4))
 ZETA_2 = dpi.Zeta(2)
 COUNTED = stream(budget=dpi.Converging(ZETA_2))
 SEVEN_HUNDREDTHS = dpi.Ledger(per_slot="0.07")
@@ -76,6 +85,7 @@ STREAMS: tuple[Shipped, ...] = (
         budget=dpi.Ledger(per_slot="0.25", policy=dpi.fade()),
         tight=False,
     ),
+    _stream("sums by class, clocked ledger", budget=CLOCKED, mechanism=ClassSums()),
     _stream("boosted, ledger in epochs of 6 slots", "ε per epoch", budget=dpi.Ledger(per_slot="0.3", period=6)),
     _stream("boosted, three events a user", also=(giant,), compression=dpi.truncate(3, bytes(range(32)))),
     _stream("boosted, Spence in order", budget=dpi.Converging(dpi.Spence(mu=0.1, zeta=0.1))),
@@ -107,6 +117,12 @@ STREAMS: tuple[Shipped, ...] = (
     _published("published, whole PDFs", tight_published(3), compression=dpi.whole_pdf),
     Shipped("two streams with one ledger", _two_streams),
     Shipped(
+        "two streams with one clocked ledger",
+        _two_clocked,
+        tight=False,
+        note="the claim is ε, of which a clocked account always keeps some",
+    ),
+    Shipped(
         "boosted, declared counts, Zeta(2) in order",
         lambda: DeclaredCounts(COUNTED, VALUES, per_user=400),
         tight=False,
@@ -117,6 +133,13 @@ STREAMS: tuple[Shipped, ...] = (
     Shipped(
         "boosted, in a store on disk, reopened after every 5 slots",
         lambda: StoredSession(lambda store: stream(budget=SEVEN_HUNDREDTHS, store=store), restart_every=5),
+    ),
+    Shipped("boosted, another domain in every second slot, while that is open", ChangedSession),
+    Shipped(
+        "sums by class, in a store on disk, reopened after every 5 slots",
+        lambda: StoredSession(
+            lambda store: stream(budget=CLOCKED, mechanism=ClassSums(), store=store), restart_every=5
+        ),
     ),
 )
 

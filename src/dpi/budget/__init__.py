@@ -1,10 +1,12 @@
 """Who pays what: exact amounts, converging series, allocations, and a ledger with an account for every user."""
 
-from dpi.budget.accounts import Accounts, Bill, fade, spend_first
+from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import RBA, Allocation, Constant, InOrder
 from dpi.budget.auto import Auto
+from dpi.budget.bill import Bill
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Converging, Ledger
+from dpi.budget.policy import clocked, fade, spend_first
 from dpi.budget.series import Geometric, LogSquared, Series, Spence, Zeta
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "Series",
     "Spence",
     "Zeta",
+    "clocked",
     "fade",
     "spend_first",
 ]

@@ -68,8 +68,11 @@ class AccountTable:
     def find(self, names: Digests) -> Place:
         """Where the names stand."""
         order = np.argsort(names[:, 0])
-        ordered = names[order]
-        return Place(ordered, order, tuple(run.find(ordered) for run in self._runs))
+        return self.here(Place(names[order], order, ()))
+
+    def here(self, place: Place) -> Place:
+        """Where the names of a place in another table stand in this one."""
+        return Place(place.names, place.order, tuple(run.find(place.names) for run in self._runs))
 
     def get(self, place: Place) -> Standings:
         """What each account holds, in the order of the place; zeros for a name that has no account."""
@@ -96,10 +99,14 @@ class AccountTable:
                 large, recent = large.merged(recent), _Run.empty()
             self._runs = [large, recent]
 
+    def everybody(self) -> tuple[Digests, Standings]:
+        """All names, and what their accounts hold."""
+        names = np.concatenate([np.stack([run.high, run.low], axis=1) for run in self._runs])
+        return names, np.concatenate([run.standing for run in self._runs])
+
     def to_bytes(self) -> bytes:
         """All accounts as records."""
-        names = np.concatenate([np.stack([run.high, run.low], axis=1) for run in self._runs])
-        return to_records(names, np.concatenate([run.standing for run in self._runs]))
+        return to_records(*self.everybody())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:

@@ -15,6 +15,13 @@ With `period`, an account is refilled when the slot's number enters a new period
 Slots of one stream never go back, so an account is never charged for an epoch before the one it is in; streams that
 share accounts count their slots each for itself, so they cannot share accounts with a period.
 
+**By class** (`clocked`). With budgets ε_{t,m} for the classes that are due, a user of class m = min(payments in this
+stream, top) has weight floor(min(1, floor(f_m · left)/ε_{t,m}) · 2^24) grains in the histogram of class m and in no
+other; who is of no due class has weight zero. The debit is ceil(ε_{t,m} · grains / 2^24) ≤ floor(f_m · left). *Why that
+keeps the promise:* class and weight are functions of the user's own account and of public numbers, so that without u
+every other user is in the same class with the same weight; u moves one class's histogram by at most w, whose noise
+loses ε_{t,m} · w; the rest is as above. A user whose weight is zero has not paid, and stays in their class.
+
 What an account holds is private, and so is how many there are. Accounts are never deleted: that would be a refill.
 """
 
@@ -23,11 +30,9 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,12 +40,13 @@ import numpy.typing as npt
 
 from dpi.budget import billing
 from dpi.budget.account_table import STANDING, AccountTable, Place, Standings, to_records
-from dpi.budget.epsilon import UNITS, Epsilon
-from dpi.budget.series import SERIES, Series, Zeta
+from dpi.budget.bill import Bill, Charge
+from dpi.budget.classes import ClassBudget, most_taken
+from dpi.budget.epsilon import LARGEST, UNITS, Epsilon
+from dpi.budget.policy import Clocked, Policy, policy_of, spend_first
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
 from dpi.events.identity import Digests, check_key, digests
 from dpi.exact.integers import GRAINS, Integers
-from dpi.options import Family, Option
 
 if TYPE_CHECKING:
     import polars as pl
@@ -49,102 +55,17 @@ _MAGIC = b"dpi ledger 1\n"
 _OLDER = "the saved ledger is older than these accounts: restoring it would refill them."
 
 
-class Policy(Option, ABC):
-    """How much of a slot a user takes part in, by the number of slots they were active in before."""
-
-    @abstractmethod
-    def grains(self, active: Integers) -> Integers:
-        """The largest weight, in grains, of a user's next active slot."""
-
-    @property
-    @abstractmethod
-    def description(self) -> str:
-        """The policy with all its digits, for saved state."""
-
-
-POLICIES: Family[Policy] = Family("policy")
-
-
-@POLICIES.member
 @dataclass(frozen=True)
-class SpendFirst(Policy):
-    """Weight one until the account is empty."""
+class Lost:
+    """Slots of one stream whose payments no account remembers: public."""
 
-    kind = "spend_first"
-
-    def grains(self, active: Integers) -> Integers:
-        """2^24, always."""
-        return np.full(active.size, GRAINS, dtype=np.int64)
-
-    @property
-    def description(self) -> str:
-        """The policy's name."""
-        return "spend_first"
-
-
-@POLICIES.member
-@dataclass(frozen=True)
-class Fade(Policy):
-    """A user's j-th active slot has weight at most s_j = a_j/a₁, for a converging series a.
-
-    >>> (Fade(Zeta(2)).grains(np.array([0, 1, 9])) / 2**24).tolist()
-    [1.0, 0.25, 0.0099999...]
-    """
-
-    series: Series = field(default_factory=lambda: Zeta(2))
-
-    codecs = MappingProxyType({"series": SERIES.codec})
-
-    def grains(self, active: Integers) -> Integers:
-        """floor(2^24 · a_j/a₁) with j = active + 1; zero from the 65,536th slot on."""
-        table = _fading(self.series, 1 << (int(active.max(initial=1)) + 1).bit_length())
-        return table[np.minimum(active, table.size - 1)]
-
-    @property
-    def description(self) -> str:
-        """The policy with its series."""
-        return f"fade {self.series.description}"
-
-
-@lru_cache(maxsize=32)
-def _fading(series: Series, size: int) -> Integers:
-    estimate = series.of(Epsilon(UNITS)).estimate
-    size = min(size, 1 << 16)
-    return np.array([int(GRAINS * estimate(j) / estimate(1)) for j in range(1, size + 1)] + [0])
-
-
-spend_first = SpendFirst()
-
-
-def fade(series: Series | None = None) -> Fade:
-    """Weights that fade along a converging series (1/j² unless another is given)."""
-    return Fade() if series is None else Fade(series)
-
-
-@dataclass(frozen=True, eq=False)
-class Bill:
-    """What the users of one slot are about to pay: private, and not yet paid."""
-
-    weights: Integers = field(repr=False)
-    epsilon: Epsilon
-    slot: int
-    stream: str
-    place: Place = field(repr=False)
-    version: object = field(repr=False)
-    """The state of the accounts that this bill was written on."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Charge:
-    """What a bill changes: the accounts that pay, and what they hold afterwards. Private."""
-
-    bill: Bill
-    place: Place
-    standing: Standings
-
-    def records(self) -> bytes:
-        """The changed accounts, for a store."""
-        return to_records(self.place.names, self.standing)
+    slots: range
+    units: int
+    """What they have cost together, where users are not measured by class."""
+    largest: tuple[int, ...] | None = None
+    """With classes: the largest share of what is left that each was asked for, in steps …"""
+    restored: tuple[int, ...] = ()
+    """… and the slots among these after which an old copy of the accounts went on before."""
 
 
 class Accounts:
@@ -178,6 +99,9 @@ class Accounts:
         self._key = check_key(key)
         self._seal = hashlib.blake2b(b"dpi seal", key=key, digest_size=32).digest()
         self._table = AccountTable()
+        self._payments: dict[str, AccountTable] = {}
+        """For each stream that measures by class: what each account has spent there (`spent`), and in how many payments
+        (`active`)."""
         self._slots: dict[str, int] = {}
         self._levies: list[tuple[int, int]] = []
         self._version = object()
@@ -188,12 +112,15 @@ class Accounts:
     def _epoch(self, slot: int) -> int:
         return 0 if self.period is None else slot // self.period
 
-    def _standing(self, place: Place, slot: int) -> Standings:
+    def _standing(self, place: Place, slot: int, table: AccountTable | None = None) -> Standings:
         """What the accounts hold in the epoch of `slot`: nothing is spent if they were last used in an older one."""
-        standing = self._table.get(place)
+        standing = (self._table if table is None else table).get(place)
         standing[standing["epoch"] < self._epoch(slot)] = np.zeros((), dtype=STANDING)
         standing["epoch"] = self._epoch(slot)
         return standing
+
+    def _own(self, stream: str) -> AccountTable:
+        return self._payments.get(stream, AccountTable())
 
     def levy(self, units: int, slot: int) -> tuple[int, int]:
         """Charge every account, future ones included, for slots whose debits were lost; in the epoch of `slot`."""
@@ -221,6 +148,7 @@ class Accounts:
         share: Fraction = Fraction(1),
         whole: bool = False,
         stream: str = "",
+        classes: tuple[ClassBudget, ...] = (),
     ) -> Bill:
         """Weights of the slot's users, by their own accounts; nothing is charged yet.
 
@@ -228,7 +156,8 @@ class Accounts:
         collision of 128-bit digests), one of them gets weight zero, so that the account still pays once. `share`
         (public) is the part of what is left on an account that this slot may take: below one, nobody is silent for
         good. With `whole`, a user who cannot take part with weight one does not take part: for mechanisms whose loss
-        does not shrink with the weight.
+        does not shrink with the weight. With `classes`, the budgets of the classes 0, 1, … that are due, users pay by
+        class, and `epsilon` and `share` are theirs.
         """
         slot = operator.index(slot)
         if not isinstance(users, np.ndarray):
@@ -243,8 +172,14 @@ class Accounts:
             raise OptionError("`share` must be a fraction above 0 and at most 1, in steps of 2^-12.")
         place = self._table.find(users)
         standing = self._standing(place, slot)
+        own, member = None, None
         grains = self.policy.grains(standing["active"].astype(np.int64))
-        if epsilon.units == 0:
+        if classes:
+            own = self._own(stream).here(place)
+            grains, member = self._by_class(
+                classes, standing["spent"], self._standing(own, slot, self._own(stream)), slot
+            )
+        elif epsilon.units == 0:
             grains[:] = 0
         else:
             limit = billing.part(billing.left(self._available(slot), standing["spent"]), share)
@@ -256,7 +191,26 @@ class Accounts:
         weights = np.empty_like(grains)
         weights[place.order] = billing.weight(grains)
         weights.setflags(write=False)
-        return Bill(weights, epsilon, slot, stream, place, self._version)
+        if member is not None:
+            member[place.order] = member.copy()
+        return Bill(weights, epsilon, slot, stream, place, self._version, classes, member, own)
+
+    def _by_class(
+        self, classes: tuple[ClassBudget, ...], spent: Integers, own: Standings, slot: int
+    ) -> tuple[Integers, Integers]:
+        """The weight of each user in the class they are in, and which one it is."""
+        if not isinstance(self.policy, Clocked) or len(classes) > self.policy.top + 1:
+            raise OptionError("classes need accounts of the policy `clocked`, and are at most its top class.")
+        payments = np.minimum(own["active"].astype(np.int64), self.policy.top)
+        due = payments < len(classes)
+        member = np.where(due, payments, 0)
+        units = np.array([each.epsilon.units for each in classes])[member]
+        steps = np.array([each.steps for each in classes])[member]
+        limit = billing.parts(billing.left(self._available(slot), spent), steps)
+        grains = np.where(due, GRAINS, 0)
+        short = np.flatnonzero(due & (limit < units))
+        grains[short] = billing.affordable(grains[short], limit[short], units[short])
+        return grains, member
 
     def debit(self, bill: Bill) -> None:
         """Charge a bill: all of it, or nothing if it is not payable."""
@@ -269,7 +223,7 @@ class Accounts:
         if bill.weights.size and not (int(bill.weights.min()) >= 0 and int(bill.weights.max()) <= GRAINS):
             raise OptionError("a bill's weights must be between 0 and 2^24 grains.")
         standing = self._standing(bill.place, bill.slot)
-        cost = billing.debit(bill.epsilon.units, bill.weights[bill.place.order])
+        cost = billing.debit(bill.units, bill.weights[bill.place.order])
         available = self._available(bill.slot)
         missing = np.where(cost > 0, standing["spent"] + cost - available, 0)
         if missing.size and int(missing.max()) > 0:
@@ -279,15 +233,23 @@ class Accounts:
         standing["spent"] += cost
         standing["active"] += 1
         paying = cost > 0
+        own = None
+        if bill.own is not None:
+            payments = self._standing(bill.own, bill.slot, self._own(bill.stream))
+            payments["spent"] += cost
+            payments["active"] += 1
+            own = bill.own.only(paying), payments[paying]
         if paying.all():
-            return Charge(bill, bill.place, standing)
-        return Charge(bill, bill.place.only(paying), standing[paying])
+            return Charge(bill, bill.place, standing, own)
+        return Charge(bill, bill.place.only(paying), standing[paying], own)
 
     def apply(self, charge: Charge) -> None:
         """Write a charge that was made on these accounts as they are."""
         if charge.bill.version is not self._version:
             raise ClockError("this charge is of other accounts, or another slot was paid since.")
         self._table.put(charge.place, charge.standing)
+        if charge.own is not None:
+            self._payments.setdefault(charge.bill.stream, AccountTable()).put(*charge.own)
         self._slots[charge.bill.stream] = charge.bill.slot
         self._version = object()
 
@@ -302,10 +264,50 @@ class Accounts:
         left[place.order] = billing.left(self._available(slot), self._standing(place, slot)["spent"])
         return [Fraction(int(units), UNITS) for units in left]
 
+    def payments(self, users: pl.Series, slot: int, stream: str = "") -> list[int]:
+        """How often the named users have paid in a stream that measures by class. Private: for the curator alone."""
+        table = self._own(stream)
+        place = table.find(self.names(users))
+        payments = np.empty(place.order.size, dtype=np.int64)
+        payments[place.order] = self._standing(place, slot, table)["active"]
+        return [int(number) for number in payments]
+
+    def charge_lost(self, lost: Mapping[str, Lost], slot: int) -> tuple[int, bytes]:
+        """What slots that no account remembers cost everybody at most, in the epoch of `slot`: nothing is changed yet.
+
+        Returns the levy, which a future account is charged, and the records of the accounts there are: each is charged
+        what the slots can have taken from its own class and amount (`most_taken`), by every stream as if that had found
+        all of it. Beside a levy that takes more from everybody, an account may have spent less than nothing.
+        """
+        epoch, available = self._epoch(slot), self._available(slot)
+        names, standing = self._table.everybody()
+        here = standing["epoch"] == epoch  # who was last seen in an older epoch is refilled, as if never seen
+        names, standing = names[here], standing[here]
+        left = billing.left(available, np.append(standing["spent"], 0))  # the last one is a future account
+        taken = np.zeros_like(left)
+        for stream, each in lost.items():
+            if each.largest is None:
+                taken += min(each.units, LARGEST)
+                continue
+            assert isinstance(self.policy, Clocked)  # noqa: S101 - other accounts know no classes
+            own = self._own(stream)
+            place = own.find(names)
+            payments = np.zeros_like(left)
+            payments[place.order] = self._standing(place, slot, own)["active"]
+            slots = [number for number in each.slots if self._epoch(number) == epoch]
+            taken += most_taken(payments, left, slots, each.largest, self.policy.top, each.restored)
+        taken = np.minimum(taken, left)
+        levy = int(taken[-1])
+        standing["spent"] = available - levy - (left - taken)[:-1]
+        return levy, to_records(names, standing)
+
     def snapshot(self) -> bytes:
         """All accounts, for `restore`. Private; it does not contain the key."""
         head = {**self._options(), "slots": self._slots, "levies": self._levies}
-        body = _MAGIC + json.dumps(head).encode() + b"\n" + self._table.to_bytes()
+        tables = {stream: table.to_bytes() for stream, table in self._payments.items()}
+        if tables:
+            head["payments"] = {stream: len(table) for stream, table in tables.items()}
+        body = _MAGIC + json.dumps(head).encode() + b"\n" + b"".join([*tables.values(), self._table.to_bytes()])
         return hashlib.blake2b(body, digest_size=32, key=self._seal).digest() + body
 
     def restore(self, data: bytes) -> None:
@@ -316,21 +318,38 @@ class Accounts:
         text, _, rest = body[len(_MAGIC) :].partition(b"\n")
         head = json.loads(text)
         slots, levies = head.pop("slots"), [(epoch, units) for epoch, units in head.pop("levies")]
+        payments = {}
+        for stream, size in head.pop("payments", {}).items():
+            payments[stream], rest = rest[:size], rest[size:]
         if head != self._options():
             raise StateError("the saved ledger belongs to other options (epsilon, policy or period).")
         if levies[: len(self._levies)] != self._levies:
             raise StateError(_OLDER)
-        self.resume(rest, slots, levies)
+        self.resume(rest, slots, levies, payments)
 
-    def resume(self, records: bytes, slots: dict[str, int], levies: list[tuple[int, int]]) -> None:
-        """Continue from a store: records of charges in their order, the streams' last slots, and levies.
+    def resume(
+        self,
+        records: bytes,
+        slots: dict[str, int],
+        levies: list[tuple[int, int]],
+        payments: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Continue from a store: records of charges in their order, the streams' last slots, levies, and payments.
 
         Refuses records from before a slot that these accounts have paid for.
         """
         if any(slots.get(stream, last - 1) < last for stream, last in self._slots.items()):
             raise StateError(_OLDER)
         self._table, self._slots, self._levies = AccountTable.from_bytes(records), slots, levies
+        self._payments = {stream: AccountTable.from_bytes(table) for stream, table in (payments or {}).items()}
         self._version = object()
+
+    @classmethod
+    def of_description(cls, text: str, key: bytes) -> Accounts:
+        """Accounts that read what a ledger of this description holds; what they would pay need not be the same."""
+        stated = json.loads(text)
+        policy = policy_of(stated["policy"])
+        return cls(Epsilon(stated["epsilon"]), key=key, policy=policy, period=stated["period"])
 
     @property
     def within(self) -> bool:

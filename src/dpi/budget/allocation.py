@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Self, TypeVar
 
+from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Amount, Epsilon, rational
 from dpi.budget.index_set import IndexSet
 from dpi.budget.series import Series
@@ -35,6 +37,12 @@ class Allocation(ABC):
 
     share: Fraction = Fraction(1)
     """The part of what is left on a user's account that the slot just drawn may take."""
+
+    classes: tuple[ClassBudget, ...] = ()
+    """The budgets of the classes that are due in the slot just drawn, if users are measured by class."""
+
+    def hear(self, slot: int, shares: Sequence[Fraction]) -> None:  # noqa: B027 - most allocations know no classes
+        """Hear which slot is next, and the shares that its classes are asked for."""
 
     @abstractmethod
     def draw(self, source: RandomSource) -> Epsilon:
@@ -73,6 +81,16 @@ class Allocation(ABC):
         if not isinstance(saved, dict) or set(saved) != {"rule", "state"} or saved["rule"] != self.description:
             raise StateError("the saved allocation is damaged or belongs to other options.")
         self._resume(saved["state"])
+
+    def succeed(self, text: str) -> None:
+        """Go on where a snapshot of an allocation that came before this one was taken; one of another rule is left."""
+        rule = json.loads(text)["rule"] if text else None
+        if rule is not None and self._follows(str(rule)):
+            self.restore(json.dumps({**json.loads(text), "rule": self.description}))
+
+    def _follows(self, rule: str) -> bool:
+        """Whether what was drawn by a rule means the same to this one."""
+        return rule == self.description
 
 
 class Constant(Allocation):

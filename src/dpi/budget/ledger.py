@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
 
-from dpi.budget.accounts import POLICIES, Accounts, Policy, spend_first
+from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import DRAWS, SPREAD, Allocation, Concentrated, Constant, Draw, InOrder
 from dpi.budget.auto import Auto
 from dpi.budget.epsilon import Amount, Epsilon, rational
+from dpi.budget.policy import POLICIES, Policy, spend_first
 from dpi.budget.series import SERIES, Series
 from dpi.budget.written import AMOUNT, or_word
 from dpi.errors import OptionError

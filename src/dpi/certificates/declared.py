@@ -14,10 +14,11 @@ from functools import lru_cache
 
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS
+from dpi.budget.policy import Clocked
 from dpi.certificates.chain import canonical, options_digest
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
-from dpi.options import DEFAULTS, Options
+from dpi.options import DEFAULTS, Options, complete, kind_of
 
 PRINTED = 1
 """The format that wrote objects as Python prints them."""
@@ -107,6 +108,17 @@ class DeclaredOptions:
     def pool(self) -> tuple[str, str]:
         """What the stream's ε is spent from: a ledger, or a series of its own."""
         return pool_of(self.name, self.ledger)
+
+    @property
+    def top(self) -> int | None:
+        """The top class of a ledger whose users pay by a public clock (`clocked`); None for any other budget."""
+        if self.format == PRINTED:
+            return None  # which is older than that policy
+        defaults = DEFAULTS[self.format]
+        budget = complete(self.stated.get("budget", defaults["stream"]["budget"]), self.format)
+        policy = budget.get("policy") if isinstance(budget, dict) else None
+        top = policy.get("top") if isinstance(policy, dict) and policy.get("kind") == kind_of(Clocked) else None
+        return top if isinstance(top, int) else None
 
     @property
     def slots(self) -> Slots | None:

@@ -88,11 +88,12 @@ class Verifier:
         return raw.decode()
 
     def verify(self, digest: str, signature: str) -> bool:
-        """Whether the signature is of this digest and key."""
+        """Whether the signature is of this digest and key, in the one way in which it is written."""
         from cryptography.exceptions import InvalidSignature
 
         try:
-            self.key.verify(bytes.fromhex(signature), digest.encode())
+            raw = bytes.fromhex(signature)
+            self.key.verify(raw, digest.encode())
         except (InvalidSignature, ValueError):
             return False
-        return True
+        return raw.hex() == signature

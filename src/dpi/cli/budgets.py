@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dpi.budget import RBA, Converging, Geometric, Ledger, LogSquared, Spence, Zeta, fade, spend_first
-from dpi.budget.accounts import Policy
+from dpi.budget import RBA, Converging, Geometric, Ledger, LogSquared, Spence, Zeta, clocked, fade, spend_first
 from dpi.budget.allocation import RBARanges
+from dpi.budget.policy import Policy
 from dpi.budget.series import Series
 from dpi.errors import OptionError
 from dpi.mechanism.base import Mechanism
@@ -76,15 +76,21 @@ def draw(text: str) -> RBA | RBARanges | None:
 def spending(text: str) -> Policy:
     """How much of a slot a user takes part in.
 
-    >>> spending("spend-first"), spending("fade:log-squared")
-    (SpendFirst(), Fade(series=LogSquared()))
+    >>> spending("spend-first"), spending("fade:log-squared"), spending("clocked:12")
+    (SpendFirst(), Fade(series=LogSquared()), Clocked(top=12))
     """
-    name, _, along = text.partition(":")
-    if name not in ("spend-first", "fade") or (name == "spend-first" and text != name):
-        raise OptionError(
-            f"`--policy` must be spend-first, fade or fade:SERIES, for example fade:zeta:2. Got {text!r}."
-        )
-    return spend_first if name == "spend-first" else fade(series(along, "--policy fade:") if along else None)
+    name, _, rest = text.partition(":")
+    if text == "spend-first":
+        return spend_first
+    if name == "fade":
+        return fade(series(rest, "--policy fade:") if rest else None)
+    if text == "clocked" or (name == "clocked" and rest.isdecimal()):
+        with part_of("--policy"):
+            return clocked(int(rest)) if rest else clocked()
+    raise OptionError(
+        "`--policy` must be spend-first, fade, fade:SERIES, clocked or clocked:TOP, for example fade:zeta:2. Got "
+        f"{text!r}."
+    )
 
 
 def budget(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 
 from dpi.cli.budgets import part_of, split
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
-from dpi.histogram.compression import Compression, normalise, truncate, whole_pdf
+from dpi.histogram.compression import Compression, normalise, truncate, truncation_key, whole_pdf
 from dpi.stream.prefix_tree import PrefixTree
 
 Keyed = Callable[[bytes], Compression]
@@ -30,7 +29,7 @@ def compression(text: str) -> Keyed:
             return lambda key: whole_pdf
         case "truncate", [c] if c.isdecimal():
             most = truncate(int(c), bytes(KEY_BYTES)).c  # refuses a number out of range before a store is opened
-            return lambda key: truncate(most, _key(key))
+            return lambda key: truncate(most, truncation_key(key))
     raise OptionError(
         f"`--compression` must be normalise, truncate:C or whole-pdf, for example truncate:5. Got {text!r}."
     )
@@ -55,8 +54,3 @@ def accumulate(text: str) -> PrefixTree | None:
         "`--accumulate` must be slots, tree:PER_SLOT or tree:PER_SLOT,ARITY,LEVELS, for example tree:0.025. "
         f"Got {text!r}."
     )
-
-
-def _key(key: bytes) -> bytes:
-    """A key for choosing events, from which that of the accounts cannot be told."""
-    return hashlib.blake2b(key=key, digest_size=KEY_BYTES, person=b"dpi truncate").digest()

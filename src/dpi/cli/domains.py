@@ -24,16 +24,12 @@ def domain_keys(paths: Sequence[Path] | None) -> dict[str, bytes]:
 def read_key(path: Path, *, make: bool = False) -> bytes:
     """The 32 bytes in a key file of 64 hexadecimal digits; made, for its owner alone, if that is asked for."""
     if make and not path.exists():
-        private.create(path, os.urandom(KEY_BYTES).hex().encode() + b"\n")
+        private.create_key(path, KEY_BYTES)
     try:
-        text = private.read(path)
+        key = private.read_key(path, KEY_BYTES)
     except FileNotFoundError:
         raise OptionError(f"there is no key file {path}.") from None
-    try:
-        key = bytes.fromhex(text.decode().strip())
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
+    if key is None:
         raise OptionError(f"the key file {path} is damaged: it must hold 64 hexadecimal digits.")
     return key
 

@@ -9,7 +9,7 @@ run would have left, byte by byte. A file that holds any other release is left a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from dpi.cli.replacing import TEXT, Replacing
 from dpi.errors import OptionError
-from dpi.files.private import sync_folder
+from dpi.files import whole
 from dpi.reader import Releases
 from dpi.release import Release, from_frame, to_frame
 
@@ -59,13 +59,12 @@ class OutFile:
         Replacing(self.path, stored.name, stored.slots, self._first, self._end).check(stored.store)
         self._new = not self.path.exists()
         if self.path.suffix in TEXT:
-            draft = self._draft
+            draft = whole.draft_of(self.path)
             self._file = draft.open("w", encoding="utf-8")
             for release in self._released():
                 self.add(release)
             self._sync()
-            draft.replace(self.path)
-            sync_folder(self.path.parent)
+            whole.put(draft, self.path)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -86,10 +85,6 @@ class OutFile:
     def _released(self) -> Iterator[Release]:
         return iter(self._stored.between(self._first, self._end))
 
-    @property
-    def _draft(self) -> Path:
-        return self.path.with_name(self.path.name + ".new")
-
     def _sync(self) -> None:
         if self._file is not None:
             self._file.flush()
@@ -101,11 +96,11 @@ class OutFile:
         first = to_frame(islice(releases, 1))
         if first.is_empty():
             return
-        with _Table(self._draft, first) as table:
+        draft = whole.draft_of(self.path)
+        with _Table(draft, first) as table:
             while not (frame := to_frame(islice(releases, _ROWS))).is_empty():
                 table.add(frame.cast(first.schema))
-        self._draft.replace(self.path)
-        sync_folder(self.path.parent)
+        whole.put(draft, self.path)
 
 
 class _Table:
@@ -159,14 +154,14 @@ def _holds_releases(path: Path) -> bool:
         return False
 
 
-def read_releases(path: Path, domain: Domain) -> list[Release]:
-    """The releases in such a file."""
+def read_releases(path: Path, domains: Sequence[Domain]) -> list[Release]:
+    """The releases in such a file, each of one of the domains."""
     import polars as pl
 
     if path.suffix in TEXT:
         lines = path.read_text(encoding="utf-8").splitlines()
-        return [Release.from_json(line, domain) for line in lines if line]
+        return [Release.from_json(line, *domains) for line in lines if line]
     try:
-        return from_frame(pl.read_parquet(path), domain)
+        return from_frame(pl.read_parquet(path), *domains)
     except pl.exceptions.PolarsError:
         raise OptionError(f"{path} is not a Parquet file of releases.") from None

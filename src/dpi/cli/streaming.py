@@ -26,6 +26,7 @@ from dpi.store import MemoryStore, Store, open_store, store_exists
 from dpi.store.unused import remove_unused
 from dpi.stream import Stream
 from dpi.stream.prefix_tree import PrefixTree
+from dpi.stream.registration import Change
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def opened(
     compression: Keyed | None = None,
     accumulate: PrefixTree | None = None,
     separate: bool = False,
-    change: bool = False,
+    change: Change = False,
     signer: Signer | None = None,
     dry: bool = False,
 ) -> Iterator[Stream]:
@@ -180,7 +181,7 @@ def play(
     first = stream.next_slot
     if stream.slots is None or first >= end:
         return
-    slots = events.slots(stream.slots, stream.domain, first, end, memory=memory, progress=bars.read)
+    slots = events.slots(stream.slots, stream.domains, first, end, memory=memory, progress=bars.read)
     try:
         for number, rows in slots:
             with signals.deferred():

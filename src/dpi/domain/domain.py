@@ -66,9 +66,9 @@ class Domain(ABC):
         return hash(self.digest)
 
     def _repr_html_(self) -> str:
-        from dpi.domain.view import view
+        from dpi.domain.card import domain_card
 
-        return view(self)
+        return domain_card(self)
 
 
 class Categories(Domain):
@@ -273,6 +273,11 @@ class Hashed(Domain):
         domain = cls(buckets, bytes(32))
         domain._key, domain.fingerprint = None, fingerprint
         return domain
+
+    @property
+    def keys(self) -> dict[str, bytes]:
+        """The key, by its fingerprint; none, if the domain was opened without."""
+        return {} if self._key is None else {self.fingerprint: self._key}
 
     def encode(self, column: object) -> Integers:
         """Codes of a column of values; each different value is hashed once."""

@@ -79,6 +79,13 @@ def from_description(description: object, keys: Mapping[str, bytes] | None = Non
     )
 
 
+def keys_of(domain: Domain) -> dict[str, bytes]:
+    """The keys that the hashed domains in a domain have, by fingerprint: for another one that is hashed by them."""
+    if isinstance(domain, Product):
+        return {name: key for part in domain.parts.values() for name, key in keys_of(part).items()}
+    return domain.keys if isinstance(domain, Hashed) else {}
+
+
 def read(path: str | os.PathLike[str], *, keys: Mapping[str, bytes] | None = None) -> Domain:
     """The domain in a file: JSON if it ends in .json, otherwise one value a line (empty lines are left out)."""
     file = Path(path)

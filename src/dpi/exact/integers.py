@@ -85,7 +85,7 @@ def fraction_floor(part: Integers, whole: Integers | int) -> Integers:
     return (high << half) + (rest << half) // whole
 
 
-def fraction_ceil(amount: int, grains: Integers) -> Integers:
+def fraction_ceil(amount: int | Integers, grains: Integers) -> Integers:
     """ceil(amount · grains / 2^24), for 0 ≤ grains ≤ 2^24 and 0 ≤ amount < 2^62, exactly.
 
     >>> fraction_ceil(10, np.array([0, 1, 1 << 23, 1 << 24])).tolist()

@@ -7,18 +7,13 @@ import stat
 from pathlib import Path
 
 from dpi.errors import StateError
+from dpi.files.whole import OWNER, draft_of, sync_folder, written
 
 
 def create(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a new secret file; refuses to replace one."""
     target = Path(path)
-    draft = target.with_name(target.name + ".new")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    draft = written(draft_of(target), data, OWNER)
     try:
         os.link(draft, target)  # unlike a rename, never replaces a file
     except FileExistsError:
@@ -36,10 +31,16 @@ def read(path: str | os.PathLike[str]) -> bytes:
     return file.read_bytes()
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names of new files in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def create_key(path: Path, size: int) -> None:
+    """Write a new key of so many bytes, from the system's source."""
+    create(path, os.urandom(size).hex().encode() + b"\n")
+
+
+def read_key(path: Path, size: int) -> bytes | None:
+    """The key in a file of hexadecimal digits; None if it is damaged. Raises `FileNotFoundError` if it is missing."""
+    text = read(path)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        key = bytes.fromhex(text.decode().strip())
+    except ValueError:
+        return None
+    return key if len(key) == size else None

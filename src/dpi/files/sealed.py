@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpi.errors import StateError
+from dpi.files import whole
 
 _MAGIC = b"dpi saved 2\n"
 _SEAL = 32
@@ -21,15 +22,7 @@ def write(path: str | os.PathLike[str], head: Head, parts: dict[str, bytes]) -> 
     """Write head and parts to a new file and put it in place of `path`."""
     sizes = {name: len(data) for name, data in parts.items()}
     body = _MAGIC + json.dumps({"head": head, "parts": sizes}).encode() + b"\n" + b"".join(parts.values())
-    target = Path(path)
-    draft = target.with_name(target.name + ".new")
-    draft.unlink(missing_ok=True)  # a left-over one may have other permissions
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(hashlib.blake2b(body, digest_size=_SEAL).digest() + body)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(target)
+    whole.write(Path(path), hashlib.blake2b(body, digest_size=_SEAL).digest() + body)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Head, dict[str, bytes]]:

@@ -8,21 +8,23 @@ weight (in grains, at most 2^24) in ℓ₁, and changes no grain of any other us
 *Why.* Rows are grouped by user, exactly: two users are never merged. What a group adds is a function of that group's
 rows and the user's weight alone: in `normalise`, bin b gets floor(w·r_b/r) with Σ r_b = r, so at most w in all; in
 `truncate(c)`, at most c events get floor(w/c) each. A row without a user or outside the domain is dropped by itself.
-Neither the order of rows nor anybody else's rows enter.
+Neither the order of rows nor anybody else's rows enter. Where users are counted by class, all that a user adds is in
+the histogram of the one class that they are in, by their own history: the histograms together move by no more.
 """
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
 from dpi.domain import Domain
 from dpi.errors import OptionError, SchemaError
-from dpi.events.identity import Digests, check_key, digests, extend
+from dpi.events.identity import KEY_BYTES, Digests, check_key, digests, extend
 from dpi.exact.integers import GRAINS, Integers, each, fraction_floor, proportional, wide_sum
 from dpi.histogram.grouping import Pairs, Rows, StoredRows
 from dpi.options import Family, Option
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 
 Users = Union["pl.Series", Digests]
 """Different users: canonical ids, or the names of their accounts."""
-Weights = Callable[[Users], Integers]
-"""Gives each of the slot's users a weight of 0 … 2^24 grains, by the user's history alone."""
+Weights = Callable[[Users], Integers | tuple[Integers, Integers]]
+"""Gives each of the slot's users a weight of 0 … 2^24 grains, and perhaps a class, by the user's history alone."""
 
 MOST_EQUAL = 1 << 12
 """So many equal events of one user take part in the draw of those that are kept: a flood costs its user alone."""
@@ -44,15 +46,27 @@ class Histogram:
     """A slot's histogram in grains, private until noise is added.
 
     `sensitivity` is the number of grains by which one user of weight one can move it in ℓ₁; `assumption` is what the
-    caller declared and the program cannot check, to be printed with every guarantee.
+    caller declared and the program cannot check, to be printed with every guarantee. With several `classes` of users it
+    is one histogram after the other, and one user moves one of them.
     """
 
     grains: Integers
     sensitivity: int
     assumption: str | None = None
+    classes: int = 1
 
     def __repr__(self) -> str:
-        return f"Histogram(bins={self.grains.size}, sensitivity={self.sensitivity}, private)"
+        classes = "" if self.classes == 1 else f", classes={self.classes}"
+        return f"Histogram(bins={self.grains.size // self.classes}{classes}, sensitivity={self.sensitivity}, private)"
+
+    @property
+    def by_class(self) -> Integers:
+        """The grains, a row for each class."""
+        return self.grains.reshape(self.classes, -1)
+
+    def of_classes(self, rows: Sequence[bool]) -> Histogram:
+        """The users of some classes in one histogram: it moves by no more, since a user is in one class."""
+        return replace(self, grains=self.by_class[np.array(rows)].sum(axis=0), classes=1)
 
 
 class Compression(Option, ABC):
@@ -141,6 +155,11 @@ class Truncate(Compression):
         return f"truncate({self.c}, key=…)"
 
 
+def truncation_key(key: bytes) -> bytes:
+    """A key for choosing events, from which that of the accounts cannot be told."""
+    return hashlib.blake2b(key=key, digest_size=KEY_BYTES, person=b"dpi truncate").digest()
+
+
 @COMPRESSIONS.member
 @dataclass(frozen=True)
 class WholePDF(Compression):
@@ -199,30 +218,53 @@ def compress(
 
 
 def histogram(
-    rows: Rows | StoredRows, bins: int, *, method: Compression = normalise, weights: Weights | None = None
+    rows: Rows | StoredRows,
+    bins: int,
+    *,
+    method: Compression = normalise,
+    weights: Weights | None = None,
+    classes: int = 1,
 ) -> Histogram:
-    """The histogram of rows that are grouped already."""
+    """The histogram of rows that are grouped already; with `classes`, one for each, in one pass over the rows.
+
+    `weights` then gives each user a weight and the class, 0 … classes - 1, whose histogram they are in.
+    """
+    if classes > 1 and method.sensitivity != GRAINS:
+        raise OptionError(f"users are not counted by class under {method!r}: use `normalise`.")
     ids = rows.users() if weights is not None or method.needs_names else None
-    user_weights = _weights(weights, ids)
+    user_weights, member = _weights(weights, ids, classes)
     names = None if ids is None else method.name(ids)
-    total = np.zeros(bins, dtype=np.int64)
+    total = np.zeros(classes * bins, dtype=np.int64)
     for first, pairs in rows.pairs():
         here = slice(first, first + pairs.rows.size)
         w = np.full(pairs.rows.size, GRAINS) if user_weights is None else user_weights[here]
         grains = method.grains(pairs, w, None if names is None else names[here])
+        at = pairs.bins if member is None else pairs.bins + bins * member[here][pairs.users]
         # bincount sums in float64: exact, because a chunk's grains are integers and sum to less than 2^53.
-        total += np.bincount(pairs.bins, weights=grains, minlength=bins).astype(np.int64)
-    return Histogram(method.finish(total), method.sensitivity)
+        total += np.bincount(at, weights=grains, minlength=classes * bins).astype(np.int64)
+    return Histogram(method.finish(total), method.sensitivity, classes=classes)
 
 
-def _weights(weights: Weights | None, ids: Users | None) -> Integers | None:
+def _weights(
+    weights: Weights | None, ids: Users | None, classes: int
+) -> tuple[Integers, Integers | None] | tuple[None, None]:
     if weights is None or ids is None:
-        return None
-    result = np.asarray(weights(ids))
-    if result.dtype.kind not in "iu" or result.shape != (len(ids),):
+        return None, None
+    given = weights(ids)
+    grains, member = given if isinstance(given, tuple) else (given, None)
+    if (member is None) != (classes == 1):
+        raise OptionError("`weights` must return a class for each user if, and only if, there are several.")
+    checked = _whole(grains, len(ids), GRAINS, "between 0 and 2^24 grains")
+    return checked, None if member is None else _whole(member, len(ids), classes - 1, "a class that there is")
+
+
+def _whole(values: Integers, size: int, most: int, what: str) -> Integers:
+    """One whole number for each user, from 0 to the most."""
+    result = np.asarray(values)
+    if result.dtype.kind not in "iu" or result.shape != (size,):
         raise OptionError("`weights` must return one whole number of grains for each user.")
-    if result.size and (int(result.min()) < 0 or int(result.max()) > GRAINS):
-        raise OptionError("`weights` must return between 0 and 2^24 grains.")
+    if result.size and (int(result.min()) < 0 or int(result.max()) > most):
+        raise OptionError(f"`weights` must return {what}.")
     return result.astype(np.int64)
 
 

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import Epsilon
 from dpi.domain import Domain
-from dpi.exact.integers import Integers
+from dpi.errors import OptionError
+from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.words import parameters
-from dpi.noise import RandomSource
+from dpi.noise import RandomSource, add_laplace
 from dpi.options import Family, Option, kind_of
 
 Floats = npt.NDArray[np.float64]
@@ -42,6 +45,10 @@ class Measurement:
     partial: bool = False
     """Whether accounts may have been empty (a public fact: budgets of earlier slots reach ε, and users are not declared
     never to return), so that the values describe those who still pay rather than all who are active."""
+    classes: tuple[ClassBudget, ...] = ()
+    """Where users are measured by class: the budgets of those that were due. `values` are then noisy grains, the bins
+    of one class after those of the other, and `epsilon` is the largest of the budgets. The first one is of newcomers,
+    who are due in every slot and can have all of ε left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +79,8 @@ class Mechanism(Option, ABC, Generic[State]):
 
     largest_sensitivity: ClassVar[int | None] = None
     """The most grains by which one user may move a histogram that this mechanism takes; None: any number."""
+    by_class: ClassVar[bool] = False
+    """Whether it can measure users by class, under the policy `clocked`: it then has `shares`."""
 
     @property
     def name(self) -> str:
@@ -89,8 +98,16 @@ class Mechanism(Option, ABC, Generic[State]):
         return False
 
     @abstractmethod
-    def initial(self, domain: Domain) -> State:
-        """The state before the first slot."""
+    def initial(self, domain: Domain, classes: int = 1) -> State:
+        """The state before the first slot; of users in so many classes, which is one unless it measures `by_class`."""
+
+    def shares(self, state: State, slot: int) -> tuple[Fraction, ...]:
+        """By class: the part of what is left that users of each class that is due in a slot are asked for, before it.
+
+        From class 0 to the slot's level (`dpi.budget.clock`), each above 0 and at most 1, in steps of 2^-12: a function
+        of public state.
+        """
+        raise OptionError(f"{type(self).__name__} does not measure users by class.")
 
     @abstractmethod
     def measure(
@@ -101,9 +118,34 @@ class Mechanism(Option, ABC, Generic[State]):
         With ε = 0 the histogram is not looked at and the measurement's values are empty.
         """
 
+    def measure_classes(
+        self, state: State, histogram: Histogram, classes: tuple[ClassBudget, ...], slot: int, source: RandomSource
+    ) -> Measurement:
+        """The histogram of every class that is due plus exact discrete Laplace noise of scale G/ε_{t,m}, drawn once.
+
+        **Formal guarantee.** (ε_{t,m}·w)-DP for a user of class m and weight w.
+
+        *Why.* The user moves the histogram of class m by at most w·G grains in ℓ₁, and no other
+        (`dpi.histogram.compression`); noise of scale G/ε_{t,m} gives w·ε_{t,m}. Which classes are measured, and their
+        budgets, follow from the slot's number and earlier measurements; a class in which nobody is, is measured too.
+        """
+        if histogram.sensitivity != GRAINS or histogram.classes != len(classes):
+            raise OptionError("classes are measured on one histogram each, which a user moves by at most one unit.")
+        noisy = [
+            add_laplace(row, due.epsilon.scale, source) for row, due in zip(histogram.by_class, classes, strict=True)
+        ]
+        return Measurement(slot, max(due.epsilon for due in classes), np.concatenate(noisy), classes=classes)
+
     @abstractmethod
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
         """The next state and the estimate of the slot: a pure function, its arguments are left as they were."""
+
+    def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
+        """The state with which a stream goes on whose domain has changed: a pure function of what was measured.
+
+        What is the same in both domains is best kept; a mechanism that does not say how starts anew.
+        """
+        return self.initial(new) if classes == 1 else self.initial(new, classes)
 
     @abstractmethod
     def to_bytes(self, state: State) -> bytes:

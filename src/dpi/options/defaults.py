@@ -44,6 +44,7 @@ DEFAULTS: dict[int, Mapping[str, Mapping[str, object]]] = {
                 "returning": True,
             },
             "fade": {"series": {"kind": "zeta"}},
+            "clocked": {"top": 20},
             "converging": {"draw": None},
             "zeta": {"s": "2"},
             "rba": {"rate": "100000000"},

@@ -192,9 +192,9 @@ class Distribution:
         return Answer(pairs.value * second.value, math.hypot(pairs.error * second.value, pairs.value * second.error))
 
     def _repr_html_(self) -> str:
-        from dpi.release.view import view
+        from dpi.release.card import distribution_card
 
-        return view(self)
+        return distribution_card(self)
 
     # What the answers are made of.
 

@@ -92,7 +92,7 @@ class Release(Distribution):
             record = json.loads(head)
             vectors = np.frombuffer(body, dtype="<f8").astype(np.float64).reshape(len(_VECTORS), -1)
             record.update(zip(_VECTORS, vectors, strict=True))
-            return cls._from_plain({**record, "certificate": certificate}, domain)
+            return cls._from_plain({**record, "certificate": certificate}, (domain,))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise StateError("the release is damaged, or belongs to another domain.") from None
 
@@ -115,17 +115,19 @@ class Release(Distribution):
         return json.dumps(self._plain(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str, domain: Domain) -> Release:
-        """The release of `to_json`; refuses another domain or damaged text."""
+    def from_json(cls, text: str, *domains: Domain) -> Release:
+        """The release of `to_json`, of one of these domains; refuses another one or damaged text."""
         try:
             record = json.loads(text)
-            return cls._from_plain(record, domain)
+            return cls._from_plain(record, domains)
         except (ValueError, TypeError, KeyError, AttributeError):
             raise StateError("the release is damaged, or belongs to another domain.") from None
 
     @classmethod
-    def _from_plain(cls, record: dict[str, object], domain: Domain) -> Release:
-        if record.pop("domain") != domain.digest:
+    def _from_plain(cls, record: dict[str, object], domains: Sequence[Domain]) -> Release:
+        digest = record.pop("domain")
+        domain = next((each for each in domains if each.digest == digest), None)
+        if domain is None:
             raise ValueError("another domain")
         for name in _VECTORS:
             vector = np.array(record[name], dtype=np.float64)
@@ -143,9 +145,9 @@ class Release(Distribution):
         return f"Release(slot={self.slot}, top=[{best}], epsilon={self.epsilon:.4g}, spent={self.epsilon_spent:.4g})"
 
     def _repr_html_(self) -> str:
-        from dpi.release.view import release_view
+        from dpi.release.card import release_card
 
-        return release_view(self)
+        return release_card(self)
 
     def plot(self, values: Values | None = None, *, parts: tuple[str, str] | None = None) -> Figure:
         """The PDF with its 95 % intervals (needs the extra `plot`).
@@ -178,12 +180,12 @@ def to_frame(releases: Iterable[Release]) -> pl.DataFrame:
     return pl.DataFrame(records, schema_overrides=numbers | {"start": pl.String})
 
 
-def from_frame(frame: pl.DataFrame, domain: Domain) -> list[Release]:
-    """The releases of `to_frame`."""
+def from_frame(frame: pl.DataFrame, *domains: Domain) -> list[Release]:
+    """The releases of `to_frame`, each of one of these domains: a stream's may have changed."""
     try:
         rows: Sequence[dict[str, object]] = frame.to_dicts()
         return [
-            Release._from_plain({**row, "certificate": json.loads(str(row["certificate"]))}, domain) for row in rows
+            Release._from_plain({**row, "certificate": json.loads(str(row["certificate"]))}, domains) for row in rows
         ]
     except (ValueError, TypeError, KeyError):
         raise StateError("the table holds no releases of this domain.") from None

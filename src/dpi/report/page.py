@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 from dpi.display.markup import Html, data_block, element, join
+from dpi.domain.card import sentence
 from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.release.choice import Values
@@ -157,8 +158,8 @@ def _headline(facts: Facts) -> Html:
     clock = f", times in {facts.zone}" if facts.zone else ""
     every = f" of {facts.width}" if facts.width else ""
     span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
-    text = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}. Values: "
-    return element("p", text, element("code", repr(facts.domain)), class_="lead")
+    text = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}. {sentence(facts.domain)}."
+    return element("p", text, class_="lead")
 
 
 def _tiles(facts: Facts) -> Html:

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dpi.domain import Domain
+from dpi.domain.scheduled import Domains, by_slot, encode
 from dpi.errors import OptionError
 from dpi.events.identity import users as canonical_users
 from dpi.events.slots import Slots
+from dpi.options.schedule import Schedule
 from dpi.sources.growing import GrowingFile, input_name
+from dpi.sources.inputs import is_packed
 from dpi.sources.live import Done, LiveInput, Reach
 from dpi.sources.slot_sorter import BIN, COUNT, USER, SlotSorter
 from dpi.sources.source import EventFile, PlayedSlots, Progress, SlotRows
@@ -102,7 +105,7 @@ class FileEvents:
     def slots(
         self,
         slots: Slots,
-        domain: Domain,
+        domain: Domains,
         first: int,
         last: int,
         *,
@@ -113,6 +116,7 @@ class FileEvents:
         """Number and rows of every slot of the public period [first, last), also of one without events.
 
         A slot's rows are its events by the bins of `domain`: users, bins, and how many events each row stands for.
+        Where the domain changes within the period, `domain` has them by slot (`Stream.domains`).
         The files may be in any order and larger than memory: about `memory` bytes of rows are held, the others lie
         encrypted in a temporary folder (inside `spill`, if given), which is gone when the iteration ends or is left.
         The different (user, bin) pairs of one slot have to fit in memory; equal ones are made one row, so that no
@@ -124,13 +128,15 @@ class FileEvents:
             raise OptionError("`last` must be above `first`.")
         if memory < 1:
             raise OptionError(f"`memory` must be a number of bytes above 0. Got {memory!r}.")
-        domain.encode(self._values(self._empty()))  # refuses a type that the domain cannot take, before any row is read
-        return self._slots(slots, domain, first, last, memory, spill, progress)
+        domains = by_slot(domain).since(first, last)
+        for _, each in domains.entries:
+            each.encode(self._values(self._empty()))  # refuses a type that it cannot take, before any row is read
+        return self._slots(slots, domains, first, last, memory, spill, progress)
 
     def _slots(
         self,
         slots: Slots,
-        domain: Domain,
+        domains: Schedule[Domain],
         first: int,
         last: int,
         memory: int,
@@ -138,13 +144,13 @@ class FileEvents:
         progress: Progress | None,
     ) -> PlayedSlots:
         with Spill(folder) as spill:
-            partition = SlotSorter(first, last, domain.size, memory, spill)
+            partition = SlotSorter(first, last, max(domain.size for _, domain in domains.entries), memory, spill)
             for frame in self._frames(progress):
                 numbers = slots.numbers(frame[self.time], self.unit)
-                partition.add(numbers, _ids(frame[self.user]), domain.encode(self._values(frame)))
+                partition.add(numbers, _ids(frame[self.user]), encode(domains, numbers, self._values(frame)))
             for number, table in partition.slots():
                 bins, counts = (table[name].to_numpy().astype(np.int64) for name in (BIN, COUNT))
-                yield number, SlotRows(table[USER], bins, counts, domain)
+                yield number, SlotRows(table[USER], bins, counts, domains.at(number))
 
     def live(self, done: Done, known: Mapping[str, tuple[Reach, ...]]) -> list[LiveInput]:
         """The files as inputs that grow: CSV or NDJSON, not compressed; or standard input, by itself.
@@ -154,7 +160,7 @@ class FileEvents:
         inputs: list[LiveInput] = []
         seen = set[str]()  # a file and a link to it are one input
         for source in self.sources:
-            if not isinstance(source, Textual) or source.path.endswith(".gz"):
+            if not isinstance(source, Textual) or is_packed(source.path):
                 raise OptionError("only CSV and NDJSON files that are not compressed can be followed.")
             if source.input is not None:
                 if len(self.sources) > 1:

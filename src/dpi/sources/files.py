@@ -20,6 +20,7 @@ from dpi.events.columns import read as read_column
 from dpi.events.identity import users as canonical_users
 from dpi.sources.columnar import Columnar
 from dpi.sources.events import FileEvents, PathLike
+from dpi.sources.inputs import unpacked_name
 from dpi.sources.lines import LONGEST_LINE
 from dpi.sources.source import EventFile
 from dpi.sources.textual import Textual
@@ -122,7 +123,7 @@ def _columns(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _open(path: str, form: str | None, separator: str | None, columns: Sequence[str] | None, longest: int) -> EventFile:
-    plain = path.removesuffix(".gz")
+    plain = unpacked_name(path)
     suffix = Path(plain).suffix.lower()
     form = form or _SUFFIXES.get(suffix)
     if form is None:

@@ -21,6 +21,18 @@ from dpi.sources.lines import BYTE_ORDER_MARK
 BLOCK = 1 << 22
 """Bytes at a time."""
 _SMALL = 1 << 16
+_PACKED = ".gz"
+"""How the name of a file that is compressed as a whole ends."""
+
+
+def unpacked_name(path: str) -> str:
+    """The name of what a file holds: its own, without what says that it is compressed."""
+    return path.removesuffix(_PACKED)
+
+
+def is_packed(path: str) -> bool:
+    """Whether a file is compressed as a whole, by its name."""
+    return unpacked_name(path) != path
 
 
 class Input(ABC):
@@ -76,7 +88,7 @@ class FileInput(Input):
         super().__init__()
         self._path = path
         self._raw: BinaryIO = Path(path).open("rb")  # noqa: SIM115 - closed by `close`
-        self._stream = gzip.GzipFile(fileobj=self._raw) if path.endswith(".gz") else self._raw
+        self._stream = gzip.GzipFile(fileobj=self._raw) if is_packed(path) else self._raw
 
     def _fetch(self, size: int) -> bytes:
         try:

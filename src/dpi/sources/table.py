@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpi.domain import Domain
+from dpi.domain.scheduled import Domains, by_slot
 from dpi.errors import SchemaError
 from dpi.events.slots import Slots
 from dpi.events.tables import Table, take
@@ -36,13 +36,14 @@ class TableEvents:
     """A table has no bytes that are read one after the other."""
 
     def slots(
-        self, slots: Slots, domain: Domain, first: int, last: int, *, progress: Progress | None = None
+        self, slots: Slots, domain: Domains, first: int, last: int, *, progress: Progress | None = None
     ) -> PlayedSlots:
         """Number and rows of every slot of the public period [first, last), also of one without events.
 
         Events outside the period, or with a time that cannot be read, are dropped, each by its own time. A table is
         there at once, so that `progress` is told nothing.
         """
+        domains = by_slot(domain)
         numbers = slots.numbers(self.table.column(self.time), self.unit)
         order = np.argsort(numbers, kind="stable")
         borders = np.searchsorted(numbers[order], np.arange(first, last + 1))
@@ -54,4 +55,4 @@ class TableEvents:
         for number in range(first, last):
             rows = order[borders[number - first] : borders[number - first + 1]]
             values = {part: take(column, rows) for part, column in columns.items()}
-            yield number, SlotRows.of(take(users, rows), values.get("", values), domain)
+            yield number, SlotRows.of(take(users, rows), values.get("", values), domains.at(number))

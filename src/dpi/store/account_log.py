@@ -6,6 +6,9 @@ merged, so that a ledger of n accounts has O(log n) runs and an account is writt
 Every part of a run is sealed with the ledger's key, and the ledger is sealed over its options, the list of its parts
 and its levies. So a flipped bit is found, and so is a run that was dropped, moved to another ledger or put back: each
 of them would refill accounts.
+
+What accounts have paid in a stream that measures by class, and how often, is a log of the same kind, named by the
+stream: a payment appends to both in one transaction.
 """
 
 from __future__ import annotations
@@ -21,6 +24,15 @@ from dpi.store.engine import Engine
 
 PART = 1 << 24
 """Bytes of a run that are kept in one row."""
+
+
+def is_payments(ledger: str) -> bool:
+    """Whether a log holds a stream's payments: no ledger has such a name (`stream …`, or none)."""
+    return ledger.startswith(_payments(""))
+
+
+def _payments(stream: str) -> str:
+    return f"payments {stream}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,6 +72,20 @@ class AccountLog:
                 (ledger, number, part, len(data), self._part_seal(ledger, number, part, data), data),
             )
         self._reseal(ledger)
+
+    def payments(self, stream: str) -> bytes | None:
+        """The records of a stream's payments; None before the first slot that was paid by class."""
+        name = _payments(stream)
+        rows = self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (name,))
+        return self.read(name, str(rows[0][0]))[0] if rows else None
+
+    def append_payments(self, stream: str, payments: bytes) -> None:
+        """Add a run to a stream's payments, of which there is a log even if nobody has paid."""
+        name = _payments(stream)
+        if not self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (name,)):
+            self.begin(name, "")
+        if payments:
+            self.append(name, payments)
 
     def levy(self, ledger: str, entry: int, levy: Levy) -> None:
         """Charge every account of a ledger, as an entry of the chain says."""

@@ -19,7 +19,8 @@ from contextlib import contextmanager
 from threading import Lock
 from weakref import WeakKeyDictionary, ref
 
-from dpi.budget.accounts import Accounts, Charge
+from dpi.budget.accounts import Accounts
+from dpi.budget.bill import Charge
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.certificates.declared import declared
@@ -67,7 +68,9 @@ class Bank:
     def pay(self, paid: PaidSlot, ledger: str | None, charge: Charge | None) -> None:
         """Keep a measurement and debit the accounts, if there are any: in the store, and then in memory."""
         with self.writing():
-            self.store.pay(paid, ledger or "", b"" if charge is None else charge.records())
+            records = b"" if charge is None else charge.records()
+            by_class = {} if charge is None or charge.own is None else {"payments": charge.payments()}
+            self.store.pay(paid, ledger or "", records, **by_class)
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
 
@@ -100,7 +103,8 @@ class Bank:
 
     def _read(self, ledger: str, accounts: Accounts) -> None:
         records, levies = self.store.open_ledger(ledger, accounts.description)
-        accounts.resume(records, self._last_paid(ledger), [])
+        payments = paid_by_class(self.store, ledger)
+        accounts.resume(records, self._last_paid(ledger), [], payments)
         for levy in levies:
             accounts.levy(levy.units, levy.slot)
 
@@ -115,6 +119,23 @@ class Bank:
                 elif reached is not None:
                     slots[name] = reached[0]
         return slots
+
+
+def stored_accounts(store: Store, ledger: str) -> Accounts:
+    """The accounts of a ledger as a store has them: to be read, not paid from. Private."""
+    options = store.ledgers()[ledger]
+    accounts = Accounts.of_description(options, store.key)
+    records, levies = store.load_ledger(ledger, options)
+    accounts.resume(records, {}, [], paid_by_class(store, ledger))
+    for levy in levies:
+        accounts.levy(levy.units, levy.slot)
+    return accounts
+
+
+def paid_by_class(store: Store, ledger: str) -> dict[str, bytes]:
+    """What accounts have paid in each stream of a ledger that measures by class, as records. Private."""
+    names = [name for name, options in declared(store.streams()).items() if options.ledger == ledger]
+    return {name: records for name in names if (records := store.payments(name))}
 
 
 _BANKS: WeakKeyDictionary[Store, Bank] = WeakKeyDictionary()

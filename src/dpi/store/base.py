@@ -16,16 +16,19 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import numpy as np
 
+from dpi.budget.class_allocation import bounds_of
+from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.events.identity import Digests
 from dpi.exact.integers import MOST, Integers
+from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.witness import Seen, Witness
 
 
@@ -46,6 +49,11 @@ class PaidSlot:
     tree: bytes = b""
     """The tree of sums after the slot, if the stream has one: its open nodes are private."""
 
+    def spent_after(self, spent: int) -> int:
+        """What `spent` of the stream's checkpoint is after this slot: with its budget or, by class, as bounds say."""
+        bounds = bounds_of(self.allocation)
+        return spent + self.epsilon if bounds is None else bounds.most_spent
+
     @property
     def digest(self) -> str:
         """The fingerprint of the measurement, which the release's certificate states."""
@@ -60,11 +68,12 @@ class Checkpoint:
     """The first slot ever released."""
     last: int
     spent: int
-    """Sum of the budgets of its slots, in units."""
+    """Sum of the budgets of its slots, in units; where users are measured by class, the most one can have spent."""
     allocation: str
     mechanism: Callable[[], bytes]
     accumulated: bytes
     tree: bytes = b""
+    """These four are told by the options of the last slot; what is empty starts anew."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +98,12 @@ class OpenEvents:
         """No events."""
         empty = np.empty(0, dtype=np.int64)
         return cls(np.empty((0, 2), dtype=np.uint64), empty, empty, empty)
+
+    def recoded(self, bins: Integers) -> OpenEvents:
+        """The events by other bins, of which `bins` has the new one for every old one; none, if it is negative."""
+        found = bins[self.bins]
+        kept = found >= 0
+        return OpenEvents(self.names[kept], self.slots[kept], found[kept], self.counts[kept])
 
     @classmethod
     def together(cls, parts: Sequence[OpenEvents]) -> Self:
@@ -149,7 +164,11 @@ class Store(ABC):
 
     @abstractmethod
     def streams(self) -> dict[str, str]:
-        """Names of the streams, with their options as text."""
+        """Names of the streams, with their newest options as text: those may hold for slots to come alone."""
+
+    @abstractmethod
+    def options(self, stream: str) -> Schedule[str]:
+        """The options of a stream as text, by the first slot that they hold for."""
 
     @abstractmethod
     def domain(self, digest: str) -> str:
@@ -157,12 +176,19 @@ class Store(ABC):
 
     @abstractmethod
     def declare(
-        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Checkpoint | None = None
+        self,
+        stream: str,
+        options: str,
+        domain: tuple[str, str],
+        link: Link,
+        first: int = BEGINNING,
+        recoded: Schedule[Integers] | None = None,
     ) -> None:
-        """Open a stream, or change its options: an entry of the chain says so.
+        """Open a stream, or change its options from the slot `first` on: an entry of the chain says so.
 
-        `progress` is what the stream goes on from under its new options; events of open slots, which are told by bins
-        of the old domain, are erased.
+        Options that were declared for later slots are dropped. Events stay. Those of slots before `first` are told by
+        the bins of their own slot's domain, as before; should there be events of later ones, `recoded` has the new bin
+        of every old one (none, if it is negative), by the slot from which it is meant.
         """
 
     @abstractmethod
@@ -177,6 +203,11 @@ class Store(ABC):
     def reached(self, stream: str) -> tuple[int, int] | None:
         """Last slot and spent units of a stream; None before its first release."""
 
+    def bounds(self, stream: str) -> Bounds | None:
+        """What is public about the classes of a stream, if it measures by class."""
+        at = self.progress(stream)
+        return None if at is None else bounds_of(at.allocation)
+
     @abstractmethod
     def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released, if there is one."""
@@ -185,9 +216,15 @@ class Store(ABC):
     def measurements(self, stream: str) -> Iterator[PaidSlot]:
         """The measurements that are kept, in order; raises `StateError` at one that does not match its seal."""
 
+    def payments(self, stream: str) -> bytes:
+        """Records of what each account has paid in a stream that measures by class, and how often: private."""
+        return b""
+
     @abstractmethod
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events: at once, durably.
+
+        `payments` are what the charge changes in the stream's own records, where it measures by class.
 
         Raises `StoreBusy`, and writes nothing, if another process has written since this one read (`dpi.store.known`).
         """
@@ -222,20 +259,32 @@ class Store(ABC):
         """One entry."""
 
     @abstractmethod
-    def restored(self, levies: dict[str, Levy], progress: dict[str, Checkpoint], link: Link) -> None:
-        """Charge ledgers and move streams on, as an entry of the chain says: at once, durably."""
+    def restored(
+        self,
+        levies: dict[str, Levy],
+        progress: dict[str, Checkpoint],
+        link: Link,
+        charges: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Charge ledgers and move streams on, as an entry of the chain says: at once, durably.
+
+        `charges` are records of accounts that are charged other than by a levy alone, by ledger.
+        """
 
     def testify(self) -> None:
         """Tell the witness, if there is one, how far the store has come."""
         if self.witness is not None:
             head = self.head()
             reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
+            bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}
             self.witness.write(
                 Seen(
                     head.sequence,
                     head.digest,
                     {name: last for name, (last, _) in reached.items()},
                     {name: spent for name, (_, spent) in reached.items()},
+                    largest={name: [*known.largest] for name, known in bounds.items()},
+                    restored={name: [*known.restored] for name, known in bounds.items() if known.restored},
                 )
             )
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpi.errors import OptionError, StateError, StoreError
-from dpi.files.private import sync_folder
+from dpi.files.whole import sync_folder
 from dpi.store.schema import EXPORT, VERSIONS
 from dpi.store.sql import SQLStore
 
@@ -44,7 +44,7 @@ class Table:
 
 PUBLIC: dict[str, Table] = {
     "domains": Table(("digest", "description"), ("TEXT", "TEXT")),
-    "streams": Table(("stream", "options"), ("TEXT", "TEXT")),
+    "streams": Table(("stream", "first", "options"), ("TEXT", "INTEGER", "TEXT"), 2),
     "chain": Table(("entry", "text", "digest", "signature"), ("INTEGER", "TEXT", "TEXT", "TEXT")),
     "releases": Table(("stream", "slot", "entry", "content"), ("TEXT", "INTEGER", "INTEGER", "BLOB"), 2),
     "measurements": Table(
@@ -116,7 +116,7 @@ def _rows(store: SQLStore, name: str, table: Table) -> Iterator[Sequence[object]
     The order is Python's, not that of a database's language.
     """
     select = f"SELECT {', '.join(table.columns)} FROM {name}"  # noqa: S608 - our own names
-    if table.keys == 2:
+    if "slot" in table.columns:
         released = f" AND {_RELEASED}" if name == "measurements" else ""
         for stream in sorted(store.streams()):
             yield from _paged(store, f"{select} WHERE stream = ?{released}", (stream,), "slot", 1)

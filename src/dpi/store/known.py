@@ -72,7 +72,7 @@ class Known:
         """The last slot that each stream has paid for, as it is stored."""
         rows = self.engine.rows(
             "SELECT stream, (SELECT MAX(slot) FROM measurements WHERE measurements.stream = streams.stream) "
-            "FROM streams"
+            "FROM (SELECT DISTINCT stream FROM streams) AS streams"
         )
         return {str(name): int(slot) for name, slot in rows if slot is not None}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import setitem
@@ -18,7 +18,9 @@ from dpi.budget.account_table import merged
 from dpi.certificates.chain import Head, Link
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.events.identity import RULE, check_key, known_rule
+from dpi.exact.integers import Integers
 from dpi.files import sealed
+from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.base import Checkpoint, Levy, OpenEvents, PaidSlot, Store
 
 _Entry = TypeVar("_Entry")
@@ -32,13 +34,15 @@ _COLUMNS = ("names", "slots", "bins", "counts")
 class _Stream:
     """What is kept of one stream."""
 
-    options: str
+    options: Schedule[str]
     releases: deque[tuple[int, bytes, Link]]
     progress: Checkpoint | None = None
     paid: PaidSlot | None = None
     events: list[OpenEvents] = field(default_factory=list)
     sequences: dict[str, int] = field(default_factory=dict)
     marks: dict[int, str] = field(default_factory=dict)
+    payments: list[bytes] = field(default_factory=list)
+    """Runs of records of what accounts have paid here, if the stream measures by class."""
 
 
 @dataclass(eq=False, repr=False)
@@ -119,22 +123,34 @@ class MemoryStore(Store):
         return b"".join(runs), list(levies)
 
     def streams(self) -> dict[str, str]:
-        """Names of the streams, with their options as text."""
-        return {name: stream.options for name, stream in self._kept.streams.items()}
+        """Names of the streams, with their newest options as text."""
+        return {name: stream.options.newest for name, stream in self._kept.streams.items()}
+
+    def options(self, stream: str) -> Schedule[str]:
+        """The options of a stream as text, by the first slot that they hold for."""
+        return self._kept.streams[stream].options
 
     def domain(self, digest: str) -> str:
         """The description of a domain, as text."""
         return self._kept.domains[digest]
 
     def declare(
-        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Checkpoint | None = None
+        self,
+        stream: str,
+        options: str,
+        domain: tuple[str, str],
+        link: Link,
+        first: int = BEGINNING,
+        recoded: Schedule[Integers] | None = None,
     ) -> None:
-        """Open a stream, or change its options."""
+        """Open a stream, or change its options from a slot on."""
         kept = self._kept
-        known = kept.streams.get(stream, _Stream(options, deque(maxlen=self.history)))
+        known = kept.streams.get(stream, _Stream(Schedule(()), deque(maxlen=self.history)))
+        events = known.events if recoded is None else [*_recoded(self._events(stream), first, recoded)]
+        after = replace(known, options=known.options.changed(first, options), events=events)
         self._write(
             partial(setitem, kept.domains, *domain),
-            partial(setitem, kept.streams, stream, replace(known, options=options, progress=progress, events=[])),
+            partial(setitem, kept.streams, stream, after),
             partial(_append, kept.links, link),
         )
 
@@ -157,7 +173,11 @@ class MemoryStore(Store):
         paid = self._kept.streams[stream].paid
         return iter([] if paid is None else [paid])
 
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
+    def payments(self, stream: str) -> bytes:
+        """Records of what each account has paid in a stream that measures by class."""
+        return b"".join(self._kept.streams[stream].payments)
+
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
         stream = self._kept.streams[paid.stream]
         before = [stream.paid.slot] if stream.paid else [stream.progress.last] if stream.progress else []
@@ -166,10 +186,9 @@ class MemoryStore(Store):
         steps: list[_Step] = []
         if ledger in self._kept.ledgers:
             options, runs, levies = self._kept.ledgers[ledger]
-            runs = [*runs, charge]
-            while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
-                runs[-2:] = [merged(runs[-2] + runs[-1])]
-            steps.append(partial(setitem, self._kept.ledgers, ledger, (options, runs, levies)))
+            steps.append(partial(setitem, self._kept.ledgers, ledger, (options, _added(runs, charge), levies)))
+        if payments:
+            steps.append(partial(setattr, stream, "payments", _added(stream.payments, payments)))
         events = [_rows(events, events.slots > paid.slot) for events in stream.events]
         self._write(*steps, partial(setattr, stream, "paid", paid), partial(setattr, stream, "events", events))
 
@@ -200,11 +219,18 @@ class MemoryStore(Store):
         """One entry, if it is kept."""
         return next(link for link in self._kept.links if link.head.sequence == sequence)
 
-    def restored(self, levies: dict[str, Levy], progress: dict[str, Checkpoint], link: Link) -> None:
+    def restored(
+        self,
+        levies: dict[str, Levy],
+        progress: dict[str, Checkpoint],
+        link: Link,
+        charges: Mapping[str, bytes] | None = None,
+    ) -> None:
         """Charge ledgers and move streams on."""
         kept, steps = self._kept, list[_Step]()
         for ledger, levy in levies.items():
             options, runs, before = kept.ledgers[ledger]
+            runs = _added(runs, (charges or {}).get(ledger, b""))
             steps.append(partial(setitem, kept.ledgers, ledger, (options, runs, [*before, levy])))
         steps += [partial(setattr, kept.streams[stream], "progress", after) for stream, after in progress.items()]
         self._write(*steps, partial(_append, kept.links, link))
@@ -259,7 +285,7 @@ class MemoryStore(Store):
         for name, kept in self._kept.streams.items():
             at = kept.progress
             streams[name] = {
-                "options": kept.options,
+                "options": kept.options.entries,
                 "progress": None if at is None else [at.first, at.last, at.spent, at.allocation],
                 "releases": [[slot, *_link(link)] for slot, _, link in kept.releases],
                 "sequences": kept.sequences,
@@ -271,6 +297,8 @@ class MemoryStore(Store):
                     f"accumulated {name}": at.accumulated,
                     f"tree {name}": at.tree,
                 }
+            if kept.payments:
+                parts[f"payments {name}"] = merged(b"".join(kept.payments))
             parts |= {f"release {name} {number}": content for number, (_, content, _) in enumerate(kept.releases)}
             open_events = self._events(name)
             parts |= {f"{column} {name}": getattr(open_events, column).tobytes() for column in _COLUMNS}
@@ -296,11 +324,15 @@ class MemoryStore(Store):
             for name, (options, levies) in head["ledgers"].items():
                 store._kept.ledgers[name] = (options, [parts[f"accounts {name}"]], [Levy(*levy) for levy in levies])
             for name, kept in head["streams"].items():
-                stream = store._kept.streams[name] = _Stream(kept["options"], deque(maxlen=store.history))
+                options = kept["options"]
+                known = [(BEGINNING, options)] if isinstance(options, str) else options  # an older save has one text
+                schedule = Schedule(tuple((int(first), str(text)) for first, text in known))
+                stream = store._kept.streams[name] = _Stream(schedule, deque(maxlen=store.history))
                 for number, (slot, *link) in enumerate(kept["releases"]):
                     stream.releases.append((slot, parts[f"release {name} {number}"], Link(*link)))
                 stream.sequences.update(kept["sequences"])
                 stream.marks.update(kept.get("marks", ()))
+                stream.payments += [parts[f"payments {name}"]] if f"payments {name}" in parts else []
                 stream.events.append(
                     OpenEvents(
                         np.frombuffer(parts[f"names {name}"], dtype=np.uint64).reshape(-1, 2),
@@ -342,6 +374,21 @@ class MemoryStore(Store):
 
 def _rows(events: OpenEvents, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> OpenEvents:
     return OpenEvents(events.names[rows], events.slots[rows], events.bins[rows], events.counts[rows])
+
+
+def _added(runs: list[bytes], records: bytes) -> list[bytes]:
+    """The runs of a log with one more, merged with those before it that are not much larger."""
+    runs = [*runs, records]
+    while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
+        runs[-2:] = [merged(runs[-2] + runs[-1])]
+    return runs
+
+
+def _recoded(events: OpenEvents, first: int, bins: Schedule[Integers]) -> Iterator[OpenEvents]:
+    """The events, those of the slots from `first` on by other bins."""
+    yield _rows(events, events.slots < first)
+    for slot in np.unique(events.slots[events.slots >= first]).tolist():
+        yield _rows(events, events.slots == slot).recoded(bins.at(slot))
 
 
 def _append(entries: deque[_Entry] | list[_Entry], entry: _Entry) -> None:

@@ -6,8 +6,14 @@ left than it truly has, and the promise holds as if nothing had been lost. That 
 that has released nothing since the copy was made; a store that was under its witness then cannot have (see
 `dpi.store.witness`), any other is refused. Lost slots stay released as they were: the streams go on after them. A tree
 of sums is planted anew: the open nodes of the copy hold noise that was released since with other counts, and the
-difference of two sums with the same noise would be exact. A converging series in order goes on after the elements that
-were drawn; one drawn at random does not know which were, so it cannot go on.
+difference of two sums with the same noise would be exact. Where options have changed over the lost slots, estimator and
+sums start anew. A converging series in order goes on after the elements that were drawn; one drawn at random does not
+know which were, so it cannot go on.
+
+**By class.** Where users pay by class, L is for each account what the lost slots can have taken from its own class and
+amount, by the clock and the largest shares that the witness has seen (`dpi.budget.classes.most_taken`): its record says
+so, and future accounts are charged as newcomers. Nobody changes class: who truly has, pays once more as of the old one,
+of what the charge has left. That this has happened after a slot is kept with the bounds, and in the witness.
 """
 
 from __future__ import annotations
@@ -15,10 +21,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from dpi.certificates.chain import extend
+from dpi.budget.accounts import Lost
+from dpi.budget.class_allocation import bounds_of, with_bounds
+from dpi.certificates.chain import Entry, extend
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Signer
 from dpi.errors import StateError
+from dpi.store.bank import stored_accounts
 from dpi.store.base import Checkpoint, Levy, Store
 from dpi.store.witness import Seen
 
@@ -50,30 +59,47 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
             "the store and its witness went different ways: what accounts have spent in both is not known. Put the "
             "newest copy back, or start a new store."
         )
-    levies: dict[str, Levy] = {}
     progress: dict[str, Checkpoint] = {}
+    lost: dict[str, dict[str, Lost]] = {}
     for name, last in seen.last.items():
         if name not in store.streams():
             raise StateError(f"the stream {name!r} began after this copy was made: start a new store.")
         here, ledger = store.progress(name), DeclaredOptions.from_text(store.streams()[name]).ledger
         if here is None:
             raise StateError(f"the stream {name!r} had no release when this copy was made: start a new store.")
-        units, slots = seen.spent[name] - here.spent, last - here.last
+        gone, bounds, spent = range(here.last + 1, last + 1), bounds_of(here.allocation), seen.spent[name]
+        allocation = here.allocation if ledger is not None else _skip(here.allocation, len(gone))
+        again = tuple(seen.restored.get(name, ()))
+        if bounds is not None:
+            bounds = bounds.after_lost(gone, seen.largest.get(name, ()), again)
+            allocation, spent = with_bounds(here.allocation, bounds), bounds.most_spent
         if ledger is not None:
-            before = levies.get(ledger, Levy(last, 0))
-            levies[ledger] = Levy(max(last, before.slot), before.units + units)
-        allocation = here.allocation if ledger is not None else _skip(here.allocation, slots)
-        progress[name] = replace(here, last=last, spent=seen.spent[name], allocation=allocation, tree=b"")
-    facts = {
+            largest = None if bounds is None else bounds.largest
+            lost.setdefault(ledger, {})[name] = Lost(gone, spent - here.spent, largest, again)
+        progress[name] = replace(here, last=last, spent=spent, allocation=allocation, tree=b"")
+        if store.options(name).at(here.last) != store.options(name).at(last):
+            kept = "" if bounds is None else allocation  # nobody's payments are forgotten
+            progress[name] = replace(progress[name], allocation=kept, mechanism=bytes, accumulated=b"")
+    levies, charges = {}, {}
+    for ledger, streams in lost.items():
+        slot = max(progress[name].last for name in streams)
+        if any(each.largest is not None for each in streams.values()):
+            units, charges[ledger] = stored_accounts(store, ledger).charge_lost(streams, slot)
+        else:
+            units = sum(each.units for each in streams.values())
+        levies[ledger] = Levy(slot, units)
+    facts: Entry = {
         "kind": "restored",
         "format": 1,
         "lost_head": seen.digest,
         "lost_sequence": seen.sequence,
         "last": seen.last,
-        "spent_units": seen.spent,
+        "spent_units": {name: at.spent for name, at in progress.items()},
         "charged_units": {name: levy.units for name, levy in levies.items()},
     }
-    store.restored(levies, progress, extend(store.head(), facts, signer))
+    if seen.largest:
+        facts |= {"largest_shares": seen.largest, "restored_before": seen.restored}
+    store.restored(levies, progress, extend(store.head(), facts, signer), charges)
 
 
 def _skip(allocation: str, slots: int) -> str:

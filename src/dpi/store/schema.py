@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dpi.errors import StateError
 from dpi.events.identity import RULE
+from dpi.options.schedule import BEGINNING
 from dpi.store.engine import Engine
 
 EXPORT = "export"
@@ -42,6 +43,15 @@ VERSIONS: dict[int, tuple[str, ...]] = {
         "CREATE TABLE marks (stream TEXT NOT NULL, number {whole} NOT NULL, mark TEXT NOT NULL, "
         "PRIMARY KEY (stream, number))",
         "ALTER TABLE progress RENAME COLUMN brain TO mechanism",
+    ),
+    # Options by the first slot they hold for. An older program changed all that it kept at once: no earlier options are
+    # needed to go on from there.
+    3: (
+        "ALTER TABLE streams RENAME TO streams_of_2",
+        "CREATE TABLE streams (stream TEXT NOT NULL, first {whole} NOT NULL, options TEXT NOT NULL, "
+        "PRIMARY KEY (stream, first))",
+        f"INSERT INTO streams (stream, first, options) SELECT stream, {BEGINNING}, options FROM streams_of_2",  # noqa: S608
+        "DROP TABLE streams_of_2",
     ),
 }
 

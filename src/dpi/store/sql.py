@@ -7,18 +7,21 @@ each engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from dpi.budget.class_allocation import bounds_of
+from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.errors import StateError
 from dpi.events.identity import known_rule
-from dpi.exact.integers import MOST
-from dpi.store.account_log import AccountLog
+from dpi.exact.integers import MOST, Integers
+from dpi.options.schedule import BEGINNING, Schedule
+from dpi.store.account_log import AccountLog, is_payments
 from dpi.store.base import Checkpoint, Levy, OpenEvents, PaidSlot, Store
 from dpi.store.engine import Engine
 from dpi.store.known import Known
@@ -69,7 +72,8 @@ class SQLStore(Store):
 
     def ledgers(self) -> dict[str, str]:
         """Names of the ledgers, with their options as text."""
-        return {str(name): str(text) for name, text in self.engine.rows("SELECT ledger, options FROM ledgers")}
+        rows = self.engine.rows("SELECT ledger, options FROM ledgers")
+        return {str(name): str(text) for name, text in rows if not is_payments(str(name))}
 
     @property
     def _accounts(self) -> AccountLog:
@@ -103,11 +107,16 @@ class SQLStore(Store):
     # Streams.
 
     def streams(self) -> dict[str, str]:
-        """Names of the streams, with their options as text."""
+        """Names of the streams, with their newest options as text."""
         return {
             str(name): str(options)
-            for name, options in self.engine.rows("SELECT stream, options FROM streams ORDER BY stream")
+            for name, options in self.engine.rows("SELECT stream, options FROM streams ORDER BY stream, first")
         }
+
+    def options(self, stream: str) -> Schedule[str]:
+        """The options of a stream as text, by the first slot that they hold for."""
+        rows = self.engine.rows("SELECT first, options FROM streams WHERE stream = ? ORDER BY first", (stream,))
+        return Schedule(tuple((int(first), str(options)) for first, options in rows))
 
     def domain(self, digest: str) -> str:
         """The description of a domain, as text."""
@@ -117,23 +126,35 @@ class SQLStore(Store):
         return str(rows[0][0])
 
     def declare(
-        self, stream: str, options: str, domain: tuple[str, str], link: Link, progress: Checkpoint | None = None
+        self,
+        stream: str,
+        options: str,
+        domain: tuple[str, str],
+        link: Link,
+        first: int = BEGINNING,
+        recoded: Schedule[Integers] | None = None,
     ) -> None:
-        """Open a stream, or change its options."""
+        """Open a stream, or change its options from a slot on."""
         with self._writing(link):
             self.engine.execute(
                 "INSERT INTO domains (digest, description) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING", domain
             )
+            self.engine.execute("DELETE FROM streams WHERE stream = ? AND first >= ?", (stream, first))
             self.engine.execute(
-                "INSERT INTO streams (stream, options) VALUES (?, ?) "
-                "ON CONFLICT (stream) DO UPDATE SET options = excluded.options",
-                (stream, options),
+                "INSERT INTO streams (stream, first, options) VALUES (?, ?, ?)", (stream, first, options)
             )
-            if progress is not None:
-                self._put(stream, progress)
-            self.engine.execute("DELETE FROM events WHERE stream = ?", (stream,))
+            if recoded is not None:
+                self._recode(stream, first, recoded)
             self._link(link)
         self.engine.erase()
+
+    def _recode(self, stream: str, first: int, recoded: Schedule[Integers]) -> None:
+        """Tell events of the slots from `first` on by other bins."""
+        slots = self.engine.rows("SELECT DISTINCT slot FROM events WHERE stream = ? AND slot >= ?", (stream, first))
+        for (slot,) in slots:
+            events = self.events(stream, int(slot)).recoded(recoded.at(int(slot)))
+            self.engine.execute("DELETE FROM events WHERE stream = ? AND slot = ?", (stream, slot))
+            self._add(stream, events)
 
     def progress(self, stream: str) -> Checkpoint | None:
         """Where a stream is."""
@@ -181,6 +202,11 @@ class SQLStore(Store):
         rows = self.engine.rows("SELECT last, spent FROM progress WHERE stream = ?", (stream,))
         return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
+    def bounds(self, stream: str) -> Bounds | None:
+        """What is public about the classes of a stream; the mechanism's state is not read for it."""
+        rows = self.engine.rows("SELECT allocation FROM progress WHERE stream = ?", (stream,))
+        return bounds_of(str(rows[0][0])) if rows else None
+
     def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released."""
         reached = self.reached(stream)
@@ -212,11 +238,20 @@ class SQLStore(Store):
             if not rows:
                 return
 
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
+    def payments(self, stream: str) -> bytes:
+        """Records of what each account has paid in a stream that measures by class."""
+        records = self._accounts.payments(stream)
+        if records is None and self.bounds(stream) is not None:
+            raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
+        return records or b""
+
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
         with self._writing(ledger=ledger):
             if charge:
                 self._accounts.append(ledger, charge)
+            if payments is not None:
+                self._accounts.append_payments(paid.stream, payments)
             self.engine.execute(
                 "INSERT INTO measurements (stream, slot, epsilon, partial, data, allocation, assumption, seal) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -301,9 +336,18 @@ class SQLStore(Store):
         text, digest, signature = rows[0]
         return Link(str(text), str(digest), None if signature is None else str(signature))
 
-    def restored(self, levies: dict[str, Levy], progress: dict[str, Checkpoint], link: Link) -> None:
+    def restored(
+        self,
+        levies: dict[str, Levy],
+        progress: dict[str, Checkpoint],
+        link: Link,
+        charges: Mapping[str, bytes] | None = None,
+    ) -> None:
         """Charge ledgers and move streams on."""
         with self._writing(link):
+            for ledger, records in (charges or {}).items():
+                if records:
+                    self._accounts.append(ledger, records)
             for ledger, levy in levies.items():
                 self._accounts.levy(ledger, link.head.sequence, levy)
             for stream, after in progress.items():
@@ -329,15 +373,18 @@ class SQLStore(Store):
                 "ON CONFLICT (stream, producer) DO UPDATE SET sequence = excluded.sequence",
                 (stream, producer, sequence),
             )
-            names = [row.tobytes() for row in events.names]
-            rows = zip(events.slots.tolist(), names, events.bins.tolist(), events.counts.tolist(), strict=True)
-            self.engine.execute_many(
-                "INSERT INTO events (stream, slot, account, bin, number) VALUES (?, ?, ?, ?, ?) "
-                "ON CONFLICT (stream, slot, account, bin) DO UPDATE SET number = "
-                "CASE WHEN events.number + excluded.number > ? THEN ? ELSE events.number + excluded.number END",
-                [(stream, *row, MOST, MOST) for row in rows],
-            )
+            self._add(stream, events)
         return True
+
+    def _add(self, stream: str, events: OpenEvents) -> None:
+        names = [row.tobytes() for row in events.names]
+        rows = zip(events.slots.tolist(), names, events.bins.tolist(), events.counts.tolist(), strict=True)
+        self.engine.execute_many(
+            "INSERT INTO events (stream, slot, account, bin, number) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (stream, slot, account, bin) DO UPDATE SET number = "
+            "CASE WHEN events.number + excluded.number > ? THEN ? ELSE events.number + excluded.number END",
+            [(stream, *row, MOST, MOST) for row in rows],
+        )
 
     def sequence(self, stream: str, producer: str) -> int:
         """The last sequence of a producer."""

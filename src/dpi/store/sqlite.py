@@ -7,7 +7,6 @@ slow at, millions of row updates, does not happen here: accounts are appended as
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -127,9 +126,9 @@ def _plainly() -> Iterator[None]:
 def ledger_key(path: Path, *, new: bool) -> bytes:
     """The secret in a key file; made for a new store."""
     if new and not path.exists():
-        private.create(path, os.urandom(KEY_BYTES).hex().encode() + b"\n")
+        private.create_key(path, KEY_BYTES)
     try:
-        text = private.read(path)
+        key = private.read_key(path, KEY_BYTES)
     except FileNotFoundError:
         raise StateError(
             f"the ledger key {path} is missing: without it every user would get a new account. Put it back from your "
@@ -137,10 +136,6 @@ def ledger_key(path: Path, *, new: bool) -> bytes:
         ) from None
     except OSError as error:
         raise StoreError(f"the ledger key {path} cannot be read: {error.strerror}.") from None
-    try:
-        key = bytes.fromhex(text.decode().strip())
-    except ValueError:
-        key = b""
-    if len(key) != KEY_BYTES:
+    if key is None:
         raise StateError(f"the ledger key {path} is damaged: it must hold {2 * KEY_BYTES} hexadecimal digits.")
     return key

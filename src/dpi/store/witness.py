@@ -12,13 +12,13 @@ an old copy cannot go on unseen for a while and then come back, which is what ch
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
 from dpi.errors import StateError, StoreError
-from dpi.files.private import sync_folder
+from dpi.files import whole
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,26 @@ class Seen:
     """The sum of each stream's budgets, in units."""
     witness: str = ""
     """The name by which the store knows its witness."""
+    largest: dict[str, list[int]] = field(default_factory=dict)
+    """Of each stream that measures by class: the largest share that each class was ever asked for, in steps of 2^-12.
+
+    By the clock it is known which classes were due in slots that a copy of the store has forgotten, and by this what
+    they can have paid at most. Each slot's own shares would say a little less, in a file that grows with every slot.
+    """
+    restored: dict[str, list[int]] = field(default_factory=dict)
+    """Of the same streams: the slots after which an old copy went on, and so with the classes that it remembered."""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """What was written; raises `StateError` if it is damaged."""
         try:
             seen = cls(**json.loads(text))
-            whole = [seen.sequence, *seen.last.values(), *seen.spent.values()]
+            lists = chain(*seen.largest.values(), *seen.restored.values())
+            numbers = [seen.sequence, *seen.last.values(), *seen.spent.values(), *lists]
             if (
                 not isinstance(seen.digest, str)
                 or not isinstance(seen.witness, str)
-                or not all(type(number) is int for number in whole)
+                or not all(type(number) is int for number in numbers)
             ):
                 raise ValueError
         except (ValueError, TypeError, AttributeError):
@@ -69,13 +78,10 @@ class Witness:
 
     def write(self, seen: Seen) -> None:
         """Remember, durably."""
-        draft = self.path.with_name(self.path.name + ".new")
+        told = asdict(replace(seen, witness=self.name))
+        told = {name: fact for name, fact in told.items() if fact or name not in ("largest", "restored")}
+        text = json.dumps(told, sort_keys=True) + "\n"
         try:
-            with draft.open("w") as file:
-                file.write(json.dumps(asdict(replace(seen, witness=self.name)), sort_keys=True) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(self.path)
-            sync_folder(self.path.parent)
+            whole.write(self.path, text.encode(), mode=0o666)  # public facts: the owner's umask decides who reads them
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpi.domain.overlap import Overlap
 from dpi.errors import StateError
 from dpi.mechanism.base import Estimate, Floats
 
@@ -66,6 +67,15 @@ class Accumulation:
         difference = self.difference + (estimate.counts - released)
         drawn = estimate.counts_variance
         return Accumulation(self.released + released, difference, self.variance + drawn, self.squares + drawn**2)
+
+    def moved(self, overlap: Overlap | None, bins: int) -> Accumulation:
+        """The sums for another domain: what was counted in a bin stays in it, and new values begin with nothing.
+
+        What was counted as `other` is not told apart later. Anew, if the sums of some bin have no place to stay.
+        """
+        if overlap is None or overlap.into is None:
+            return Accumulation.of(bins)
+        return replace(self, released=overlap.gathered(self.released), difference=overlap.gathered(self.difference))
 
     def beside(self, sums: Floats, variance: float, draws: int) -> Accumulation:
         """The same releases beside other noisy sums over all slots, of that variance from so many equal draws."""

@@ -13,7 +13,8 @@ neither, so that the release of a paid slot that was lost has the same bytes whe
 
 **Guarantee.** One slot loses at most ε_t·w_{u,t} about user u, where ε_t is the offer's, and the charge debits u by at
 least that. *Why:* u moves the histogram by at most w_{u,t} units, of which the mechanism loses ε_t each; the tree's
-part of ε_t is taken from the mechanism's; and `released` is a function of what was measured.
+part of ε_t is taken from the mechanism's; and `released` is a function of what was measured. Where users are measured
+by class, the same holds of each class with its own ε_{t,m}, and u is in one class.
 
 **Whether a step is tried again never depends on a drawn value.** A charge that cannot be paid is refused before noise
 is drawn, what is paid has a size that does not depend on the noise, and an offer is kept until its slot is paid for:
@@ -28,8 +29,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpi.budget.accounts import Accounts, Bill, Charge
+from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import Allocation
+from dpi.budget.bill import Bill, Charge
+from dpi.budget.class_allocation import classes_of, largest
+from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.histogram.compression import Histogram, Users, histogram
 from dpi.histogram.grouping import Rows, StoredRows
@@ -38,6 +42,7 @@ from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.store.base import PaidSlot
 from dpi.stream.accumulation import users_of
+from dpi.stream.guarantee import assuming
 from dpi.stream.options import StreamOptions
 from dpi.stream.state import StreamState, tree_of
 
@@ -56,12 +61,18 @@ class Offer:
     """The part of what is left on an account that the slot may take."""
     allocation: str
     """All that was drawn until then, this included."""
+    classes: tuple[ClassBudget, ...] = ()
+    """Where users are measured by class: the budgets of those that are due in the slot, empty ones too."""
+    slot: int | None = None
+    """The number of the slot, by which classes are due."""
 
     @classmethod
-    def drawn(cls, state: StreamState, allocation: Allocation, source: RandomSource) -> Offer:
+    def drawn(cls, state: StreamState, allocation: Allocation, slot: int, source: RandomSource) -> Offer:
         """The budget of the slot after a state. The allocation is the one thing that a step moves on."""
+        if state.setting.classes > 1:
+            allocation.hear(slot, state.setting.mechanism.shares(state.state, slot))
         epsilon = allocation.draw(source)
-        return cls(state.last, epsilon, allocation.share, allocation.snapshot())
+        return cls(state.last, epsilon, allocation.share, allocation.snapshot(), allocation.classes, slot)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +92,13 @@ class ReleasedSlot:
 def billed(options: StreamOptions, accounts: Accounts, users: Users, offer: Offer, slot: int) -> Bill:
     """What each user of a slot will pay of its offer, by their own account: private. The accounts stay as they are."""
     return accounts.bill(
-        users, offer.epsilon, slot, share=offer.share, whole=options.whole_weights, stream=options.name
+        users,
+        offer.epsilon,
+        slot,
+        share=offer.share,
+        whole=options.whole_weights,
+        stream=options.name,
+        classes=offer.classes,
     )
 
 
@@ -94,13 +111,14 @@ def weighed(
     """
     bills: list[Bill] = []
 
-    def weigh(users: Users) -> Integers:
+    def weigh(users: Users) -> Integers | tuple[Integers, Integers]:
         assert accounts is not None  # noqa: S101 - nobody is weighed without accounts
-        bills.append(billed(options, accounts, users, offer, slot))
-        return bills[-1].weights
+        bill = billed(options, accounts, users, offer, slot)
+        bills.append(bill)
+        return bill.weights if bill.member is None or len(offer.classes) == 1 else (bill.weights, bill.member)
 
-    weights = None if accounts is None else weigh
-    clean = histogram(rows, options.domain.size, method=options.compression, weights=weights)
+    weights, classes = None if accounts is None else weigh, max(1, len(offer.classes))
+    clean = histogram(rows, options.domain.size, method=options.compression, weights=weights, classes=classes)
     return clean, None if accounts is None else accounts.charge(bills[0])
 
 
@@ -110,15 +128,21 @@ def measured(state: StreamState, clean: Histogram, offer: Offer, slot: int, sour
     Nobody may see it before the accounts are debited. What it holds has a size that does not depend on the noise.
     """
     options, tree = state.setting, state.tree
-    to_tree, to_mechanism = options.split(offer.epsilon)
-    measurement = options.mechanism.measure(state.state, clean, to_mechanism, slot, source)
-    if tree is not None and to_tree.units:
-        tree = tree.added(clean, source)
+    if offer.classes:
+        fed, classes = options.split_classes(offer.classes)
+        measurement = options.mechanism.measure_classes(state.state, clean, classes, slot, source)
+        summed = clean.of_classes(fed) if any(fed) else None
+    else:
+        to_tree, to_mechanism = options.split(offer.epsilon)
+        measurement = options.mechanism.measure(state.state, clean, to_mechanism, slot, source)
+        summed = clean if to_tree.units else None
+    if tree is not None and summed is not None:
+        tree = tree.added(summed, source)
     return PaidSlot(
         stream=options.name,
         slot=slot,
         epsilon=offer.epsilon.units,
-        partial=state.partial(offer.epsilon, offer.share),
+        partial=not offer.classes and state.partial(offer.epsilon, offer.share),
         values=measurement.values.astype("<i8").tobytes(),
         allocation=offer.allocation,
         assumption=clean.assumption or "",
@@ -129,12 +153,16 @@ def measured(state: StreamState, clean: Histogram, offer: Offer, slot: int, sour
 def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot:
     """The release of a paid slot, and the state after it: a function, so that both can be made again from a store."""
     options, epsilon = state.setting, Epsilon(paid.epsilon)
-    to_tree, to_mechanism = options.split(epsilon)
-    values = np.frombuffer(paid.values, dtype="<i8").astype(np.int64)
-    measurement = Measurement(paid.slot, to_mechanism, values, paid.partial)
+    values, classes = np.frombuffer(paid.values, dtype="<i8").astype(np.int64), classes_of(paid.allocation)
+    if classes:
+        fed, parts = options.split_classes(classes)
+        measurement = Measurement(paid.slot, largest(parts), values, paid.partial, parts)
+    else:
+        to_tree, to_mechanism = options.split(epsilon)
+        fed, measurement = [to_tree.units > 0], Measurement(paid.slot, to_mechanism, values, paid.partial)
     remembered, estimate = options.mechanism.update(state.state, measurement)
     users, tree = users_of(estimate), tree_of(options, paid.tree)
-    if tree is not None and not to_tree.units:
+    if tree is not None and not any(fed):
         tree = tree.passed(users * estimate.pdf)
     after = StreamState(
         setting=options,
@@ -143,7 +171,7 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         tree=tree,
         first=paid.slot if state.first is None else state.first,
         last=paid.slot,
-        spent=state.spent + paid.epsilon,
+        spent=paid.spent_after(state.spent),
     )
     release = Release(
         domain=options.domain,
@@ -157,7 +185,7 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         start=None if options.slots is None else options.slots.start(paid.slot).isoformat(),
         epsilon=float(epsilon),
         epsilon_spent=after.most_spent / UNITS,
-        guarantee=guarantee + (f" Assumed: {paid.assumption}." if paid.assumption else ""),
+        guarantee=assuming(guarantee, paid.assumption),
         certificate={},
     )
     entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))

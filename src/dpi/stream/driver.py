@@ -2,7 +2,8 @@
 
 `dpi.stream.closing` has the steps; this is the life between them. A slot is closed in the order of `dpi.store.base`,
 one after the other; after an interruption only the store knows whether it was, so everything is read from there before
-the next one.
+the next one. Where other options begin with the next slot, the state is made theirs (`StreamState.adapted`) before
+anything of that slot is drawn.
 
 **Guarantee.** Each slot is paid for at most once, with one budget that was drawn for it once, and its release is handed
 out after it is stored. *Why:* the bank keeps a payment whole (`dpi.store.bank`), a paid slot is released from its
@@ -14,7 +15,9 @@ from __future__ import annotations
 import operator
 from dataclasses import replace
 
-from dpi.budget.accounts import Accounts, Charge
+from dpi.budget.accounts import Accounts
+from dpi.budget.allocation import Allocation
+from dpi.budget.bill import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
 from dpi.certificates.declared import declared
@@ -26,7 +29,10 @@ from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
+from dpi.stream.certificate import facts
 from dpi.stream.closing import Offer, measured, released, weighed
+from dpi.stream.course import Course
+from dpi.stream.guarantee import guarantee
 from dpi.stream.options import StreamOptions
 from dpi.stream.state import StreamState
 
@@ -34,8 +40,8 @@ from dpi.stream.state import StreamState
 class Driver:
     """Closes one slot of a stream after the other, and goes on where the store has stopped."""
 
-    def __init__(self, options: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> None:
-        self.options, self.bank, self._store = options, bank, bank.store
+    def __init__(self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> None:
+        self.newest, self.bank, self._store = newest, bank, bank.store
         self._signer, self.source = signer, source
         self._offer: Offer | None = None
         self._unseen: int | None = None
@@ -43,25 +49,46 @@ class Driver:
 
     def _resume(self) -> None:
         """Read everything from the store, and release a slot that was paid for and is not yet released."""
-        store = self._store
-        options = self.options = self.options.as_declared(store.streams().get(self.options.name))
+        store, self.course = self._store, Course(self.newest, self._store)
+        newest = self.newest = self.course.newest
         self.accounts: Accounts | None = None
-        if isinstance(options.budget, Ledger):
-            assert options.ledger is not None  # noqa: S101 - a ledger budget has a ledger
-            self.accounts = self.bank.accounts(options.ledger, options.budget, options.epsilon)
-        self._allocation = options.budget.allocation(options.epsilon, options.domain.size)
-        progress, pending = store.progress(options.name), store.pending(options.name)
+        if isinstance(newest.budget, Ledger):
+            assert newest.ledger is not None  # noqa: S101 - a ledger budget has a ledger
+            self.accounts = self.bank.accounts(newest.ledger, newest.budget, newest.epsilon)
+        progress, pending = store.progress(newest.name), store.pending(newest.name)
         if progress is None:
-            self.state = StreamState.initial(options, self.source)
+            first = newest.start if pending is None else pending.slot
+            self.state = StreamState.initial(self.course.at(first or 0), self.source)
+            self._allocation = self._allocated()
         else:
-            self.state = StreamState.resumed(options, progress, self.source)
-            self._allocation.restore(progress.allocation)
+            before = self.course.at(progress.last)
+            self.state = StreamState.resumed(before, progress, self.source)
+            if self.course.at(progress.last + 1) is before and progress.allocation:
+                self._allocation = self._allocated()
+                self._allocation.restore(progress.allocation)
+            else:
+                self._turn(progress.allocation)
         if pending is not None:
             self._allocation.restore(pending.allocation)
             with self.bank.writing():
                 self._publish(pending)
         self._restore_offer()
         self._settled = self.bank.settled
+
+    @property
+    def options(self) -> StreamOptions:
+        """Those of the slot that is next."""
+        return self.state.setting
+
+    def _allocated(self) -> Allocation:
+        return self.options.allocation()
+
+    def _turn(self, allocation: str) -> None:
+        """Go over to the options of the next slot; what was drawn before stays drawn, if their budget has the rule."""
+        assert self.state.last is not None  # noqa: S101 - a slot was released
+        self.state = self.state.adapted(self.course.at(self.state.last + 1), self.source)
+        self._allocation = self._allocated()
+        self._allocation.succeed(allocation)
 
     def _restore_offer(self) -> None:
         """Go on with the budget that was drawn for the next slot, if that slot was not paid for."""
@@ -73,7 +100,7 @@ class Driver:
     @property
     def guarantee(self) -> str:
         """What is promised, in words."""
-        return self.options.guarantee(declared(self._store.streams()))
+        return guarantee(self.options, declared(self._store.streams()))
 
     @property
     def in_doubt(self) -> bool:
@@ -117,21 +144,27 @@ class Driver:
 
     def close(self, number: int, rows: Rows | StoredRows) -> Release:
         """Close a slot of users."""
-        clean, charge = weighed(self.options, rows, self.accounts, self._offered(), number)
+        clean, charge = weighed(self.options, rows, self.accounts, self._offered(number), number)
         return self._pay(number, clean, charge)
 
     def close_histogram(self, number: int, clean: Histogram) -> Release:
         """Close a slot whose users are not known, without accounts."""
         return self._pay(number, clean, None)
 
-    def _offered(self) -> Offer:
-        """The slot's budget: drawn once, and kept until the slot is paid for, so that a retry changes nothing."""
+    def _offered(self, number: int) -> Offer:
+        """The slot's budget: drawn once, and kept until the slot is paid for, so that a retry changes nothing.
+
+        Which classes are due follows from the slot's number. The first slot of a stream without a declared start may be
+        tried again under another one: then they are drawn anew, which has no chance in it.
+        """
+        if self._offer is not None and self._offer.classes and self._offer.slot != number:
+            self._allocation, self._offer = self._allocated(), None
         if self._offer is None:
-            self._offer = Offer.drawn(self.state, self._allocation, self.source)
+            self._offer = Offer.drawn(self.state, self._allocation, number, self.source)
         return self._offer
 
     def _pay(self, number: int, clean: Histogram, charge: Charge | None) -> Release:
-        paid = measured(self.state, clean, self._offered(), number, self.source)
+        paid = measured(self.state, clean, self._offered(number), number, self.source)
         with self.bank.writing():
             self.bank.pay(paid, self.options.ledger, charge)
             return self._publish(paid)
@@ -141,8 +174,10 @@ class Driver:
         store, made = self._store, released(self.state, paid, self.guarantee)
         self._allocation.observe(made.users, made.bins)
         content = made.release.content()
-        link = extend(store.head(), made.state.facts(paid, content), self._signer)
+        link = extend(store.head(), facts(made.state, paid, content), self._signer)
         store.publish(self.options.name, content, link, made.state.progress(self._allocation))
         store.testify()
         self.state, self._offer = made.state, None
+        if self.course.at(paid.slot + 1) is not self.options:
+            self._turn(self._allocation.snapshot())
         return replace(made.release, certificate=link.certificate)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpi.budget.accounts import Fade, spend_first
 from dpi.budget.allocation import RBA, RBARanges
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Converging, Ledger
+from dpi.budget.policy import Fade, spend_first
 from dpi.budget.series import Geometric, LogSquared, Series, Spence, Zeta
 from dpi.domain.partition import Blocks, Marginal
 from dpi.events.slots import Slots

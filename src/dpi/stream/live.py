@@ -15,7 +15,7 @@ from itertools import chain
 import numpy as np
 
 from dpi.errors import OptionError
-from dpi.events.slots import Window
+from dpi.events.clock import Window
 from dpi.release import Release
 from dpi.sources import FileEvents
 from dpi.sources.live import Block

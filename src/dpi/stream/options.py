@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.allocation import Allocation
+from dpi.budget.class_allocation import ClassAllocation
+from dpi.budget.classes import ClassBudget
+from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
+from dpi.budget.policy import Clocked
 from dpi.certificates.chain import canonical, options_digest
 from dpi.certificates.declared import FORMATS, PRINTED, DeclaredOptions, pool_of
 from dpi.domain import Domain
@@ -56,7 +60,7 @@ class StreamOptions:
         largest = self.mechanism.largest_sensitivity
         if largest is not None and self.compression.sensitivity > largest:
             raise OptionError(f"{type(self.mechanism).__name__} takes no {self.compression!r}: use `normalise`.")
-        self.budget.allocation(self.epsilon, self.domain.size)  # refuses a budget that does not fit
+        self.allocation()  # refuses a budget that does not fit
 
     def to_options(self, format: int | None = None) -> Options:
         """All of it as JSON values, as the chain states them; what is as the format's defaults say is left out.
@@ -142,6 +146,35 @@ class StreamOptions:
         """Whether a user who cannot pay in full must not take part."""
         return self.mechanism.whole_weights or isinstance(self.compression, WholePDF)
 
+    @property
+    def classes(self) -> int:
+        """Into how many classes users are divided by the number of their own payments: one, unless it is clocked.
+
+        A mechanism that needs users of weight one knows no classes: there `clocked` is `spend_first`.
+        """
+        policy = self.budget.policy if isinstance(self.budget, Ledger) else None
+        divided = isinstance(policy, Clocked) and self.mechanism.by_class and not self.whole_weights
+        return policy.top + 1 if isinstance(policy, Clocked) and divided else 1
+
+    def allocation(self) -> Allocation:
+        """What each slot gets."""
+        budget = self.budget
+        if self.classes == 1 or not isinstance(budget, Ledger):
+            return budget.allocation(self.epsilon, self.domain.size)
+        if budget.per_slot != "auto" or budget.slots is not None or not budget.returning:
+            raise OptionError(
+                "`clocked` asks for shares of what users have left: leave out `per_slot`, `slots` and `returning`.",
+                options=("per_slot", "slots", "returning"),
+            )
+        return ClassAllocation(self.epsilon, self.classes - 1, budget.period)
+
+    def split_classes(self, classes: Sequence[ClassBudget]) -> tuple[list[bool], tuple[ClassBudget, ...]]:
+        """Which classes go into the tree, and what it leaves the mechanism: a class below its share stays out."""
+        part = 0 if self.accumulate is None else self.accumulate.epsilon.units
+        fed = [0 < part < due.epsilon.units for due in classes]
+        rest = [Epsilon(due.epsilon.units - part * into) for due, into in zip(classes, fed, strict=True)]
+        return fed, tuple(replace(due, epsilon=epsilon) for due, epsilon in zip(classes, rest, strict=True))
+
     def split(self, epsilon: Epsilon) -> tuple[Epsilon, Epsilon]:
         """A slot's budget for the tree and for the mechanism, whose it is alone if the tree's part is larger."""
         part = 0 if self.accumulate is None else self.accumulate.epsilon.units
@@ -184,29 +217,3 @@ class StreamOptions:
         names = {key for key in mine.keys() | theirs.keys() if mine.get(key, _ABSENT) != theirs.get(key, _ABSENT)}
         # A period is part of the budget, and of the promise: what may change of a budget does not include it.
         return {_ONCE_CALLED.get(name, name) for name in names} | ({"period"} if self.period != known.period else set())
-
-    def guarantee(self, streams: Mapping[str, DeclaredOptions]) -> str:
-        """What is promised, in words, given all streams of the store."""
-        unit = "for ever" if self.period is None else f"per epoch of {self.period} slots"
-        kept = "a converging series" if self.ledger is None else "accounts of every user"
-        pools = {options.pool: options for options in streams.values()}
-        scope, total = "this stream" if len(streams) == 1 else "all streams of this store together", ""
-        if len(pools) > 1:
-            scope = "this stream alone" if self.ledger != "" else "the streams of the shared ledger together"
-            total = f" All streams of this store sum to {_sum(list(pools.values()))}."
-        return (
-            f"Pure differential privacy, ε = {float(self.epsilon):g} per user {unit}, for {scope}; "
-            f"neighbours differ in all events of one user. Kept by {kept}.{total}"
-        )
-
-
-def _sum(pools: Sequence[DeclaredOptions]) -> str:
-    """What pools of budget cost a user together: what is lost for ever, and what every epoch of each other adds."""
-    kept = [options.epsilon.units for options in pools if options.period is None]
-    parts = [(sum(kept), "for ever")] if kept else []
-    for options in pools:
-        if options.period is not None:
-            stream = f"stream '{options.name}'" if options.name else "the stream without a name"
-            parts.append((options.epsilon.units, f"per epoch of {options.period} slots of {stream}"))
-    (first, unit), *others = [(f"{units / UNITS:g}", unit) for units, unit in parts]
-    return ", and ".join([f"{first} per user {unit}", *(f"{amount} more {unit}" for amount, unit in others)])

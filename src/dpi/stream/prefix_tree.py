@@ -29,6 +29,7 @@ import numpy as np
 
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.written import AMOUNT
+from dpi.domain.overlap import Overlap
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import Histogram
@@ -121,6 +122,20 @@ class PrefixSums:
         done = self.done.copy()
         done[-1] += released
         return replace(self, done=done)
+
+    def moved(self, overlap: Overlap | None, bins: int, source: RandomSource) -> PrefixSums:
+        """The tree for another domain: finished nodes are moved, and all others begin anew with noise of their own.
+
+        The finished nodes cover every slot so far, so that no sum is lost; they become part of the highest level, which
+        is never summed up again. They are public, and what becomes of them costs nothing. Open nodes are private, and
+        are thrown away unread: their noise is used for nothing else.
+        """
+        planted = self.tree.planted(bins, source)
+        if overlap is None or overlap.into is None:
+            return planted
+        done = planted.done.copy()
+        done[-1] = overlap.gathered(self.sums())
+        return replace(planted, done=done, finished=(*planted.finished[:-1], self.nodes))
 
     def sums(self) -> Floats:
         """Noisy number of users in each bin over all slots, without bias."""

@@ -1,50 +1,124 @@
 """Entering a stream, or a change of its options, into the chain of a store.
 
+**When a change begins.** Options are a function of the slot's number, and a change begins with a slot that has not
+begun: slots that are open keep theirs, and with them the events that were kept for them. Which slot that is follows
+from the public clock, from what was released, and from what the caller says; never from which events there are, since
+the chain tells it to everybody. `change=True` means the first slot that begins after now, by the system's clock. A
+stream that is played from tables or files gets its slots whole, long after they have begun: `change="next"` means the
+slot that is released next, and so does any change of a stream without a clock. A time means the slot that begins then.
+No change begins before the next slot to be released.
+
+Should events lie in a later slot all the same (the clock was set back, or "next" is said of a stream that is fed as
+events arrive), they are told by the new bin that takes their old one (`dpi.domain.overlap`), each by itself.
+
 Sees public options and what a store says of its streams; no event and no account.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import canonical, extend
-from dpi.certificates.declared import DeclaredOptions, declared
+from dpi.certificates.declared import PRINTED, DeclaredOptions, declared
 from dpi.certificates.signature import Signer
 from dpi.domain.file import describe
+from dpi.domain.overlap import recoding
 from dpi.errors import OptionError, StateError
-from dpi.noise import RandomSource
+from dpi.exact.integers import Integers
+from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.bank import Bank
 from dpi.store.base import Store
+from dpi.stream.certificate import PROGRAM
+from dpi.stream.course import Forgotten, domain_of, earlier
 from dpi.stream.options import StreamOptions
-from dpi.stream.state import PROGRAM, StreamState
+
+Change = bool | str | datetime
+"""Whether options may change, and with which slot: True, "next", or when that slot begins."""
 
 
-def declare(
-    setting: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource, *, separate: bool, change: bool
-) -> None:
+def declare(setting: StreamOptions, bank: Bank, signer: Signer | None, *, separate: bool, change: Change) -> None:
     """Enter the stream, or a change of its options, unless the store has it just so, in whichever format."""
     bank.settle()
     store = bank.store
     streams = declared(store.streams())
     known = streams.get(setting.name)
+    facts = {"kind": "options", "format": 2, "stream": setting.name, "options": setting.to_options()}
+    first, recoded = BEGINNING, None
     if known is None:
         setting.check_new(streams, separate=separate)
     elif known.stated == setting.to_options(known.format):
         return
     else:
-        setting.check_change(known, change=change)
-        if store.pending(setting.name) is not None:
-            raise StateError("a slot is paid and not yet released: open the stream once with its old options.")
+        setting.check_change(known, change=change is not False)
+        _check_classes(setting, known, store)
+        following = _following(setting, store)
+        if following is not None:
+            first = facts["from"] = _first(setting, store, change, following)
+            recoded = _recoded(setting, store, first)
     _check_ledger(setting, store, streams)
-    facts = {"kind": "options", "format": 2, "stream": setting.name, "options": setting.to_options()}
     link = extend(store.head(), {**facts, "program": PROGRAM}, signer)
     domain = (setting.domain.digest, canonical(describe(setting.domain)))
-    before, after = None if known is None else store.progress(setting.name), None
-    if known is not None and before is not None:
-        after = StreamState.initial(setting, source).changed(before, setting.different(known))
     with bank.writing():
-        store.declare(setting.name, setting.text, domain, link, after)
+        store.declare(setting.name, setting.text, domain, link, first, recoded)
+
+
+def _following(setting: StreamOptions, store: Store) -> int | None:
+    """The slot after the last that is paid for; None if none is, and the first one was not declared."""
+    pending, reached = store.pending(setting.name), store.reached(setting.name)
+    if pending is not None:
+        return pending.slot + 1
+    return setting.start if reached is None else reached[0] + 1
+
+
+def _first(setting: StreamOptions, store: Store, change: Change, following: int) -> int:
+    """The slot with which a change begins: a function of public facts alone."""
+    slots, stated = setting.slots, store.options(setting.name)
+    printed = DeclaredOptions.from_text(stated.at(following)).format == PRINTED
+    if change == "next" or (change is True and (printed or slots is None)):
+        first = following
+    elif slots is None:
+        raise OptionError("`change` names a time, and the stream has no clock: say `change=True`.", options=("change",))
+    elif change is True:
+        first = max(following, slots.at(slots.instant(datetime.now(UTC))) + 1)
+    else:
+        assert not isinstance(change, bool)  # noqa: S101 - without a change nothing begins
+        first = slots.boundary(change, "change")
+        if first < following:
+            raise OptionError(
+                "`change` must not be before the slot that is released next, which begins at "
+                f"{slots.start(following).isoformat()}.",
+                options=("change",),
+            )
+    unreleased = following if store.pending(setting.name) is None else following - 1
+    if first > unreleased:
+        for _, text in stated.since(unreleased, first).entries:
+            if isinstance(earlier(setting, text, store).mechanism, Forgotten) or printed:
+                raise StateError(
+                    "slots that are not released yet have options that this program cannot make again: release them "
+                    "with the options they were declared with, or say `change='next'`."
+                )
+    return first
+
+
+def _recoded(setting: StreamOptions, store: Store, first: int) -> Schedule[Integers] | None:
+    """The new bins of what is kept for slots from the first on, in the bins of the domains they had."""
+    before = store.options(setting.name).since(first)
+    if all(DeclaredOptions.from_text(text).domain == setting.domain.digest for _, text in before.entries):
+        return None
+    return before.of_each(lambda text: recoding(domain_of(text, store), setting.domain))
+
+
+def _check_classes(setting: StreamOptions, known: DeclaredOptions, store: Store) -> None:
+    """Refuse to begin, or to cease, to measure users by class: what was spent by class is not what slots cost."""
+    before, by_class = earlier(setting, known.text, store), setting.classes > 1
+    if not isinstance(before.mechanism, Forgotten):
+        by_class = before.classes > 1
+    elif store.reached(setting.name) is not None:
+        by_class = store.bounds(setting.name) is not None
+    if by_class != (setting.classes > 1):
+        raise OptionError("a stream measures users by class from its first slot on, or never: use another `name`.")
 
 
 def _check_ledger(setting: StreamOptions, store: Store, streams: Mapping[str, DeclaredOptions]) -> None:

@@ -9,20 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpi._version import __version__
 from dpi.budget.allocation import Allocation
-from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
-from dpi.certificates.chain import Entry, most_spent
+from dpi.certificates.chain import most_spent
+from dpi.domain.overlap import Overlap
 from dpi.mechanism.base import Floats
 from dpi.noise import RandomSource
-from dpi.release import content_digest
-from dpi.store.base import Checkpoint, PaidSlot
+from dpi.store.base import Checkpoint
 from dpi.stream.accumulation import Accumulation
 from dpi.stream.options import StreamOptions
 from dpi.stream.prefix_tree import PrefixSums
-
-PROGRAM = f"dpi {__version__}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,21 +34,27 @@ class StreamState:
     first: int | None = None
     last: int | None = None
     spent: int = 0
-    """Sum of the budgets so far, in units."""
+    """Sum of the budgets so far, in units; where users are measured by class, the most that one can have spent."""
 
     @classmethod
     def initial(cls, setting: StreamOptions, source: RandomSource) -> StreamState:
         """Before the first slot."""
-        tree = None if setting.accumulate is None else setting.accumulate.planted(setting.domain.size, source)
-        return cls(setting, setting.mechanism.initial(setting.domain), Accumulation.of(setting.domain.size), tree)
+        return cls(setting, _begun(setting), Accumulation.of(setting.domain.size), _planted(setting, source))
 
     @classmethod
     def resumed(cls, setting: StreamOptions, at: Checkpoint, source: RandomSource) -> StreamState:
-        """As a store has kept it; a tree that was not kept is planted anew."""
-        bins = setting.domain.size
-        tree = tree_of(setting, at.tree) if at.tree else cls.initial(setting, source).tree
-        state = setting.mechanism.from_bytes(setting.domain, at.mechanism())
-        return cls(setting, state, Accumulation.from_bytes(bins, at.accumulated), tree, at.first, at.last, at.spent)
+        """As a store has kept it; what was not kept starts anew."""
+        domain, mechanism, remembered = setting.domain, setting.mechanism, at.mechanism()
+        sums = Accumulation.from_bytes(domain.size, at.accumulated) if at.accumulated else Accumulation.of(domain.size)
+        return cls(
+            setting=setting,
+            state=mechanism.from_bytes(domain, remembered) if remembered else _begun(setting),
+            accumulation=sums,
+            tree=tree_of(setting, at.tree) if at.tree else _planted(setting, source),
+            first=at.first,
+            last=at.last,
+            spent=at.spent,
+        )
 
     def accumulated(self) -> Floats:
         """The PDF over all slots so far."""
@@ -71,29 +74,6 @@ class StreamState:
             return 0
         return most_spent(self.setting.epsilon.units, self.setting.period, self.first, self.last, self.spent)
 
-    def facts(self, paid: PaidSlot, content: bytes) -> Entry:
-        """What the certificate of the slot just released states."""
-        spent, total = self.most_spent, self.setting.epsilon
-        return {
-            "kind": "release",
-            "format": 2,
-            "stream": self.setting.name,
-            "slot": paid.slot,
-            "mechanism": self.setting.mechanism.name,
-            "parameters": self.setting.mechanism.parameters,
-            "adjacency": "all events of one user",
-            "epsilon": float(Epsilon(paid.epsilon)),
-            "epsilon_spent": spent / UNITS,  # with refills it may be more than one `Epsilon` can be
-            "epsilon_total": float(total),
-            "epsilon_units": paid.epsilon,
-            "epsilon_spent_units": spent,
-            "epsilon_total_units": total.units,
-            "options": self.setting.digest,
-            "measurement": paid.digest,
-            "release": content_digest(content),
-            "program": PROGRAM,
-        }
-
     def progress(self, allocation: Allocation) -> Checkpoint:
         """For a store, after a slot."""
         assert self.first is not None  # noqa: S101 - a slot was released
@@ -108,21 +88,40 @@ class StreamState:
             tree=b"" if self.tree is None else self.tree.to_bytes(),
         )
 
-    def changed(self, before: Checkpoint, different: set[str]) -> Checkpoint:
-        """Where the stream goes on after a change of options, `self` being its beginning under the new ones.
+    def adapted(self, setting: StreamOptions, source: RandomSource) -> StreamState:
+        """The state before the first slot under other options.
 
-        A mechanism for another domain or of another kind starts anew, and so do sums over another domain.
+        The estimator moves to another domain with what it knows (`Mechanism.moved`), and one with other options starts
+        anew. Sums stay (`Accumulation.moved`, `PrefixSums.moved`). A function of public state and options; `source` is
+        for the noise of a tree's new nodes alone.
         """
-        allocation = self.setting.budget.allocation(self.setting.epsilon, self.setting.domain.size)
-        anew = replace(self, first=before.first, last=before.last, spent=before.spent).progress(allocation)
-        return replace(
-            anew,
-            mechanism=anew.mechanism if different & {"domain", "mechanism"} else before.mechanism,
-            accumulated=anew.accumulated if "domain" in different else before.accumulated,
-            tree=anew.tree if "domain" in different else before.tree,
-        )
+        old, new, mechanism = self.setting.domain, setting.domain, setting.mechanism
+        state, sums, tree = self.state, self.accumulation, self.tree
+        if mechanism.to_options() != self.setting.mechanism.to_options():
+            state = _begun(setting)
+        elif old != new:
+            state = mechanism.moved(state, old, new, **_divided(setting))
+        if old != new:
+            overlap = Overlap.of(old, new)
+            sums = sums.moved(overlap, new.size)
+            tree = None if tree is None else tree.moved(overlap, new.size, source)
+        return replace(self, setting=setting, state=state, accumulation=sums, tree=tree)
+
+
+def _begun(setting: StreamOptions) -> object:
+    """What a mechanism remembers before its first slot."""
+    return setting.mechanism.initial(setting.domain, **_divided(setting))
+
+
+def _divided(setting: StreamOptions) -> dict[str, int]:
+    """Into how many classes, for a mechanism that knows of them; one that does not is not told."""
+    return {} if setting.classes == 1 else {"classes": setting.classes}
 
 
 def tree_of(setting: StreamOptions, data: bytes) -> PrefixSums | None:
     """The tree of sums as a store has kept it; None for a stream without one."""
     return None if setting.accumulate is None else PrefixSums.from_bytes(setting.accumulate, setting.domain.size, data)
+
+
+def _planted(setting: StreamOptions, source: RandomSource) -> PrefixSums | None:
+    return None if setting.accumulate is None else setting.accumulate.planted(setting.domain.size, source)

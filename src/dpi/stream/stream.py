@@ -22,14 +22,18 @@ from dpi.budget.epsilon import Amount, Epsilon, promised
 from dpi.budget.ledger import Converging, Ledger
 from dpi.certificates.signature import Signer
 from dpi.domain import Domain
+from dpi.domain.file import keys_of
 from dpi.errors import OptionError, StoreError
-from dpi.events.slots import Clock, Slots, Window
+from dpi.events.clock import Clock, Window
+from dpi.events.slots import Slots
 from dpi.events.tables import Table
 from dpi.histogram.compression import Compression, Histogram, normalise
 from dpi.histogram.grouping import Rows, StoredRows
 from dpi.mechanism import mechanism_named
 from dpi.mechanism.base import Mechanism
 from dpi.noise import RandomSource, SystemSource
+from dpi.options.schedule import Schedule
+from dpi.reader import Releases
 from dpi.release import Release
 from dpi.sources import FileEvents, PlayedSlots, SlotRows, TableEvents
 from dpi.store import MemoryStore, Store, open_store
@@ -38,7 +42,7 @@ from dpi.stream.admission.events import Events, Names, admitted, stamped
 from dpi.stream.driver import Driver
 from dpi.stream.options import StreamOptions
 from dpi.stream.prefix_tree import PrefixTree
-from dpi.stream.registration import declare
+from dpi.stream.registration import Change, declare
 
 
 class Stream:
@@ -48,7 +52,9 @@ class Stream:
     (default) or an object. `store` is a path, the address of a PostgreSQL database, or a store object; without it
     the stream lives in memory. Streams of one store share one ledger and one ε, and each needs a `name` of its own; a
     stream that shall have an ε for itself says `separate=True`, and the statements then name the sum. A stream that
-    is in the store already goes on where it stopped; with other options it is refused, unless `change=True`. With
+    is in the store already goes on where it stopped; with other options it is refused, unless `change` says when they
+    begin: True, with the first slot that has not begun by the system's clock; "next", with the slot that is released
+    next, for streams that are played; or the time at which that slot begins. Slots before it keep their options. With
     `accumulate=PrefixTree(per_slot=…)` a part of each slot's budget goes to the accumulative PDF, which is otherwise
     made of the slots' own measurements.
 
@@ -76,7 +82,7 @@ class Stream:
         store: str | os.PathLike[str] | Store | None = None,
         name: str = "",
         separate: bool = False,
-        change: bool = False,
+        change: Change = False,
         signer: Signer | None = None,
         unsafe_source: RandomSource | None = None,
     ) -> None:
@@ -91,7 +97,7 @@ class Stream:
                 if isinstance(budget, int | float | str)
                 else "`budget` must be a Ledger or a Converging, for example budget=dpi.Ledger(per_slot=0.05)."
             )
-        self.setting = StreamOptions(
+        self._newest = StreamOptions(
             domain=domain,
             epsilon=promised(epsilon),
             slots=slots,
@@ -111,9 +117,8 @@ class Stream:
         )
         self._bank = Bank.of(self.store)
         try:
-            declare(self.setting, self._bank, signer, self._source, separate=separate, change=change)
-            self._driver = Driver(self.setting, self._bank, signer, self._source)
-            self.setting = self._driver.options  # in the format in which they were declared
+            declare(self._newest, self._bank, signer, separate=separate, change=change)
+            self._driver = Driver(self._newest, self._bank, signer, self._source)
         except BaseException:
             self.close()
             raise
@@ -139,38 +144,48 @@ class Stream:
     # What it is.
 
     @property
+    def setting(self) -> StreamOptions:
+        """The options of the next slot, in the format in which they were declared."""
+        return self._driver.options
+
+    @property
     def domain(self) -> Domain:
-        """What values there are."""
+        """What values there are in the next slot."""
         return self.setting.domain
+
+    @property
+    def domains(self) -> Schedule[Domain]:
+        """What values there are in the next slot and those after it, by the first slot that each domain holds for."""
+        return self._driver.course.domains(self._driver.following())
 
     @property
     def epsilon(self) -> Epsilon:
         """The most that any one user can lose, for ever."""
-        return self.setting.epsilon
+        return self._newest.epsilon
 
     @property
     def slots(self) -> Slots | None:
         """The public clock, if the stream has one."""
-        return self.setting.slots
+        return self._newest.slots
 
     @property
     def budget(self) -> Ledger | Converging:
-        """How the promise is kept."""
+        """How the promise is kept in the next slot."""
         return self.setting.budget
 
     @property
     def name(self) -> str:
         """The stream's name in its store."""
-        return self.setting.name
+        return self._newest.name
 
     @property
     def ledger(self) -> str | None:
         """The ledger that pays: "" is the one that streams of a store share; None without accounts."""
-        return self.setting.ledger
+        return self._newest.ledger
 
     @property
     def digest(self) -> str:
-        """A fingerprint of all public options."""
+        """A fingerprint of all public options of the next slot."""
         return self.setting.digest
 
     @property
@@ -191,13 +206,13 @@ class Stream:
         )
 
     def _repr_html_(self) -> str:
-        from dpi.stream.view import view
+        from dpi.stream.card import stream_card
 
         # Looking at a stream must not settle an interrupted slot, so that what is in doubt is left out.
         try:
-            return view(self._driver.state, None if self._driver.in_doubt else self.guarantee)
+            return stream_card(self._driver.state, None if self._driver.in_doubt else self.guarantee)
         except StoreError:  # it is closed
-            return view(self._driver.state, None)
+            return stream_card(self._driver.state, None)
 
     # One slot.
 
@@ -209,12 +224,13 @@ class Stream:
         the slot is closed if it was paid for, and open otherwise: `next_slot` tells, and until it was asked, or `slot`
         is given, a slot that was closed in this way makes `release` raise, so that no event counts twice.
         """
+        self._driver.following()  # a slot that was interrupted may have been the last of its domain
         return self.release_rows(SlotRows.of(users, values, self.domain), slot=slot)
 
     def release_rows(self, rows: SlotRows, *, slot: int | None = None) -> Release:
         """Close a slot as `release` does, with rows that `FileEvents.slots` gave for the stream's domain."""
         if rows.domain != self.domain:
-            raise OptionError("`rows` must have the bins of the stream's own domain: give that to `slots`.")
+            raise OptionError("`rows` must have the bins of the slot's own domain: give `Stream.domains` to `slots`.")
         rule = self.store.identity_rule
         kept = Rows(rows.users, rows.bins, self.domain.size, rows.counts, rule)
         return self._driver.close(self._driver.meant(slot), kept)
@@ -230,9 +246,7 @@ class Stream:
     def released(self, slot: int) -> Release:
         """A release that the store holds."""
         self._bank.settle()
-        for content, link in self.store.releases(self.name, slot, slot):
-            return Release.from_content(content, self.domain, link.certificate)
-        raise OptionError(f"slot {slot} is not in the store.")
+        return Releases(self.store, self.name, keys_of(self._newest.domain)).at(slot)
 
     @property
     def next_slot(self) -> int:
@@ -268,11 +282,11 @@ class Stream:
         self._driver.following(first)
         played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
         if not progress:
-            return self._play(played.slots(slots, self.domain, first, last))
+            return self._play(played.slots(slots, self.domains, first, last))
         from dpi.display.progress import Meter
 
         meter = Meter(played.size, last - first)
-        return meter.watch(self._play(played.slots(slots, self.domain, first, last, progress=meter.read)))
+        return meter.watch(self._play(played.slots(slots, self.domains, first, last, progress=meter.read)))
 
     def _play(self, slots: PlayedSlots) -> Generator[Release, None, None]:
         with closing(slots):
@@ -309,7 +323,7 @@ class Stream:
         """Keep the events that a window admits durably; False if the (producer, sequence) was there already."""
         slots, first, store = self._live("admit"), self._driver.following(), self.store
         names = Names(store.key, store.identity_rule)
-        kept = admitted(events, window, slots=slots, first=first, domain=self.domain, names=names)
+        kept = admitted(events, window, slots=slots, first=first, domain=self.domains, names=names)
         with self._bank.writing():
             return self.store.append(self.name, kept, producer, sequence)
 
@@ -361,11 +375,10 @@ class Stream:
         Streams that share a store are loaded with it (`MemoryStore.load`), since each would get accounts of its own.
         """
         self._driver.following()  # settles a slot that was interrupted
-        store = self._memory("load").successor(path, self.name, self.setting.texts)
+        store = self._memory("load").successor(path, self.name, self._newest.texts)
         bank = Bank.of(store)
         bank.settle()
-        self._driver = Driver(self.setting, bank, self._signer, self._source)
-        self.setting = self._driver.options
+        self._driver = Driver(self._newest, bank, self._signer, self._source)
         self.store, self._bank = store, bank
 
     def _memory(self, what: str) -> MemoryStore:

@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from dpi.audit.laws import law_of
+from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.domain import Categories, Domain
@@ -217,6 +218,33 @@ def neighbours_lose_at_most_their_weight(mechanism: Mechanism[State], domain: Do
                     require(loss <= allowed + slack, "an output tells more about one user than ε times their weight.")
 
 
+def classes_are_asked_for_public_shares(mechanism: Mechanism[State], domain: Domain) -> None:
+    """By class: one share in steps for each class that is due, which a stored state gives again; others have none.
+
+    Classes are crowded or empty in turn: one in which nobody is, is asked and measured all the same.
+    """
+    if not mechanism.by_class:
+        return
+    state, source, allocation = mechanism.initial(domain, 5), UnsafeSeededSource(4), ClassAllocation(_LARGE, top=4)
+    for slot in range(20):
+        shares = mechanism.shares(state, slot)
+        again = mechanism.shares(mechanism.from_bytes(domain, mechanism.to_bytes(state)), slot)
+        require(shares == again, "shares of a stored state are not those of the state.")
+        allocation.hear(slot, shares)
+        try:
+            allocation.draw(source)
+        except OptionError as error:
+            require(False, f"shares cannot be asked for: {error}")
+        classes = allocation.classes
+        grains = np.concatenate([_crowd(domain) if (slot + m) % 3 else _nobody(domain) for m in range(len(classes))])
+        histogram = Histogram(grains, GRAINS, classes=len(classes))
+        measurement = mechanism.measure_classes(state, histogram, classes, slot, source)
+        sizes = (measurement.values.size, measurement.classes)
+        require(sizes == (grains.size, classes), "a measurement by class lacks a class, or its budgets.")
+        state, estimate = mechanism.update(state, measurement)
+        _usable(estimate, domain)
+
+
 MECHANISM_CHECKS: tuple[MechanismCheck[object], ...] = (
     its_options_are_public_json,
     the_same_seed_gives_the_same_measurement,
@@ -230,6 +258,7 @@ MECHANISM_CHECKS: tuple[MechanismCheck[object], ...] = (
     a_damaged_state_is_refused,
     a_stream_keeps_its_budget,
     neighbours_lose_at_most_their_weight,
+    classes_are_asked_for_public_shares,
 )
 
 

@@ -13,10 +13,12 @@ from typing import Protocol, Unpack
 
 import numpy as np
 
-from dpi.budget.accounts import Accounts, fade
+from dpi.budget.accounts import Accounts
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Converging, Ledger
+from dpi.budget.policy import fade
 from dpi.budget.series import Zeta
+from dpi.domain import Categories
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
 from dpi.store import MemoryStore, Store
@@ -178,6 +180,45 @@ def a_payment_erases_the_events_of_all_slots_until_then(reopen: Reopen) -> None:
     store.close()
 
 
+def a_change_loses_no_event(reopen: Reopen) -> None:
+    """Events of slots that are open when options change are released under their own slot's options."""
+    store, wider = reopen(), Categories(["FR", "ES"], other="elsewhere")
+    first = _stream(store, **CLOCK)
+    first.append(["ada", "bob"], [NOW, NOW], ["DE", "FR"], now=NOW)
+    new: Options = {**CLOCK, "domain": wider}
+    number = _stream(store, **(new | Options(change=LATER))).next_slot
+    store = reopen(store)
+    stated = store.options("")
+    require(stated.at(number) == first.setting.text, "an open slot has lost its options.")
+    require(stated.at(number + 1) != stated.at(number), "a slot that has not begun has options of those before it.")
+    later = "2026-01-01T01:10"
+    again = _stream(store, **new)
+    again.append(["dora"], [NOW], ["IT"], now=NOW, sequence=1)
+    again.append(["cy", "ada"], [NOW, later], ["DE", "ES"], now=later, sequence=2)  # cy comes too late
+    again.append(["cy"], [later], ["XX"], now=later, sequence=3)
+    kept = [store.events("", slot) for slot in (number, number + 1)]
+    require(sorted(kept[0].bins.tolist()) == [0, 1, 2], "a change has lost or moved an event.")
+    require(sorted(kept[1].bins.tolist()) == [1, 2], "an event is not told by the domain of its own slot.")
+    released = [release.domain for release in again.advance(now="2026-01-01T02:00")]
+    require(released == [DOMAIN, wider], "a slot is not released under its own domain.")
+    require(verify(store).intact, "a store over a change does not verify.")
+    store.close()
+
+
+def events_of_slots_that_change_are_told_by_their_new_bins(reopen: Reopen) -> None:
+    """Where a change begins with a slot for which there are events, those with a bin in the new domain stay."""
+    store, other = reopen(), Categories(["FR", "DE"], other=None)
+    first = _stream(store, **CLOCK)
+    first.append(["ada", "bob", "cy", "cy"], [NOW] * 4, ["DE", "FR", "IT", "FR"], now=NOW)
+    new: Options = {**CLOCK, "domain": other, "change": "next"}
+    number = _stream(store, **new).next_slot
+    store = reopen(store)
+    kept = store.events("", number)
+    require(sorted(kept.bins.tolist()) == [0, 0, 1], "events are not told by the bins of their slot's new domain.")
+    require(kept.counts.tolist() == [1, 1, 1], "events were counted anew.")
+    store.close()
+
+
 def a_ledger_of_another_promise_is_refused_before_the_chain_says_anything(reopen: Reopen) -> None:
     """A stream that cannot share the ledger leaves no trace in the store, nor does such a change of a stream."""
     store = reopen()
@@ -224,6 +265,8 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
     appended_events_count_once,
     marks_are_kept_until_they_are_forgotten,
     a_payment_erases_the_events_of_all_slots_until_then,
+    a_change_loses_no_event,
+    events_of_slots_that_change_are_told_by_their_new_bins,
     a_ledger_of_another_promise_is_refused_before_the_chain_says_anything,
     accounts_with_a_period_serve_one_stream,
     a_stream_that_was_opened_twice_releases_a_slot_once,

@@ -1,7 +1,7 @@
-"""Three streams on one store, with noise that is a function of stream and slot: a slot measured anew is the same.
+"""Four streams on one store, with noise that is a function of stream and slot: a slot measured anew is the same.
 
-Two streams share the ledger; the third has a random series of its own. One of them is live (`append`, `advance`). The
-accounts run empty on the way, and one slot has no events.
+Two streams share the ledger; the third has a random series of its own, the fourth a ledger whose users pay by class.
+One of them is live (`append`, `advance`). The accounts run empty on the way, and one slot has no events.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import hashlib
 from collections.abc import Iterator
 from typing import TypedDict
 
+from dpi.audit.class_sums import ClassSums
 from dpi.budget.account_table import merged
 from dpi.budget.allocation import RBA
 from dpi.budget.epsilon import Amount
 from dpi.budget.ledger import Converging, Ledger
+from dpi.budget.policy import clocked
 from dpi.budget.series import Zeta
 from dpi.domain import Categories, Domain
+from dpi.mechanism.base import Mechanism
 from dpi.noise import RandomSource, UnsafeSeededSource
 from dpi.release import Release
 from dpi.store import Store
@@ -31,11 +34,12 @@ class Options(TypedDict, total=False):
     domain: Domain
     epsilon: Amount
     budget: Ledger | Converging
+    mechanism: Mechanism[object]
     accumulate: PrefixTree
     unsafe_source: RandomSource
     name: str
     separate: bool
-    change: bool
+    change: bool | str
     slot: str
     start: str
 
@@ -44,10 +48,12 @@ KEY = bytes(range(32))
 DOMAIN = Categories(["DE", "FR", "IT"], other="elsewhere")
 SLOTS = 4
 CLOCK: Options = {"slot": "1h", "start": "2026-01-01T00:00"}
+CLASS_SUMS: Mechanism[object] = ClassSums()  # type: ignore[assignment]
 STREAMS: dict[str, Options] = {
     "visits": {"budget": Ledger(per_slot="0.3"), **CLOCK},
     "orders": {"budget": Ledger(per_slot="0.2"), "accumulate": PrefixTree(per_slot="0.1", arity=2)},
     "alone": {"budget": Converging(Zeta(2), draw=RBA(4.0)), "separate": True, "epsilon": 2},
+    "members": {"budget": Ledger(policy=clocked(top=3)), "mechanism": CLASS_SUMS, "separate": True},
 }
 
 
@@ -102,6 +108,7 @@ def outcome(store: Store) -> dict[str, object]:
     ledgers = store.ledgers()
     return {
         "ledgers": {name: _sorted(store.load_ledger(name, options)[0]) for name, options in ledgers.items()},
+        "payments": {name: _sorted(store.payments(name)) for name in store.streams()},
         "trees": {name: _tree(store, name) for name in store.streams()},
         "releases": {name: [content.hex() for content, _ in store.releases(name)] for name in store.streams()},
         "chain": [[link.text, link.digest] for link in store.links()],

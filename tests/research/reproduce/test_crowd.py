@@ -89,7 +89,7 @@ def test_no_weight_is_above_one() -> None:
     domain = Categories(range(BINS), other=None)
     crowd = Played(open_stream("ledger", domain, 1, seed=0), churn=0.2)
     for counts in slots(10):
-        offer = Offer.drawn(crowd._state, crowd._allocation, crowd._source)
+        offer = Offer.drawn(crowd._state, crowd._allocation, crowd._slot, crowd._source)
         crowd._cohorts.step(int(counts.sum()))
         grains = crowd._grains(counts, offer)
         assert (grains <= counts * GRAINS).all()

@@ -8,6 +8,7 @@ from fractions import Fraction
 import polars as pl
 
 from dpi.audit import neighbours
+from dpi.audit.changing import ChangedSession
 from dpi.audit.neighbours import Rows
 from dpi.audit.session import StreamSession
 from dpi.audit.small import EPSILON, SLOTS, VALUES, stream, stream_session
@@ -39,6 +40,19 @@ def broken_period() -> Counts:
         return begun
 
     return Counts(also=started)
+
+
+def broken_change() -> Counts:
+    """Other options begin after the last slot that holds an event: the chain tells everybody which that is."""
+    last = step = -1
+
+    def begins(rows: Rows) -> Hashable:
+        nonlocal last, step
+        step += 1
+        last = step if rows else last
+        return last + 1 if step == SLOTS // 2 else None
+
+    return Counts(also=begins)
 
 
 def broken_total() -> Counts:
@@ -75,6 +89,12 @@ PAIRS = (
         "the first and last event decide what is released",
         on(broken_period, ALONE, runs=RUNS),
         on(stream_session(), ALONE),
+    ),
+    Pair(
+        "a change that begins after the last event",
+        "options change with a slot that follows from the public clock (dpi.stream.registration)",
+        on(broken_change, ALONE, runs=RUNS),
+        on(ChangedSession, ALONE, EVERY),
     ),
     Pair(
         "released true totals",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json as text
 import sys
 from typing import Annotated
 
 import typer
 
-from dpi.budget import Accounts, Epsilon
+from dpi.budget.policy import Clocked
 from dpi.certificates.declared import DeclaredOptions
 from dpi.cli.config import Config
 from dpi.cli.options import Json, KeyFile, StoreArgument, StreamName
@@ -17,7 +16,7 @@ from dpi.errors import OptionError
 from dpi.events.identity import users
 from dpi.reader import stream_named
 from dpi.store import open_store
-from dpi.store.sql import SQLStore
+from dpi.store.bank import stored_accounts
 
 
 def ledger(
@@ -46,27 +45,18 @@ def ledger(
     with open_store(store, read_only=True, curator=True, key_file=key_file) as opened:
         ids = users(asked, opened.identity_rule)
         name = stream_named(opened, stream)
-        accounts = _accounts(opened, DeclaredOptions.from_text(opened.streams()[name]).ledger)
-        reached = opened.reached(name)
+        ledger = DeclaredOptions.from_text(opened.streams()[name]).ledger
+        if ledger is None or ledger not in opened.ledgers():
+            raise OptionError("this stream has no accounts: everybody pays every slot of its converging series.")
+        accounts, reached = stored_accounts(opened, ledger), opened.reached(name)
         following = slot if slot is not None else 0 if reached is None else reached[0] + 1
-        left = float(accounts.remaining(ids, following)[0])
-    epsilon = float(accounts.epsilon)
+        left, payments = float(accounts.remaining(ids, following)[0]), accounts.payments(ids, following, name)[0]
+    epsilon, by_class = float(accounts.epsilon), isinstance(accounts.policy, Clocked)
     if json:
-        document({"left": left, "epsilon": epsilon, "slot": following, "private": True})
+        paid = {"payments": payments} if by_class else {}
+        document({"left": left, "epsilon": epsilon, "slot": following, **paid, "private": True})
         return
-    say(f"left {left:.6g} of {epsilon:g}" + ("" if accounts.period is None else f" in the epoch of slot {following}"))
+    epoch = "" if accounts.period is None else f" in the epoch of slot {following}"
+    times = f", {payments} payment{'' if payments == 1 else 's'} in this stream" if by_class else ""
+    say(f"left {left:.6g} of {epsilon:g}{epoch}{times}")
     note("this is private: it tells whether and how often the user was there.")
-
-
-def _accounts(store: SQLStore, ledger: str | None) -> Accounts:
-    """The accounts of a ledger; its policy decides weights and not what is left, so any will do."""
-    options = None if ledger is None else store.ledgers().get(ledger)
-    if ledger is None or options is None:
-        raise OptionError("this stream has no accounts: everybody pays every slot of its converging series.")
-    stated = text.loads(options)
-    accounts = Accounts(Epsilon(stated["epsilon"]), key=store.key, period=stated["period"])
-    records, levies = store.load_ledger(ledger, options)
-    accounts.resume(records, {}, [])
-    for levy in levies:
-        accounts.levy(levy.units, levy.slot)
-    return accounts

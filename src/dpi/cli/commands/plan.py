@@ -99,7 +99,7 @@ def _print(made: Plan, width: int | None) -> None:
             say(f"  {number(option.per_slot):>8}  {bar} {number(option.half_width, 3)}")
     elif len(widths) > 1 and widths[0] < 1:
         say("", "The error is the same for all: where a slot costs more, as many fewer pay.")
-    say("", _advice(made, made.best, width))
+    say("", _advice(made, made.best, width), "", _clocked(made, width))
 
 
 def _advice(made: Plan, best: Option, width: int | None) -> str:
@@ -114,6 +114,15 @@ def _advice(made: Plan, best: Option, width: int | None) -> str:
     if best.slots < made.seen:
         return f"{text}; users are ignored after {best.slots} of {made.seen} slots."
     return f"{text}, and accounts last as long as users stay."
+
+
+def _clocked(made: Plan, width: int | None) -> str:
+    first, *others = made.payments
+    told = [f"{_time(paid.after, width)} later {paid.cost:.3g} (± {paid.half_width:.3g})" for paid in others[:4]]
+    return (
+        f"With --policy clocked no account is ever empty: who is always there pays {first.cost:.3g} at once "
+        f"(± {first.half_width:.3g}), and about {'; '.join(told)}."
+    )
 
 
 def _dry(made: Plan, option: Option, width: int | None) -> str:

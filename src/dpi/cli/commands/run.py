@@ -144,7 +144,7 @@ def run(
             "--policy",
             metavar="RULE",
             rich_help_panel=BUDGET,
-            help="Of accounts: spend-first, or less in each slot of a user: fade, fade:zeta:2.",
+            help="Of accounts: spend-first, less in each slot of a user (fade, fade:zeta:2), or clocked.",
         ),
     ] = None,
     not_returning: Annotated[
@@ -203,7 +203,10 @@ def run(
         bool, typer.Option("--separate", rich_help_panel=STORE, help="An ε of its own, which adds to that of others.")
     ] = False,
     change: Annotated[
-        bool, typer.Option("--change", rich_help_panel=STORE, help="Go on with other options, and certify it.")
+        bool,
+        typer.Option(
+            "--change", rich_help_panel=STORE, help="Go on with other options from a slot on that has not begun."
+        ),
     ] = False,
     key_file: KeyFile = None,
     witness: Annotated[
@@ -288,7 +291,7 @@ def run(
             compression=compressions.compression(compression),
             accumulate=compressions.accumulate(accumulate),
             separate=separate,
-            change=change,
+            change=change and (follow or "next"),  # a file gives its slots whole
             signer=None if sign is None else Signer.open(sign),
             dry=dry_run,
         ) as stream,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_values
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Verifier
 from dpi.cli.config import Config
 from dpi.cli.domains import read_domain
@@ -17,9 +19,11 @@ from dpi.cli.options import Json, KeyFile, PublicKey, StreamName
 from dpi.cli.outfile import read_releases
 from dpi.cli.output import document, say, table
 from dpi.cli.replacing import TEXT
+from dpi.domain import Domain
+from dpi.domain.file import from_description
 from dpi.errors import OptionError, StateError
-from dpi.reader import Releases
-from dpi.store import open_store
+from dpi.reader import stream_named
+from dpi.store import Store, open_store
 from dpi.store.witness import Seen, Witness
 from dpi.verification import Span, Verification, check_accounts
 from dpi.verification import verify as verify_store
@@ -39,7 +43,8 @@ def verify(
         Path | None, typer.Option("--witness", metavar="FILE", help="The chain must hold what this witness saw.")
     ] = None,
     domain: Annotated[
-        Path | None, typer.Option("--domain", metavar="FILE", help="Of a file of releases: its domain …")
+        list[Path] | None,
+        typer.Option("--domain", metavar="FILE", help="Of a file of releases: its domain, or each that it has had …"),
     ] = None,
     other: Annotated[
         str | None, typer.Option("--other", metavar="NAME", help="… with this bin for what is not listed,")
@@ -62,6 +67,7 @@ def verify(
       dpi verify visits.db --public-key signing.pub --witness /mnt/elsewhere/visits.witness
       dpi verify visits.db --curator --key-file visits.db.key
       dpi verify releases.parquet --domain countries.txt
+      dpi verify releases.parquet --domain before.txt --domain after.txt
     """
     verifier = None if public_key is None else Verifier.open(public_key)
     if Path(target).suffix in (".parquet", *TEXT):
@@ -100,23 +106,30 @@ def _file(
     path: Path,
     verifier: Verifier | None,
     seen: Seen | None,
-    domain: Path | None,
+    domain: list[Path] | None,
     other: str | None,
     store: str | None,
     stream: str | None,
 ) -> Verification:
     """What a file of releases shows, by itself or beside the store it was made from."""
-    if (domain is None) == (store is None):
+    if bool(domain) == (store is not None):
         raise OptionError("to read a file of releases, give its `--domain`, or the `--store` it was made from.")
     with nullcontext() if store is None else open_store(store, read_only=True) as opened:
-        if opened is None or domain is not None:
-            meant = read_domain(Path(str(domain)), other, None)
-        else:
-            meant = Releases(opened, stream).newest.domain
+        meant = (
+            [read_domain(path, other, None) for path in domain or ()] if opened is None else _domains(opened, stream)
+        )
         try:
             return verify_releases(read_releases(path, meant), verifier=verifier, store=opened, seen=seen)
         except StateError as error:
             return Verification(0, "", (str(error),))
+
+
+def _domains(store: Store, stream: str | None) -> list[Domain]:
+    """All domains that a stream has had, as its chain declares them."""
+    name, entries = stream_named(store, stream), [link.entry for link in store.links()]
+    declared = [entry["options"] for entry in entries if entry.get("kind") == "options" and entry.get("stream") == name]
+    digests = dict.fromkeys(DeclaredOptions.from_options(options).domain for options in declared)
+    return [from_description(json_values.loads(store.domain(digest))) for digest in digests]
 
 
 def _seen(witness: Path | None) -> Seen | None:

@@ -23,6 +23,7 @@ import numpy as np
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.written import FLOAT, or_word
 from dpi.domain import Domain
+from dpi.domain.overlap import Overlap
 from dpi.domain.partition import PARTITIONS, Partition
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS
@@ -30,6 +31,7 @@ from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
 from dpi.mechanism.boosted import boosting as _boosting
 from dpi.mechanism.boosted import experts, population
+from dpi.mechanism.boosted import moving as _moving
 from dpi.mechanism.boosted import rotation as _rotation
 from dpi.mechanism.boosted import state as _state
 from dpi.mechanism.boosted import views as _views
@@ -79,7 +81,7 @@ class Boosted(Mechanism[BoostedState | Views]):
         if given != "auto" and len(set(given)) < len(given):
             raise OptionError(f"`partitions` must differ from each other. Got {given!r}.")
 
-    def initial(self, domain: Domain) -> BoostedState | Views:
+    def initial(self, domain: Domain, classes: int = 1) -> BoostedState | Views:
         """The state before the first slot: every expert knows nothing, and the slower ones are trusted more."""
         layout = self._layout(domain)
         if layout is None:
@@ -88,8 +90,11 @@ class Boosted(Mechanism[BoostedState | Views]):
 
     def _layout(self, domain: Domain) -> Layout | None:
         """The views of a domain, or None if its bins are all that is measured."""
-        partitions = automatic(domain) if self.partitions == "auto" else self.partitions
+        partitions = self._partitions(domain)
         return Layout.of(partitions, domain) if partitions else None
+
+    def _partitions(self, domain: Domain) -> tuple[Partition, ...]:
+        return automatic(domain) if self.partitions == "auto" else self.partitions
 
     def _unknown(self, bins: int) -> BoostedState:
         return BoostedState(
@@ -147,6 +152,16 @@ class Boosted(Mechanism[BoostedState | Views]):
         if asked == state.bins:
             estimate = replace(estimate, counts=counts.values, counts_variance=2 * counts.noise**2)
         return after, estimate
+
+    def moved(self, state: BoostedState | Views, old: Domain, new: Domain, classes: int = 1) -> BoostedState | Views:
+        """The state for another domain (`dpi.mechanism.boosted.moving`); anew, if the two have nothing in common."""
+        overlap, fresh = Overlap.of(old, new), self.initial(new)
+        if overlap is None:
+            return fresh
+        if not isinstance(fresh, Views):
+            return _moving.moved(state.states[-1] if isinstance(state, Views) else state, overlap)
+        partitions = (_moving.ordered(self._partitions(domain), domain) for domain in (old, new))
+        return _moving.moved_views(state, fresh, overlap, *partitions)
 
     def to_bytes(self, state: BoostedState | Views) -> bytes:
         """The state, for storage, with version and checksum."""

@@ -141,7 +141,7 @@ class Published(Mechanism[PublishedState]):
         """Whether users' weights must be zero or one: without a floor, a small weight loses as much as a whole one."""
         return self.n_min is None
 
-    def initial(self, domain: Domain) -> PublishedState:
+    def initial(self, domain: Domain, classes: int = 1) -> PublishedState:
         """Nothing chosen yet: the release before the first slot is uniform."""
         queries = dyadic(domain.size) if self.queries is None else self.queries
         if queries.bins != domain.size:

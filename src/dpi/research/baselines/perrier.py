@@ -10,16 +10,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.research.baselines.accounting import Floats, Loss, check_delta
-from dpi.research.baselines.base import Baseline, Facts, check_count
+from dpi.research.baselines.base import Facts, check_count
 from dpi.research.baselines.dyadic import DyadicTree, blocks
+from dpi.research.baselines.prefixed import Prefixed
 from dpi.research.baselines.quantile import QuantileThreshold
 
 
 @dataclass(kw_only=True, eq=False)
-class Perrier(Baseline):
+class Perrier(Prefixed):
     """Prefix sums of values in 0 … `largest` with a light tail, one value in every slot.
 
     slots: the values that are released, after a warm-up of `prefix` values that are not.
@@ -50,19 +50,13 @@ class Perrier(Baseline):
         reconstructed="constants κ and G and the defaults as in the authors' successors' repository",
     )
 
-    slots: int
-    prefix: int = 65_536
-    largest: int = 1 << 16
     quantile: float = 0.995
     failure: float = 0.006
     threshold_delta: float | None = None
 
     def _start(self) -> None:
-        if self.bins != 1:
-            raise OptionError("this mechanism has one bin; use PerBin(mechanism, bins) for more.")
+        super()._start()
         check_count(self.slots, "slots", 2)
-        check_count(self.prefix, "prefix")
-        check_count(self.largest, "largest")
         self._quantile = QuantileThreshold(float(self.rate), self.delta, self.quantile, self.failure)
         self._values: list[int] = []
         self.levels = self.slots.bit_length()
@@ -86,16 +80,6 @@ class Perrier(Baseline):
         self.threshold = Fraction(units, GRAINS)
         self._values = []
         self._tree = DyadicTree(self.levels, 1, partial(self._laplace, scale=self.threshold * self.levels / self.rate))
-
-    @property
-    def horizon(self) -> int:
-        """The prefix and the declared slots."""
-        return self.prefix + self.slots
-
-    @property
-    def warm_up(self) -> int:
-        """The prefix."""
-        return self.prefix
 
     @property
     def delta(self) -> float:

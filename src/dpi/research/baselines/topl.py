@@ -7,15 +7,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.research.baselines.accounting import Floats, Loss
-from dpi.research.baselines.base import Baseline, Facts, check_count
+from dpi.research.baselines.base import Facts, check_count
 from dpi.research.baselines.local import HybridReport, SquareWave, without_tail
+from dpi.research.baselines.prefixed import Prefixed
 
 
 @dataclass(kw_only=True, eq=False)
-class ToPL(Baseline):
+class ToPL(Prefixed):
     """Prefix sums of values in 0 … `largest`, one value in every slot, from local reports.
 
     slots: the values that are summed, after a warm-up of `prefix` values that are used for the threshold.
@@ -42,16 +42,11 @@ class ToPL(Baseline):
         reconstructed="floating-point reports; the repository's wrong rescaling of the piecewise report not followed",
     )
 
-    slots: int
-    prefix: int = 65_536
-    largest: int = 1 << 16
     grid: int = 1024
 
     def _start(self) -> None:
-        if self.bins != 1:
-            raise OptionError("this mechanism has one bin; use PerBin(mechanism=..., bins=...) for more.")
-        for name, least in (("slots", 1), ("prefix", 1), ("largest", 1), ("grid", 8)):
-            check_count(getattr(self, name), name, least)
+        super()._start()
+        check_count(self.grid, "grid", 8)
         self._wave = SquareWave(float(self.rate))
         self._report = HybridReport(float(self.rate))
         self._reports: list[float] = []
@@ -81,16 +76,6 @@ class ToPL(Baseline):
         above = np.maximum(values[None, :] - values[:, None], 0) @ shares
         cost = self.slots * self._report.variance * values**2 / 3 + self.slots**2 / 24 * above**2
         return float(values[int(np.argmin(cost))])
-
-    @property
-    def horizon(self) -> int:
-        """The prefix and the declared slots."""
-        return self.prefix + self.slots
-
-    @property
-    def warm_up(self) -> int:
-        """The prefix."""
-        return self.prefix
 
     def loss(self, slots: int) -> Loss:
         """One report for every value."""

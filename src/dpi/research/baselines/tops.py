@@ -15,15 +15,16 @@ from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import exponential_mechanism
 from dpi.research.baselines.accounting import Floats, Loss
 from dpi.research.baselines.bary import BaryTree
-from dpi.research.baselines.base import Baseline, Facts, check_count
+from dpi.research.baselines.base import Facts, check_count
 from dpi.research.baselines.predictors import PREDICTORS, Predictor, dropped_levels
+from dpi.research.baselines.prefixed import Prefixed
 
 SCORE_UNITS = 1 << 20
 """Scores are whole numbers of 2^-20 records."""
 
 
 @dataclass(kw_only=True, eq=False)
-class ToPS(Baseline):
+class ToPS(Prefixed):
     """Prefix sums of values in 0 … `largest`, one value in every slot.
 
     slots: the values that are released, after a warm-up of `prefix` values that are not.
@@ -55,9 +56,6 @@ class ToPS(Baseline):
         "the moving-average predictor is left out",
     )
 
-    slots: int
-    prefix: int = 65_536
-    largest: int = 1 << 16
     fan_out: int = 16
     step: int = 1
     tail: float = 60.0
@@ -65,10 +63,9 @@ class ToPS(Baseline):
     predictor: Predictor = "recent"
 
     def _start(self) -> None:
-        if self.bins != 1:
-            raise OptionError("this mechanism has one bin; use PerBin(mechanism=..., bins=...) for more.")
-        for name, least in (("slots", 1), ("prefix", 1), ("largest", 1), ("fan_out", 2), ("step", 1)):
-            check_count(getattr(self, name), name, least)
+        super()._start()
+        check_count(self.fan_out, "fan_out", 2)
+        check_count(self.step, "step")
         if self.predictor not in PREDICTORS:
             raise OptionError(f"`predictor` must be one of {', '.join(PREDICTORS)}. Got {self.predictor!r}.")
         self.height = 1
@@ -136,16 +133,6 @@ class ToPS(Baseline):
         return PREDICTORS[self.predictor](self._blocks) / self.block if self._blocks else self.threshold / 2
 
     # The protocol.
-
-    @property
-    def horizon(self) -> int:
-        """The prefix and the declared slots."""
-        return self.prefix + self.slots
-
-    @property
-    def warm_up(self) -> int:
-        """The prefix."""
-        return self.prefix
 
     def loss(self, slots: int) -> Loss:
         """The threshold, whose score moves with each value; then all finished nodes of the released levels."""

@@ -85,7 +85,7 @@ class Played:
             self._accounts = Accounts(setting.epsilon, key=bytes(32), policy=setting.budget.policy)
         self._source = UnsafeSeededSource(seed)
         self._state = StreamState.initial(setting, self._source)
-        self._allocation = setting.budget.allocation(setting.epsilon, setting.domain.size)
+        self._allocation = setting.allocation()
         self._rng = np.random.default_rng([seed, 2])
         self._cohorts = Cohorts(churn, self._rng)
         self._slot = 0
@@ -94,7 +94,7 @@ class Played:
 
     def release(self, counts: Integers) -> Release:
         """Close a slot with these counts, one for each active user."""
-        offer = Offer.drawn(self._state, self._allocation, self._source)
+        offer = Offer.drawn(self._state, self._allocation, self._slot, self._source)
         self._cohorts.step(int(counts.sum()))
         clean = Histogram(self._grains(counts, offer), self._state.setting.compression.sensitivity)
         made = released(self._state, measured(self._state, clean, offer, self._slot, self._source), "")

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpi.domain import Domain
+from dpi.domain.scheduled import Domains, encode
 from dpi.errors import SchemaError
+from dpi.events.clock import Window
 from dpi.events.identity import digests
 from dpi.events.identity import users as canonical_users
-from dpi.events.slots import Slots, Window
+from dpi.events.slots import UNREADABLE, Slots
 from dpi.store.base import OpenEvents
 
 
@@ -34,10 +35,11 @@ class Names(NamedTuple):
     rule: int
 
 
-def admitted(events: Events, window: Window, *, slots: Slots, first: int, domain: Domain, names: Names) -> OpenEvents:
+def admitted(events: Events, window: Window, *, slots: Slots, first: int, domain: Domains, names: Names) -> OpenEvents:
     """What is kept of the events that count: an account's name, a slot, a bin and a number. Private.
 
-    An event that `window` does not admit, of a slot before `first`, or without user or bin is dropped by itself.
+    An event that `window` does not admit, of a slot before `first`, or without user or bin is dropped by itself. Its
+    bin is that of its own slot's domain.
 
     >>> from dpi.domain import Categories
     >>> times = ["1970-01-01T00:10", "1970-01-01T00:20", "1970-01-01T00:40"]
@@ -50,13 +52,13 @@ def admitted(events: Events, window: Window, *, slots: Slots, first: int, domain
     import polars as pl
 
     moments = slots.moments(events.times, events.unit)
-    codes, ids = domain.encode(events.values), canonical_users(events.users, names.rule)
+    numbers = slots.at(np.where(moments == UNREADABLE, 0, moments))
+    codes, ids = encode(domain, numbers, events.values), canonical_users(events.users, names.rule)
     if not moments.size == codes.size == ids.len():
         raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
     counts = window.admits(slots, moments) & (codes >= 0) & ids.is_not_null().to_numpy()
     rows = np.flatnonzero(counts)
-    numbers = slots.at(moments[rows])
-    frame = pl.DataFrame({"user": ids.gather(rows), "slot": numbers, "bin": codes[rows]})
+    frame = pl.DataFrame({"user": ids.gather(rows), "slot": numbers[rows], "bin": codes[rows]})
     grouped = frame.filter(pl.col("slot") >= first).group_by("user", "slot", "bin").len()
     return OpenEvents(
         digests(grouped["user"], names.key),

@@ -21,7 +21,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dpi.events.slots import Slots, Window
+from dpi.events.clock import Window
+from dpi.events.slots import Slots
 from dpi.sources.live import Reach
 from dpi.store.base import Store
 

@@ -10,7 +10,7 @@ SHOWN = 12
 """How many bins are named; of more than that the last is named too."""
 
 
-def view(domain: Domain) -> Html:
+def domain_card(domain: Domain) -> Html:
     """A card of public facts; the key of a hashed domain is not among them."""
     return card(type(domain).__name__, facts(domain), *_parts(domain))
 
@@ -34,6 +34,21 @@ def facts(domain: Domain) -> dict[str, str]:
     return told
 
 
+def sentence(domain: Domain) -> str:
+    """The same facts as one line of text.
+
+    >>> sentence(Categories(["DE", "FR"], other="elsewhere"))
+    '3 bins: DE, FR; everything else: elsewhere'
+    """
+    told = facts(domain)
+    bins = told.pop("bins")
+    return f"{bins} bins: {_words(told)}" if told else f"{bins} bins"
+
+
+def _words(told: dict[str, str]) -> str:
+    return "; ".join(text if place == 0 else f"{what}: {text}" for place, (what, text) in enumerate(told.items()))
+
+
 def _some(domain: Domain, count: int) -> str:
     """The first bins and the last of them by name."""
     if count <= SHOWN:
@@ -48,6 +63,5 @@ def _parts(domain: Domain) -> list[Html]:
     for name, part in domain.parts.items():
         told = facts(part)
         bins = told.pop("bins")
-        words = "; ".join(text if place == 0 else f"{what}: {text}" for place, (what, text) in enumerate(told.items()))
-        rows.append([name, type(part).__name__, bins, words])
+        rows.append([name, type(part).__name__, bins, _words(told)])
     return [table(["part", "kind", "bins", ""], rows, left=4)]

@@ -20,14 +20,14 @@ SHOWN = 12
 """How many bins have a row."""
 
 
-def view(found: Distribution) -> Html:
+def distribution_card(found: Distribution) -> Html:
     """The largest bins of a distribution, ordered ones in their order; what is left out is told in a sentence."""
     skew, total = np.zeros_like(found.pdf), found.total if np.isfinite(found.total) else np.inf
     ends = interval(found.pdf, found.variance, skew, total, 0.95)
     return card("Distribution", {"bins": f"{found.domain.size:,}"}, *_shares(found, *ends))
 
 
-def release_view(release: Release) -> Html:
+def release_card(release: Release) -> Html:
     """The slot, what it cost, its largest bins and the guarantee."""
     facts = {"ε of this slot": f"{release.epsilon:.4g}", "spent at most, per user": f"{release.epsilon_spent:.4g}"}
     title = f"Slot {release.slot:,}" + (f", {release.start}" if release.start else "")

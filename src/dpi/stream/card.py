@@ -11,14 +11,14 @@ from datetime import timedelta
 from dpi.budget.epsilon import UNITS
 from dpi.display.card import card
 from dpi.display.markup import Html, element
-from dpi.domain.view import facts as domain_facts
+from dpi.domain.card import facts as domain_facts
 from dpi.events.slots import Slots
 from dpi.stream.state import StreamState
 
 _UNKNOWN = "Where the stream is, the store knows: it is closed, or a slot was interrupted and `next_slot` tells."
 
 
-def view(course: StreamState, guarantee: str | None) -> Html:
+def stream_card(course: StreamState, guarantee: str | None) -> Html:
     """A card of public facts; without a guarantee, where the store cannot tell, only what does not change."""
     setting, last = course.setting, course.last
     told = {

@@ -1,0 +1,135 @@
+"""What each slot of a clocked ledger costs: a budget for every class that is due, by public shares and public bounds.
+
+The shares f_m are the mechanism's, chosen from what it has released so far; which classes are due is the clock's. So
+budgets are functions of the slot's number and the transcript: nothing is drawn, and a slot that is tried again has the
+same. A snapshot holds the bounds L_m and S_m (`dpi.budget.classes`) and the budgets of the slot that was drawn last, so
+that a slot that is paid for can be released from what is stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dpi.budget.allocation import OLDER, Allocation
+from dpi.budget.billing import SHARE_STEPS
+from dpi.budget.classes import Bounds, ClassBudget
+from dpi.budget.epsilon import Epsilon
+from dpi.errors import ClockError, OptionError, StateError
+from dpi.noise import RandomSource
+
+_RULE = "classes"
+_DAMAGED = "the saved allocation is damaged."
+
+
+class ClassAllocation(Allocation):
+    """Budgets for the classes of a clocked ledger.
+
+    >>> from dpi.noise import SystemSource
+    >>> allocation = ClassAllocation(Epsilon.at_most(1), top=20)
+    >>> allocation.hear(1, [Fraction(1, 2), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4)])
+    >>> allocation.draw(SystemSource()), [round(float(due.epsilon), 4) for due in allocation.classes]
+    (Epsilon(0.5), [0.5, 0.125, 0.0937, 0.0703, 0.0527])
+    """
+
+    def __init__(self, epsilon: Epsilon, top: int, period: int | None = None) -> None:
+        self._rule = f"{_RULE} {epsilon.units} {top}" + ("" if period is None else f" {period}")
+        self.bounds = Bounds.initial(epsilon, top, period)
+        self._heard: tuple[int, tuple[Fraction, ...]] | None = None
+
+    def hear(self, slot: int, shares: Sequence[Fraction]) -> None:
+        """Hear the number of the next slot, and what share each class that is due in it is asked for."""
+        self._heard = slot, tuple(shares)
+
+    def draw(self, source: RandomSource) -> Epsilon:
+        """The largest of the classes' budgets; `classes` has all of them."""
+        if self._heard is None:
+            raise ClockError("budgets of classes need the slot's number and shares: `hear` comes before `draw`.")
+        slot, shares = self._heard
+        self.bounds, self._heard = self.bounds.after(slot, shares), None
+        self.classes = self.bounds.budgets(shares)
+        return largest(self.classes)
+
+    @property
+    def description(self) -> str:
+        """ε, the top class and, with refills, the period."""
+        return self._rule
+
+    def _state(self) -> object:
+        return _written(self.bounds, self.classes)
+
+    def _resume(self, state: object) -> None:
+        bounds, classes = _read(state, self.bounds)
+        here = self.bounds
+        behind = len(bounds.left) < len(here.left) or any(a < b for a, b in zip(bounds.left, here.left, strict=False))
+        if behind or bounds.most_spent < here.most_spent:
+            raise StateError(OLDER)
+        self.bounds, self.classes = bounds, classes
+
+
+def largest(classes: Sequence[ClassBudget]) -> Epsilon:
+    """What a slot costs at most: the largest of its classes' budgets."""
+    return max(due.epsilon for due in classes)
+
+
+def classes_of(snapshot: str) -> tuple[ClassBudget, ...]:
+    """The budgets of the slot that a snapshot was taken for; none if its allocation knows no classes."""
+    saved = json.loads(snapshot)
+    if not str(saved.get("rule")).startswith(f"{_RULE} "):
+        return ()
+    return _read(saved["state"], Bounds(0, 0, (), ()))[1]
+
+
+def bounds_of(snapshot: str) -> Bounds | None:
+    """The bounds in a snapshot; None if its allocation knows no classes, or there is none."""
+    saved = json.loads(snapshot) if snapshot else {}
+    name, *numbers = str(saved.get("rule")).split(" ")
+    if name != _RULE:
+        return None
+    epsilon, top, *period = (int(number) for number in numbers)
+    return _read(saved["state"], Bounds(epsilon, top, (), (), period=period[0] if period else None))[0]
+
+
+def with_bounds(snapshot: str, bounds: Bounds) -> str:
+    """A snapshot with other bounds, after slots that no account remembers: no slot was drawn last."""
+    return json.dumps({**json.loads(snapshot), "state": _written(bounds, ())})
+
+
+def _written(bounds: Bounds, classes: Sequence[ClassBudget]) -> dict[str, object]:
+    return {
+        "left": bounds.left,
+        "spent": bounds.spent,
+        "largest": bounds.largest,
+        "epoch": bounds.epoch,
+        "past": bounds.past,
+        "restored": bounds.restored,
+        "drawn": [[due.epsilon.units, due.steps, due.most_left] for due in classes],
+    }
+
+
+def _read(state: object, of: Bounds) -> tuple[Bounds, tuple[ClassBudget, ...]]:
+    match state:
+        case {
+            "left": list(left),
+            "spent": list(spent),
+            "largest": list(steps),
+            "drawn": list(drawn),
+            "past": int(past),
+            "restored": list(restored),
+            "epoch": int() | None as epoch,
+        }:
+            pass
+        case _:
+            raise StateError(_DAMAGED)
+    if not left or not spent or not all(type(number) is int for number in [*left, *spent, *steps, *restored]):
+        raise StateError(_DAMAGED)
+    try:
+        classes = [ClassBudget(Epsilon(units), Fraction(share, SHARE_STEPS), most) for units, share, most in drawn]
+    except (OptionError, ValueError, TypeError):
+        raise StateError(_DAMAGED) from None
+    public = {"left": left, "spent": spent, "largest": steps, "restored": restored}
+    tuples = {name: tuple(numbers) for name, numbers in public.items()}
+    bounds = replace(of, epoch=epoch, past=past, **tuples)  # type: ignore[arg-type]
+    return bounds, tuple(classes)

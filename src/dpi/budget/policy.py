@@ -1,0 +1,134 @@
+"""Policies: how much of a slot a user takes part in, by the user's own history alone.
+
+`spend_first` and `fade` say a weight; `clocked` says when a user pays at all. Public options: they see no account.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+
+import numpy as np
+
+from dpi.budget.clock import HIGHEST
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.series import SERIES, Series, Zeta
+from dpi.errors import OptionError
+from dpi.exact.integers import GRAINS, Integers
+from dpi.options import Family, Option
+
+
+class Policy(Option, ABC):
+    """How much of a slot a user takes part in, by the number of slots they were active in before."""
+
+    @abstractmethod
+    def grains(self, active: Integers) -> Integers:
+        """The largest weight, in grains, of a user's next active slot."""
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """The policy with all its digits, for saved state."""
+
+
+POLICIES: Family[Policy] = Family("policy")
+
+
+@POLICIES.member
+@dataclass(frozen=True)
+class SpendFirst(Policy):
+    """Weight one until the account is empty."""
+
+    kind = "spend_first"
+
+    def grains(self, active: Integers) -> Integers:
+        """2^24, always."""
+        return np.full(active.size, GRAINS, dtype=np.int64)
+
+    @property
+    def description(self) -> str:
+        """The policy's name."""
+        return "spend_first"
+
+
+@POLICIES.member
+@dataclass(frozen=True)
+class Fade(Policy):
+    """A user's j-th active slot has weight at most s_j = a_j/a₁, for a converging series a.
+
+    >>> (Fade(Zeta(2)).grains(np.array([0, 1, 9])) / 2**24).tolist()
+    [1.0, 0.25, 0.0099999...]
+    """
+
+    series: Series = field(default_factory=lambda: Zeta(2))
+
+    codecs = MappingProxyType({"series": SERIES.codec})
+
+    def grains(self, active: Integers) -> Integers:
+        """floor(2^24 · a_j/a₁) with j = active + 1; zero from the 65,536th slot on."""
+        table = _fading(self.series, 1 << (int(active.max(initial=1)) + 1).bit_length())
+        return table[np.minimum(active, table.size - 1)]
+
+    @property
+    def description(self) -> str:
+        """The policy with its series."""
+        return f"fade {self.series.description}"
+
+
+@POLICIES.member
+@dataclass(frozen=True)
+class Clocked(Policy):
+    """Who has paid m times pays next in a slot of level m or more of a public clock, a share of what is left.
+
+    Users are measured by class, the number of their own payments in the stream (`dpi.budget.classes`): nobody is silent
+    for good, and who is there for ever pays less and less often, all in the same slots. `top` is the class that takes
+    all who have paid more often. The shares are the mechanism's, and follow from what was released.
+
+    A mechanism that needs users of weight one knows no classes: there this is `spend_first`.
+
+    >>> Clocked()
+    Clocked(top=20)
+    """
+
+    top: int = 20
+
+    def __post_init__(self) -> None:
+        if type(self.top) is not int or not 1 <= self.top <= HIGHEST:
+            raise OptionError(f"`top` must be a whole number from 1 to {HIGHEST}. Got {self.top!r}.")
+
+    def grains(self, active: Integers) -> Integers:
+        """2^24, always: what is not measured by class is spent first."""
+        return np.full(active.size, GRAINS, dtype=np.int64)
+
+    @property
+    def description(self) -> str:
+        """The policy with its top class."""
+        return f"clocked {self.top}"
+
+
+@lru_cache(maxsize=32)
+def _fading(series: Series, size: int) -> Integers:
+    estimate = series.of(Epsilon(UNITS)).estimate
+    size = min(size, 1 << 16)
+    return np.array([int(GRAINS * estimate(j) / estimate(1)) for j in range(1, size + 1)] + [0])
+
+
+spend_first = SpendFirst()
+
+
+def fade(series: Series | None = None) -> Fade:
+    """Weights that fade along a converging series (1/j² unless another is given)."""
+    return Fade() if series is None else Fade(series)
+
+
+def clocked(top: int = 20) -> Clocked:
+    """Payments by a public clock, in classes up to `top`."""
+    return Clocked(top)
+
+
+def policy_of(description: str) -> Policy:
+    """A policy that reads accounts as the one of this description does: it need not say the same weights."""
+    name, _, rest = description.partition(" ")
+    return Clocked(int(rest)) if name == "clocked" else spend_first

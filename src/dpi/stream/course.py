@@ -1,0 +1,109 @@
+"""Which options hold in which slot of an open stream: those that were given, and earlier ones as the store states them.
+
+A stream is opened with its newest options. Slots from before a change have earlier ones, of which the store has the
+text and the domain's description, and this makes objects of them; keys that are stated nowhere are those of the newest
+options or, of a `truncate`, made of the store's. Sees public options and a store's key.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from dpi.budget.epsilon import Epsilon
+from dpi.budget.ledger import BUDGETS, Converging, Ledger
+from dpi.certificates.declared import PRINTED, DeclaredOptions
+from dpi.domain import Domain
+from dpi.domain.file import from_description, keys_of
+from dpi.errors import OptionError, StateError
+from dpi.histogram.compression import COMPRESSIONS, Histogram, truncation_key
+from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
+from dpi.noise import RandomSource
+from dpi.options import DEFAULTS
+from dpi.options.schedule import Schedule
+from dpi.store.base import Store
+from dpi.stream.options import StreamOptions
+
+
+class Course:
+    """The options of one stream by slot; what earlier ones need is looked for when one of their slots is asked for."""
+
+    def __init__(self, newest: StreamOptions, store: Store) -> None:
+        self._store = store
+        self._texts = store.options(newest.name)
+        self.newest = newest.as_declared(self._texts.newest)
+        self._made = {self._texts.newest: self.newest}
+
+    def at(self, slot: int) -> StreamOptions:
+        """The options of a slot: one object for slots that have the same."""
+        text = self._texts.at(slot)
+        if text not in self._made:
+            self._made[text] = earlier(self.newest, text, self._store)
+        return self._made[text]
+
+    def domains(self, slot: int) -> Schedule[Domain]:
+        """The domain of a slot and of those after it, by the first slot that each holds for."""
+        since = self._texts.since(slot)
+        return Schedule(tuple((first, self.at(first).domain) for first, _ in since.entries))
+
+
+def earlier(newest: StreamOptions, text: str, store: Store) -> StreamOptions:
+    """The options that a store states of a stream whose newest ones are at hand; the promise of both is the same.
+
+    A part that is stated alike is the one at hand, with its keys. What cannot be made again, because its class or its
+    key is not known here, is forgotten: of such options no slot is released, and what comes after them starts anew. The
+    first format states objects as Python printed them: a mechanism that was printed alike goes on, and nothing else is
+    read of it.
+    """
+    known = DeclaredOptions.from_text(text)
+    domain = domain_of(text, store, keys_of(newest.domain))
+    forgotten = replace(newest, domain=domain, mechanism=Forgotten(), format=known.format)
+    if known.format == PRINTED:
+        same = "mechanism" not in newest.different(known)
+        return replace(forgotten, mechanism=newest.mechanism) if same else forgotten
+    format, stated = known.format, {**DEFAULTS[known.format]["stream"], **known.stated}
+    budget, mechanism, compression = newest.budget, newest.mechanism, newest.compression
+    try:
+        if budget.to_options(format) != stated["budget"]:
+            read = BUDGETS.read(stated["budget"], format)
+            assert isinstance(read, Ledger | Converging)  # noqa: S101 - the family has no other
+            budget = read
+        if mechanism.to_options(format) != stated["mechanism"]:
+            mechanism = MECHANISMS.read(stated["mechanism"], format)
+        if compression.to_options(format) != stated["compression"]:
+            compression = COMPRESSIONS.read(stated["compression"], format, key=truncation_key(store.key))
+    except OptionError:
+        return forgotten
+    made = replace(forgotten, budget=budget, mechanism=mechanism, compression=compression)
+    return made.as_declared(text)
+
+
+def domain_of(text: str, store: Store, keys: dict[str, bytes] | None = None) -> Domain:
+    """The domain of options that a store states."""
+    return from_description(json.loads(store.domain(DeclaredOptions.from_text(text).domain)), keys)
+
+
+class Forgotten(Mechanism[object]):
+    """A mechanism that this program cannot make: its state is not read, and what comes after it starts anew."""
+
+    def initial(self, domain: Domain, classes: int = 1) -> object:
+        """Nothing is known of it."""
+        return None
+
+    def measure(
+        self, state: object, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
+    ) -> Measurement:
+        """Refused."""
+        raise StateError("the slot has a mechanism that this program cannot make.")
+
+    def update(self, state: object, measurement: Measurement) -> tuple[object, Estimate]:
+        """Refused."""
+        raise StateError("the slot has a mechanism that this program cannot make.")
+
+    def to_bytes(self, state: object) -> bytes:
+        """Nothing is known of it."""
+        return b""
+
+    def from_bytes(self, domain: Domain, data: bytes) -> object:
+        """Is left unread."""
+        return None

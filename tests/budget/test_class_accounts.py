@@ -1,0 +1,296 @@
+"""Accounts that pay by class: own payments decide, and no path spends more than ε."""
+
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clocked import KEY, TOP, Clocked, due_shares, histories, steps, users
+from dpi.budget import Accounts, Bill, Epsilon, clocked
+from dpi.budget.account_table import AccountTable
+from dpi.budget.accounts import Lost
+from dpi.budget.billing import SHARE_STEPS
+from dpi.budget.class_allocation import ClassAllocation
+from dpi.budget.clock import level
+from dpi.budget.epsilon import LARGEST, UNITS
+from dpi.errors import BudgetExceeded, OptionError, StateError
+from dpi.exact.integers import GRAINS
+
+chosen, copies = st.lists(steps, min_size=TOP + 1, max_size=TOP + 1), st.integers(0, 9)
+amounts = st.one_of(st.integers(1, 50), st.integers(1, LARGEST), st.integers(UNITS, 4 * UNITS))
+
+
+@given(amounts, histories)
+def test_no_user_ever_loses_more_than_epsilon(epsilon, history):
+    """Σ ε_{t,m} · grains/2^24 ≤ what was debited ≤ ε, as exact rationals, whatever the shares and who is active."""
+    ledger, loss = Clocked(Epsilon(epsilon)), dict.fromkeys(range(7), Fraction(0))
+    for active, chosen in history:
+        for user, (_, grains, units) in ledger.pay(active, chosen).items():
+            assert 0 < grains <= GRAINS
+            loss[user] += Fraction(units * grains, GRAINS)
+        assert all(loss[user] <= epsilon - ledger.left(user) <= epsilon for user in loss)
+    assert ledger.accounts.within
+
+
+@given(histories)
+def test_a_payment_is_the_exact_rule(history):
+    """Limit = floor(f·left), grains = min(G, floor(limit·G/ε)), debit = ceil(ε·grains/G), by the user's own class."""
+    ledger = Clocked()
+    held, paid = dict.fromkeys(range(7), UNITS), dict.fromkeys(range(7), 0)
+    for active, chosen in history:
+        slot = ledger.slot
+        seen = ledger.pay(active, chosen)
+        for user in active:
+            m = min(paid[user], TOP)
+            if m > level(slot, TOP):
+                assert user not in seen
+                continue
+            units = ledger.allocation.classes[m].epsilon.units
+            limit = held[user] * chosen[m] // SHARE_STEPS
+            grains = min(GRAINS, limit * GRAINS // units)
+            assert seen.get(user, (m, 0, units)) == (m, grains, units)
+            held[user] -= -(-units * grains // GRAINS)
+            paid[user] += grains > 0
+        assert [ledger.left(user) for user in held] == [*held.values()]
+        assert [ledger.payments(user) for user in paid] == [*paid.values()]
+
+
+@given(histories, st.integers(0, 6))
+def test_class_and_weight_depend_on_the_users_own_history_alone(history, removed):
+    """Without one user, everybody else is in the same class with the same weight, and budgets are the same."""
+    with_user, without = Clocked(), Clocked()
+    for active, chosen in history:
+        all_paid, others = with_user.pay(active, chosen), without.pay(active - {removed}, chosen)
+        assert others == {user: paid for user, paid in all_paid.items() if user != removed}
+        assert with_user.allocation.classes == without.allocation.classes
+
+
+def test_which_classes_are_measured_follows_from_the_slot_alone():
+    """With nobody there, and with everybody, the same classes have the same budgets: empty ones too."""
+    empty, full = Clocked(), Clocked()
+    for slot in range(20):
+        empty.pay(set())
+        full.pay(range(50))
+        assert empty.allocation.classes == full.allocation.classes
+        assert len(empty.allocation.classes) == level(slot, TOP) + 1
+
+
+def test_who_is_of_no_due_class_pays_nothing_and_stays():
+    """A user who paid in slot 0 is not in slot 2, of level 0, and pays next in a slot of level 1 or more."""
+    ledger = Clocked()
+    paid = [1 in ledger.pay({1}) for _ in range(16)]
+    payments, expected = 0, []
+    for slot in range(16):
+        expected.append(payments <= level(slot, TOP))
+        payments += expected[-1]
+    assert paid == expected
+    assert ledger.payments(1) == payments
+
+
+def test_nobody_is_silent_for_good():
+    """The top class takes all who paid more often: they pay again whenever it is due, a share of what is left."""
+    ledger = Clocked(top=1)
+    for slot in range(40):
+        before, seen = ledger.left(1), ledger.pay({1})
+        if slot and level(slot, 1):
+            assert seen[1][0] == 1
+            assert 0 < ledger.left(1) < before
+
+
+def test_streams_count_payments_each_for_itself():
+    """M is kept for each account and stream; what is left is shared, and ε covers both."""
+    accounts = Accounts(Epsilon(UNITS), key=KEY, policy=clocked(TOP))
+    one, two = (Clocked(stream=name, accounts=accounts) for name in ("visits", "orders"))
+    one.pay({1})
+    assert (one.payments(1), two.payments(1)) == (1, 0)
+    assert two.pay({1})[1][1] == GRAINS // 2  # a newcomer here, with half an account
+    assert (one.payments(1), two.payments(1)) == (1, 1)
+    for _ in range(30):
+        one.pay({1, 2})
+        two.pay({1, 2})
+    assert accounts.within
+
+
+def test_two_rows_of_one_account_pay_once():
+    """Should two ids of a slot share an account, one of them has weight zero and it is one payment."""
+    ledger = Clocked()
+    ledger.allocation.hear(0, due_shares(0))
+    epsilon = ledger.allocation.draw(None)
+    bill = ledger.accounts.bill(pl.Series(["1", "x", "1"]), epsilon, 0, classes=ledger.allocation.classes)
+    assert sorted(bill.weights.tolist()) == [0, GRAINS, GRAINS]
+    ledger.accounts.debit(bill)
+    assert ledger.accounts.payments(pl.Series(["1", "x"]), 0) == [1, 1]
+
+
+def test_a_bill_that_asks_too_much_is_refused():
+    """A forged weight beyond what is left is refused, and nobody is charged."""
+    ledger = Clocked()
+    for _ in range(4):
+        ledger.pay({1})
+    ledger.allocation.hear(7, due_shares(7, TOP, [SHARE_STEPS] * (TOP + 1)))
+    epsilon = ledger.allocation.draw(None)
+    bill = ledger.accounts.bill(pl.Series([1]), epsilon, 7, classes=ledger.allocation.classes)
+    parts = (bill.place, bill.version, bill.classes, np.zeros(1, dtype=np.int64), bill.own)
+    with pytest.raises(BudgetExceeded):
+        ledger.accounts.debit(Bill(np.array([GRAINS]), bill.epsilon, bill.slot, bill.stream, *parts))
+
+
+def test_classes_need_clocked_accounts():
+    """Accounts of another policy, or of a lower top class, know no such classes."""
+    allocation = ClassAllocation(Epsilon(UNITS), TOP)
+    allocation.hear(1, due_shares(1))
+    epsilon = allocation.draw(None)
+    for accounts in (Accounts(Epsilon(UNITS), key=KEY), Accounts(Epsilon(UNITS), key=KEY, policy=clocked(2))):
+        with pytest.raises(OptionError):
+            accounts.bill(pl.Series([1]), epsilon, 1, classes=allocation.classes)
+
+
+def test_without_classes_it_is_spend_first():
+    """A mechanism that needs users of weight one bills clocked accounts as it bills others; no class moves."""
+    ledger = Clocked()
+    bill = ledger.accounts.bill(pl.Series([1]), Epsilon(UNITS // 4), 0)
+    ledger.accounts.debit(bill)
+    assert bill.weights.tolist() == [GRAINS]
+    assert (ledger.left(1), ledger.payments(1)) == (UNITS * 3 // 4, 0)
+
+
+def test_an_epoch_refills_and_forgets_payments():
+    """In a new period a user is a newcomer with a full account."""
+    ledger = Clocked(period=4)
+    for _ in range(4):
+        ledger.pay({1})
+    assert ledger.payments(1) == 0  # asked in slot 4, of the next epoch
+    assert ledger.pay({1})[1][:2] == (0, GRAINS)
+
+
+@settings(max_examples=30)
+@given(histories, st.integers(0, 29))
+def test_restored_equals_never_interrupted(history, cut):
+    """Accounts restored from a snapshot, or from a store's records, have the classes of those that never stopped."""
+    one, plain = Clocked(), Clocked()
+    records, payments = b"", b""
+    for slot, (active, chosen) in enumerate(history):
+        if slot == cut:
+            other = Accounts(Epsilon(UNITS), key=KEY, policy=clocked(TOP))
+            other.restore(one.accounts.snapshot())
+            stored = Accounts(Epsilon(UNITS), key=KEY, policy=clocked(TOP))
+            stored.resume(records, {"": slot - 1}, [], {"": payments})
+            assert stored._table.to_bytes() == AccountTable.from_bytes(other._table.to_bytes()).to_bytes()
+            one.accounts = other
+        one.allocation.hear(slot, due_shares(slot, TOP, chosen))
+        epsilon = one.allocation.draw(None)
+        series = pl.Series(sorted(active), dtype=pl.Int64)
+        charge = one.accounts.charge(one.accounts.bill(series, epsilon, slot, classes=one.allocation.classes))
+        records, payments = records + charge.records(), payments + charge.payments()
+        one.accounts.apply(charge)
+        one.slot += 1
+        plain.pay(active, chosen)
+    for user in range(7):
+        assert (one.left(user), one.payments(user)) == (plain.left(user), plain.payments(user))
+
+
+def test_a_snapshot_of_another_top_class_is_refused():
+    """The policy is part of the accounts: another would count classes differently."""
+    with pytest.raises(StateError):
+        Clocked(top=3).accounts.restore(Clocked(top=4).accounts.snapshot())
+
+
+# Slots that were lost.
+
+
+def copied(accounts):
+    """The accounts as an old copy has them."""
+    copy = Accounts(accounts.epsilon, key=KEY, policy=accounts.policy, period=accounts.period)
+    copy.restore(accounts.snapshot())
+    return copy
+
+
+def charged(copy, lost, slot):
+    """The copy after everybody was charged."""
+    levy, records = copy.charge_lost(lost, slot)
+    payments = {stream: table.to_bytes() for stream, table in copy._payments.items()}
+    after = Accounts(copy.epsilon, key=KEY, policy=copy.policy, period=copy.period)
+    levies = list(copy._levies)
+    after.resume(copy._table.to_bytes() + records, {}, levies, payments)
+    after.levy(levy, slot)
+    return after
+
+
+@settings(max_examples=60)
+@given(histories, st.integers(0, 29), st.sampled_from([None, 5]))
+def test_after_a_levy_nobody_has_more_than_truly(history, cut, period):
+    """An old copy that was charged has no account with more left than it truly has, newcomers of the lost slots too."""
+    ledger = Clocked(period=period)
+    copy = copied(ledger.accounts)
+    for slot, (active, chosen) in enumerate(history):
+        ledger.pay(active, chosen)
+        copy = copied(ledger.accounts) if slot == cut else copy
+    first, last = (cut + 1 if cut < len(history) else 0), len(history) - 1
+    after = charged(copy, {"": Lost(range(first, last + 1), 0, ledger.bounds.largest)}, last)
+    for user in range(7):
+        held, true = (accounts.remaining(pl.Series([user]), last)[0] for accounts in (after, ledger.accounts))
+        assert 0 <= held <= true
+        assert after.payments(pl.Series([user]), last) == copy.payments(pl.Series([user]), last)
+
+
+def test_a_levy_takes_from_each_what_its_own_class_can_have_paid():
+    """In lost slots of level 0 only newcomers can have paid: who paid before keeps all, future accounts lose f_0."""
+    ledger = Clocked()
+    ledger.pay({1})
+    assert level(2, TOP) == level(4, TOP) == 0
+    after = charged(ledger.accounts, {"": Lost(range(2, 3), 0, ledger.bounds.largest)}, 2)
+    assert after.remaining(pl.Series([1, 2]), 2) == [Fraction(1, 2), Fraction(1, 2)]
+    again = charged(after, {"": Lost(range(4, 5), 0, ledger.bounds.largest)}, 4)
+    assert again.remaining(pl.Series([1, 2]), 4) == [Fraction(1, 2), Fraction(1, 4)]
+
+
+def test_a_levy_is_for_all_streams_of_the_ledger():
+    """Streams with and without classes are charged for together, and never more than there is."""
+    accounts = Accounts(Epsilon(UNITS), key=KEY, policy=clocked(TOP))
+    Clocked(stream="visits", accounts=accounts).pay({1})
+    lost = {"visits": Lost(range(2, 3), 0, (SHARE_STEPS // 2,)), "orders": Lost(range(3), UNITS // 8)}
+    after = charged(accounts, lost, 2)
+    assert after.remaining(pl.Series([1, 2]), 2) == [Fraction(3, 8), Fraction(3, 8)]
+    emptied = charged(accounts, {"orders": Lost(range(3), 9 * LARGEST)}, 2)
+    assert emptied.remaining(pl.Series([1, 2]), 2) == [0, 0]
+
+
+paid = st.tuples(st.sampled_from(["pay", "pay", "caught"]), st.tuples(users, chosen))
+moves = st.lists(st.one_of(paid, st.tuples(st.sampled_from(["copy", "back"]), copies)), max_size=25)
+"""What happens to a store: slots are paid for, copies are made, some while a slot is paid for and not yet released, and
+one of them goes on in the store's place."""
+
+
+@settings(max_examples=150)
+@given(moves)
+def test_however_often_old_copies_go_on_nobody_loses_more_than_is_said(history):
+    """Copies of any age, of any way that was gone: what users truly lost is at most what accounts and bounds say."""
+    ledger, loss = Clocked(), dict.fromkeys(range(7), Fraction(0))
+    kept = [(copied(ledger.accounts), ledger.bounds, 0)]
+    for move, what in history:
+        if move in ("pay", "caught"):
+            before = ledger.bounds, ledger.slot
+            for user, (_, grains, units) in ledger.pay(*what).items():
+                loss[user] += Fraction(units * grains, GRAINS)
+            if move == "caught":
+                kept.append((copied(ledger.accounts), *before))
+        elif move == "copy":
+            kept.append((copied(ledger.accounts), ledger.bounds, ledger.slot))
+        else:
+            copy, bounds, slot = kept[what % len(kept)]
+            gone, seen = range(slot, ledger.slot), ledger.bounds
+            if not gone:
+                continue
+            after = bounds.after_lost(gone, seen.largest, seen.restored)
+            ledger.accounts = charged(copy, {"": Lost(gone, 0, after.largest, seen.restored)}, gone[-1])
+            ledger.allocation.bounds = after
+        for user, lost in loss.items():
+            assert lost <= UNITS - ledger.left(user)
+            assert lost <= ledger.bounds.most_spent <= UNITS
+            m = min(ledger.payments(user), TOP)
+            assert m < len(ledger.bounds.spent)
+            assert lost <= ledger.bounds.spent[m]
+            assert "caught" in dict(history) or ledger.left(user) <= ledger.bounds.left[m]

@@ -1,0 +1,251 @@
+"""Public bounds of classes: no account ever holds, or has spent, more than is said of its class."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clocked import TOP, Clocked, due_shares, histories, steps
+from dpi.budget import Epsilon
+from dpi.budget.billing import SHARE_STEPS
+from dpi.budget.class_allocation import ClassAllocation, bounds_of, classes_of, with_bounds
+from dpi.budget.classes import Bounds, ClassBudget, most_taken, steps_of
+from dpi.budget.clock import level
+from dpi.budget.epsilon import LARGEST, UNITS
+from dpi.errors import ClockError, OptionError, StateError
+from dpi.exact.integers import GRAINS
+from dpi.noise import SystemSource
+
+HALF = Fraction(1, 2)
+amounts = st.one_of(st.integers(1, 50), st.integers(1, LARGEST), st.integers(UNITS, 4 * UNITS))
+
+
+@given(amounts, histories)
+def test_no_account_has_more_left_or_spent_than_its_class_may(epsilon, history):
+    """After every slot: left ≤ L_m and spent ≤ S_m for every user of every class, at any ε and shares."""
+    ledger = Clocked(Epsilon(epsilon))
+    for active, chosen in history:
+        ledger.pay(active, chosen)
+        for user in range(7):
+            m = min(ledger.payments(user), TOP)
+            assert ledger.left(user) <= ledger.bounds.left[m]
+            assert epsilon - ledger.left(user) <= ledger.bounds.spent[m] <= ledger.bounds.most_spent <= epsilon
+
+
+@given(amounts, histories)
+def test_somebody_can_have_spent_what_is_said(epsilon, history):
+    """S_m is no more than the rule makes it: a user who is there from the start pays as S says, but for grains."""
+    ledger = Clocked(Epsilon(epsilon))
+    for _, chosen in history:
+        ledger.pay({0}, chosen)
+    own = min(ledger.payments(0), TOP)
+    rounding = len(history) * (1 + -(-epsilon // GRAINS))
+    assert own == 0 or epsilon - ledger.left(0) <= ledger.bounds.spent[own]
+    best = max(_paths(epsilon, history).values())
+    assert ledger.bounds.most_spent == best
+    assert epsilon - ledger.left(0) <= best + rounding
+
+
+def _paths(epsilon, history):
+    """The most spent by class, over users who pay in any part of the slots in which their class is due."""
+    best = {0: 0}
+    for slot, (_, chosen) in enumerate(history):
+        due = level(slot, TOP)
+        after = dict(best)
+        for m, spent in best.items():
+            if m <= due:
+                paid = spent + (epsilon - spent) * chosen[m] // SHARE_STEPS
+                after[min(m + 1, TOP)] = max(after.get(min(m + 1, TOP), 0), paid)
+        best = after
+    return best
+
+
+def test_two_slots_do_not_spend_all():
+    """Σ ε_t would say that all is spent after two slots of a half; nobody can have lost more than a half of it."""
+    bounds = Bounds.initial(Epsilon(UNITS), TOP)
+    for slot in (2, 4, 6):
+        assert level(slot, TOP) == 0
+        bounds = bounds.after(slot, (HALF,))
+    assert bounds.most_spent == UNITS // 2
+    assert bounds.left == (UNITS, UNITS // 2 + (UNITS // 2 // GRAINS))
+
+
+def test_a_user_moves_one_class_in_a_slot():
+    """In one slot of level 2 after another that all were in, S_1 pays once: from high classes to low."""
+    bounds = Bounds.initial(Epsilon(UNITS), TOP).after(2, (HALF,))
+    assert level(7, TOP) == 2
+    assert bounds.after(7, (HALF,) * 3).spent == (0, UNITS // 2, UNITS * 3 // 4)
+
+
+def test_every_due_class_has_a_budget():
+    """ε_{t,m} = floor(f_m · L_m), at least one unit, for all classes up to the slot's level, empty ones too."""
+    bounds = Bounds.initial(Epsilon(UNITS), TOP)
+    shares = due_shares(1)
+    assert len(shares) == TOP + 1  # in the second slot ever, when nobody can have paid twice
+    budgets = bounds.after(1, shares).budgets(shares)
+    assert [due.share for due in budgets] == list(shares)
+    assert [due.epsilon.units for due in budgets] == [due.most_left * due.steps // SHARE_STEPS for due in budgets]
+    tiny = Bounds.initial(Epsilon(1), TOP).after(1, shares).budgets(shares)
+    assert {due.epsilon.units for due in tiny} == {1}
+
+
+@pytest.mark.parametrize("wrong", [(), (HALF, HALF), (Fraction(0),), (Fraction(3, 2),), (Fraction(1, 3),)])
+def test_shares_are_those_of_the_due_classes(wrong):
+    """Another number of shares than classes that are due, or one that is no step of 2^-12, is refused."""
+    assert level(2, TOP) == 0
+    with pytest.raises(OptionError):
+        Bounds.initial(Epsilon(UNITS), TOP).after(2, wrong)
+
+
+def test_an_epoch_begins_anew():
+    """With refills, S starts at zero in every epoch, and what was lost in those before is added up."""
+    bounds = Bounds.initial(Epsilon(UNITS), TOP, period=3)
+    for slot in range(6):
+        bounds = bounds.after(slot, (HALF,) * (level(slot, TOP) + 1))
+    first = Bounds.initial(Epsilon(UNITS), TOP, period=3)
+    for slot in range(3):
+        first = first.after(slot, (HALF,) * (level(slot, TOP) + 1))
+    assert (bounds.epoch, bounds.past) == (1, first.most_spent)
+    assert bounds.most_spent == first.most_spent + max(bounds.spent) <= 2 * UNITS
+
+
+@settings(max_examples=40)
+@given(st.integers(0, TOP + 2), amounts, st.integers(0, 40), st.integers(0, 7), st.lists(steps, min_size=TOP + 1))
+def test_lost_slots_take_at_most_what_is_said(payments, left, first, number, largest):
+    """Over all ways to be there or not in lost slots, at any shares up to the largest: never more than `most_taken`."""
+    slots = range(first, first + number)
+    (most,) = most_taken(np.array([payments]), np.array([left]), slots, largest, TOP).tolist()
+    reached = 0
+    for there in product((False, True), repeat=number):
+        m, taken = min(payments, TOP), 0
+        for slot, present in zip(slots, there, strict=True):
+            if present and m <= level(slot, TOP):
+                taken += (left - taken) * largest[m] // SHARE_STEPS
+                m = min(m + 1, TOP)
+        assert taken <= most
+        reached = max(reached, taken)
+    assert most == reached  # … and no more than somebody can have paid
+
+
+def test_a_class_whose_share_is_not_known_may_have_paid_all():
+    """What a witness does not say is taken for all that is left."""
+    assert most_taken(np.array([0]), np.array([100]), range(1), (), TOP).tolist() == [100]
+
+
+@given(histories, st.integers(0, 29))
+def test_bounds_after_lost_slots_are_no_smaller(history, cut):
+    """Max S after slots of which only the largest shares are known is at least what their certificates said."""
+    whole = copy = Bounds.initial(Epsilon(UNITS), TOP)
+    for slot, (_, chosen) in enumerate(history):
+        whole = whole.after(slot, due_shares(slot, TOP, chosen))
+        copy = whole if slot == cut else copy
+    if cut < len(history):
+        after = copy.after_lost(range(cut + 1, len(history)), whole.largest)
+        assert whole.most_spent <= after.most_spent <= UNITS
+        assert after.left == copy.left
+        assert len(after.spent) == min(len(copy.spent) + (cut < len(history) - 1), TOP + 1)
+        assert after.largest == whole.largest
+    assert copy.after_lost((), copy.largest) == copy
+
+
+def test_lost_epochs_cost_all_of_each():
+    """Of epochs whose slots were lost nothing is known: each may have cost ε."""
+    copy = Bounds.initial(Epsilon(UNITS), TOP, period=4).after(0, (HALF,))
+    assert copy.most_spent == UNITS // 2
+    after = copy.after_lost(range(1, 9), copy.largest)
+    assert after.past == 2 * UNITS
+    assert after.most_spent == 2 * UNITS + UNITS // 2
+    assert copy.after_lost(range(1, 3), copy.largest).past == 0
+
+
+def test_where_an_old_copy_went_on_everybody_may_be_in_any_class():
+    """Who paid in a lost slot and was put back to an older class pays there once more: that is in what is taken."""
+    assert [level(slot, TOP) for slot in (2, 4)] == [0, 0]
+    half = [SHARE_STEPS // 2] * (TOP + 1)
+    account = np.array([0]), np.array([UNITS])
+    assert most_taken(*account, (2, 4), half, TOP).tolist() == [UNITS // 2]
+    assert most_taken(*account, (2, 4), half, TOP, restored=(2,)).tolist() == [UNITS * 3 // 4]
+    copy = Bounds.initial(Epsilon(UNITS), TOP)
+    once = copy.after_lost((2,), half)
+    assert once.restored == (2,)
+    assert copy.after_lost((2, 4), half, once.restored).most_spent == UNITS * 3 // 4
+    assert copy.after_lost((2, 4), half, once.restored).restored == (2, 4)
+
+
+# The allocation.
+
+
+def drawn(allocation, slot, chosen=None):
+    """The budgets of a slot."""
+    allocation.hear(slot, due_shares(slot, TOP, chosen))
+    return allocation.draw(SystemSource()), allocation.classes
+
+
+@given(histories)
+def test_saved_and_restored_goes_on_exactly(history):
+    """A restored allocation has the budgets of one that never stopped, and its snapshot tells the slot's budgets."""
+    one, other = (ClassAllocation(Epsilon(UNITS), TOP) for _ in range(2))
+    for slot, (_, chosen) in enumerate(history):
+        epsilon, classes = drawn(one, slot, chosen)
+        assert epsilon == max(due.epsilon for due in classes)
+        assert classes_of(one.snapshot()) == classes
+        assert bounds_of(one.snapshot()) == one.bounds
+        other.restore(one.snapshot())
+        assert (other.bounds, other.classes) == (one.bounds, one.classes)
+        fresh = ClassAllocation(Epsilon(UNITS), TOP)
+        fresh.restore(one.snapshot())
+        other = fresh
+
+
+def test_a_budget_needs_its_slot():
+    """Which classes are due follows from the slot: without its number nothing is drawn, and none is drawn twice."""
+    allocation = ClassAllocation(Epsilon(UNITS), TOP)
+    with pytest.raises(ClockError):
+        allocation.draw(SystemSource())
+    drawn(allocation, 2)
+    with pytest.raises(ClockError):
+        allocation.draw(SystemSource())
+
+
+def test_an_older_or_damaged_snapshot_is_refused():
+    """Bounds never fall, and nothing but what was written is read."""
+    allocation = ClassAllocation(Epsilon(UNITS), TOP)
+    before = allocation.snapshot()
+    drawn(allocation, 2)
+    with pytest.raises(StateError, match="older"):
+        allocation.restore(before)
+    text = allocation.snapshot()
+    for name, before, after in (("spent", "[", "[null, "), ("past", "0", "null"), ("drawn", "[[", "[[7, ")):
+        old, new = f'"{name}": {before}', f'"{name}": {after}'
+        assert old in text
+        with pytest.raises(StateError):
+            ClassAllocation(Epsilon(UNITS), TOP).restore(text.replace(old, new))
+    with pytest.raises(StateError):
+        ClassAllocation(Epsilon(UNITS), TOP + 1).restore(text)
+    with pytest.raises(StateError):
+        ClassAllocation(Epsilon(UNITS), TOP, period=2).restore(text)
+
+
+def test_a_snapshot_with_other_bounds():
+    """After lost slots a snapshot has the bounds after them, and no slot's budgets."""
+    allocation = ClassAllocation(Epsilon(UNITS), TOP)
+    drawn(allocation, 2)
+    after = allocation.bounds.after_lost(range(3, 9), allocation.bounds.largest)
+    text = with_bounds(allocation.snapshot(), after)
+    assert (bounds_of(text), classes_of(text)) == (after, ())
+    allocation.restore(text)
+    assert allocation.bounds == after
+
+
+def test_other_allocations_know_no_classes():
+    """A snapshot of a constant has neither bounds nor classes."""
+    text = '{"rule": "constant 5", "state": null}'
+    assert (bounds_of(text), classes_of(text)) == (None, ())
+
+
+def test_a_share_is_a_step():
+    """A share is told in steps of 2^-12."""
+    assert ClassBudget(Epsilon(5), Fraction(3, 8), 9).steps == 3 * SHARE_STEPS // 8 == steps_of(Fraction(3, 8))

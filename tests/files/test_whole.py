@@ -1,0 +1,28 @@
+"""Files appear whole or not at all."""
+
+import os
+
+import pytest
+
+from dpi.files import whole
+
+
+def test_a_file_is_replaced_whole(tmp_path, monkeypatch):
+    """A write that fails before the new file has its name leaves the old one as it was."""
+    path = tmp_path / "kept"
+    whole.write(path, b"old")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        whole.write(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_a_left_over_draft_gives_no_permissions(tmp_path):
+    """What a crash left behind is removed, not written into: others could read it."""
+    path = tmp_path / "kept"
+    whole.draft_of(path).write_bytes(b"left over")
+    whole.draft_of(path).chmod(0o644)
+    whole.write(path, b"secret")
+    assert path.read_bytes() == b"secret"
+    assert path.stat().st_mode & 0o777 == whole.OWNER
+    assert list(tmp_path.iterdir()) == [path]

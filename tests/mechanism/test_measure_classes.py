@@ -1,0 +1,76 @@
+"""Measuring by class: noise of its own scale for every class, whether or not somebody is in it."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dpi
+from dpi.audit.class_sums import ClassSums
+from dpi.audit.laws import law_of_classes
+from dpi.budget.classes import ClassBudget
+from dpi.errors import OptionError
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Histogram
+from dpi.noise import UnsafeSeededSource, add_laplace
+
+DOMAIN = dpi.Categories(["a", "b"], other=None)
+HALF = Fraction(1, 2)
+CLASSES = tuple(ClassBudget(dpi.Epsilon.at_most(epsilon), HALF, 1 << 40) for epsilon in ("0.5", "0.1", "0.02"))
+SUMS = ClassSums()
+STATE = SUMS.initial(DOMAIN, classes=3)
+
+
+def histogram(*grains, **options):
+    """Three classes of two bins."""
+    return Histogram(np.array(grains) * GRAINS, **({"sensitivity": GRAINS, "classes": 3} | options))
+
+
+def test_every_class_has_noise_of_its_own_budget():
+    """The draws are those of the classes' own scales, one class after the other; ε is the largest budget."""
+    clean = histogram(3, 0, 7, 1, 0, 0)
+    found = SUMS.measure_classes(STATE, clean, CLASSES, 5, UnsafeSeededSource(1))
+    source = UnsafeSeededSource(1)
+    rows = zip(clean.by_class, CLASSES, strict=True)
+    expected = np.concatenate([add_laplace(row, due.epsilon.scale, source) for row, due in rows])
+    assert found.values.tolist() == expected.tolist()
+    assert (found.slot, found.epsilon, found.classes) == (5, CLASSES[0].epsilon, CLASSES)
+
+
+@pytest.mark.parametrize("member", range(3))
+def test_a_user_loses_the_budget_of_their_class_times_their_weight(member):
+    """The largest log-likelihood ratio over all outputs is ε_{t,m}·w, exactly, in both directions."""
+    weight = GRAINS * 3 // 8
+    one, other = np.zeros(6, dtype=np.int64), np.zeros(6, dtype=np.int64)
+    one[2 * member] += weight // 3
+    one[2 * member + 1] += weight - weight // 3
+    laws = [law_of_classes(Histogram(grains, GRAINS, classes=3), CLASSES) for grains in (one, other)]
+    for first, second in (laws, laws[::-1]):
+        assert first.worst(second).loss == CLASSES[member].epsilon.fraction * Fraction(weight, GRAINS)
+
+
+@pytest.mark.parametrize("wrong", [{"sensitivity": 2 * GRAINS}, {"classes": 2}, {"classes": 1}])
+def test_a_histogram_of_other_classes_or_another_sensitivity_is_refused(wrong):
+    """What is refused follows from options, not from data."""
+    with pytest.raises(OptionError):
+        SUMS.measure_classes(STATE, histogram(0, 0, 0, 0, 0, 0, **wrong), CLASSES, 0, UnsafeSeededSource(1))
+
+
+@pytest.mark.parametrize("mechanism", [dpi.Published(dpi.Multinomial(4, 6)), dpi.Published()])
+def test_who_needs_weight_one_knows_no_classes(mechanism):
+    """The published mechanism has no shares, and is not asked for any."""
+    assert not mechanism.by_class
+    with pytest.raises(OptionError, match="by class"):
+        mechanism.shares(None, 0)
+
+
+def test_a_state_of_classes_is_kept():
+    """What the sums remember comes back from bytes, and damage is told."""
+    after, estimate = SUMS.update(
+        STATE, SUMS.measure_classes(STATE, histogram(9, 9, 1, 1, 0, 0), CLASSES, 0, UnsafeSeededSource(2))
+    )
+    assert SUMS.from_bytes(DOMAIN, SUMS.to_bytes(after)) == after != STATE
+    assert estimate.pdf.sum() == pytest.approx(1)
+    for data, domain in ((b"[]", DOMAIN), (SUMS.to_bytes(after), dpi.Categories(["a"], other=None))):
+        with pytest.raises(dpi.StateError):
+            SUMS.from_bytes(domain, data)

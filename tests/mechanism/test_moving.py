@@ -1,0 +1,176 @@
+"""The boosted mechanism over a change of its domain: what it knew of what stays, it still knows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dpi
+from dpi.budget.epsilon import Epsilon
+from dpi.domain.overlap import Overlap
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Histogram
+from dpi.mechanism.base import Measurement
+from dpi.mechanism.boosted import population
+from dpi.mechanism.boosted.experts import UNKNOWN
+from dpi.mechanism.boosted.views import Views
+from dpi.noise import UnsafeSeededSource
+
+OLD = dpi.Categories(["a", "b", "c"], other="elsewhere")
+WIDER = dpi.Categories(["b", "new", "a", "newer"], other="rest")
+EPSILON = Epsilon.at_most("0.5")
+
+
+def fed(mechanism, domain, slots=12, state=None, seed=5):
+    """The state after some slots of a steady crowd."""
+    state, source = mechanism.initial(domain) if state is None else state, UnsafeSeededSource(seed)
+    grains = np.arange(domain.size, 0, -1) * 40 * GRAINS
+    for slot in range(slots):
+        measurement = mechanism.measure(state, Histogram(grains, GRAINS), EPSILON, slot, source)
+        state, _ = mechanism.update(state, measurement)
+    return state
+
+
+@pytest.mark.parametrize("season", [None, 4])
+def test_what_is_in_both_domains_keeps_its_messages_bit_for_bit(season):
+    """Of every tracker and every phase; and experts keep their weights, sizes and what else they share."""
+    mechanism = dpi.Boosted(season=season)
+    before = fed(mechanism, OLD)
+    after = mechanism.moved(before, OLD, WIDER)
+    pools = [(before.trackers, after.trackers), *zip(before.season, after.season, strict=True)]
+    for value in ("a", "b"):
+        for old, new in pools:
+            for part in ("mean", "variance"):
+                mine, theirs = getattr(old, part)[..., OLD.index(value)], getattr(new, part)[..., WIDER.index(value)]
+                assert mine.tobytes() == theirs.tobytes()
+    assert after.log_weights.tobytes() == before.log_weights.tobytes()
+    for name in ("uniform", "size", "dispersion", "mass", "payers", "known"):
+        assert getattr(after, name) == getattr(before, name)
+
+
+def test_new_values_take_their_share_of_other_and_are_doubted():
+    """`other`, which has got c as well, is shared evenly; m² is added to the variance of each part."""
+    mechanism = dpi.Boosted()
+    before = fed(mechanism, OLD)
+    after = mechanism.moved(before, OLD, WIDER).trackers
+    other, gone = (before.trackers.mean[:, at] for at in (OLD.size - 1, OLD.index("c")))
+    for value in ("new", "newer"):
+        at = WIDER.index(value)
+        assert np.allclose(after.mean[:, at], other / 3, rtol=1e-12)
+        doubt = before.trackers.variance[:, OLD.size - 1] / 9 + other**2
+        assert np.allclose(after.variance[:, at], doubt, rtol=1e-12)
+    assert np.allclose(after.mean[:, -1], other / 3 + gone, rtol=1e-12)
+    assert np.allclose(after.mean.sum(axis=1), before.trackers.mean.sum(axis=1), rtol=1e-12)
+
+
+def test_the_next_estimate_is_near_the_one_before_for_what_stays():
+    """A slot that is not measured is forecast from memory: values of both domains have the probability they had."""
+    mechanism, quiet = dpi.Boosted(), Measurement(12, Epsilon(0), np.empty(0, dtype=np.int64))
+    state = fed(mechanism, OLD)
+    _, before = mechanism.update(state, quiet)
+    _, after = mechanism.update(mechanism.moved(state, OLD, WIDER), quiet)
+    _, anew = mechanism.update(mechanism.initial(WIDER), quiet)
+    for value in ("a", "b"):
+        known = before.pdf[OLD.index(value)]
+        assert after.pdf[WIDER.index(value)] == pytest.approx(known, rel=0.1)
+        assert anew.pdf[WIDER.index(value)] != pytest.approx(known, rel=0.1)
+    assert after.variance[WIDER.index("new")] > before.variance[OLD.size - 1]
+    assert after.total == pytest.approx(before.total, rel=0.1)
+
+
+def test_a_state_that_was_moved_is_one_of_the_new_domain():
+    """Its bytes are read back, it is measured and updated, and it learns where the new values are."""
+    mechanism = dpi.Boosted(season=3)
+    moved = mechanism.moved(fed(mechanism, OLD), OLD, WIDER)
+    again = mechanism.from_bytes(WIDER, mechanism.to_bytes(moved))
+    assert mechanism.to_bytes(again) == mechanism.to_bytes(moved)
+    source, grains = UnsafeSeededSource(2), np.array([60, 5, 30, 100, 5]) * 40 * GRAINS
+    for slot in range(12, 30):
+        measured = mechanism.measure(again, Histogram(grains, GRAINS), EPSILON, slot, source)
+        again, estimate = mechanism.update(again, measured)
+    assert np.abs(estimate.pdf - grains / grains.sum()).sum() < 0.05
+
+
+def test_bins_that_are_gone_take_their_mass_with_them():
+    """Without `other` nobody counts what is not listed: the levels of the rest are what they were."""
+    old, new = dpi.Categories(["a", "b", "c"], other=None), dpi.Categories(["a", "b"], other=None)
+    mechanism = dpi.Boosted(season=2)
+    before = fed(mechanism, old)
+    after = mechanism.moved(before, old, new)
+    assert after.trackers.mean.tobytes() == before.trackers.mean[:, :2].tobytes()
+    assert 0.5 < after.mass / before.mass < 0.9
+    assert [float(phase.mean.sum()) for phase in after.season] == pytest.approx([1.0, 1.0], abs=0.05)
+
+
+def test_a_bin_that_was_nowhere_is_unknown():
+    """A value that is added where nothing was kept of unlisted ones says nothing, until it is measured."""
+    old, new = dpi.Categories(["a", "b"], other=None), dpi.Categories(["a", "b", "c"], other=None)
+    mechanism = dpi.Boosted()
+    after = mechanism.moved(fed(mechanism, old), old, new)
+    assert set(after.trackers.variance[:, 2]) == {UNKNOWN}
+
+
+def test_the_population_of_levels_is_carried_to_another_grid():
+    """Its mean level stays, up to the distance of the grid's points; of added bins the prior is taken."""
+    mechanism = dpi.Boosted()
+    old, fewer = dpi.Bins(range(20)), dpi.Bins(range(10))
+    before = fed(mechanism, old)
+    after = mechanism.moved(before, old, fewer)
+    log = [float(state.population @ np.log(population.levels(state.bins))) for state in (before, after)]
+    assert log[0] == pytest.approx(log[1], abs=population.STEP)
+    wider = mechanism.moved(before, old, dpi.Bins(range(40)))
+    assert wider.population.sum() == pytest.approx(1)
+    assert (wider.population > 0).all()
+
+
+def test_domains_that_have_nothing_in_common_start_anew():
+    """As before the first slot."""
+    mechanism, other = dpi.Boosted(), dpi.Bins([0, 1])
+    assert mechanism.to_bytes(mechanism.moved(fed(mechanism, OLD), OLD, other)) == mechanism.to_bytes(
+        mechanism.initial(other)
+    )
+
+
+TOWNS = dpi.Product(town=dpi.Categories([f"t{i}" for i in range(12)]), age=dpi.Bins([10, 20, 30]))
+MORE = dpi.Product(town=dpi.Categories([f"t{i}" for i in range(14)]), age=dpi.Bins([10, 20, 30]))
+
+
+def test_views_move_with_their_partitions():
+    """A marginal keeps its messages where its blocks stay, and turns and weights go on."""
+    mechanism = dpi.Boosted(partitions=(dpi.Marginal("town"), dpi.Marginal("age")))
+    before = fed(mechanism, TOWNS)
+    after = mechanism.moved(before, TOWNS, MORE)
+    assert isinstance(after, Views)
+    assert after.states[0].trackers.mean.tobytes() == before.states[0].trackers.mean.tobytes()  # of ages
+    assert after.states[1].trackers.mean[:, :12].tobytes() == before.states[1].trackers.mean[:, :12].tobytes()
+    assert (after.log_weights.tobytes(), after.turn) == (before.log_weights.tobytes(), before.turn)
+    again = mechanism.from_bytes(MORE, mechanism.to_bytes(after))
+    fed(mechanism, MORE, state=again)
+
+
+def test_views_that_come_and_go_leave_the_bins_what_they_know():
+    """A domain that becomes huge is measured coarsely too, one that shrinks no more; the bins' own state is moved."""
+    small, huge = dpi.Bins(range(9_990)), dpi.Bins(range(10_010))
+    mechanism = dpi.Boosted(drifts=(0.01,))
+    before = fed(mechanism, small, slots=2)
+    after = mechanism.moved(before, small, huge)
+    assert isinstance(after, Views)
+    assert after.states[-1].trackers.mean[:, :9_990].tobytes() == before.trackers.mean[:, :9_990].tobytes()
+    back = mechanism.moved(after, huge, small)
+    assert not isinstance(back, Views)
+    assert back.trackers.mean[:, :9_990].tobytes() == before.trackers.mean[:, :9_990].tobytes()
+
+
+def test_an_overlap_in_which_all_stays_changes_no_bit():
+    """The same domain, moved: the same bytes."""
+    mechanism = dpi.Boosted(season=2)
+    state = fed(mechanism, OLD)
+    assert Overlap.of(OLD, OLD).lossless
+    assert mechanism.to_bytes(mechanism.moved(state, OLD, OLD)) == mechanism.to_bytes(state)
+
+
+def test_a_mechanism_that_does_not_say_how_starts_anew():
+    """The published one has no estimate of a bin to carry over."""
+    mechanism = dpi.Published()
+    moved = mechanism.moved(mechanism.initial(OLD), OLD, WIDER)
+    assert mechanism.to_bytes(moved) == mechanism.to_bytes(mechanism.initial(WIDER))
