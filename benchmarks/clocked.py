@@ -14,7 +14,6 @@ wiki-country, churn of 100 % and, over 2,000 slots, of 1 and 5 %; other seeds.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import sys
@@ -26,6 +25,7 @@ from statistics import NormalDist
 import numpy as np
 
 import dpi
+from dpi.budget.clock import level
 from dpi.mechanism import cells
 from dpi.mechanism.base import Estimate, Floats
 from dpi.mechanism.cells import ClassCounts
@@ -35,15 +35,6 @@ from populations import STREAMS, Population, Slot
 
 EPSILON, TOP = 2.0, 14
 BASELINES = Path("out/populations.json")
-
-
-def level(slot: int, top: int) -> int:
-    """In each aligned block of 2^j slots one slot has a level of at least j; which half has it is a hash."""
-    for size in range(top):
-        text = b"%d %d" % (size, slot >> (size + 1))
-        if (slot >> size) & 1 != hashlib.blake2b(text, digest_size=1, person=b"dpi clock").digest()[0] & 1:
-            return size
-    return top
 
 
 @dataclass

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
+from dpi.budget.clock import level
 from dpi.mechanism import cells
 from dpi.mechanism.cells import ClassCounts
 
 EPSILON = 2.0
-
-
-def level(slot, top):
-    """In each aligned block of 2^j slots one slot has a level of at least j; which half has it is a hash."""
-    for size in range(top):
-        text = b"%d %d" % (size, slot >> (size + 1))
-        if (slot >> size) & 1 != hashlib.blake2b(text, digest_size=1, person=b"dpi clock").digest()[0] & 1:
-            return size
-    return top
 
 
 class Users:

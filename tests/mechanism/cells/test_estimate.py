@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clocked_users import Users, divergence, level, play
+from clocked_users import Users, divergence, play
+from dpi.budget.clock import level
 from dpi.errors import StateError
 from dpi.mechanism import cells
 from dpi.mechanism.cells import ClassCounts
