@@ -10,7 +10,7 @@ import dpi.mechanism.boosted
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = sorted(Path(dpi.mechanism.boosted.__file__).parent.glob("*.py"))
-FORMAT = {"_MAGIC", "_DIGEST"}
+FORMAT = {"_MAGIC", "_MAGIC_2", "_DIGEST"}
 """Of stored bytes: nothing is estimated with them."""
 
 

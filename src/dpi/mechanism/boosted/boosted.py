@@ -29,7 +29,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
 from dpi.mechanism.boosted import boosting as _boosting
-from dpi.mechanism.boosted import experts, population
+from dpi.mechanism.boosted import experts, jumps, population
 from dpi.mechanism.boosted import rotation as _rotation
 from dpi.mechanism.boosted import state as _state
 from dpi.mechanism.boosted import views as _views
@@ -93,12 +93,13 @@ class Boosted(Mechanism[BoostedState | Views]):
 
     def _unknown(self, bins: int) -> BoostedState:
         return BoostedState(
-            trackers=experts.unknown(len(self.drifts), bins),
+            pool=experts.unknown(len(self.drifts) + 2, bins),
             season=(None,) * (self.season or 0),
-            log_weights=np.log(self._pool.prior),
-            uniform=0.0,
+            log_weights=np.log(np.maximum(self._pool.prior, 1e-300)),
+            odds=np.full(bins, jumps.QUIET),
             population=population.initial(bins),
             size=Size(scale=float(bins), variance=0.25, change=0.02),
+            plain=Size(scale=float(bins), variance=0.25, change=0.02),
             dispersion=Dispersion(),
             mass=1.0,
             payers=Payers(),
@@ -157,7 +158,7 @@ class Boosted(Mechanism[BoostedState | Views]):
         layout = self._layout(domain)
         state = _state.from_bytes(data) if layout is None else _views.from_bytes(layout, data)
         parts = state.states if isinstance(state, Views) else (state,)
-        options = {(len(part.trackers.mean), len(part.season)) for part in parts}
+        options = {(len(part.pool.mean) - 2, len(part.season)) for part in parts}
         if state.bins != domain.size or options != {(len(self.drifts), self.season or 0)}:
             raise StateError("the state belongs to a mechanism with other options or to another domain.")
         return state

@@ -15,7 +15,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +47,12 @@ SEASONAL_SHARE = 0.2
 Source: by trial; not measured by itself.
 """
 
+UNIFORM_SHARE = 0.05
+"""Prior weight of the uniform PDF.
+
+Source: by trial; not measured by itself.
+"""
+
 _BLOCK = 16_384
 """Bins that are worked on at a time, so that they stay in the cache.
 
@@ -71,19 +76,23 @@ class ExpertPool:
 
     @property
     def pace(self) -> Floats:
-        """The drift of every expert from one use to the next."""
-        return np.array([*self.drifts, *([SEASONAL_DRIFT] if self.season else [])], dtype=np.float64)
+        """The drift of every expert with messages from one use to the next: trackers, season, restart, challenger."""
+        seasonal = [SEASONAL_DRIFT] if self.season else []
+        return np.array([*self.drifts, *seasonal, 0, 0], dtype=np.float64)
 
     @property
     def prior(self) -> Floats:
-        """Weights of the experts before anything was seen.
+        """Weights before anything was seen: of trackers, season, restart, challenger, and the uniform PDF.
+
+        The restart has none before a change, the challenger never: it speaks for single bins.
 
         >>> ExpertPool((0, 0.1), season=24).prior.round(2).tolist()
-        [0.47, 0.33, 0.2]
+        [0.44, 0.31, 0.2, 0.0, 0.0, 0.05]
         """
-        trackers = np.power(PATIENCE, np.arange(len(self.drifts)))
         seasonal = [SEASONAL_SHARE] if self.season else []
-        return np.array([*(trackers / trackers.sum() * (1 - sum(seasonal))), *seasonal])
+        trackers = np.power(PATIENCE, np.arange(len(self.drifts)))
+        trackers *= (1 - sum(seasonal) - UNIFORM_SHARE) / trackers.sum()
+        return np.array([*trackers, *seasonal, 0, 0, UNIFORM_SHARE])
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,17 +124,6 @@ class Gaussians:
         return Gaussians(np.stack([r.mean for r in rows]), np.stack([r.variance for r in rows]))
 
 
-class Expert(NamedTuple):
-    """One expert's messages, and what they say under the population."""
-
-    messages: Gaussians
-    reading: Gaussians
-
-    def rescaled(self, factor: float) -> Expert:
-        """The same beliefs about `factor` times the levels."""
-        return Expert(self.messages.rescaled(factor), self.reading.rescaled(factor))
-
-
 def blocks(bins: int) -> Iterator[slice]:
     """Ranges of bins that are small enough to be worked on in the cache."""
     return (slice(first, min(first + _BLOCK, bins)) for first in range(0, bins, _BLOCK))
@@ -140,40 +138,35 @@ def unknown(experts: int, bins: int) -> Gaussians:
     return Gaussians(np.full((experts, bins), 1 / bins), np.full((experts, bins), UNKNOWN))
 
 
-def aged(experts: Sequence[Expert], drifts: Floats) -> Gaussians:
-    """The experts' messages one slot later: a log-walk of step d adds d²·E[level²] to a level's variance."""
-    pool = Gaussians.empty(len(experts), experts[0].messages.mean.size)
-    for (messages, reading), drift, new in zip(experts, drifts.tolist(), pool.rows(), strict=True):
-        new.mean[:] = messages.mean
-        if drift == 0:
-            np.minimum(messages.variance, UNKNOWN, out=new.variance)
-            continue
-        for here in blocks(new.mean.size):
-            step = reading.mean[here] ** 2
-            step += reading.variance[here]
-            step *= drift**2
-            step += messages.variance[here]
-            np.minimum(step, UNKNOWN, out=new.variance[here])
-    return pool
+def aged(messages: Gaussians, level: Gaussians, drifts: Floats) -> Gaussians:
+    """A pool's messages one slot later: a log-walk of step d adds d²·E[level²] to a level's variance."""
+    variance = np.empty_like(messages.variance)
+    for here in blocks(level.mean.size):
+        step = level.mean[here] ** 2
+        step += level.variance[here]
+        grown = np.multiply.outer(drifts**2, step)
+        grown += messages.variance[:, here]
+        np.minimum(grown, UNKNOWN, out=variance[:, here])
+    return Gaussians(messages.mean, variance)
 
 
-def recalled(trackers: Gaussians, season: Season, slot: int, leader: int, mass: float) -> Gaussians:
-    """The pool for a slot: the trackers and, in the last row, the message of the slot's phase.
+def recalled(pool: Gaussians, season: Season, slot: int, leader: int, mass: float) -> Gaussians:
+    """The pool for a slot: the trackers, the message of the slot's phase, restart and challenger.
 
     A phase that was never measured speaks as the leading tracker does, so that it neither wins nor loses by that. A
     phase is kept at a sum of levels of one and comes back at the trackers' `mass`.
     """
     if not season:
-        return trackers
+        return pool
     phase = season[slot % len(season)]
-    row = trackers[leader] if phase is None else phase.rescaled(mass)
-    return Gaussians.stacked([*trackers.rows(), row])
+    row = pool[leader] if phase is None else phase.rescaled(mass)
+    return Gaussians.stacked([*pool[:-2].rows(), row, *pool[-2:].rows()])
 
 
 def remembered(pool: Gaussians, season: Season, slot: int, mass: float) -> tuple[Gaussians, Season]:
-    """The trackers of a pool, and the ring with the slot's phase replaced by the pool's last row, over its `mass`."""
+    """The pool without the season, and the ring with the slot's phase replaced by its row, over the `mass`."""
     if not season:
         return pool, season
-    phase = slot % len(season)
-    row = pool[-1].rescaled(1 / mass)
-    return pool[:-1], (*season[:phase], row, *season[phase + 1 :])
+    phase, *rows = slot % len(season), *pool.rows()
+    row = rows.pop(-3).rescaled(1 / mass)
+    return Gaussians.stacked(rows), (*season[:phase], row, *season[phase + 1 :])

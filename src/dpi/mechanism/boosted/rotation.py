@@ -87,10 +87,8 @@ def _raked(views: Views, own: Floats) -> Floats:
 
 def _evidence(views: Views) -> list[Gaussians]:
     """What each view's measurements say of its levels, without a prior: the messages of its leading tracker."""
-    leaders = [int(np.argmax(state.log_weights[: len(state.trackers.mean)])) for state in views.states]
-    return [
-        state.trackers[leader].rescaled(1 / state.mass) for state, leader in zip(views.states, leaders, strict=True)
-    ]
+    leaders = [int(np.argmax(state.log_weights[: len(state.pool.mean) - 2])) for state in views.states]
+    return [state.pool[leader].rescaled(1 / state.mass) for state, leader in zip(views.states, leaders, strict=True)]
 
 
 def _log_score(pdf: Floats, total: float, counts: Counts) -> float:
