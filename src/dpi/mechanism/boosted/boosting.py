@@ -124,7 +124,7 @@ def measured(
         fresh = now.fresh(state.population)
     scales = np.full((len(forecast.readings.mean), 1), size.scale)
     scales[-3:] = plain.scale
-    signal = 0.5 * (max(size.scale, plain.scale) / counts.noise) ** 2 * float(mixed.mean @ mixed.mean)
+    signal = 0.5 * (size.scale / counts.noise) ** 2 * float(mixed.mean @ mixed.mean)
     learned = -float(np.expm1(-signal))
     trust = now.coverage**TRUST
     whole = learned if now.coverage == 1 else 0.0  # those who still pay may differ from all: nothing need have changed

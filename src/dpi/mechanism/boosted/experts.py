@@ -47,7 +47,7 @@ SEASONAL_SHARE = 0.2
 Source: by trial; not measured by itself.
 """
 
-UNIFORM_SHARE = 0.05
+UNIFORM_SHARE = 0.2
 """Prior weight of the uniform PDF.
 
 Source: by trial; not measured by itself.
@@ -87,7 +87,7 @@ class ExpertPool:
         The restart has none before a change, the challenger never: it speaks for single bins.
 
         >>> ExpertPool((0, 0.1), season=24).prior.round(2).tolist()
-        [0.44, 0.31, 0.2, 0.0, 0.0, 0.05]
+        [0.35, 0.25, 0.2, 0.0, 0.0, 0.2]
         """
         seasonal = [SEASONAL_SHARE] if self.season else []
         trackers = np.power(PATIENCE, np.arange(len(self.drifts)))
