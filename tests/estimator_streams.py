@@ -1,4 +1,4 @@
-"""Short seeded streams of all kinds, and how the estimator does on them: the guard of tests/mechanism/test_estimator.py.
+"""Short seeded streams of all kinds, and how the estimator does on them, for tests/mechanism/test_estimator.py.
 
     PYTHONPATH=src python tests/estimator_streams.py [--write]
 

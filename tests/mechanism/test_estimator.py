@@ -46,9 +46,9 @@ def test_nothing_gets_worse(name):
 def test_no_stream_is_worse_than_uniform_or_stuck_after_a_jump(seed, bins, size, epsilon, spread):
     """A stream that jumps once is never much worse than the uniform guess, nor than a plain tracker afterwards.
 
-    The mean divergence is at most the uniform guess's plus 0.01, or plus 15 % where a slot's users are fewer than
-    five deviations of one bin's noise. Over the twenty slots from the third after the jump on it is at most three times that of the
-    plain tracker, plus what one user is worth.
+    The mean divergence is at most the uniform guess's plus 0.01, or plus 15 % where a slot's users are fewer than five
+    deviations of one bin's noise. Over the twenty slots from the third after the jump on it is at most three times that
+    of the plain tracker, plus what one user is worth.
     """
     rng, users = np.random.default_rng(seed), int(10**size)
     mechanism, plain, source = Boosted(), PlainTracker(bins), UnsafeSeededSource(seed)

@@ -65,6 +65,9 @@ class Release(Distribution):
             raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
         return interval(self.pdf, self.variance, self.skew, self.total, level)
 
+    def _skew(self, code: int) -> float:
+        return float(self.skew[code])
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Release) and self.to_json() == other.to_json()
 
