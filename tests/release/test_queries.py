@@ -148,7 +148,7 @@ def test_other_and_buckets_may_be_asked_for():
 
 def test_a_share_has_the_interval_of_its_bin():
     """`probability` and `interval` state the same ends for one value, at every level."""
-    made = release(Categories("abcdef", other=None), 3, np.random.default_rng(5))
+    made = release(Categories(list("abcdef"), other=None), 3, np.random.default_rng(5))
     for code, value in enumerate("abcdef"):
         share = made.probability(value)
         for level in (0.5, 0.95):

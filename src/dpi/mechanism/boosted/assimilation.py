@@ -84,9 +84,12 @@ class Slot:
 
     def scatter(self, expected: Floats) -> Floats:
         """Variance of the counts around their rates, by the slot's own randomness and by who still pays."""
-        share = expected / self.scale
-        own = self.dispersion * expected * np.maximum(1 - share, LEAST)
-        return own if self.coverage == 1 else own + self.scale**2 * self.doubt(share)
+        own = expected * (-1 / self.scale)
+        own += 1
+        np.maximum(own, LEAST, out=own)
+        own *= expected
+        own *= self.dispersion
+        return own if self.coverage == 1 else own + self.scale**2 * self.doubt(expected / self.scale)
 
     def doubt(self, share: Floats) -> Floats:
         """Variance of probabilities between payers and all active users."""

@@ -281,8 +281,9 @@ def released(
         slope, heat = scored.slope[[*kept, -1], here], scored.heat[[*kept, -1], here]
         expected = scale * np.concatenate([read.mean, before.mean[-1:]])
         mean[:, here] = expected * np.maximum(1 + slot.coverage * slot.dispersion * slope, 0.1)
-        first = slot.scatter(scale * before.mean) + scale**2 * before.variance
-        more = doubtful.scatter(scale * before.mean) + scale**2 * before.variance - first
+        scatter = slot.scatter(scale * before.mean)
+        first = scatter + scale**2 * before.variance
+        more = scatter * (doubtful.dispersion / slot.dispersion - 1)
         after = settled(first, slope, heat, slot.counts.noise)
         variance[:, here] = after + more * (after / first) ** 2
         level.mean[here], level.variance[here] = _mixture(group, read.mean, read.variance)

@@ -38,6 +38,12 @@ CERTAIN = 3.0
 Source: 95 %; until then the release is a mixture of both.
 """
 
+FAINT = -7.0
+"""Log odds below which the chance of a jump adds nothing that counts to a log score: less than a thousandth.
+
+Source: by calculation.
+"""
+
 QUIET = float(np.log(JUMP))
 """Log odds of a bin of which nothing else is known."""
 
@@ -73,7 +79,10 @@ class Jumps:
 
     def either(self, stays: Reals) -> Floats:
         """Log density of the counts where bins may or may not have jumped; `stays` is that if not, for each expert."""
-        return np.asarray(np.logaddexp(stays, self.before + self.density) - np.logaddexp(0, self.before))
+        either, jumps = stays - np.logaddexp(0, self.before), self.before + self.density
+        at = np.flatnonzero((jumps - stays.min(0)) > FAINT)
+        either[:, at] += np.logaddexp(0, jumps[at] - stays[:, at])
+        return np.asarray(either)
 
     def odds(self, stays: Floats, trust: float) -> Floats:
         """Log odds of a jump after the slot, whose log scores count so much; a density may be 0 in floating point."""
