@@ -127,7 +127,9 @@ def measured(
     signal = 0.5 * (size.scale / counts.noise) ** 2 * float(mixed.mean @ mixed.mean)
     learned = -float(np.expm1(-signal))
     trust = now.coverage**TRUST
-    whole = learned if now.coverage == 1 else 0.0  # those who still pay may differ from all: nothing need have changed
+    # Those who still pay may differ from all, and how many all are may never have been seen: nothing need have changed.
+    doubted = payers.coverage < 1 or (partial and not payers.reference)
+    whole = 0.0 if doubted else learned
     jump, anew = (jumps.rate(probability, whole) for probability in (jumps.JUMP, jumps.ANEW))
     scored = score(forecast, now, scales, fresh, jump, trust, state)
     weights = reweigh(forecast.weights, scored.evidence, scored.novelty, forecast.restart, anew, trust)

@@ -69,9 +69,10 @@ def measured(views: Views, slot: int, pool: ExpertPool, counts: Counts, *, parti
     updated = _boosting.measured(views.states[views.turn], slot, pool, counts, partial=partial)
     new = [*aged[: views.turn], updated, *aged[views.turn + 1 :]]
     total = _both_totals(updated[1], counts, [estimate for at, (_, estimate) in enumerate(aged) if at != views.turn])
-    weights = views.log_weights + [_log_score(views.asked.sums(pdf), total[0], counts) for pdf in candidates]
+    trust = updated[0].payers.coverage ** _boosting.TRUST  # those who still pay may differ from all
+    weights = views.log_weights + [trust * _log_score(views.asked.sums(pdf), total[0], counts) for pdf in candidates]
     weights = np.exp(weights - weights.max())
-    shared = (1 - SHARE) * weights / weights.sum() + SHARE / weights.size
+    shared = (1 - SHARE * trust) * weights / weights.sum() + SHARE * trust / weights.size
     after = replace(views, states=tuple(state for state, _ in new), log_weights=np.log(shared))
     steps = refine(views.layout, _evidence(after))
     credit = after.credit + _wanted(steps, counts.noise / max(total[0], 1.0))
