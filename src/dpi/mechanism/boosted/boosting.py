@@ -39,6 +39,13 @@ Source: by definition.
 """
 
 
+SMALLEST = 1e-15
+"""The smallest probability that is released: a PDF is positive, also where a count is far beyond all that users make.
+
+Source: by definition.
+"""
+
+
 @dataclass(frozen=True, eq=False)
 class Forecast:
     """The pool before the slot is looked at."""
@@ -303,6 +310,7 @@ def released(
     pdf, spread = _mixture(share, parts.mean, parts.variance)
     if slot.coverage < 1:
         spread += slot.doubt(pdf)
+    pdf = np.maximum(pdf, SMALLEST)
     return Belief(pdf / pdf.sum(), bounded(SLACK * spread, pdf), skew), level
 
 
