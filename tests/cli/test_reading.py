@@ -1,6 +1,5 @@
 import json
 from pathlib import Path
-from statistics import NormalDist
 
 import numpy as np
 import polars as pl
@@ -34,12 +33,12 @@ def test_answers_are_those_of_the_release(cli, store):
         (["total"], last.count()),
     ):
         (row,) = cli.json("query", store, *question)["answers"][0]["rows"]
-        half = NormalDist().inv_cdf(0.975) * answer.error
+        lower, upper = answer.interval()
         assert row["value"] == answer.value
-        most = 1 if question[0] == "probability" else np.inf
-        assert row["lower"] == pytest.approx(max(answer.value - half, 0))
-        assert row["upper"] == pytest.approx(min(answer.value + half, most))
+        assert (row["lower"], row["upper"]) == (max(lower, 0), upper)
     rows = cli.json("query", store, "top", "3")["answers"][0]["rows"]
+    (share,) = cli.json("query", store, "probability", rows[0]["label"])["answers"][0]["rows"]
+    assert (share["lower"], share["upper"]) == (rows[0]["lower"], rows[0]["upper"])  # one value, one interval
     assert [(row["label"], row["value"]) for row in rows] == last.top(3)
     assert all(row["lower"] <= row["value"] <= row["upper"] for row in rows)
 

@@ -146,7 +146,7 @@ def test_a_state_cannot_be_written_to():
     """Its arrays are read-only, so that nobody changes it by the way (that updates do not is one of the checks)."""
     _, state = run(Boosted(), [np.arange(30)] * 2)
     with pytest.raises(ValueError, match="read-only"):
-        state.trackers.mean[0, 0] = 1
+        state.pool.mean[0, 0] = 1
 
 
 @pytest.mark.parametrize(("season", "bins"), [(None, 40), (4, 40), (None, 20_000)])

@@ -141,3 +141,10 @@ def test_a_part_of_an_account_is_no_empty_account():
             found.append(np.abs(estimate.pdf - counts / counts.sum()).sum())
         errors[part] = np.mean(found[30:])
     assert errors[0.9] < 1.2 * errors[1.0]
+
+
+def test_sizes_never_seen_while_all_could_pay_are_compared_with_the_largest():
+    """A view that is first measured when accounts may be empty: its first slot is whole, a tenth of it is a tenth."""
+    first = Payers().after(100, partial=True)
+    assert first.coverage == 1
+    assert first.after(10, partial=True).coverage == 0.1

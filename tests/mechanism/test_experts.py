@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.errors import OptionError
-from dpi.mechanism.boosted import population
-from dpi.mechanism.boosted.experts import Expert, ExpertPool, Gaussians, aged, recalled, remembered, unknown
-from dpi.mechanism.boosted.population import Readout
+from dpi.mechanism.boosted.experts import ExpertPool, aged, recalled, remembered, unknown
+from dpi.mechanism.filtering import population
+from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering.population import Readout
 
 
 @pytest.mark.parametrize("drifts", [(), (0.1, 0.1), (0.3, 0.1), (-1.0,), (float("nan"),), (float("inf"),), ("0",)])
@@ -25,31 +26,32 @@ def test_a_season_has_two_slots_or_more(season):
 
 @given(st.integers(1, 9), st.none() | st.integers(2, 100))
 def test_prior_weights_are_a_law(trackers, season):
-    """The prior over experts is positive, sums to one, and has an entry for every expert."""
+    """The prior over experts sums to one and has an entry for every expert; restart and challenger start with none."""
     pool = ExpertPool(tuple(range(trackers)), season)
-    assert pool.prior.size == pool.pace.size == trackers + (season is not None)
-    assert (pool.prior > 0).all()
+    assert pool.prior.size - 1 == pool.pace.size == trackers + (season is not None) + 2
+    assert (pool.prior[:-3] > 0).all()
+    assert pool.prior[-3:-1].tolist() == [0, 0]
     assert pool.prior.sum() == pytest.approx(1)
 
 
 def test_ageing_adds_the_walks_variance():
     """A log-walk of step d adds d² times the second moment to a variance, and leaves the mean."""
     messages = Gaussians(np.array([[0.5], [0.5]]), np.array([[0.1], [0.1]]))
-    reading = Gaussians(np.array([[0.4], [0.4]]), np.array([[0.04], [0.04]]))
-    after = aged([Expert(*pair) for pair in zip(messages.rows(), reading.rows(), strict=True)], np.array([0.0, 0.5]))
+    after = aged(messages, Gaussians(np.array([0.4]), np.array([0.04])), np.array([0.0, 0.5]))
     assert after.mean.tolist() == [[0.5], [0.5]]
     np.testing.assert_allclose(after.variance, [[0.1], [0.1 + 0.25 * 0.2]])
 
 
 def test_a_season_returns_what_was_remembered():
     """The seasonal expert's message comes back one period later; an unseen phase speaks as the leader."""
-    trackers = Gaussians(np.array([[0.1, 0.9], [0.2, 0.8]]), np.ones((2, 2)))
-    pool = recalled(trackers, (None, None), slot=4, leader=1, mass=1.0)
-    assert pool.mean.tolist() == [[0.1, 0.9], [0.2, 0.8], [0.2, 0.8]]
+    rows = [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7], [0.4, 0.6]]  # two trackers, restart, challenger
+    kept = Gaussians(np.array(rows), np.ones((4, 2)))
+    pool = recalled(kept, (None, None), slot=4, leader=1, mass=1.0)
+    assert pool.mean.tolist() == [*rows[:2], rows[1], *rows[2:]]
     rest, season = remembered(pool.rescaled(2), (None, None), slot=4, mass=2.0)
-    assert rest.mean.shape == (2, 2)
+    assert rest.mean.tolist() == (2 * kept.mean).tolist()
     assert season[1] is None
-    assert recalled(trackers, season, slot=6, leader=0, mass=0.5).mean[-1].tolist() == [0.1, 0.4]
+    assert recalled(kept, season, slot=6, leader=0, mass=0.5).mean[2].tolist() == [0.1, 0.4]
 
 
 def readout(bins=50, narrowest=1e-8, widest=1e-2):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special
 
-from dpi.mechanism.boosted import laplace_gauss as _laplace_gauss
+from dpi.mechanism.filtering import laplace_gauss as _laplace_gauss
 
 
 def test_erfcx_is_within_its_bound():

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.budget.epsilon import Epsilon
+from dpi.budget.classes import ClassBudget
+from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.domain.overlap import Overlap
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Measurement
-from dpi.mechanism.boosted import population
-from dpi.mechanism.boosted.experts import UNKNOWN
+from dpi.mechanism.boosted.state import BoostedState
 from dpi.mechanism.boosted.views import Views
-from dpi.noise import UnsafeSeededSource
+from dpi.mechanism.filtering import population
+from dpi.mechanism.filtering.gaussians import UNKNOWN
+from dpi.noise import UnsafeSeededSource, add_laplace
 
 OLD = dpi.Categories(["a", "b", "c"], other="elsewhere")
 WIDER = dpi.Categories(["b", "new", "a", "newer"], other="rest")
@@ -37,14 +39,14 @@ def test_what_is_in_both_domains_keeps_its_messages_bit_for_bit(season):
     mechanism = dpi.Boosted(season=season)
     before = fed(mechanism, OLD)
     after = mechanism.moved(before, OLD, WIDER)
-    pools = [(before.trackers, after.trackers), *zip(before.season, after.season, strict=True)]
+    pools = [(before.pool, after.pool), *zip(before.season, after.season, strict=True)]
     for value in ("a", "b"):
         for old, new in pools:
             for part in ("mean", "variance"):
                 mine, theirs = getattr(old, part)[..., OLD.index(value)], getattr(new, part)[..., WIDER.index(value)]
                 assert mine.tobytes() == theirs.tobytes()
     assert after.log_weights.tobytes() == before.log_weights.tobytes()
-    for name in ("uniform", "size", "dispersion", "mass", "payers", "known"):
+    for name in ("size", "plain", "dispersion", "mass", "payers", "known"):
         assert getattr(after, name) == getattr(before, name)
 
 
@@ -52,15 +54,15 @@ def test_new_values_take_their_share_of_other_and_are_doubted():
     """`other`, which has got c as well, is shared evenly; m² is added to the variance of each part."""
     mechanism = dpi.Boosted()
     before = fed(mechanism, OLD)
-    after = mechanism.moved(before, OLD, WIDER).trackers
-    other, gone = (before.trackers.mean[:, at] for at in (OLD.size - 1, OLD.index("c")))
+    after = mechanism.moved(before, OLD, WIDER).pool
+    other, gone = (before.pool.mean[:, at] for at in (OLD.size - 1, OLD.index("c")))
     for value in ("new", "newer"):
         at = WIDER.index(value)
         assert np.allclose(after.mean[:, at], other / 3, rtol=1e-12)
-        doubt = before.trackers.variance[:, OLD.size - 1] / 9 + other**2
+        doubt = before.pool.variance[:, OLD.size - 1] / 9 + other**2
         assert np.allclose(after.variance[:, at], doubt, rtol=1e-12)
     assert np.allclose(after.mean[:, -1], other / 3 + gone, rtol=1e-12)
-    assert np.allclose(after.mean.sum(axis=1), before.trackers.mean.sum(axis=1), rtol=1e-12)
+    assert np.allclose(after.mean.sum(axis=1), before.pool.mean.sum(axis=1), rtol=1e-12)
 
 
 def test_the_next_estimate_is_near_the_one_before_for_what_stays():
@@ -97,7 +99,7 @@ def test_bins_that_are_gone_take_their_mass_with_them():
     mechanism = dpi.Boosted(season=2)
     before = fed(mechanism, old)
     after = mechanism.moved(before, old, new)
-    assert after.trackers.mean.tobytes() == before.trackers.mean[:, :2].tobytes()
+    assert after.pool.mean.tobytes() == before.pool.mean[:, :2].tobytes()
     assert 0.5 < after.mass / before.mass < 0.9
     assert [float(phase.mean.sum()) for phase in after.season] == pytest.approx([1.0, 1.0], abs=0.05)
 
@@ -107,7 +109,7 @@ def test_a_bin_that_was_nowhere_is_unknown():
     old, new = dpi.Categories(["a", "b"], other=None), dpi.Categories(["a", "b", "c"], other=None)
     mechanism = dpi.Boosted()
     after = mechanism.moved(fed(mechanism, old), old, new)
-    assert set(after.trackers.variance[:, 2]) == {UNKNOWN}
+    assert set(after.pool.variance[:, 2]) == {UNKNOWN}
 
 
 def test_the_population_of_levels_is_carried_to_another_grid():
@@ -141,8 +143,8 @@ def test_views_move_with_their_partitions():
     before = fed(mechanism, TOWNS)
     after = mechanism.moved(before, TOWNS, MORE)
     assert isinstance(after, Views)
-    assert after.states[0].trackers.mean.tobytes() == before.states[0].trackers.mean.tobytes()  # of ages
-    assert after.states[1].trackers.mean[:, :12].tobytes() == before.states[1].trackers.mean[:, :12].tobytes()
+    assert after.states[0].pool.mean.tobytes() == before.states[0].pool.mean.tobytes()  # of ages
+    assert after.states[1].pool.mean[:, :12].tobytes() == before.states[1].pool.mean[:, :12].tobytes()
     assert (after.log_weights.tobytes(), after.turn) == (before.log_weights.tobytes(), before.turn)
     again = mechanism.from_bytes(MORE, mechanism.to_bytes(after))
     fed(mechanism, MORE, state=again)
@@ -155,10 +157,10 @@ def test_views_that_come_and_go_leave_the_bins_what_they_know():
     before = fed(mechanism, small, slots=2)
     after = mechanism.moved(before, small, huge)
     assert isinstance(after, Views)
-    assert after.states[-1].trackers.mean[:, :9_990].tobytes() == before.trackers.mean[:, :9_990].tobytes()
+    assert after.states[-1].pool.mean[:, :9_990].tobytes() == before.pool.mean[:, :9_990].tobytes()
     back = mechanism.moved(after, huge, small)
     assert not isinstance(back, Views)
-    assert back.trackers.mean[:, :9_990].tobytes() == before.trackers.mean[:, :9_990].tobytes()
+    assert back.pool.mean[:, :9_990].tobytes() == before.pool.mean[:, :9_990].tobytes()
 
 
 def test_an_overlap_in_which_all_stays_changes_no_bit():
@@ -174,3 +176,44 @@ def test_a_mechanism_that_does_not_say_how_starts_anew():
     mechanism = dpi.Published()
     moved = mechanism.moved(mechanism.initial(OLD), OLD, WIDER)
     assert mechanism.to_bytes(moved) == mechanism.to_bytes(mechanism.initial(WIDER))
+
+
+def by_class(mechanism, domain, state, slots, first=0):
+    """The state after some slots of a clocked ledger, in which a tenth of the users is new."""
+    source = UnsafeSeededSource(5)
+    for slot in range(first, first + slots):
+        shares = mechanism.shares(state, slot)
+        left = [round(UNITS * 0.75**m) for m in range(len(shares))]
+        due = tuple(
+            ClassBudget(Epsilon(max(1, int(share * most))), share, most)
+            for share, most in zip(shares, left, strict=True)
+        )
+        grains = np.stack([np.arange(domain.size, 0, -1) * 40 * GRAINS // (m + 1) for m in range(len(due))])
+        noisy = [add_laplace(row, one.epsilon.scale, source) for row, one in zip(grains, due, strict=True)]
+        epsilon = max(one.epsilon for one in due)
+        state, estimate = mechanism.update(state, Measurement(slot, epsilon, np.concatenate(noisy), classes=due))
+    return state, estimate
+
+
+def test_users_by_class_are_known_over_a_change():
+    """Laws and cells keep what is in both domains bit for bit, new values share `other`, and the stream goes on."""
+    mechanism = dpi.Boosted()
+    before, estimate = by_class(mechanism, OLD, mechanism.initial(OLD, 5), 16)
+    after = mechanism.moved(before, OLD, WIDER, 5)
+    for value in ("a", "b"):
+        for mine, theirs in (
+            (before.newcomers.messages, after.newcomers.messages),
+            (before.everybody.messages, after.everybody.messages),
+            (before.cells, after.cells),
+            (before.absent, after.absent),
+        ):
+            for part in ("mean", "variance"):
+                one, other = getattr(mine, part)[..., OLD.index(value)], getattr(theirs, part)[..., WIDER.index(value)]
+                assert one.tobytes() == other.tobytes()
+    assert np.allclose(after.cells.mean.sum(axis=2), 1)
+    assert after.cells.size.tobytes() == before.cells.size.tobytes()
+    assert mechanism.from_bytes(WIDER, mechanism.to_bytes(after)).bins == WIDER.size
+    _, passed = mechanism.update(after, Measurement(16, Epsilon(0), np.empty(0, dtype=np.int64)))
+    assert passed.total == pytest.approx(estimate.total, rel=0.5)
+    assert passed.pdf[WIDER.index("a")] == pytest.approx(estimate.pdf[OLD.index("a")], rel=0.2)
+    assert isinstance(mechanism.moved(before, OLD, WIDER), BoostedState)  # measured as one class from here on

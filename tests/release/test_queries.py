@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dpi.domain import Bins, Categories, Hashed, Product
 from dpi.errors import OptionError
 from dpi.release.queries import Answer, Distribution
+from made_releases import release
 
 RNG = np.random.default_rng(0)
 
@@ -143,3 +144,13 @@ def test_other_and_buckets_may_be_asked_for():
     d = distribution(Categories(["a"], other="rest"), [1, 3])
     assert d.probability("rest").value == 0.75
     assert distribution(Hashed(4, bytes(32))).probability("anything").value == 0.25
+
+
+def test_a_share_has_the_interval_of_its_bin():
+    """`probability` and `interval` state the same ends for one value, at every level."""
+    made = release(Categories(list("abcdef"), other=None), 3, np.random.default_rng(5))
+    for code, value in enumerate("abcdef"):
+        share = made.probability(value)
+        for level in (0.5, 0.95):
+            lower, upper = made.interval(level)
+            assert share.interval(level) == pytest.approx((lower[code], upper[code]), rel=1e-9)

@@ -193,7 +193,7 @@ def test_values_of_both_domains_keep_their_estimate_bit_for_bit(restarted):
     for value in ("DE", "FR"):
         old, new = OLD.index(value), NEW.index(value)
         for part in ("mean", "variance"):
-            mine, theirs = (getattr(state.state.trackers, part) for state in (before, after))
+            mine, theirs = (getattr(state.state.pool, part) for state in (before, after))
             assert mine[:, old].tobytes() == theirs[:, new].tobytes()
         assert before.accumulation.released[old] == after.accumulation.released[new]
     assert after.accumulation.released[NEW.index("ES")] == 0

@@ -9,7 +9,7 @@ import numpy as np
 from dpi.display.card import bar, card, table
 from dpi.display.markup import Html, element
 from dpi.release.choice import choose
-from dpi.release.interval import interval
+from dpi.release.interval import LEVEL_TEXT
 from dpi.release.queries import Floats
 
 if TYPE_CHECKING:
@@ -22,16 +22,15 @@ SHOWN = 12
 
 def distribution_card(found: Distribution) -> Html:
     """The largest bins of a distribution, ordered ones in their order; what is left out is told in a sentence."""
-    skew, total = np.zeros_like(found.pdf), found.total if np.isfinite(found.total) else np.inf
-    ends = interval(found.pdf, found.variance, skew, total, 0.95)
-    return card("Distribution", {"bins": f"{found.domain.size:,}"}, *_shares(found, *ends))
+    return card("Distribution", {"bins": f"{found.domain.size:,}"}, *_shares(found, *found.interval()))
 
 
 def release_card(release: Release) -> Html:
     """The slot, what it cost, its largest bins and the guarantee."""
     facts = {"ε of this slot": f"{release.epsilon:.4g}", "spent at most, per user": f"{release.epsilon_spent:.4g}"}
     title = f"Slot {release.slot:,}" + (f", {release.start}" if release.start else "")
-    return card(title, facts, *_shares(release, *release.interval()), element("p", release.guarantee))
+    fresh = [element("p", release.freshness)] if release.freshness else []
+    return card(title, facts, *_shares(release, *release.interval()), *fresh, element("p", release.guarantee))
 
 
 def _shares(found: Distribution, lower: Floats, upper: Floats) -> list[Html]:
@@ -46,7 +45,7 @@ def _shares(found: Distribution, lower: Floats, upper: Floats) -> list[Html]:
         ]
         for code in codes
     ]
-    shares = table(["value", "share", "95 % interval", ""], rows)
+    shares = table(["value", "share", f"{LEVEL_TEXT} interval", ""], rows)
     rest = found.domain.size - len(codes)
     return [shares, *([element("p", left_out(found, codes))] if rest else [])]
 

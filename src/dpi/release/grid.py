@@ -16,10 +16,8 @@ from dpi.domain import Bins, Domain, Product
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 from dpi.release.choice import Values, choose, part_values
-from dpi.release.interval import interval
+from dpi.release.interval import LEVEL, interval
 from dpi.release.queries import Distribution, Floats
-
-LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)

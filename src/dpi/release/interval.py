@@ -9,6 +9,10 @@ import numpy as np
 from dpi.errors import OptionError
 from dpi.mechanism.base import Floats
 
+LEVEL = 0.95
+"""The level of every interval that is shown, unless another is asked for."""
+LEVEL_TEXT = f"{100 * LEVEL:g} %"
+
 STRETCH = 0.52
 """How far, at most, the upper end moves out where an estimate is all prior: a belief shrunk towards many small bins
 has a longer tail upwards than its variance says."""

@@ -17,6 +17,7 @@ from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 from dpi.release.choice import Values, catch_all, choose, short_label
 from dpi.release.grid import neighbours, span
+from dpi.release.interval import LEVEL_TEXT
 from dpi.release.queries import Floats
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _bars(release: Release, codes: Integers) -> Figure:
     axes.set_yticks(places, [short_label(release.domain, int(code)) for code in codes])
     axes.set_ylim(codes.size - 0.4, -0.6)  # the first value above
     axes.set_xlim(left=0)
-    axes.set_xlabel("share of users, with 95 % interval")
+    axes.set_xlabel(f"share of users, with {LEVEL_TEXT} interval")
     axes.set_title(title(release), loc="left")
     caption(figure, _left_out(release.domain, codes, release.pdf))
     return figure
@@ -128,7 +129,7 @@ def _steps(release: Release, domain: Bins) -> Figure:
     if factors:
         axes.set_xscale("log")
     density = "share of users per factor of ten" if factors else "share of users per unit"
-    axes.set_ylabel(("share of users in a bin" if even else density) + "\n(band: 95 %)")
+    axes.set_ylabel(("share of users in a bin" if even else density) + f"\n(band: {LEVEL_TEXT})")
     axes.set_title(title(release), loc="left")
     below, above = percent(float(release.pdf[0])), percent(float(release.pdf[-1]))
     caption(figure, f"Beyond the edges: {below} of users below {edges[0]:g}, {above} from {edges[-1]:g} on.")
@@ -178,7 +179,7 @@ def _curves(axes: Axes, slots: np.ndarray, releases: Sequence[Release], values: 
         colour, line = COLOURS[rank % len(COLOURS)], LINES[rank % len(LINES)]
         axes.plot(slots, pdf[:, code], color=colour, ls=line, lw=1.6, label=short_label(domain, int(code)))
         axes.fill_between(slots, lower[:, rank], upper[:, rank], color=colour, alpha=0.13, lw=0)
-    axes.set_ylabel("share of users (95 % band)")
+    axes.set_ylabel(f"share of users ({LEVEL_TEXT} band)")
     axes.set_ylim(0, _room(pdf[:, codes], upper))
     named = " · ".join(domain.parts) if isinstance(domain, Product) else None
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, title=named, alignment="left")

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dpi.domain import OUTSIDE, Bins, Categories, Domain, Hashed, Product
 from dpi.errors import OptionError
+from dpi.release.interval import LEVEL, LEVEL_TEXT, interval
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +35,7 @@ class Answer:
     value: float
     error: float
 
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """The value plus and minus the normal quantile of the level times the error."""
         if not 0 < level < 1:
             raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
@@ -48,8 +49,22 @@ class Answer:
         from dpi.display.card import card
 
         lower, upper = self.interval()
-        said = {"standard error": f"{self.error:.3g}", "95 % interval": f"{lower:.6g} … {upper:.6g}"}
+        said = {"standard error": f"{self.error:.3g}", f"{LEVEL_TEXT} interval": f"{lower:.6g} … {upper:.6g}"}
         return card(f"{self.value:.6g}", said)
+
+
+@dataclass(frozen=True)
+class Share(Answer):
+    """The share of one bin, with the interval that the release states for it: there is one definition."""
+
+    skew: float = 0.0
+    total: float = math.inf
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """The ends for this bin by `dpi.release.interval`: never below 0 or above 1."""
+        total = self.total if math.isfinite(self.total) else math.inf
+        ends = interval(np.array([self.value]), np.array([self.error**2]), np.array([self.skew]), total, level)
+        return float(ends[0][0]), float(ends[1][0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +84,15 @@ class Distribution:
 
     # One value or a set of values.
 
-    def probability(self, value: object) -> Answer:
+    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
+        """Lower and upper ends of a credible interval of each probability (`dpi.release.interval`)."""
+        total = self.total if math.isfinite(self.total) else math.inf
+        return interval(self.pdf, self.variance, np.zeros_like(self.pdf), total, level)
+
+    def probability(self, value: object) -> Share:
         """The share of one value of the domain."""
-        return self._linear(self._indicator([self._code(value)]))
+        code = self._code(value)
+        return Share(float(self.pdf[code]), math.sqrt(float(self.variance[code])), self._skew(code), self.total)
 
     def range(self, low: float, high: float) -> Answer:
         """The share of numbers in [low, high) of an ordered domain; a bin that is cut counts in proportion."""
@@ -202,6 +223,10 @@ class Distribution:
         weight = float(self.variance.sum())
         centre = float(self.variance @ coefficients) / weight if weight > 0 else 0.0
         return Answer(float(self.pdf @ coefficients), math.sqrt(float(self.variance @ (coefficients - centre) ** 2)))
+
+    def _skew(self, code: int) -> float:
+        """How much of a bin's estimate is prior; a distribution that does not know has none."""
+        return 0.0
 
     def _times_total(self, share: Answer) -> Answer:
         if math.isnan(self.total):

@@ -18,7 +18,7 @@ import numpy as np
 from dpi.domain import Domain
 from dpi.errors import OptionError, StateError
 from dpi.mechanism.base import Floats
-from dpi.release.interval import interval
+from dpi.release.interval import LEVEL, interval
 from dpi.release.queries import Distribution
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpi.release.choice import Values
 
 _VECTORS = ("pdf", "variance", "skew", "accumulated")
+_BY_CLASS = ("carried", "age")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,16 +55,28 @@ class Release(Distribution):
     guarantee: str
     """What is promised, in words, with every assumption."""
     certificate: dict[str, object]
+    carried: float | None = None
+    """Where users are measured by class: the share of the picture that was not measured in this slot …"""
+    age: float | None = None
+    """… and how many slots ago it was, on average."""
 
     def __post_init__(self) -> None:
         for name in _VECTORS:
             getattr(self, name).setflags(write=False)
 
-    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+    @property
+    def freshness(self) -> str | None:
+        """How old the picture is, in words; None where all who pay are measured in every slot."""
+        return None if self.carried is None or self.age is None else freshness(self.carried, self.age)
+
+    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
         """Lower and upper ends of a credible interval for the slot's true PDF, bin by bin."""
         if not 0 < level < 1:
             raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
         return interval(self.pdf, self.variance, self.skew, self.total, level)
+
+    def _skew(self, code: int) -> float:
+        return float(self.skew[code])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Release) and self.to_json() == other.to_json()
@@ -99,11 +112,11 @@ class Release(Distribution):
     # To and from text and tables.
 
     def _scalars(self) -> dict[str, object]:
-        """Everything but the vectors; a total that was not measured is None."""
+        """Everything but the vectors; a total that was not measured is None, and what does not apply is left out."""
         record: dict[str, object] = {"domain": self.domain.digest}
         for field in fields(self):
-            if field.name not in ("domain", *_VECTORS):
-                value = getattr(self, field.name)
+            value = getattr(self, field.name)
+            if field.name not in ("domain", *_VECTORS) and not (field.name in _BY_CLASS and value is None):
                 record[field.name] = None if isinstance(value, float) and math.isnan(value) else value
         return record
 
@@ -161,6 +174,18 @@ class Release(Distribution):
         return plot_release(self, values, parts=parts)
 
 
+def freshness(carried: float, age: float) -> str:
+    """How much of a picture is carried forward, and from when, in words.
+
+    >>> freshness(0.46, 12.3), freshness(0.001, 3.0)
+    ('46 % of this picture is carried forward, from 12 slots ago on average.', 'This picture was measured in its slot.')
+    """
+    if carried < 0.005:
+        return "This picture was measured in its slot."
+    slots = "from the slot before" if age < 1.5 else f"from {age:,.0f} slots ago on average"
+    return f"{carried:.0%} of this picture is carried forward, {slots}.".replace("%", " %", 1)
+
+
 def content_digest(content: bytes) -> str:
     """The fingerprint of a release's content."""
     return hashlib.blake2b(content, digest_size=32, person=b"dpi release").hexdigest()
@@ -175,8 +200,9 @@ def to_frame(releases: Iterable[Release]) -> pl.DataFrame:
         for release in releases
     ]
     numbers = dict.fromkeys(_VECTORS, pl.List(pl.Float64)) | dict.fromkeys(
-        ("total", "total_variance", "epsilon", "epsilon_spent"), pl.Float64
+        ("total", "total_variance", "epsilon", "epsilon_spent", *_BY_CLASS), pl.Float64
     )
+    records = [dict.fromkeys(_BY_CLASS) | record for record in records]  # every row has every column
     return pl.DataFrame(records, schema_overrides=numbers | {"start": pl.String})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpi.display.markup import Html, element, join
+from dpi.release.interval import LEVEL_TEXT
 from dpi.report import svg
 from dpi.report.facts import Band, Facts
 from dpi.report.figures import budget_text, count_text, percent_text, share_text
@@ -35,7 +36,9 @@ def bars(facts: Facts) -> Html:
         hidden=True,
     )
     when = element("p", "Newest slot: ", element("strong", facts.names[-1]), id="when", aria_live="polite")
-    head = element("tr", *(element("th", name, scope="col") for name in (facts.kind, "Share", "Share (95 % interval)")))
+    head = element(
+        "tr", *(element("th", name, scope="col") for name in (facts.kind, "Share", f"Share ({LEVEL_TEXT} interval)"))
+    )
     table = element(
         "table",
         element("thead", head),
@@ -153,7 +156,7 @@ def totals(facts: Facts) -> Html:
     newest = count_text(*facts.total.last)
     drawn = panel(facts, "users", newest, curve(facts.total, top), top, percent=False, data_text="total")
     rows = [(facts.names[i], (count_text(*facts.total.at(i)),)) for i in sample(len(facts.names))]
-    return join(drawn, axis_row(facts), folded(("Slot", "Users (95 % interval)"), rows))
+    return join(drawn, axis_row(facts), folded(("Slot", f"Users ({LEVEL_TEXT} interval)"), rows))
 
 
 def budget(facts: Facts) -> Html:
@@ -187,8 +190,8 @@ def recent(facts: Facts) -> Html:
     head = (
         "Slot",
         "Start",
-        "Largest values (95 % interval)",
-        "Users (95 % interval)",
+        f"Largest values ({LEVEL_TEXT} interval)",
+        f"Users ({LEVEL_TEXT} interval)",
         "ε of the slot",
         "Spent at most",
     )

@@ -19,13 +19,13 @@ from dpi.exact.integers import Integers
 from dpi.release import Release
 from dpi.release.choice import Values, short_label
 from dpi.release.grid import Grid, grid, pairs
+from dpi.release.interval import LEVEL
 from dpi.release.queries import Floats
 from dpi.report import times
 from dpi.report.figures import fact_text
 from dpi.report.nobody import loudness, unheard
 from dpi.report.rows import Rows, by_parts
 
-LEVEL = 0.95
 COLUMNS = 1500
 """The most columns; with more slots, neighbours are averaged."""
 GRIDS = 3
@@ -116,6 +116,8 @@ class Facts:
     """The last slots with what they are called, newest first."""
     nobody: bool
     """Whether the totals look as if nobody had been there."""
+    freshness: str | None = None
+    """How old the newest picture is, in words, where users are measured by class."""
 
     @property
     def largest(self) -> float:
@@ -193,6 +195,7 @@ def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
         certificate=tuple((key, fact_text(value)) for key, value in sorted(newest.certificate.items())),
         recent=tuple(zip(reversed(called), reversed(read.recent), strict=False)),
         nobody=unheard(read.loudnesses),
+        freshness=newest.freshness,
     )
 
 

@@ -20,6 +20,7 @@ from dpi.domain.card import sentence
 from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.release.choice import Values
+from dpi.release.interval import LEVEL_TEXT
 from dpi.report import charts, grids, words
 from dpi.report.facts import Facts, reduce
 from dpi.report.figures import budget_text, count_text, packed
@@ -110,7 +111,7 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
         ("largest", _which(facts), _BARS, charts.bars(facts)),
         ("map", "Shares over time", _MAP.format(averaged=averaged), charts.heat(facts)),
         ("series", f"The {few} {which} values over time", _series(facts), charts.series(facts)),
-        ("users", "Users", _USERS, charts.totals(facts)),
+        ("users", "Users", _PAYERS if facts.freshness is None else _ACTIVE, charts.totals(facts)),
         ("budget", "Budget", _BUDGET, charts.budget(facts)),
         ("promise", "What the promise means", "", words.meaning(facts)),
         ("certificate", "Certificate", "", words.certificate(facts, status)),
@@ -128,11 +129,15 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
     )
 
 
-_BARS = "The bar is the estimate, the line its 95 % interval."
+_BARS = f"The bar is the estimate, the line its {LEVEL_TEXT} interval."
 _MAP = "A row is a value, a column a slot{averaged}, the colour the share of users."
-_USERS = (
-    "Estimated number of users in a slot, with its 95 % interval. Where accounts are kept, users whose account is "
-    "empty are not counted."
+_PAYERS = (
+    f"Estimated number of users in a slot, with its {LEVEL_TEXT} interval. Where accounts are kept, users whose "
+    "account is empty are not counted."
+)
+_ACTIVE = (
+    "Estimated number of all active users in a slot, those who were not due to pay included, with its "
+    f"{LEVEL_TEXT} interval."
 )
 _BUDGET = "What each slot cost, and the most that any one user can have lost so far."
 
@@ -145,7 +150,7 @@ def _which(facts: Facts) -> str:
 
 def _series(facts: Facts) -> str:
     by = "" if facts.rows.fixed and facts.rows.chosen else "; largest by the PDF over all slots"
-    return f"With 95 % bands{by}. Each panel has its own scale from 0, and a band that leaves it is cut off."
+    return f"With {LEVEL_TEXT} bands{by}. Each panel has its own scale from 0, and a band that leaves it is cut off."
 
 
 def _section(identifier: str, title: str, introduction: str, content: Html) -> Html:
@@ -159,6 +164,7 @@ def _headline(facts: Facts) -> Html:
     every = f" of {facts.width}" if facts.width else ""
     span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
     text = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}. {sentence(facts.domain)}."
+    text += f" In the newest slot: {facts.freshness}" if facts.freshness else ""
     return element("p", text, class_="lead")
 
 

@@ -187,6 +187,8 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         epsilon_spent=after.most_spent / UNITS,
         guarantee=assuming(guarantee, paid.assumption),
         certificate={},
+        carried=float(estimate.carried) if options.classes > 1 else None,
+        age=float(estimate.age) if options.classes > 1 else None,
     )
     entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
     return ReleasedSlot(release, after, users, float(np.exp(entropy)))

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from dpi.mechanism.boosted.experts import Gaussians
 from dpi.mechanism.cells import dynamics
 from dpi.mechanism.cells.dynamics import Cell
+from dpi.mechanism.filtering.gaussians import Gaussians
 
 RNG = np.random.default_rng(6)
 

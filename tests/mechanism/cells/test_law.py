@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from dpi.mechanism.boosted import laplace_gauss, population
 from dpi.mechanism.cells import law
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.cells.law import Law
+from dpi.mechanism.filtering import laplace_gauss, population
 
 
 def test_an_unknown_law_is_uniform():

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from dpi.mechanism.boosted.experts import Gaussians
 from dpi.mechanism.cells import sizes
 from dpi.mechanism.cells.cells import Cells
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.cells.sizes import Inflow
+from dpi.mechanism.filtering.gaussians import Gaussians
 
 EVEN = Gaussians(np.full(20, 0.05), np.full(20, 1e-6))
 

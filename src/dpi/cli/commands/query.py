@@ -18,9 +18,8 @@ from dpi.domain import Bins, Domain, Product
 from dpi.errors import OptionError
 from dpi.reader import open
 from dpi.release import Release
+from dpi.release.interval import LEVEL, LEVEL_TEXT
 from dpi.release.queries import Answer, Distribution
-
-LEVEL = 0.95
 
 
 @dataclass(frozen=True)
@@ -154,11 +153,7 @@ def _one(answer: Answer, least: float = -math.inf, most: float = math.inf) -> li
 def _top(found: Distribution, k: int) -> list[Row]:
     if k < 1:
         raise OptionError(f"`top` must be a whole number above 0. Got {k}.")
-    if isinstance(found, Release):
-        lower, upper = found.interval(LEVEL)
-    else:
-        half = 1.959964 * np.sqrt(found.variance)
-        lower, upper = np.maximum(found.pdf - half, 0), np.minimum(found.pdf + half, 1)
+    lower, upper = found.interval(LEVEL)
     order = [int(code) for code in np.argsort(-found.pdf, kind="stable")[:k]]
     return [Row(found.domain.label(c), float(found.pdf[c]), float(lower[c]), float(upper[c])) for c in order]
 
@@ -205,5 +200,5 @@ def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
         for row_of, found in answers
         for row in found
     ]
-    headings = ["slot", *(["value"] if labelled else []), "share" if labelled else words, "95 % interval"]
+    headings = ["slot", *(["value"] if labelled else []), "share" if labelled else words, f"{LEVEL_TEXT} interval"]
     table(headings, rows, left=2 if labelled else 1)

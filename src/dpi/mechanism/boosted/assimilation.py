@@ -1,9 +1,8 @@
-"""What one slot's noisy counts do to one expert: its log score, its new messages, and what they say of the dispersion.
+"""What one slot's noisy counts say of levels: their log score under every expert, and the experts' new messages.
 
-A count is Poisson-like around scale · level, with `dispersion` times the variance of Poisson, plus Laplace noise; the
+A count is Poisson-like around scale · level, with `dispersion` times the variance of Poisson, plus Laplace noise; an
 expert's reading is Gaussian. The new message is the old one times a Gaussian site with the exact slope and the
-expected Fisher information (assumed-density filtering), which is √2 sharper than treating the noise as Gaussian. With a
-small probability a bin has jumped; its message is then replaced by that of the slot alone.
+expected Fisher information (assumed-density filtering), which is √2 sharper than treating the noise as Gaussian.
 
 Sees counts after noise; no histogram, no user.
 """
@@ -15,21 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted import laplace_gauss as _laplace_gauss
-from dpi.mechanism.boosted.experts import Expert, Gaussians, blocks
-from dpi.mechanism.boosted.laplace_gauss import Reals
-from dpi.mechanism.boosted.population import WIDTH, levels
-from dpi.mechanism.boosted.size import JUMP, Counts, Size
-
-SEEN = 0.05
-POSSIBLE = 0.01
-"""A jump must be seen, not only possible: probabilities below `SEEN` are damped, below `POSSIBLE` they are none. A slot
-drowned in noise would otherwise mix a little of its own, huge variance into everything that is known.
-
-Source: by trial; not measured by itself.
-"""
+from dpi.mechanism.boosted.size import Counts, Size
+from dpi.mechanism.filtering import laplace_gauss as _laplace_gauss
+from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering.laplace_gauss import Reals
+from dpi.mechanism.filtering.population import WIDTH, levels
 
 BIAS = 0.02
 SAMPLING = 1.5
@@ -40,12 +30,17 @@ though by no more than about the whole of p, and is drawn by chance.
 Source: by trial; what they do together is measured by benchmarks/churn.py (docs/utility.md, When users come and go).
 """
 
-_FRESH_NODES = 300
+LEAST = 0.05
+"""Of so many users, those in a bin of share p vary by p(1 - p); a share that is an estimate leaves at least this.
+
+Source: by trial; not measured by itself.
+"""
+
+_FRESH_NODES = 200
 """Nodes of the table in which a fresh start is read.
 
 Source: by trial; not measured by itself.
 """
-_FAINT = math.log(POSSIBLE / (1 - POSSIBLE))  # log odds of a jump below which there was none
 
 
 @dataclass(frozen=True)
@@ -58,10 +53,18 @@ class Dispersion:
     value: float = 1.0
     information: float = 20.0
 
+    @property
+    def likely(self) -> float:
+        """One deviation above the value: what is used, because it is itself an estimate."""
+        return self.value + 1 / math.sqrt(self.information)
+
     def stepped(self, score: float, information: float) -> Dispersion:
-        """After one stochastic Newton step; old information fades over about 500 slots."""
-        known = 0.998 * self.information + information
-        return Dispersion(float(np.clip(self.value + score / known, 0.01, 10)), known)
+        """After one stochastic Newton step; old information fades over about 500 slots, down to the first."""
+        first = type(self)()
+        fading = 0.002 * self.information
+        known = self.information - fading + 0.002 * first.information + information
+        pull = 0.002 * first.information * (first.value - self.value)
+        return Dispersion(float(np.clip(self.value + (score + pull) / known, 0.01, 10)), known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +82,13 @@ class Slot:
         """Users per unit of level."""
         return self.size.scale
 
-    def expected(self, forecast: Gaussians) -> tuple[Floats, Floats]:
-        """Means of the counts under a forecast, and their variances by its uncertainty alone."""
-        return self.scale * forecast.mean, self.scale**2 * forecast.variance
-
     def scatter(self, expected: Floats) -> Floats:
         """Variance of the counts around their rates, by the slot's own randomness and by who still pays."""
-        own = self.dispersion * expected
+        own = expected * (-1 / self.scale)
+        own += 1
+        np.maximum(own, LEAST, out=own)
+        own *= expected
+        own *= self.dispersion
         return own if self.coverage == 1 else own + self.scale**2 * self.doubt(expected / self.scale)
 
     def doubt(self, share: Floats) -> Floats:
@@ -96,14 +99,14 @@ class Slot:
         kind += SAMPLING * missing / max(self.scale, 1.0)
         return kind * share
 
-    def alone(self) -> Gaussians:
-        """Messages of this slot alone, as if nothing had been seen before.
+    def alone(self, *, own: bool) -> Gaussians:
+        """Messages of this slot alone, as if nothing had been seen before: of the rates or, with `own`, of its PDF.
 
         A Laplace tail is not a Gaussian one: between 4 b and (4 + log k) b a large count may still be noise, so the
         message has the Laplace odds there against 0: y²/2R = y/b.
         """
         values, noise = self.counts.values, self.counts.noise
-        variance = self.scatter(np.maximum(values, 0))
+        variance = np.zeros_like(values) if own else self.scatter(np.maximum(values, 0))
         variance += 2 * noise**2
         large = np.flatnonzero(values > 4 * noise)
         doubtful = large[values[large] < (4 + math.log(values.size)) * noise]
@@ -131,110 +134,20 @@ class Slot:
         return np.asarray(table.take(left) + place * np.diff(table).take(left))
 
 
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """How an expert's forecast of a slot turned out."""
-
-    slot: Slot
-    slope: Floats
-    """Derivative of the log score with respect to each expected count, if the bin has not jumped."""
-    where: Integers
-    """Bins that may have jumped."""
-    jumped: Floats
-    """Probability that each of those has jumped, damped; it stays below 0.96."""
-    evidence: float
-    """Log score of the forecast."""
-    novelty: float
-    """Log score of a fresh start minus that of the forecast, over bins that are known by data rather than by prior."""
-    dispersion_score: float
-    dispersion_information: float
-
-    def settled_slope(self) -> Floats:
-        """The slope, as far as bins have not jumped."""
-        slope = self.slope.copy()
-        slope[self.where] *= 1 - self.jumped
-        return slope
-
-
-def score(expert: Expert, slot: Slot, fresh: Floats) -> Scored:
-    """Score one expert's forecast, its reading. `fresh` is the log density of every count if it has jumped."""
-    messages, forecast = expert
-    bins = fresh.size
-    slope, sums = np.empty(bins), np.zeros(4)
-    where, jumped = [], []
-    for here in blocks(bins):
-        values = slot.counts.values[here]
-        slope[here], maybe, probability, part = _score(messages[here], forecast[here], slot, values, fresh[here])
-        sums += part
-        where.append(maybe + here.start)
-        jumped.append(probability)
-    return Scored(slot, slope, np.concatenate(where), np.concatenate(jumped), *sums.tolist())
-
-
-def _score(
-    messages: Gaussians, forecast: Gaussians, slot: Slot, values: Floats, fresh: Floats
-) -> tuple[Reals, Integers, Floats, Floats]:
-    """Slope, bins that may have jumped with the probability of that, and the block's part of the four sums."""
-    noise = slot.counts.noise
-    expected, variance = slot.expected(forecast)
-    variance += slot.scatter(expected)
-    stays, slope, heat = _laplace_gauss.score(values - expected, variance, noise)
-    stays += math.log1p(-JUMP)
-    moved = fresh.astype(stays.dtype)
-    odds = moved - stays
-    odds += math.log(JUMP)
-    maybe = np.flatnonzero(odds > _FAINT)
-    ratio = np.exp(np.minimum(odds, _FAINT))
-    evidence = stays + ratio * (1 - 0.5 * ratio)  # log(1 + ratio), within 4·10⁻⁷
-    gain = np.logaddexp(0, odds[maybe])
-    evidence[maybe] = stays[maybe] + gain
-    jumped = _damped(np.exp(odds[maybe] - gain))
-    by_data = (forecast.variance / messages.variance).astype(stays.dtype)
-    by_data *= 2
-    by_data -= 1
-    np.minimum(np.maximum(by_data, 0, out=by_data), 1, out=by_data)
-    variance += noise**2
-    spread = np.minimum(heat, 4 / variance)
-    spread *= expected
-    spread[maybe] *= 1 - jumped
-    moved -= evidence
-    sums = [evidence.sum(dtype=np.float64), by_data @ moved, spread.sum(), spread @ spread]
-    return slope, maybe, jumped, np.array(sums)
-
-
-def _damped(probability: Reals) -> Floats:
-    excess = np.maximum(probability.astype(np.float64) - POSSIBLE, 0)
-    return np.asarray(excess * excess / (excess + SEEN))
-
-
-def assimilate(expert: Expert, scored: Scored, alone: Gaussians) -> Gaussians:
-    """The expert's messages after the slot it was scored on; `alone` are those of the slot alone, for jumps."""
-    messages, forecast = expert
-    after = Gaussians.empty(messages.mean.size)
-    for here in blocks(messages.mean.size):
-        _assimilate(messages[here], forecast[here], scored.slot, scored.slope[here], after[here])
-    at, jumped = scored.where, scored.jumped
-    mean, variance = after.mean[at], after.variance[at]
-    away = alone.mean[at] - mean
-    after.mean[at] = mean + jumped * away
-    after.variance[at] = variance + jumped * (alone.variance[at] - variance + (1 - jumped) * away**2)
-    return after
-
-
-def _assimilate(messages: Gaussians, forecast: Gaussians, slot: Slot, slope: Floats, after: Gaussians) -> None:
-    """Fill in `after` as if no bin had jumped."""
-    expected, known = slot.expected(forecast)
-    information = _laplace_gauss.information(known + slot.scatter(expected), slot.counts.noise)
+def assimilate(messages: Gaussians, forecast: Gaussians, slot: Slot, scales: Floats, slope: Reals) -> Gaussians:
+    """The messages after the slot, given each one's scale and the slope of its log score by the expected count."""
+    known = scales**2 * forecast.variance
+    information = _laplace_gauss.information(known + slot.scatter(scales * forecast.mean), slot.counts.noise)
     known *= information
-    gain = slot.scale**2 * messages.variance  # precision of the site over that of the message
+    gain = scales**2 * messages.variance  # precision of the site over that of the message
     gain *= information
     gain /= np.maximum(1 - known, 1e-3)
-    information *= slot.scale
+    information *= scales
     away = slope / information
     away += forecast.mean
     away -= messages.mean
     away *= gain
     gain += 1
-    np.divide(messages.variance, gain, out=after.variance)
     away /= gain
-    np.add(messages.mean, away, out=after.mean)
+    away += messages.mean
+    return Gaussians(away, messages.variance / gain)

@@ -15,11 +15,13 @@ Sees a histogram (in `measure`, once), an amount of budget and the slot's number
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
+from dpi.budget.clock import level
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.written import FLOAT, or_word
 from dpi.domain import Domain
@@ -28,9 +30,10 @@ from dpi.domain.partition import PARTITIONS, Partition
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
+from dpi.mechanism import cells as _cells
 from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
 from dpi.mechanism.boosted import boosting as _boosting
-from dpi.mechanism.boosted import experts, population
+from dpi.mechanism.boosted import experts, jumps
 from dpi.mechanism.boosted import moving as _moving
 from dpi.mechanism.boosted import rotation as _rotation
 from dpi.mechanism.boosted import state as _state
@@ -42,12 +45,17 @@ from dpi.mechanism.boosted.layout import Layout, automatic
 from dpi.mechanism.boosted.size import Counts, Size
 from dpi.mechanism.boosted.state import BoostedState
 from dpi.mechanism.boosted.views import Views
+from dpi.mechanism.cells import CellsState, ClassCounts
+from dpi.mechanism.filtering import population
 from dpi.noise import RandomSource, add_laplace
+
+State = BoostedState | Views | CellsState
+"""Of users who are all measured alike, bins alone or in turns with coarser blocks; or of users by class."""
 
 
 @MECHANISMS.member
 @dataclass(frozen=True)
-class Boosted(Mechanism[BoostedState | Views]):
+class Boosted(Mechanism[State]):
     """A mechanism with one measurement a slot and a pool of trackers.
 
     `drifts` are the trackers' steps of log-levels per slot. `season` is a public period in slots: with it, one more
@@ -71,6 +79,7 @@ class Boosted(Mechanism[BoostedState | Views]):
     partitions: Literal["auto"] | tuple[Partition, ...] = "auto"
 
     largest_sensitivity = GRAINS
+    by_class = True
     codecs = MappingProxyType({"drifts": FLOAT.each, "partitions": or_word(PARTITIONS.codec.each, "auto")})
 
     def __post_init__(self) -> None:
@@ -81,8 +90,13 @@ class Boosted(Mechanism[BoostedState | Views]):
         if given != "auto" and len(set(given)) < len(given):
             raise OptionError(f"`partitions` must differ from each other. Got {given!r}.")
 
-    def initial(self, domain: Domain, classes: int = 1) -> BoostedState | Views:
+    def initial(self, domain: Domain, classes: int = 1) -> State:
         """The state before the first slot: every expert knows nothing, and the slower ones are trusted more."""
+        if classes > 1:
+            return _cells.initial(domain.size, classes)
+        return self._one_class(domain)
+
+    def _one_class(self, domain: Domain) -> BoostedState | Views:
         layout = self._layout(domain)
         if layout is None:
             return self._unknown(domain.size)
@@ -98,20 +112,27 @@ class Boosted(Mechanism[BoostedState | Views]):
 
     def _unknown(self, bins: int) -> BoostedState:
         return BoostedState(
-            trackers=experts.unknown(len(self.drifts), bins),
+            pool=experts.unknown(len(self.drifts) + 2, bins),
             season=(None,) * (self.season or 0),
-            log_weights=np.log(self._pool.prior),
-            uniform=0.0,
+            log_weights=np.log(np.maximum(self._pool.prior, 1e-300)),
+            odds=np.full(bins, jumps.QUIET),
             population=population.initial(bins),
             size=Size(scale=float(bins), variance=0.25, change=0.02),
+            plain=Size(scale=float(bins), variance=0.25, change=0.02),
             dispersion=Dispersion(),
             mass=1.0,
             payers=Payers(),
             known=False,
         )
 
+    def shares(self, state: State, slot: int) -> tuple[Fraction, ...]:
+        """By class: what users that are due in a slot pay of what they have left, from released rates of return."""
+        if not isinstance(state, CellsState):
+            return super().shares(state, slot)
+        return _cells.shares(state, level(slot, state.classes - 1) + 1)
+
     def measure(
-        self, state: BoostedState | Views, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
+        self, state: State, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
     ) -> Measurement:
         """The histogram plus exact discrete Laplace noise of scale G/ε grains on every bin, drawn once.
 
@@ -133,8 +154,10 @@ class Boosted(Mechanism[BoostedState | Views]):
         grains = state.asked.counts(histogram.grains) if isinstance(state, Views) else histogram.grains
         return Measurement(slot, epsilon, add_laplace(grains, epsilon.scale, source))
 
-    def update(self, state: BoostedState | Views, measurement: Measurement) -> tuple[BoostedState | Views, Estimate]:
+    def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
         """Forecast, score, reweigh, release; an unmeasured slot's estimate is the forecast."""
+        if isinstance(state, CellsState):
+            return _by_class(state, measurement)
         slot, pool, partial = measurement.slot, self._pool, measurement.partial
         if measurement.values.size == 0:
             if isinstance(state, Views):
@@ -153,26 +176,35 @@ class Boosted(Mechanism[BoostedState | Views]):
             estimate = replace(estimate, counts=counts.values, counts_variance=2 * counts.noise**2)
         return after, estimate
 
-    def moved(self, state: BoostedState | Views, old: Domain, new: Domain, classes: int = 1) -> BoostedState | Views:
+    def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
         """The state for another domain (`dpi.mechanism.boosted.moving`); anew, if the two have nothing in common."""
-        overlap, fresh = Overlap.of(old, new), self.initial(new)
-        if overlap is None:
+        overlap, fresh = Overlap.of(old, new), self.initial(new, classes)
+        if overlap is None or isinstance(state, CellsState) != isinstance(fresh, CellsState):
             return fresh
+        if isinstance(state, CellsState) or isinstance(fresh, CellsState):
+            return _moving.moved_cells(cast("CellsState", state), overlap)
         if not isinstance(fresh, Views):
             return _moving.moved(state.states[-1] if isinstance(state, Views) else state, overlap)
         partitions = (_moving.ordered(self._partitions(domain), domain) for domain in (old, new))
         return _moving.moved_views(state, fresh, overlap, *partitions)
 
-    def to_bytes(self, state: BoostedState | Views) -> bytes:
+    def to_bytes(self, state: State) -> bytes:
         """The state, for storage, with version and checksum."""
+        if isinstance(state, CellsState):
+            return _cells.to_bytes(state)
         return _views.to_bytes(state) if isinstance(state, Views) else _state.to_bytes(state)
 
-    def from_bytes(self, domain: Domain, data: bytes) -> BoostedState | Views:
+    def from_bytes(self, domain: Domain, data: bytes) -> State:
         """The state of `to_bytes`, bit for bit; raises `StateError` if damaged or of another domain or options."""
+        if _cells.holds(data):
+            divided = _cells.from_bytes(data)
+            if divided.bins != domain.size:
+                raise StateError("the state belongs to another domain.")
+            return divided
         layout = self._layout(domain)
         state = _state.from_bytes(data) if layout is None else _views.from_bytes(layout, data)
         parts = state.states if isinstance(state, Views) else (state,)
-        options = {(len(part.trackers.mean), len(part.season)) for part in parts}
+        options = {(len(part.pool.mean) - 2, len(part.season)) for part in parts}
         if state.bins != domain.size or options != {(len(self.drifts), self.season or 0)}:
             raise StateError("the state belongs to a mechanism with other options or to another domain.")
         return state
@@ -180,3 +212,18 @@ class Boosted(Mechanism[BoostedState | Views]):
     @property
     def _pool(self) -> ExpertPool:
         return ExpertPool(self.drifts, self.season)
+
+
+def _by_class(state: CellsState, measurement: Measurement) -> tuple[CellsState, Estimate]:
+    """A slot in which users were measured by class; what an account holds is told as a share of ε, which is L_0."""
+    due = measurement.classes
+    if measurement.values.size == 0:
+        return _cells.unmeasured(state, measurement.slot)
+    if measurement.values.size != len(due) * state.bins or any(one.epsilon.units == 0 for one in due):
+        raise StateError("the measurement has another number of bins or classes than the state.")
+    rows = measurement.values.reshape(len(due), state.bins) / GRAINS
+    counts = [
+        ClassCounts(row, 1 / float(one.epsilon), float(one.share), one.most_left / due[0].most_left)
+        for row, one in zip(rows, due, strict=True)
+    ]
+    return _cells.measured(state, measurement.slot, counts)

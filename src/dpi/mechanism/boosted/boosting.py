@@ -1,31 +1,49 @@
 """One slot of boosting: recall the experts, score them on the noisy counts, reweigh them, mix, remember.
 
+The experts are trackers of different drifts, the memory of a season, a challenger that starts again where bins may
+have jumped, and the uniform PDF. All are worked on at once, a block of bins after the other.
+
 Everything here is a pure function of a state and a measurement, so it is post-processing and costs no privacy. Sees
 counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
-from dpi.mechanism.boosted import experts
+from dpi.mechanism.boosted import experts, jumps
 from dpi.mechanism.boosted import size as _size
-from dpi.mechanism.boosted.assimilation import Scored, Slot, assimilate, score
-from dpi.mechanism.boosted.experts import Expert, ExpertPool, Gaussians, Season, blocks
-from dpi.mechanism.boosted.mixture import SLACK, Opinion, Uniform, blend, bounded, pooled
-from dpi.mechanism.boosted.population import Readout
-from dpi.mechanism.boosted.size import Counts, Size
+from dpi.mechanism.boosted.assimilation import Dispersion, Slot, assimilate
+from dpi.mechanism.boosted.experts import ExpertPool
+from dpi.mechanism.boosted.jumps import Jumps
+from dpi.mechanism.boosted.mixture import SLACK, Belief, bounded, normalised, settled
+from dpi.mechanism.boosted.size import Counts
 from dpi.mechanism.boosted.state import BoostedState, Phase
-from dpi.mechanism.boosted.weights import BEATEN, Weights, dispersed, first, reweigh, starts_anew
+from dpi.mechanism.boosted.weights import BEATEN, Weights, reweigh
+from dpi.mechanism.filtering.gaussians import Gaussians, blocks
+from dpi.mechanism.filtering.laplace_gauss import score as _log_score
+from dpi.mechanism.filtering.population import Readout
 
 TRUST = 1.5
 """The log scores of a slot in which a share c of the users pays count c^TRUST: newcomers may differ from the others.
 
 Source: by trial; what it does is measured by benchmarks/churn.py (docs/utility.md, When users come and go).
+"""
+
+WIDEST = 4.0
+"""A message of this variance says nothing, as levels are between 0 and 1.
+
+Source: by definition.
+"""
+
+
+SMALLEST = 1e-15
+"""The smallest probability that is released: a PDF is positive, also where a count is far beyond all that users make.
+
+Source: by definition.
 """
 
 
@@ -34,86 +52,67 @@ class Forecast:
     """The pool before the slot is looked at."""
 
     messages: Gaussians
+    """Trackers, season, restart, challenger: (experts, bins)."""
     readout: Readout
     readings: Gaussians
+    """What the messages say under the population and, in the last row, the uniform PDF: (experts + 1, bins)."""
     weights: Floats
-    uniform: float
-    """Weight of the uniform expert; the pool has the rest."""
+    mass: float
+    """Sum of the levels of those that know the past; the others' have a sum of one."""
 
-    def experts(self) -> list[Expert]:
-        """The single experts."""
-        return [Expert(*pair) for pair in zip(self.messages.rows(), self.readings.rows(), strict=True)]
-
-    def read(self, messages: Gaussians) -> Expert:
-        """Other messages for the slot, read alike."""
-        return Expert(messages, self.readout.read(messages))
+    @property
+    def restart(self) -> int:
+        """The restart's row; those before it know the past, the next is the challenger's."""
+        return len(self.messages.mean) - 2
 
     def mixed(self) -> Gaussians:
-        """The pool's forecast: the mixture of its readings."""
+        """The mixture of the readings, at the scale of those that know the past."""
         mixed = Gaussians.empty(self.readings.mean.shape[1])
+        unit = np.ones((len(self.weights), 1))
+        unit[self.restart :] = self.mass
         for here in blocks(mixed.mean.size):
-            mean = mixed.mean[here] = self.weights @ self.readings.mean[:, here]
-            spread = self.readings.mean[:, here] - mean
-            spread *= spread
-            spread += self.readings.variance[:, here]
-            mixed.variance[here] = self.weights @ spread
+            mean, variance = unit * self.readings.mean[:, here], unit**2 * self.readings.variance[:, here]
+            mixed.mean[here], mixed.variance[here] = _mixture(self.weights, mean, variance)
         return mixed
 
-    def with_uniform(self) -> tuple[Gaussians, float]:
-        """The forecast of the pool and the uniform expert, and the sum of levels that counts as the whole slot."""
-        mixed, weight = self.mixed(), self.uniform
-        gauge = (1 - weight) * float(mixed.mean.sum()) + weight
-        even = gauge / mixed.mean.size
-        mean = (1 - weight) * mixed.mean + weight * even
-        spread = (1 - weight) * (mixed.variance + (mixed.mean - mean) ** 2) + weight * (even - mean) ** 2
-        return Gaussians(mean, spread), gauge
+
+def _mixture(weights: Floats, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of a mixture."""
+    mean = weights @ means
+    return mean, np.asarray(weights @ (variances + (means - mean) ** 2))
 
 
 def recall(state: BoostedState, slot: int, counts: Counts | None) -> Forecast:
     """The experts' messages for a slot, read under the population; the table reaches to what `counts` will bring."""
     weights = np.exp(state.log_weights)
-    leader = int(np.argmax(weights[: len(state.trackers.mean)]))
-    messages = experts.recalled(state.trackers, state.season, slot, leader, state.mass)
+    leader = int(np.argmax(weights[: len(state.pool.mean) - 2]))
+    messages = experts.recalled(state.pool, state.season, slot, leader, state.mass)
     narrowest, widest = float(messages.variance.min()), float(messages.variance.max())
     if counts is not None:
-        scale = max(state.size.scale, counts.total) if state.known else _size.first(counts).scale
-        alone = 4 * (counts.noise / scale) ** 2
-        narrowest = 1 / (1 / narrowest + 16 / alone)
-        widest = max(widest, alone) if state.known else alone
-    readout = Readout.tabulate(state.population, state.bins, max(narrowest, 1e-24), widest)
-    uniform = 1 - 1 / (1 + float(np.exp(state.uniform)))
-    return Forecast(messages, readout, readout.read(messages), weights, uniform)
+        scale = max(state.size.scale if state.known else 1.0, counts.total + 3 * counts.total_variance**0.5)
+        narrowest = 1 / (1 / narrowest + 4 * (scale / counts.noise) ** 2)
+        widest = max(widest, WIDEST) if not state.known else widest
+    readout = Readout.tabulate(state.population, state.bins, max(narrowest, 1e-24), min(widest, WIDEST))
+    pool = readout.read(messages)
+    mean = np.concatenate([pool.mean, np.full((1, state.bins), 1 / state.bins)])
+    variance = np.concatenate([pool.variance, np.zeros((1, state.bins))])
+    return Forecast(messages, readout, Gaussians(mean, variance), weights, state.mass)
 
 
 def unmeasured(state: BoostedState, slot: int, pool: ExpertPool) -> tuple[BoostedState, Estimate]:
     """A slot that was not looked at: its estimate is the forecast, its size unknown before the first measurement."""
-    return _passed(state, slot, pool, recall(state, slot, None), None)
-
-
-def _passed(
-    state: BoostedState, slot: int, pool: ExpertPool, forecast: Forecast, total: float | None
-) -> tuple[BoostedState, Estimate]:
-    """Nothing was learned of the PDF; `total` is the number of users if that was."""
-    mixed, weight = forecast.mixed(), forecast.uniform
-    mass, even = float(mixed.mean.sum()), 1 / state.bins
-    level = mixed.mean / mass
-    pdf = (1 - weight) * level + weight * even
-    variance = (1 - weight) * (mixed.variance / mass**2 + (level - pdf) ** 2) + weight * (even - pdf) ** 2
-    size = state.size.forecast()
-    expected = size.scale * mass
-    variance += SLACK * state.dispersion.value * pdf / expected
-    aged = experts.aged(forecast.experts(), pool.pace)
+    forecast = recall(state, slot, None)
+    mixed = forecast.mixed()
+    mass, size = float(mixed.mean.sum()), state.size.forecast()
+    pdf, expected = mixed.mean / mass, size.scale * mass
+    variance = SLACK * (mixed.variance / mass**2 + state.dispersion.likely * pdf / expected)
+    aged = experts.aged(forecast.messages, mixed, pool.pace)
     trackers, season = experts.remembered(aged, state.season, slot, state.mass)
     if state.phase(slot) is Phase.FIRST:
         season = state.season  # still unseen
-    total_variance = size.variance * expected**2
-    if total is None:
-        total = expected
-    if not state.known:
-        total = total_variance = float("nan")
-    pdf /= pdf.sum()
-    estimate = Estimate(pdf, bounded(variance, pdf), np.zeros(state.bins), total, total_variance)
-    return replace(state, trackers=trackers, season=season, size=size), estimate
+    total, spread = (expected, size.variance * expected**2) if state.known else (float("nan"), float("nan"))
+    estimate = Estimate(pdf, bounded(variance, pdf), np.zeros(state.bins), total, spread)
+    return replace(state, pool=trackers, season=season, size=size, plain=state.plain.forecast()), estimate
 
 
 def measured(
@@ -121,48 +120,53 @@ def measured(
 ) -> tuple[BoostedState, Estimate]:
     """A slot with noisy counts; `partial` if they may be of fewer users than are active."""
     forecast = recall(state, slot, counts)
-    mixed, gauge = forecast.with_uniform()
-    gauge = gauge if state.known else 1.0
-    anew = Slot(counts, _size_anew(state, counts, gauge), state.dispersion.value)
-    fresh = anew.fresh(state.population)
-    if state.known:
-        expected = state.size.forecast()
-        now = replace(anew, size=_size.fit(counts, mixed, expected, state.dispersion.value, fresh))
-        if _size.is_empty(counts, now.size, expected, gauge):
-            return _passed(state, slot, pool, forecast, now.scale * gauge)
-        payers = state.payers.after(now.scale * gauge, partial=partial, season=pool.season)
-        if payers.coverage < 1:
-            now, anew = replace(now, coverage=payers.coverage), replace(anew, coverage=payers.coverage)
-            fresh = anew.fresh(state.population)
-        uniform = Uniform.of(now, now.scale * gauge)
-        scored = [score(expert, now, fresh) for expert in forecast.experts()]
-        learned = -np.expm1(
-            -0.5 * float((now.scale * mixed.mean / counts.noise) @ (now.scale * mixed.mean / counts.noise))
-        )
-        trust = now.coverage**TRUST
-        weights = reweigh(forecast.weights, state.uniform, scored, uniform, trust=trust, learned=learned)
-        few = now.coverage < 0.5  # the deviation of a few payers says nothing of the slot's own
-        dispersion = state.dispersion if few else dispersed(state.dispersion, scored, weights, uniform)
-        now = replace(now, size=anew.size if weights.all_new else now.size, dispersion=dispersion.value)
-    else:
-        now, scored, dispersion = anew, [], state.dispersion
-        payers = state.payers.after(now.scale, partial=partial, season=pool.season)
-        uniform = Uniform.of(now, now.scale)
-        weights = first(forecast.weights.size, float(fresh.sum()), uniform)
-
-    after = posterior(forecast, scored, weights, now, state.phase(slot))
-    belief = pooled(list(after.opinions(forecast, scored, weights, now)), now)
-    mass = (1 - weights.uniform) * belief.mass + weights.uniform * gauge
-    total, total_variance = _size.total(counts, now.size, mass)
-    belief = blend(belief, uniform, weights.uniform, now.size.variance)
-    trackers, season, size, mass = _remembered(state, slot, pool, after, now.size, mass)
+    plain = _size.of_sum(counts, state.plain.forecast()) if state.known else _size.first(counts)
+    now = Slot(counts, plain, state.dispersion.value)
+    fresh = now.fresh(state.population)
+    mixed = forecast.mixed()
+    gauge = float(mixed.mean.sum()) if state.known else 1.0
+    size = _size.fit(counts, mixed, state.size.forecast(), plain, now.dispersion, fresh) if state.known else plain
+    payers = state.payers.after(size.scale * gauge, partial=partial, season=pool.season)
+    if payers.coverage < 1:
+        now = replace(now, coverage=payers.coverage)
+        fresh = now.fresh(state.population)
+    scales = np.full((len(forecast.readings.mean), 1), size.scale)
+    scales[-3:] = plain.scale
+    signal = 0.5 * (size.scale / counts.noise) ** 2 * float(mixed.mean @ mixed.mean)
+    learned = -float(np.expm1(-signal))
+    trust = now.coverage**TRUST
+    # Those who still pay may differ from all, and how many all are may never have been seen: nothing need have changed.
+    doubted = payers.coverage < 1 or (partial and not payers.reference)
+    whole = 0.0 if doubted else learned
+    jump, anew = (jumps.rate(probability, whole) for probability in (jumps.JUMP, jumps.ANEW))
+    scored = score(forecast, now, scales, fresh, jump, trust, state)
+    weights = reweigh(forecast.weights, scored.evidence, scored.novelty, forecast.restart, anew, trust)
+    few = now.coverage < 0.5  # the deviation of a few payers says nothing of the slot's own
+    dispersion = state.dispersion if few or not state.known else scored.dispersed(state.dispersion, weights.experts)
+    newborn = np.stack([np.full(state.bins, weights.newborn or not state.known), scored.newborn])
+    messages = updated(forecast, scored, now, scales, newborn, state)
+    doubtful = replace(now, dispersion=dispersion.likely)
+    belief, level = released(forecast, scored, weights, now, doubtful, scales, messages, newborn)
+    messages, odds = settle(messages, forecast, scored, weights, now, scales, state, slot)
+    if weights.all_new:
+        size = plain
+    mass, leader = float(level.mean.sum()), messages[weights.leader]
+    total, total_variance = _size.total(size, plain, mass)
+    reading = forecast.readout.read(leader)
+    population = forecast.readout.learned(leader, reading, reach=3 * counts.noise / size.scale)
+    if learned > 0.5 and not 0.8 < mass < 1.25:  # kept near one, where the grid of levels is; by data, not by prior
+        messages.mean[: forecast.restart] /= mass
+        messages.variance[: forecast.restart] /= mass**2
+        size, level, mass = replace(size, scale=size.scale * mass), level.rescaled(1 / mass), 1.0
+    trackers, season = experts.remembered(experts.aged(messages, level, pool.pace), state.season, slot, mass)
     return BoostedState(
-        trackers=trackers,
+        pool=trackers,
         season=season,
-        log_weights=weights.shared(pool.prior),
-        uniform=weights.uniform_odds,
-        population=forecast.readout.learned(*after.leader, reach=3 * counts.noise / now.scale),
+        log_weights=weights.shared(pool.prior, learned),
+        odds=odds,
+        population=population,
         size=size,
+        plain=plain,
         dispersion=dispersion,
         mass=mass,
         payers=payers,
@@ -170,72 +174,184 @@ def measured(
     ), Estimate(belief.pdf, belief.variance, belief.skew, total, total_variance)
 
 
-def _size_anew(state: BoostedState, counts: Counts, gauge: float) -> Size:
-    """The size by the sum, which is all there is in the first slot or in a new world."""
-    if not state.known:
-        return _size.first(counts)
-    expected = state.size.forecast()
-    return _size.of_sum(counts, replace(expected, scale=expected.scale * gauge))
-
-
 @dataclass(frozen=True, eq=False)
-class Posterior:
-    """The pool after the slot; `leader` is the most likely expert or a fresh start.
+class Scored:
+    """How the experts' forecasts of a slot turned out."""
 
-    An expert that is not heard has the leader's reading: it only scales how fast its messages age.
+    slope: Floats
+    """Derivatives of the log scores with respect to the expected counts: (experts + 1, bins)."""
+    heat: Floats
+    """Their derivatives with respect to the variances."""
+    odds: Floats
+    """Log odds that each bin has jumped."""
+    newborn: Floats
+    """Whether the challenger starts again in a bin."""
+    stale: Floats
+    """Whether the seasonal expert's message of a bin is less likely than a fresh start."""
+    evidence: Floats
+    """Log scores of the experts."""
+    novelty: float
+    """Log score of a fresh start minus the best expert's, over bins that are known by data rather than by prior."""
+    dispersion_score: Floats
+    dispersion_information: Floats
+
+    def dispersed(self, before: Dispersion, weights: Floats) -> Dispersion:
+        """The dispersion after one stochastic Newton step on the mixture's log score."""
+        return before.stepped(float(weights @ self.dispersion_score), float(weights @ self.dispersion_information))
+
+
+def score(
+    forecast: Forecast, slot: Slot, scales: Floats, fresh: Floats, rate: float, trust: float, state: BoostedState
+) -> Scored:
+    """Score all experts' forecasts. `fresh` is the log density of every count if its level is new."""
+    rows, bins = forecast.readings.mean.shape
+    slope, heat = np.empty((rows, bins)), np.empty((rows, bins))
+    odds, newborn, stale = np.empty(bins), np.ones(bins, dtype=bool), np.zeros(bins, dtype=bool)
+    evidence, dispersion, information = np.zeros((3, rows))
+    novelty = np.zeros(rows)
+    restart, noise = forecast.restart, slot.counts.noise
+    weights = forecast.weights[:restart] / forecast.weights[:restart].sum()
+    for here in blocks(bins):
+        read = forecast.readings.variance[:, here]
+        expected = scales * forecast.readings.mean[:, here]
+        variance = scales**2 * read + slot.scatter(expected)
+        log, slope[:, here], heat[:, here] = _log_score(slot.counts.values[here] - expected, variance, noise)
+        if not state.known:  # nobody knew anything
+            log[:-1] = fresh[here]
+            odds[here] = jumps.QUIET
+            evidence += log.sum(1, dtype=np.float64)
+            continue
+        jump = Jumps.of(state.odds[here], log[restart + 1], fresh[here], rate)
+        newborn[here] = jump.newborn
+        top = log[:restart].max(0)
+        stays = top + np.log(weights @ np.exp(log[:restart] - top))
+        odds[here] = jump.odds(stays, trust)
+        stale[here] = rate + trust * (fresh[here] - log[restart - 1]) > 0
+        log[:restart] = jump.either(log[:restart])
+        evidence += log.sum(1, dtype=np.float64)
+        by_data = 2 * read[:-1] / forecast.messages.variance[:, here] - 1
+        novelty[:-1] += (np.clip(by_data, 0, 1) * (fresh[here] - log[:-1])).sum(1)
+        novelty[-1] += (fresh[here] - log[-1]).sum()
+        spread = np.minimum(heat[:, here], 4 / (variance + noise**2)) * slot.scatter(expected) / slot.dispersion
+        spread *= 1 / (1 + np.exp(odds[here]))
+        dispersion += spread.sum(1)
+        information += (spread * spread).sum(1)
+    best = int(np.argmax(np.log(forecast.weights) + evidence))
+    return Scored(slope, heat, odds, newborn, stale, evidence, float(novelty[best]), dispersion, information)
+
+
+def updated(
+    forecast: Forecast, scored: Scored, slot: Slot, scales: Floats, newborn: Floats, state: BoostedState
+) -> Gaussians:
+    """The experts' messages after the slot; restart and challenger start again in bins that are `newborn`."""
+    alone = slot.alone(own=False)
+    if not state.known:
+        return Gaussians(
+            *(np.repeat(row[None], len(forecast.messages.mean), 0) for row in (alone.mean, alone.variance))
+        )
+    messages, count = Gaussians.empty(*forecast.messages.mean.shape), len(forecast.messages.mean)
+    for here in blocks(state.bins):
+        before, read = (
+            Gaussians(g.mean[:count, here], g.variance[:count, here]) for g in (forecast.messages, forecast.readings)
+        )
+        part = assimilate(before, read, slot, scales[:-1], scored.slope[:-1, here])
+        messages.mean[:, here], messages.variance[:, here] = part.mean, part.variance
+    for row, born in zip((-2, -1), newborn, strict=True):
+        messages.mean[row][born] = alone.mean[born]
+        messages.variance[row][born] = alone.variance[born]
+    return messages
+
+
+def released(
+    forecast: Forecast,
+    scored: Scored,
+    weights: Weights,
+    slot: Slot,
+    doubtful: Slot,
+    scales: Floats,
+    messages: Gaussians,
+    newborn: Floats,
+) -> tuple[Belief, Gaussians]:
+    """The posterior of the slot's PDF, a mixture over the experts that are heard; and of the levels, by the best group.
+
+    `doubtful` is the slot with the largest dispersion that is likely.
     """
+    heard, restart = weights.heard(), forecast.restart
+    rows = np.union1d(np.flatnonzero(heard[:restart]), [] if weights.all_new else [weights.leader]).astype(np.int64)
+    kept = [*rows.tolist(), restart, restart + 1]
+    bins, scale = newborn.shape[1], scales[[*kept, -1]]
+    mean, variance, skew = np.empty((rows.size + 3, bins)), np.empty((rows.size + 3, bins)), np.zeros(bins)
+    share = heard[[*kept, -1]]
+    group = np.array(kept) == restart if weights.all_new else np.array(kept) < restart
+    group = group * weights.experts[kept] / float(weights.experts[kept][group].sum())
+    level = Gaussians.empty(bins)
+    for here in blocks(bins):
+        told, before = _part(messages, kept, here), _part(forecast.readings, [*kept, -1], here)
+        read = forecast.readout.read(told)
+        slope, heat = scored.slope[[*kept, -1], here], scored.heat[[*kept, -1], here]
+        expected = scale * np.concatenate([read.mean, before.mean[-1:]])
+        mean[:, here] = expected * np.maximum(1 + slot.coverage * slot.dispersion * slope, 0.1)
+        scatter = slot.scatter(scale * before.mean)
+        first = scatter + scale**2 * before.variance
+        more = scatter * (doubtful.dispersion / slot.dispersion - 1)
+        after = settled(first, slope, heat, slot.counts.noise)
+        variance[:, here] = after + more * (after / first) ** 2
+        level.mean[here], level.variance[here] = _mixture(group, read.mean, read.variance)
+        skew[here] = share[:-1] @ np.maximum(1 - read.variance / told.variance, 0)
+    own = slot.alone(own=True)
+    for row, born in zip((-3, -2), newborn, strict=True):
+        if born.any():
+            anew = forecast.readout.read(Gaussians(own.mean[born], own.variance[born]))
+            mean[row, born], variance[row, born] = slot.scale * anew.mean, slot.scale**2 * anew.variance
+    jumped = 1 / (1 + np.exp(-scored.odds))
+    away = mean[-2] - mean[:-3]
+    mean[:-3] += jumped * away
+    variance[:-3] += jumped * (variance[-2] - variance[:-3]) + jumped * (1 - jumped) * away**2
+    parts = normalised(Gaussians(mean, variance))
+    pdf, spread = _mixture(share, parts.mean, parts.variance)
+    if slot.coverage < 1:
+        spread += slot.doubt(pdf)
+    pdf = np.maximum(pdf, SMALLEST)
+    return Belief(pdf / pdf.sum(), bounded(SLACK * spread, pdf), skew), level
 
-    experts: list[Expert]
-    leader: Expert
-    anew: Expert | None
-    """What the seasonal expert remembers instead of its own, where it starts anew."""
 
-    def opinions(self, forecast: Forecast, scored: Sequence[Scored], weights: Weights, now: Slot) -> Iterator[Opinion]:
-        """What enters the release: every expert that is heard, and a fresh start if that is."""
-        heard = weights.heard()
-        if heard[-1]:
-            fresh = self.leader if weights.all_new else forecast.read(now.alone())
-            variance = fresh.reading.variance
-            yield Opinion(float(heard[-1]), fresh, np.zeros_like(variance), variance)
-        for j in np.flatnonzero(heard[:-1]).tolist():
-            slope, known = scored[j].settled_slope(), forecast.readings.variance[j]
-            yield Opinion(float(heard[j]), self.experts[j], slope, known)
+def settle(
+    messages: Gaussians,
+    forecast: Forecast,
+    scored: Scored,
+    weights: Weights,
+    slot: Slot,
+    scales: Floats,
+    state: BoostedState,
+    number: int,
+) -> tuple[Gaussians, Floats]:
+    """The messages that are remembered, and the odds of jumps.
 
-
-def posterior(forecast: Forecast, scored: Sequence[Scored], weights: Weights, now: Slot, phase: Phase) -> Posterior:
-    """Read the updated messages; beaten trackers start again from the leader's.
-
-    The seasonal expert does not: it is the memory of its phase alone, and may need periods to become the best. It
-    starts again from the slot alone in its first period, and where a fresh start would have predicted better.
+    Where bins have jumped all trackers take the challenger's; a beaten tracker starts again from the leader's. The
+    seasonal expert does not: it is the memory of its phase alone, and may need periods to become the best. It starts
+    again from the slot alone in its first period, and in bins where a fresh start would have predicted better.
     """
-    alone, before = now.alone(), forecast.experts()
+    trackers, restart = len(state.pool.mean) - 2, len(messages.mean) - 2
+    unit = float(scales[-1, 0] / scales[0, 0])  # those that know the past have a scale of their own
+    beaten = weights.experts[:trackers] < BEATEN
+    if weights.all_new:
+        unit, beaten = 1.0, np.ones_like(beaten)
+        if restart > trackers:  # the phase was looked at with a scale that was wrong
+            before = forecast.messages[trackers].rescaled(1 / forecast.mass)
+            messages.mean[trackers], messages.variance[trackers] = before.mean, before.variance
+    odds = scored.odds.copy()
+    jumped = np.flatnonzero(odds > jumps.CERTAIN)
+    messages.mean[:trackers, jumped] = messages.mean[-1, jumped] * unit
+    messages.variance[:trackers, jumped] = messages.variance[-1, jumped] * unit**2
+    odds[jumped] = jumps.QUIET
+    at = np.flatnonzero(beaten)
+    messages.mean[at], messages.variance[at] = messages.mean[weights.leader], messages.variance[weights.leader]
+    if state.phase(number) is not Phase.NONE:
+        anew = np.ones_like(scored.stale) if state.phase(number) is Phase.FIRST else scored.stale
+        alone = slot.alone(own=False).rescaled(unit)
+        messages.mean[restart - 1, anew], messages.variance[restart - 1, anew] = alone.mean[anew], alone.variance[anew]
+    return messages, odds
 
-    def updated(j: int) -> Gaussians:
-        return assimilate(before[j], scored[j], alone)
 
-    best = weights.experts.size if weights.all_new else int(np.argmax(weights.experts))
-    leader = forecast.read(alone if weights.all_new else updated(best))
-    last = weights.experts.size - 1 if phase is not Phase.NONE and scored else None
-    heard = weights.heard()
-    pool = []
-    for j, weight in enumerate(weights.experts):
-        if j == best or (weight < BEATEN and j != last):
-            pool.append(leader)
-        elif heard[j] or j == last:
-            pool.append(forecast.read(updated(j)))
-        else:
-            pool.append(Expert(updated(j), leader.reading))
-    starts = last is not None and (phase is Phase.FIRST or starts_anew(scored[last]))
-    return Posterior(pool, leader, forecast.read(alone) if starts else None)
-
-
-def _remembered(
-    state: BoostedState, slot: int, pool: ExpertPool, after: Posterior, size: Size, mass: float
-) -> tuple[Gaussians, Season, Size, float]:
-    """Trackers, season, size and mass for the next slot, with the mass kept near one, where the grid of levels is."""
-    after_slot = after.experts if after.anew is None else [*after.experts[:-1], after.anew]
-    if not 0.8 < mass < 1.25:
-        after_slot = [expert.rescaled(1 / mass) for expert in after_slot]
-        size, mass = replace(size, scale=size.scale * mass), 1.0
-    aged = experts.aged(after_slot, pool.pace)
-    return *experts.remembered(aged, state.season, slot, mass), size, mass
+def _part(pool: Gaussians, rows: list[int], here: slice) -> Gaussians:
+    return Gaussians(pool.mean[rows, here], pool.variance[rows, here])

@@ -71,7 +71,8 @@ class Payers:
     @property
     def coverage(self) -> float:
         """Payers among the active users of the last slot."""
-        if not self.partial or not self.reference:
+        known = self.reference or max(self.recent, default=0.0)  # of a view never seen while all could pay
+        if not self.partial or not known:
             return 1.0
-        part = median(self.recent[-self.season :]) / self.reference
+        part = median(self.recent[-self.season :]) / known
         return part if part < ALL else 1.0

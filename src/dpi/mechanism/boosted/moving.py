@@ -21,25 +21,59 @@ from dpi.domain.overlap import Overlap
 from dpi.domain.partition import Partition
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted import population
-from dpi.mechanism.boosted.experts import UNKNOWN, Gaussians
+from dpi.mechanism.boosted.jumps import QUIET
 from dpi.mechanism.boosted.layout import View
 from dpi.mechanism.boosted.state import BoostedState
 from dpi.mechanism.boosted.views import Views
+from dpi.mechanism.cells import CellsState
+from dpi.mechanism.cells.law import Law
+from dpi.mechanism.cells.state import sealed
+from dpi.mechanism.filtering import population
+from dpi.mechanism.filtering.gaussians import UNKNOWN, Gaussians
 
 
 def moved(state: BoostedState, overlap: Overlap) -> BoostedState:
     """The state for the new bins of an overlap."""
-    leader = int(np.argmax(state.log_weights[: len(state.trackers.mean)]))
-    kept = 1.0 if overlap.lossless else _kept(state.trackers[leader].mean, overlap)
+    leader = int(np.argmax(state.log_weights[: len(state.pool.mean) - 2]))
+    kept = 1.0 if overlap.lossless else _kept(state.pool[leader].mean, overlap)
     phases = (None if phase is None else _messages(phase, overlap).rescaled(1 / kept) for phase in state.season)
     return replace(
         state,
-        trackers=Gaussians.stacked([_messages(row, overlap) for row in state.trackers.rows()]),
+        pool=_rows(state.pool, overlap),
         season=tuple(phases),
+        odds=_odds(state.odds, overlap),
         population=_population(state.population, overlap),
         mass=state.mass * kept,
     )
+
+
+def moved_cells(state: CellsState, overlap: Overlap) -> CellsState:
+    """The state of users by class: laws as experts are, cells and absentees bin by bin; sizes and rates stay."""
+
+    def law(one: Law) -> Law:
+        return replace(one, messages=_rows(one.messages, overlap))
+
+    cells, classes = state.cells, state.classes
+    shares = _rows(Gaussians(*(part.reshape(2 * classes, -1) for part in (cells.mean, cells.variance))), overlap)
+    mean, variance = shares.mean, np.minimum(shares.variance, 1.0)  # of a probability
+    if not overlap.lossless:
+        whole = mean.sum(axis=1, keepdims=True)
+        mean, variance = mean / whole, variance / whole**2
+    shape = (2, classes, overlap.sizes[1])
+    after = replace(
+        state,
+        newcomers=law(state.newcomers),
+        pool=law(state.pool),
+        veterans=law(state.veterans),
+        everybody=law(state.everybody),
+        population=_population(state.population, overlap),
+        cells=replace(cells, mean=mean.reshape(shape), variance=variance.reshape(shape)),
+        absent=Gaussians(
+            np.stack([overlap.spread(row.mean) for row in state.absent.rows()]),
+            np.stack([_doubt(row, overlap) for row in state.absent.rows()]),
+        ),
+    )
+    return sealed(after)
 
 
 def moved_views(
@@ -75,16 +109,32 @@ def _labels(view: View) -> Integers:
     return view.labels
 
 
+def _rows(pool: Gaussians, overlap: Overlap) -> Gaussians:
+    """The messages of several experts."""
+    return Gaussians.stacked([_messages(row, overlap) for row in pool.rows()])
+
+
 def _messages(messages: Gaussians, overlap: Overlap) -> Gaussians:
     """One expert's messages."""
-    split = np.where(overlap.share < 1, messages.mean[overlap.old] ** 2, 0.0)
-    parts = messages.variance[overlap.old] * overlap.share**2 + split
     bins, known = overlap.sizes[1], overlap.known
-    variance = np.minimum(np.bincount(overlap.new, parts, bins), UNKNOWN)
     return Gaussians(
         np.where(known, overlap.spread(messages.mean), 1 / bins),
-        np.where(known, variance, UNKNOWN),
+        np.where(known, np.minimum(_doubt(messages, overlap), UNKNOWN), UNKNOWN),
     )
+
+
+def _doubt(beliefs: Gaussians, overlap: Overlap) -> Floats:
+    """Variance in every new bin: of the parts, and of what is not known of a bin that was split."""
+    split = np.where(overlap.share < 1, beliefs.mean[overlap.old] ** 2, 0.0)
+    parts = beliefs.variance[overlap.old] * overlap.share**2 + split
+    return np.asarray(np.bincount(overlap.new, parts, overlap.sizes[1]))
+
+
+def _odds(odds: Floats, overlap: Overlap) -> Floats:
+    """Log odds of a jump: a whole bin's go on, the largest of those that become one; parts of one have none."""
+    moved, whole = np.full(overlap.sizes[1], QUIET), overlap.share == 1
+    np.maximum.at(moved, overlap.new[whole], odds[overlap.old[whole]])
+    return moved
 
 
 def _kept(levels: Floats, overlap: Overlap) -> float:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted.experts import UNKNOWN, Gaussians
 from dpi.mechanism.boosted.layout import Layout, View
+from dpi.mechanism.filtering.gaussians import UNKNOWN, Gaussians
 
 SMALLEST = 0.05
 """One view takes at most all but this share of a block's predicted probability away.

@@ -20,12 +20,13 @@ import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
 from dpi.mechanism.boosted import boosting as _boosting
-from dpi.mechanism.boosted import laplace_gauss as _laplace_gauss
-from dpi.mechanism.boosted.experts import ExpertPool, Gaussians
+from dpi.mechanism.boosted.experts import ExpertPool
 from dpi.mechanism.boosted.mixture import bounded
 from dpi.mechanism.boosted.refinement import Refined, refine
 from dpi.mechanism.boosted.size import Counts
 from dpi.mechanism.boosted.views import Views
+from dpi.mechanism.filtering import laplace_gauss as _laplace_gauss
+from dpi.mechanism.filtering.gaussians import Gaussians
 
 SHARE = 0.01
 """Weight that flows back to even weights of the candidates in every measured slot.
@@ -69,9 +70,10 @@ def measured(views: Views, slot: int, pool: ExpertPool, counts: Counts, *, parti
     updated = _boosting.measured(views.states[views.turn], slot, pool, counts, partial=partial)
     new = [*aged[: views.turn], updated, *aged[views.turn + 1 :]]
     total = _both_totals(updated[1], counts, [estimate for at, (_, estimate) in enumerate(aged) if at != views.turn])
-    weights = views.log_weights + [_log_score(views.asked.sums(pdf), total[0], counts) for pdf in candidates]
+    trust = updated[0].payers.coverage ** _boosting.TRUST  # those who still pay may differ from all
+    weights = views.log_weights + [trust * _log_score(views.asked.sums(pdf), total[0], counts) for pdf in candidates]
     weights = np.exp(weights - weights.max())
-    shared = (1 - SHARE) * weights / weights.sum() + SHARE / weights.size
+    shared = (1 - SHARE * trust) * weights / weights.sum() + SHARE * trust / weights.size
     after = replace(views, states=tuple(state for state, _ in new), log_weights=np.log(shared))
     steps = refine(views.layout, _evidence(after))
     credit = after.credit + _wanted(steps, counts.noise / max(total[0], 1.0))
@@ -87,10 +89,8 @@ def _raked(views: Views, own: Floats) -> Floats:
 
 def _evidence(views: Views) -> list[Gaussians]:
     """What each view's measurements say of its levels, without a prior: the messages of its leading tracker."""
-    leaders = [int(np.argmax(state.log_weights[: len(state.trackers.mean)])) for state in views.states]
-    return [
-        state.trackers[leader].rescaled(1 / state.mass) for state, leader in zip(views.states, leaders, strict=True)
-    ]
+    leaders = [int(np.argmax(state.log_weights[: len(state.pool.mean) - 2])) for state in views.states]
+    return [state.pool[leader].rescaled(1 / state.mass) for state, leader in zip(views.states, leaders, strict=True)]
 
 
 def _log_score(pdf: Floats, total: float, counts: Counts) -> float:

@@ -11,17 +11,12 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted import laplace_gauss as _laplace_gauss
-from dpi.mechanism.boosted.experts import Gaussians
+from dpi.mechanism.boosted.jumps import JUMP
+from dpi.mechanism.filtering import laplace_gauss as _laplace_gauss
+from dpi.mechanism.filtering.gaussians import Gaussians
 
 LARGEST_VARIANCE = 0.25
 """The relative variance of a slot's size never counts as more: sizes within a factor of about e are no surprise.
-
-Source: by trial; not measured by itself.
-"""
-
-JUMP = 1e-4
-"""Probability that a bin jumps to a level that has nothing to do with its past.
 
 Source: by trial; not measured by itself.
 """
@@ -33,10 +28,16 @@ SURPRISE = 2.0
 Source: by trial; not measured by itself.
 """
 
-LOUD = 8
-"""A total of this many standard deviations of its noise is heard even where no signal was expected.
+FAR = 4.0
+"""Deviations by which the sum may differ from the expected size before that counts for nothing.
 
 Source: by trial; not measured by itself.
+"""
+
+EMPTY = 0.01
+"""The scale of a slot without users: the smallest that there is.
+
+Source: by definition; a user is a hundred times as many.
 """
 
 ENOUGH = 4096
@@ -57,6 +58,10 @@ class Size:
     def forecast(self) -> Size:
         """The belief about the next slot's size."""
         return replace(self, variance=min(self.variance + self.change, LARGEST_VARIANCE))
+
+    def changed(self, moved: float) -> float:
+        """The relative variance by which scales change, after one that was `moved` beyond its noise, squared."""
+        return float(np.clip(self.change + 0.05 * (min(moved, 4.0) - self.change), 1e-4, LARGEST_VARIANCE))
 
     def __post_init__(self) -> None:
         for field in fields(self):  # numpy's floats have other powers in the last digit: a resumed state would differ
@@ -88,57 +93,53 @@ def first(counts: Counts) -> Size:
 
 
 def of_sum(counts: Counts, expected: Size) -> Size:
-    """The size by the sum alone, as if nothing but the expected size were known: for a slot in which all is new."""
-    total, noise = counts.total, counts.total_variance
-    prior = expected.scale**2 * expected.variance
-    if abs(total - expected.scale) > 4 * (prior + noise) ** 0.5:
-        scale = max(total, 1.0)
-        return replace(expected, scale=scale, variance=noise / scale**2)
-    scale = max(expected.scale + prior / (prior + noise) * (total - expected.scale), 1.0)
-    return replace(expected, scale=scale, variance=prior * noise / (prior + noise) / scale**2)
+    """The size by the sum, whatever the PDF: together with what was expected, unless they are far apart."""
+    prior, direct = (expected.scale, expected.scale**2 * expected.variance), (counts.total, counts.total_variance)
+    far = (direct[0] - prior[0]) ** 2 > FAR**2 * (prior[1] + direct[1])
+    scale, variance = direct if far else _fused(prior, direct)
+    scale = max(scale, 1.0)
+    moved = ((direct[0] - prior[0]) ** 2 - direct[1]) / max(prior[0], scale) ** 2
+    return Size(scale, min(variance / scale**2, LARGEST_VARIANCE), expected.changed(moved))
 
 
-def fit(counts: Counts, forecast: Gaussians, expected: Size, dispersion: float, fresh: Floats) -> Size:
+def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, dispersion: float, fresh: Floats) -> Size:
     """The scale of highest evidence among a robust ratio, the sum, the expected scale, and mixtures of them.
 
     Evidence is the log score of the large bins, each of which may have jumped (`fresh` is its log density then), times
     a heavy-tailed prior around the expected scale. Bins are chosen by forecast, never by measurement: that would bias.
+    `plain` is the size by the sums: it keeps a scale that fell too low from being its own reason to stay there.
     """
-    total, noise = counts.total, counts.total_variance
     bins = counts.values.size
     largest = np.argpartition(forecast.mean, bins - ENOUGH)[bins - ENOUGH :] if bins > ENOUGH else slice(None)
     values, fresh = counts.values[largest], fresh[largest]
     belief = Gaussians(forecast.mean[largest], forecast.variance[largest])
-    scale = max(expected.scale, 1.0)
-    prior = scale**2 * expected.variance
-
-    def shrunk(value: float, variance: float) -> tuple[float, float]:
-        gain = prior / (prior + variance)
-        return scale + gain * (value - scale), gain * variance
-
+    scale = max(expected.scale, EMPTY)
+    prior = (scale, scale**2 * expected.variance)
+    direct = (counts.total, counts.total_variance)
     ratio = _ratio(values, belief, scale, dispersion, counts.noise)
-    other = _ratio(values, belief, max(total, 1.0), dispersion, counts.noise)
-    direct = (total, noise)
-    candidates = [shrunk(*ratio), shrunk(*other), shrunk(*direct), (scale, shrunk(*ratio)[1])]
-    expected_signal = 0.5 * float((scale * belief.mean / counts.noise) @ (scale * belief.mean / counts.noise))
-    if expected_signal > 1 or total > LOUD * noise**0.5:
-        candidates += [ratio, other, direct]
-        if total < 4 * noise**0.5:
-            candidates.append((1.0, 1.0))  # an empty slot
-    # Otherwise the slot is drowned in noise: one draw from its tail must not pass for a crowd.
-    candidates = [c for c in candidates if c[0] >= 1]
+    other = _ratio(values, belief, max(counts.total, 1.0), dispersion, counts.noise)
+    seen = [ratio, other, direct, (plain.scale, plain.variance * plain.scale**2)]
+    known = _fused(prior, ratio)
+    candidates = [(scale, known[1]), *seen, *(_fused(prior, one) for one in seen[:3]), (EMPTY, EMPTY**2)]
+    candidates = [c for c in candidates if c[0] >= EMPTY]
+    scales = np.array([candidate for candidate, _ in candidates])
+    mean = scales[:, None] * belief.mean
+    variance = dispersion * mean + scales[:, None] ** 2 * belief.variance
+    stays = _laplace_gauss.score(values - mean, variance, counts.noise).log_density
+    stays = np.logaddexp(stays + np.log1p(-JUMP), (fresh + np.log(JUMP)).astype(stays.dtype))
+    surprise = np.log(scales / scale) ** 2 / expected.variance
+    signal = 0.5 * (max(scale, plain.scale) / counts.noise) ** 2 * float(belief.mean @ belief.mean)
+    rare = SURPRISE - np.log(max(-np.expm1(-signal), 1e-300))  # a slot drowned in noise shows no surprise
+    evidence = stays.sum(1, dtype=np.float64) - np.minimum(0.5 * surprise, rare + np.log1p(surprise))
+    best, variance_of_best = candidates[int(np.argmax(evidence))]
+    moved = float(np.log(best / scale)) ** 2 - min(variance_of_best / best**2, 1.0)
+    return Size(best, variance_of_best / best**2, expected.changed(moved))
 
-    def evidence(candidate: float) -> float:
-        variance = candidate**2 * belief.variance + dispersion * candidate * belief.mean
-        stays = _laplace_gauss.score(values - candidate * belief.mean, variance, counts.noise).log_density
-        surprise = float(np.log(candidate / scale)) ** 2 / expected.variance
-        jumps = np.logaddexp(stays + np.log1p(-JUMP), fresh + np.log(JUMP))
-        return float(jumps.sum()) - min(0.5 * surprise, SURPRISE + float(np.log1p(surprise)))
 
-    best, variance = max(candidates, key=lambda candidate: evidence(candidate[0]))
-    innovation = (ratio[0] / scale - 1) ** 2 - ratio[1] / scale**2 if ratio[1] < 0.25 * scale**2 else 0.0
-    change = float(np.clip(expected.change + 0.05 * (innovation - expected.change), 1e-4, 0.25))
-    return Size(best, variance / best**2, change)
+def _fused(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """Two estimates with their variances, by precision."""
+    gain = one[1] / (one[1] + other[1])
+    return one[0] + gain * (other[0] - one[0]), gain * other[1]
 
 
 def _ratio(values: Floats, belief: Gaussians, scale: float, dispersion: float, noise: float) -> tuple[float, float]:
@@ -152,18 +153,13 @@ def _ratio(values: Floats, belief: Gaussians, scale: float, dispersion: float, n
     return float(ratios[order[middle]]), 1.5 / float((weights**2).sum())
 
 
-def is_empty(counts: Counts, size: Size, expected: Size, gauge: float) -> bool:
-    """Whether a slot looks empty: far below what was expected, and within the noise of the sum.
+def total(fitted: Size, plain: Size, mass: float) -> tuple[float, float]:
+    """Number of users and its variance: the fitted size for levels of sum `mass`, or the size by the sums.
 
-    Such a slot says nothing of the PDF, nor of the next slot's size.
+    They share a slot's noise, so the better known of the two counts, and the sums where the two are far apart.
     """
-    noise = counts.total_variance**0.5
-    return size.scale < 0.1 * expected.scale and size.scale * gauge < 3 * noise and abs(counts.total) < 4 * noise
-
-
-def total(counts: Counts, size: Size, mass: float) -> tuple[float, float]:
-    """Number of users and its variance: the fitted size for levels of sum `mass`, and the plain sum, by precision."""
-    fitted = size.scale * mass
-    variance, noise = size.variance * fitted**2, counts.total_variance
-    share = variance / (variance + noise)
-    return max(fitted + share * (counts.total - fitted), 0.0), share * noise
+    users, variance = fitted.scale * mass, fitted.variance * (fitted.scale * mass) ** 2
+    noise = plain.variance * plain.scale**2
+    if variance > noise or (users - plain.scale) ** 2 > FAR**2 * (variance + noise):
+        return plain.scale, noise
+    return users, variance

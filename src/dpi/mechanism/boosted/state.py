@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -13,10 +13,13 @@ from dpi.errors import StateError
 from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted.assimilation import Dispersion
 from dpi.mechanism.boosted.coverage import Payers
-from dpi.mechanism.boosted.experts import Gaussians, Season
+from dpi.mechanism.boosted.experts import Season
+from dpi.mechanism.boosted.jumps import QUIET
 from dpi.mechanism.boosted.size import Size
+from dpi.mechanism.filtering.gaussians import Gaussians
 
-_MAGIC = b"dpi boosted state 2\n"
+_MAGIC = b"dpi boosted state 3\n"
+_MAGIC_2 = b"dpi boosted state 2\n"
 _DIGEST = 32
 
 
@@ -32,17 +35,20 @@ class Phase(Enum):
 class BoostedState:
     """The pool of experts, their weights, and the shared facts they are read with. Its arrays are read-only."""
 
-    trackers: Gaussians
-    """Messages of the trackers, (trackers, bins), aged to the next slot."""
+    pool: Gaussians
+    """Messages of the trackers and, in the last rows, of restart and challenger: aged to the next slot."""
     season: Season
     """Messages of the seasonal expert, one for each phase; empty without a season."""
     log_weights: Floats
-    """Of the trackers, then of the seasonal expert."""
-    uniform: float
-    """Log odds of the uniform expert against the pool."""
+    """Of the trackers, the seasonal expert if there is one, restart, challenger and the uniform PDF."""
+    odds: Floats
+    """Log odds that each bin has jumped since the challenger started."""
     population: Floats
     """Shares of the levels."""
     size: Size
+    """The size at which the trackers' levels become counts."""
+    plain: Size
+    """The size by the sums alone, at which the challenger's levels become counts: right whatever the PDF."""
     dispersion: Dispersion
     mass: float
     """Sum of the levels in the trackers, near one; the season's messages are scaled to a sum of one."""
@@ -56,16 +62,15 @@ class BoostedState:
             array.setflags(write=False)
         # A numpy scalar makes single-precision arithmetic double, a Python float does not; bytes come back as floats.
         # So a state holds floats only: resumed, it must compute what it would have computed.
-        for name in ("uniform", "mass"):
-            object.__setattr__(self, name, float(getattr(self, name)))
-        for name in ("size", "dispersion"):
+        object.__setattr__(self, "mass", float(self.mass))
+        for name in ("size", "plain", "dispersion"):
             part = getattr(self, name)
             object.__setattr__(self, name, type(part)(**{key: float(value) for key, value in asdict(part).items()}))
 
     @property
     def bins(self) -> int:
         """Number of bins of the domain."""
-        return int(self.trackers.mean.shape[1])
+        return int(self.pool.mean.shape[1])
 
     def phase(self, slot: int) -> Phase:
         """Where a slot falls in the season."""
@@ -76,8 +81,8 @@ class BoostedState:
 
 def _arrays(state: BoostedState) -> list[Floats]:
     phases = [phase for phase in state.season if phase is not None]
-    messages = [array for pool in (state.trackers, *phases) for array in (pool.mean, pool.variance)]
-    return [*messages, state.log_weights, state.population]
+    messages = [array for pool in (state.pool, *phases) for array in (pool.mean, pool.variance)]
+    return [*messages, state.log_weights, state.odds, state.population]
 
 
 def to_bytes(state: BoostedState) -> bytes:
@@ -86,11 +91,11 @@ def to_bytes(state: BoostedState) -> bytes:
     JSON prints a float by its shortest form, which reads back as the same float.
     """
     header = {
-        "trackers": state.trackers.mean.shape,
+        "pool": state.pool.mean.shape,
         "season": [phase is not None for phase in state.season],
         "levels": state.population.size,
         "size": asdict(state.size),
-        "uniform": state.uniform,
+        "plain": asdict(state.plain),
         "dispersion": asdict(state.dispersion),
         "mass": state.mass,
         "payers": asdict(state.payers),
@@ -101,17 +106,17 @@ def to_bytes(state: BoostedState) -> bytes:
 
 
 def from_bytes(data: bytes) -> BoostedState:
-    """The state of `to_bytes`, bit for bit."""
-    digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
-    if not data.startswith(_MAGIC):
+    """The state of `to_bytes`, bit for bit; or what can be made of a state of the version before."""
+    magic, digest, body = data[: len(_MAGIC)], data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
+    if magic not in (_MAGIC, _MAGIC_2):
         raise StateError("the state was not written by this version of the boosted mechanism.")
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
         raise StateError("the state of the boosted mechanism is damaged: its checksum is wrong.")
     line, _, rest = body.partition(b"\n")
     header = json.loads(line)
     numbers = np.frombuffer(rest, dtype="<f8").astype(np.float64)
-    trackers, bins = header["trackers"]
-    experts = trackers + bool(header["season"])
+    rows, bins = header["pool" if magic == _MAGIC else "trackers"]
+    seasonal = bool(header["season"])
     at = 0
 
     def take(*shape: int) -> Floats:
@@ -119,15 +124,35 @@ def from_bytes(data: bytes) -> BoostedState:
         start, at = at, at + int(np.prod(shape))
         return numbers[start:at].reshape(shape)
 
+    pool = Gaussians(take(rows, bins), take(rows, bins))
+    season = tuple(Gaussians(take(bins), take(bins)) if seen else None for seen in header["season"])
+    size = Size(**header["size"])
+    if magic == _MAGIC:
+        log_weights, odds, plain = take(rows + seasonal + 1), take(bins), Size(**header["plain"])
+    else:
+        log_weights, odds = _with_uniform(take(rows + seasonal), header["uniform"]), np.full(bins, QUIET)
+        leader = pool[int(np.argmax(log_weights[:rows]))]  # restart and challenger know what it knows
+        pool, plain = (
+            Gaussians.stacked([*pool.rows(), leader, leader]),
+            replace(size, scale=size.scale * header["mass"]),
+        )
     return BoostedState(
-        trackers=Gaussians(take(trackers, bins), take(trackers, bins)),
-        season=tuple(Gaussians(take(bins), take(bins)) if seen else None for seen in header["season"]),
-        log_weights=take(experts),
+        pool=pool,
+        season=season,
+        log_weights=log_weights,
+        odds=odds,
         population=take(header["levels"]),
-        size=Size(**header["size"]),
-        uniform=header["uniform"],
+        size=size,
+        plain=plain,
         dispersion=Dispersion(**header["dispersion"]),
         mass=header["mass"],
         payers=Payers(**{**header["payers"], "recent": tuple(header["payers"]["recent"])}),
         known=header["known"],
     )
+
+
+def _with_uniform(log_weights: Floats, odds: float) -> Floats:
+    """Weights of a state of version 2, in which the uniform PDF stood against all others with log odds of its own."""
+    uniform = float(1 / (1 + np.exp(-odds)))
+    weights = np.array([*((1 - uniform) * np.exp(log_weights)), 0, 0, uniform])
+    return np.asarray(np.log(np.maximum(weights, 1e-300)))

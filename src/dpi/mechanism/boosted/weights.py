@@ -1,22 +1,19 @@
 """The boosting itself: how much each expert is believed, by the log score of its forecasts of the noisy counts.
 
 Weights are posterior probabilities over experts that may take over from each other in any slot (fixed share: Herbster
-and Warmuth 1998): a constant part of the weight flows back to the prior, so that a beaten expert can return. Beside the
-experts stand a fresh start, for the slot in which everything is new, and the uniform PDF.
+and Warmuth 1998): a constant part of the weight flows back to the prior, so that a beaten expert can return.
 
 Sees log scores only; no histogram, no user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted.assimilation import Dispersion, Scored
-from dpi.mechanism.boosted.mixture import Uniform
+from dpi.mechanism.boosted.jumps import CERTAIN
 
 SHARE = 0.01
 """Weight that flows back to the prior over experts in every slot.
@@ -24,26 +21,9 @@ SHARE = 0.01
 Source: by trial; not measured by itself.
 """
 
-FRESH = 1e-6
-"""Probability that all is new: a slot has nothing to do with its past.
-
-Source: by trial; not measured by itself.
-"""
-
-UNIFORM_SHARE = 1e-3
-"""Weight that flows back to even odds of the uniform expert and the pool.
-
-Source: by trial; not measured by itself.
-"""
-
 BEATEN = 1e-3
-"""A tracker below this weight starts again from the leader's messages.
-
-Source: by trial; not measured by itself.
-"""
-
-HEARD = 3e-3
-"""An expert below this weight has no say in the release.
+"""An expert below this weight has no say in the release, and a tracker below it starts again from the leader's
+messages.
 
 Source: by trial; not measured by itself.
 """
@@ -51,76 +31,51 @@ Source: by trial; not measured by itself.
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Posterior weights: experts and a fresh start sum to one; the uniform expert stands against all of them."""
+    """Posterior weights of the experts, with sum one."""
 
     experts: Floats
-    fresh: float
-    uniform: float
-    learned: float
-    """Between 0 and 1: how much the slot could say. A slot drowned in noise moves no weight back to the prior."""
+    restart: int
+    """Which of them started again when all was new."""
+    newborn: bool
+    """Whether it is more likely that all is new in this slot than that all was new before."""
 
     @property
     def all_new(self) -> bool:
-        """Whether a fresh start is more likely than any expert."""
-        return self.fresh > float(self.experts.max())
+        """Whether that is certain: the trackers then forget what they knew."""
+        return bool(self.experts[self.restart] > 1 / (1 + np.exp(-CERTAIN)))
 
     @property
-    def uniform_odds(self) -> float:
-        """Log odds of the uniform expert, for the next slot."""
-        return float(np.log(self.uniform / (1 - self.uniform)))
+    def leader(self) -> int:
+        """The most likely of those that know the past, or the restart if all is new."""
+        return self.restart if self.all_new else int(np.argmax(self.experts[: self.restart]))
 
     def heard(self) -> Floats:
-        """Weights in the release, of the experts and then of a fresh start: zero below `HEARD`."""
-        weights = np.append(self.experts, self.fresh)
-        weights[weights < HEARD] = 0
+        """Weights in the release: zero for those that are beaten."""
+        weights = np.where(self.experts < BEATEN, 0, self.experts)
         return np.asarray(weights / weights.sum())
 
-    def shared(self, prior: Floats) -> Floats:
-        """Log weights of the experts for the next slot; what a fresh start had goes to all by the prior."""
-        share = SHARE * self.learned
-        flow = (1 - share) * (self.experts + self.fresh * prior) + share * prior
-        return np.asarray(np.log(flow / flow.sum()))
+    def shared(self, prior: Floats, learned: float) -> Floats:
+        """Log weights for the next slot; a slot drowned in noise (`learned` near 0) moves no weight to the prior.
+
+        Where all is new the trackers have become what the restart was, and have its weight.
+        """
+        share, experts = SHARE * learned, self.experts.copy()
+        if self.all_new:
+            experts[self.restart] = 0
+            experts += self.experts[self.restart] * prior
+        return np.asarray(np.log(np.maximum((1 - share) * experts + share * prior, 1e-300)))
 
 
-def first(experts: int, fresh: float, uniform: Uniform) -> Weights:
-    """Weights after the first slot ever: no expert knew anything, `fresh` is the log score of a fresh start."""
-    return Weights(np.zeros(experts), 1.0, _against(0.0, uniform.evidence - fresh, 1.0), 1.0)
+def reweigh(before: Floats, evidence: Floats, novelty: float, restart: int, rate: float, trust: float) -> Weights:
+    """Bayes' rule on the log scores, raised to the power `trust`.
 
-
-def reweigh(
-    before: Floats, odds: float, scored: Sequence[Scored], uniform: Uniform, *, trust: float, learned: float
-) -> Weights:
-    """Bayes' rule on the log scores, raised to the power `trust`; `odds` are the log odds of uniform before the slot.
-
-    A fresh start is scored against the best expert, and only on bins that this expert knows by data: bins that are
-    known by the population look the same after everything has changed.
+    `novelty` is the log score of a fresh start above the best expert's, `rate` its log probability. One that starts now
+    takes the place of the old one where that is the likelier of the two.
     """
-    log = np.log((1 - FRESH) * before) + [trust * s.evidence for s in scored]
-    best = scored[int(np.argmax(log))]
-    log = np.append(log, np.log(FRESH) + trust * (best.evidence + best.novelty))
-    top = float(log.max())
-    evidence = top + float(np.log(np.exp(log - top).sum()))
-    weights = np.exp(log - evidence)
-    uniform_weight = _against(odds, trust * uniform.evidence - evidence, learned)
-    return Weights(weights[:-1], float(weights[-1]), uniform_weight, learned)
-
-
-def _against(odds: float, gain: float, learned: float) -> float:
-    """The weight of uniform after a slot in which its log score was `gain` above the pool's."""
-    after, share = float(np.clip(odds + gain, -700, 700)), UNIFORM_SHARE * learned
-    weight = (1 - share) / (1 + float(np.exp(-after))) + share / 2
-    return min(max(weight, 1e-12), 1 - 1e-12)
-
-
-def starts_anew(expert: Scored) -> bool:
-    """Whether a fresh start would have predicted the slot better than the expert did."""
-    return float(np.log(FRESH)) + expert.novelty > 0
-
-
-def dispersed(before: Dispersion, scored: Sequence[Scored], weights: Weights, uniform: Uniform) -> Dispersion:
-    """The dispersion after one stochastic Newton step on the mixture's log score."""
-    shares = [*((1 - weights.uniform) * weights.experts), weights.uniform]
-    parts: list[Scored | Uniform] = [*scored, uniform]
-    score = sum(w * part.dispersion_score for w, part in zip(shares, parts, strict=True))
-    information = sum(w * part.dispersion_information for w, part in zip(shares, parts, strict=True))
-    return before.stepped(float(score), float(information))
+    log = np.log(before) + trust * evidence
+    anew = float(rate + log.max() + trust * novelty)
+    newborn = bool(anew > log[restart])
+    log[restart] = np.logaddexp(log[restart], anew)
+    log -= log.max()
+    weights = np.exp(log)
+    return Weights(np.maximum(weights / weights.sum(), 1e-300), restart, newborn)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted import laplace_gauss
-from dpi.mechanism.boosted.experts import Gaussians
 from dpi.mechanism.cells import dynamics, law, sizes
 from dpi.mechanism.cells.calibration import Calibration
 from dpi.mechanism.cells.cells import BEHIND, PAID
@@ -23,6 +21,8 @@ from dpi.mechanism.cells.law import softmax
 from dpi.mechanism.cells.parts import Carried, Measured
 from dpi.mechanism.cells.sizes import Rates
 from dpi.mechanism.cells.state import CellsState
+from dpi.mechanism.filtering import laplace_gauss
+from dpi.mechanism.filtering.gaussians import Gaussians
 
 RETURN = 0.02
 CLASS_RETURN = 0.05

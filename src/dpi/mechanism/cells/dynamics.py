@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted.experts import PATIENCE, Gaussians
 from dpi.mechanism.cells.law import DRIFTS
+from dpi.mechanism.filtering.gaussians import PATIENCE, Gaussians
 
 KIN_DRIFTS, ABSENT_DRIFTS, SHRUNK_DRIFTS = (0.03, 0.2), (0.1, 0.3), (0.03, 0.1, 0.3)
 """How far a cell may lie from the class's previous users, from those who were missing, and from the pooled law:

@@ -14,8 +14,6 @@ import numpy as np
 
 from dpi.errors import StateError
 from dpi.mechanism.base import Estimate
-from dpi.mechanism.boosted.experts import Gaussians
-from dpi.mechanism.boosted.population import Readout
 from dpi.mechanism.cells import everybody, law, sizes
 from dpi.mechanism.cells.classes import Due, carried, due
 from dpi.mechanism.cells.counts import ClassCounts, Counts
@@ -26,6 +24,8 @@ from dpi.mechanism.cells.parts import Measured
 from dpi.mechanism.cells.release import released
 from dpi.mechanism.cells.sizes import Sized
 from dpi.mechanism.cells.state import CellsState, sealed
+from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering.population import Readout
 
 FIRST_LOOKS = 4
 """Times that the population of levels is learned from the first measurement.

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted.experts import Gaussians
-from dpi.mechanism.boosted.population import Readout
 from dpi.mechanism.cells import law
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.cells.law import Law
 from dpi.mechanism.cells.parts import Carried, Measured
+from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering.population import Readout
 
 WEIGHTS, PRECISIONS = (0.2, 0.3, 0.0), (8.0, 8.0, 80.0)
 """Prior weights of the laws of veterans, of everybody and of the uniform one, and the precisions of these.

@@ -1,7 +1,7 @@
 """A law that drifts: how the users of some measurements are spread over the bins, by a mixture of trackers.
 
 A tracker has for each bin a Gaussian message (mean, variance) about the bin's level, if log-levels walk by its drift a
-slot. Messages hold no prior; they are read under the population of levels (`dpi.mechanism.boosted.population`), which
+slot. Messages hold no prior; they are read under the population of levels (`dpi.mechanism.filtering.population`), which
 all laws of a domain share. Trackers are weighted by how well they predicted the noisy counts.
 
 Sees counts after noise; no histogram, no user.
@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted import laplace_gauss
-from dpi.mechanism.boosted.experts import UNKNOWN, ExpertPool, Gaussians
-from dpi.mechanism.boosted.laplace_gauss import Score
-from dpi.mechanism.boosted.population import Readout
 from dpi.mechanism.cells.counts import Counts
+from dpi.mechanism.filtering import laplace_gauss
+from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Gaussians
+from dpi.mechanism.filtering.laplace_gauss import Score
+from dpi.mechanism.filtering.population import Readout
 
 DRIFTS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
 """Deviation of log-levels a slot, of the trackers and of a cell's own dynamics: those of `Boosted`.
@@ -75,7 +75,7 @@ _FAINTEST = -60.0
 Source: by definition; nothing is heard at that weight.
 """
 
-PRIOR = ExpertPool(DRIFTS).prior
+PRIOR = PATIENCE ** np.arange(len(DRIFTS)) / np.sum(PATIENCE ** np.arange(len(DRIFTS)))
 _STEP = np.array(DRIFTS)[:, None] ** 2
 
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted.experts import Gaussians
 from dpi.mechanism.cells import dynamics
 from dpi.mechanism.cells.cells import BEHIND, PAID, Cells
 from dpi.mechanism.cells.classes import Due
 from dpi.mechanism.cells.parts import Measured
 from dpi.mechanism.cells.sizes import Sized
 from dpi.mechanism.cells.state import CellsState
+from dpi.mechanism.filtering.gaussians import Gaussians
 
 
 def moved(state: CellsState, new: Measured, share: float, classes: Mapping[int, Due]) -> CellsState:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted.experts import Gaussians
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.cells.sizes import Sized
+from dpi.mechanism.filtering.gaussians import Gaussians
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
-from dpi.mechanism.boosted import laplace_gauss
 from dpi.mechanism.cells.law import SHARPEST
 from dpi.mechanism.cells.parts import Carried, Measured
 from dpi.mechanism.cells.sizes import ACTIVITY, not_empty
+from dpi.mechanism.filtering import laplace_gauss
 
 FLOOR = 0.0005
 """Uniform share of every release: nothing is impossible.

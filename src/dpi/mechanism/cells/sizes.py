@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted.experts import Gaussians
 from dpi.mechanism.cells.cells import Cells
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.cells.law import fitted
+from dpi.mechanism.filtering.gaussians import Gaussians
 
 FIRST_RATES, FIRST_DEVIATIONS = (0.8, 0.1), (0.4, 0.3)
 RATE_STEPS = (0.1, 0.05)

@@ -14,13 +14,13 @@ import numpy as np
 
 from dpi.errors import StateError
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted import population
-from dpi.mechanism.boosted.experts import Gaussians
 from dpi.mechanism.cells import dynamics
 from dpi.mechanism.cells.calibration import Calibration
 from dpi.mechanism.cells.cells import Cells
 from dpi.mechanism.cells.law import Law
 from dpi.mechanism.cells.sizes import Inflow
+from dpi.mechanism.filtering import population
+from dpi.mechanism.filtering.gaussians import Gaussians
 
 _MAGIC = b"dpi cells state 1\n"
 _DIGEST = 32
@@ -145,6 +145,11 @@ def to_bytes(state: CellsState) -> bytes:
     }
     body = b"".join([json.dumps(header).encode(), b"\n", *(a.astype("<f8").tobytes() for a in _arrays(state))])
     return _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
+
+
+def holds(data: bytes) -> bool:
+    """Whether bytes say that they are such a state."""
+    return data.startswith(_MAGIC)
 
 
 def from_bytes(data: bytes) -> CellsState:

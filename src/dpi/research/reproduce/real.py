@@ -25,8 +25,7 @@ from dpi.release.queries import Floats
 if TYPE_CHECKING:
     import polars as pl
 
-    from dpi.mechanism.boosted.state import BoostedState
-    from dpi.mechanism.boosted.views import Views
+    from dpi.mechanism.boosted.boosted import State
 
     Events = tuple[pl.Series, pl.Series | dict[str, pl.Series]]
     """Users and values of a slot; for several columns, values by column."""
@@ -110,7 +109,7 @@ class Recorded(Boosted):
 
     noisy: list[Floats] = field(default_factory=list, repr=False, compare=False)
 
-    def update(self, state: BoostedState | Views, measurement: Measurement) -> tuple[BoostedState | Views, Estimate]:
+    def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
         """As the boosted mechanism does, and keep the counts; zeros where a slot was not measured."""
         after, estimate = super().update(state, measurement)
         self.noisy.append(np.zeros(estimate.pdf.size) if estimate.counts is None else estimate.counts)

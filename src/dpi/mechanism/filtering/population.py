@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.exact.integers import Integers
-from dpi.mechanism.boosted.experts import Floats, Gaussians, blocks
+from dpi.mechanism.filtering.gaussians import Floats, Gaussians, blocks
 
 STEP = 0.3
 """Distance of neighbouring levels, in logarithm.
@@ -153,16 +153,23 @@ class Readout:
         deviation, ratio, cell, a, c = self._locate(messages)
         mean, variance = (_bilinear(table, cell, a, c) for table in (self.mean, self.variance))
         np.multiply(mean, deviation, out=reading.mean)
-        np.multiply(variance, messages.variance, out=reading.variance)
+        variance *= deviation
+        np.multiply(variance, deviation, out=reading.variance)
         certain = np.flatnonzero(ratio > _NODES[-1])  # so far from 0 that the population has nothing to add
         reading.mean[certain] = messages.mean[certain]
         reading.variance[certain] = messages.variance[certain]
 
     def _locate(self, messages: Gaussians) -> tuple[Singles, Singles, Integers, Singles, Singles]:
-        """Deviation, mean / deviation, the cell's number, and the place within it."""
-        row = np.maximum(messages.variance, _TINY).astype(np.float32)
+        """Deviation, mean / deviation, the cell's number, and the place within it.
+
+        A message that is narrower than the table counts as its narrowest; a wider one, which says next to nothing, as
+        its widest with the same slope at zero.
+        """
+        widest = float(np.exp(self.first + self.step * (_ROWS - 1)))
+        held = np.clip(messages.variance, float(np.exp(self.first)), widest)
+        ratio = (messages.mean * np.minimum(widest / messages.variance, 1)).astype(np.float32)
+        row = np.maximum(held, _TINY).astype(np.float32)
         deviation = np.sqrt(row)
-        ratio = messages.mean.astype(np.float32)
         ratio /= deviation
         np.log(row, out=row)
         row -= self.first

@@ -1,0 +1,125 @@
+"""The estimator between its two measuring sticks: the exact filter, which is the limit, and a plain tracker.
+
+    python benchmarks/estimator.py [--slots 300] [--seed 0] [row …]
+
+Each row is a stream in which all users are new in every slot. Shown are mean divergences: from the rates for the
+estimator, the exact filter (which knows drift, levels and jumps; where there is no closed model, a dash) and their
+ratio; from the slots' own PDFs for the estimator, the plain tracker and the uniform guess; the mean over the last ten
+slots; and the share of bins, small and large, and of totals inside their 95 % intervals.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpi.budget import Epsilon
+from dpi.domain import Domain, Hashed
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Histogram
+from dpi.mechanism.boosted import Boosted
+from dpi.noise import UnsafeSeededSource
+from dpi.release.interval import interval
+from dpi.research.datasets.generators import Floats, drifting, ordered, published, seasonal, zipf
+from dpi.research.tracking import ExactFilter, PlainTracker
+
+Counts = Iterator[tuple[np.ndarray, Floats]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A stream; with a `drift` the exact filter is played beside it."""
+
+    make: Callable[[np.random.Generator, int], Counts]
+    epsilon: str = "0.05"
+    drift: float | None = None
+    reshuffle: int | None = None
+    longest: int = 1000
+    domain: Callable[[int], Domain] = lambda bins: Hashed(bins, bytes(32))
+
+
+def beginning(rng: np.random.Generator, slots: int, users: int) -> Counts:
+    """Nobody for six slots, then some."""
+    pdf = rng.permutation(zipf(51))
+    for slot in range(slots):
+        yield rng.multinomial(users if slot >= 6 else 0, pdf), pdf
+
+
+ROWS = {
+    "zipf, 1,000 bins, drift 0.01": Row(lambda r, s: drifting(r, s), drift=0.01),
+    "drift 0.1": Row(lambda r, s: drifting(r, s, drift=0.1), drift=0.1),
+    "small20": Row(lambda r, s: drifting(r, s, 20, 2000, 0.02, reshuffle=300), drift=0.02, reshuffle=300),
+    "published": Row(lambda r, s: published(r, s)),
+    "40 bins, 300 users, jumps": Row(
+        lambda r, s: drifting(r, s, 40, 300, 0.0, reshuffle=90), drift=0.0, reshuffle=90, longest=270
+    ),
+    "120 bins, period 24": Row(lambda r, s: seasonal(r, s, 120, 8000), longest=240),
+    "empty beginning, 75 users": Row(lambda r, s: beginning(r, s, 75), "1", longest=60),
+    "empty beginning, 2,825": Row(lambda r, s: beginning(r, s, 2825), "1", longest=60),
+    "20,000 `Bins` without order": Row(lambda r, s: drifting(r, s, 20_000, 60_000, 0.0), longest=60, domain=ordered),
+    "the same, no `Bins`": Row(lambda r, s: drifting(r, s, 20_000, 60_000, 0.0), longest=60),
+}
+
+
+def divergence(truth: Floats, released: Floats) -> float:
+    seen = truth > 0
+    return float(truth[seen] @ np.log(truth[seen] / released[seen]))
+
+
+def play(row: Row, slots: int, seed: int) -> list[float]:
+    """The cells of one row."""
+    mechanism, source, rng = Boosted(), UnsafeSeededSource(seed), np.random.default_rng(seed)
+    state, plain, exact, budget = None, None, None, Epsilon.at_most(row.epsilon)
+    rates, limit, ours, simple, uniform, small, large, total = ([] for _ in range(8))
+    noise = 1 / float(budget)
+    for slot, (counts, rate) in enumerate(row.make(rng, slots)):
+        if state is None or plain is None:
+            state, plain = mechanism.initial(row.domain(counts.size)), PlainTracker(counts.size)
+            if row.drift is not None and counts.size <= 1000:
+                exact = ExactFilter(counts.sum() * rate, row.drift, slots)
+        measurement = mechanism.measure(state, Histogram(counts * GRAINS, GRAINS), budget, slot, source)
+        state, estimate = mechanism.update(state, measurement)
+        total.append(abs(estimate.total - counts.sum()) <= 1.96 * estimate.total_variance**0.5 + 0.5)
+        if counts.sum() == 0:
+            continue
+        own = counts / counts.sum()
+        if measurement.values.size == counts.size:  # not a coarse partition
+            simple.append(divergence(own, plain.update(measurement.values / GRAINS, noise)))
+            if exact is not None:
+                if slot and row.reshuffle and slot % row.reshuffle == 0:
+                    exact.dealt(counts.sum() * rate)
+                elif slot:
+                    exact.aged()
+                limit.append(divergence(rate, exact.update(measurement.values / GRAINS, noise)[0]))
+        rates.append(divergence(rate, estimate.pdf))
+        ours.append(divergence(own, estimate.pdf))
+        uniform.append(divergence(own, np.full(own.size, 1 / own.size)))
+        lower, upper = interval(estimate.pdf, estimate.variance, estimate.skew, estimate.total, 0.95)
+        inside, big = (lower <= own) & (own <= upper), rate > 1 / rate.size
+        small += inside[~big].tolist()
+        large += inside[big].tolist()
+    best = float(np.mean(limit)) if limit else float("nan")
+    found = float(np.mean(rates))
+    means = [float(np.mean(v)) for v in (ours, simple, uniform, ours[-10:], small, large, total)]
+    return [found, best, found / best, *means]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("rows", nargs="*", default=list(ROWS))
+    parser.add_argument("--slots", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    print(f"{'':30s}   rate   limit  ratio |   slot   plain uniform    last | small large total")
+    for name in options.rows:
+        row = ROWS[name]
+        cells = play(row, min(options.slots, row.longest), options.seed)
+        shown = [f"{c:7.5f}" for c in cells[:2]] + [f"{cells[2]:5.2f} |"] + [f"{c:7.5f}" for c in cells[3:7]]
+        print(f"{name:30s}", *shown, "|", *(f"{c:5.3f}" for c in cells[7:]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

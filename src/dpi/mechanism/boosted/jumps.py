@@ -1,0 +1,89 @@
+"""Bins that jump: for every bin the odds that its level has nothing to do with its past any more.
+
+Beside the trackers, which know all of a bin's past, stands a *challenger*, which knows what was measured since the bin
+may have jumped, and the log odds of that. In every slot a bin jumps with a small probability. The slot's log scores
+then move the odds; where a jump in this very slot is the likeliest, the challenger starts again from the slot alone.
+So a jump is found that shows in one slot, as well as one that shows only after many, and a bin that is far too small
+in all trackers comes back: their log-walks would take for ever (sequential change detection, Page 1954; Bayesian with
+one run length kept, Adams and MacKay 2007).
+
+Sees log scores and messages made of measurements after noise; no histogram, no user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.mechanism.base import Floats
+from dpi.mechanism.filtering.laplace_gauss import Reals
+
+JUMP = 1e-4
+"""Probability that a bin jumps, in a slot.
+
+Source: by trial; not measured by itself.
+"""
+
+ANEW = 1e-3
+"""Probability that all of them do.
+
+Source: by trial; not measured by itself.
+"""
+
+CERTAIN = 3.0
+"""Log odds from which a bin has jumped, or all have: the trackers then forget what they knew.
+
+Source: 95 %; until then the release is a mixture of both.
+"""
+
+FAINT = -7.0
+"""Log odds below which the chance of a jump adds nothing that counts to a log score: less than a thousandth.
+
+Source: by calculation.
+"""
+
+QUIET = float(np.log(JUMP))
+"""Log odds of a bin of which nothing else is known."""
+
+
+def rate(probability: float, learned: float) -> float:
+    """Log probability of a jump in a slot that says so much: one drowned in noise shows none, and time is not counted.
+
+    Late slots of a converging series would otherwise make all that is known doubtful, one after the other.
+    """
+    return float(np.log(max(probability * learned, 1e-300)))
+
+
+@dataclass(frozen=True, eq=False)
+class Jumps:
+    """What a slot said of the jumps of some bins."""
+
+    before: Floats
+    """Log odds of a jump, this slot's included, before the slot was looked at."""
+    density: Floats
+    """Log density of every count if its bin has jumped."""
+    newborn: npt.NDArray[np.bool_]
+    """Whether a jump in this very slot is more likely than one before."""
+
+    @classmethod
+    def of(cls, odds: Floats, challenger: Reals, fresh: Floats, rate: float) -> Jumps:
+        """From the odds after the last slot, and the log densities of the challenger and of a fresh level.
+
+        `rate` is the log odds of a jump in this slot.
+        """
+        before = np.logaddexp(odds, rate)
+        earlier, now = odds + challenger, rate + fresh
+        return cls(before, np.logaddexp(earlier, now) - before, now > earlier)
+
+    def either(self, stays: Reals) -> Floats:
+        """Log density of the counts where bins may or may not have jumped; `stays` is that if not, for each expert."""
+        either, jumps = stays - np.logaddexp(0, self.before), self.before + self.density
+        at = np.flatnonzero((jumps - stays.min(0)) > FAINT)
+        either[:, at] += np.logaddexp(0, jumps[at] - stays[:, at])
+        return np.asarray(either)
+
+    def odds(self, stays: Floats, trust: float) -> Floats:
+        """Log odds of a jump after the slot, whose log scores count so much; a density may be 0 in floating point."""
+        return np.clip(self.before + trust * (self.density - stays), -40, 40)
