@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--per-slot", default="auto", help="another budget than the default")
     parser.add_argument("--not-returning", action="store_true", help="declare that users do not come back")
     options = parser.parse_args()
-    budget = dpi.Ledger(per_slot=options.per_slot, returning=not options.not_returning)
+    budget = dpi.Ledger(options.per_slot, policy=dpi.spend_first, returning=not options.not_returning)
     seeds = range(options.first, options.first + options.seeds)
     if "DPI_DATA" not in os.environ:
         sys.exit("Set DPI_DATA to the folder with the parquet files.")

@@ -23,7 +23,7 @@ BINS, USERS, DRIFT = 100, 5_000, 0.01
 BUDGETS: dict[str, dpi.Ledger | dpi.Converging] = {
     "converging": dpi.Converging(dpi.LogSquared()),
     **{e: dpi.Ledger(per_slot=e) for e in ("0.05", "0.2", "0.5", "2")},
-    "auto": dpi.Ledger(),
+    "auto": dpi.Ledger(policy=dpi.spend_first),
 }
 
 

@@ -99,7 +99,7 @@ def main() -> None:
     budgets: list[dpi.Ledger | dpi.Converging] = [
         dpi.Converging(dpi.LogSquared()),
         *(dpi.Ledger(per_slot=e) for e in PER_SLOT),
-        dpi.Ledger(),
+        dpi.Ledger(policy=dpi.spend_first),
     ]
     print(
         "stream           slots bins  uniform converging "

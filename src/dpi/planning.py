@@ -83,7 +83,7 @@ class Plan:
     lasting: int | None = None
     """How many slots the accounts are wanted to last."""
     payments: tuple[Payment, ...] = ()
-    """The first payments by a public clock (`Ledger(policy=clocked())`), under which no account is ever empty."""
+    """The first payments by a public clock (`Ledger()`), under which no account is ever empty."""
 
     @property
     def best(self) -> Option:

@@ -64,7 +64,9 @@ def test_noise_that_is_off_by_a_factor_loses_exactly_that_factor(factor):
     assert finding.violates == (factor > 1)
 
 
-@pytest.mark.parametrize("budget", [dpi.Ledger(per_slot=0.07), dpi.Ledger(), dpi.Converging(dpi.Zeta(2), dpi.RBA(4))])
+@pytest.mark.parametrize(
+    "budget", [dpi.Ledger(per_slot=0.07), dpi.Ledger(policy=dpi.spend_first), dpi.Converging(dpi.Zeta(2), dpi.RBA(4))]
+)
 def test_looking_changes_nothing(budget):
     """A stream that was looked at before every release gives the bytes of one that was not."""
     rows = neighbours.every_slot(20, VALUES).one

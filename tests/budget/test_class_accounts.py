@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clocked import KEY, TOP, Clocked, due_shares, histories, steps, users
@@ -266,6 +266,7 @@ one of them goes on in the store's place."""
 
 @settings(max_examples=150)
 @given(moves)
+@example([("pay", (set(), [1] * 5)), ("copy", 0), ("caught", ({0}, [2, 1, 1, 1, 1])), ("back", 2)])
 def test_however_often_old_copies_go_on_nobody_loses_more_than_is_said(history):
     """Copies of any age, of any way that was gone: what users truly lost is at most what accounts and bounds say."""
     ledger, loss = Clocked(), dict.fromkeys(range(7), Fraction(0))

@@ -8,7 +8,20 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpi.budget import RBA, Auto, Constant, Converging, Epsilon, Geometric, InOrder, Ledger, Zeta, fade
+from dpi.budget import (
+    RBA,
+    Auto,
+    Constant,
+    Converging,
+    Epsilon,
+    Geometric,
+    InOrder,
+    Ledger,
+    Zeta,
+    clocked,
+    fade,
+    spend_first,
+)
 from dpi.budget.allocation import Concentrated, NearestUnused, Ranges
 from dpi.budget.epsilon import UNITS
 from dpi.budget.index_set import IndexSet
@@ -257,20 +270,22 @@ def test_a_damaged_auto_is_refused(state):
 @pytest.mark.parametrize(
     ("budget", "text"),
     [
-        (Ledger(), "Ledger(per_slot='auto')"),
+        (Ledger(), "Ledger()"),
         (Ledger(per_slot=0.05), "Ledger(per_slot=0.05)"),
         (Ledger(slots=20), "Ledger(slots=20)"),
         (Ledger(per_slot=0.05, every=2), "Ledger(per_slot=0.05, every=2)"),
-        (Ledger(policy=fade()), "Ledger(per_slot='auto', policy=Fade(series=Zeta(2)))"),
-        (Ledger(period=24), "Ledger(per_slot='auto', period=24)"),
-        (Ledger(returning=False), "Ledger(per_slot='auto', returning=False)"),
+        (Ledger(policy=clocked()), "Ledger(policy=Clocked(top=20))"),
+        (Ledger(policy=spend_first), "Ledger(policy=SpendFirst())"),
+        (Ledger(policy=fade()), "Ledger(policy=Fade(series=Zeta(2)))"),
+        (Ledger(period=24), "Ledger(period=24)"),
+        (Ledger(returning=False), "Ledger(returning=False)"),
         (Converging(Zeta(2)), "Converging(Zeta(2))"),
         (Converging(Zeta(2), RBA(10)), "Converging(Zeta(2), draw=RBA(10))"),
     ],
     ids=repr,
 )
 def test_options_print_what_they_are(budget, text):
-    """The text is part of a stream's fingerprint: what differs is in it, and what does not is left out."""
+    """What is as it is by default is left out."""
     assert repr(budget) == text
 
 

@@ -185,7 +185,7 @@ def test_wrong_options(cli, visits, more):
         (("--accumulate", "tree:much"), "`--accumulate`: `per_slot` must be"),
         (("--accumulate", "tree:0.1,1,3"), "`arity` must be a whole number from 2 to 1000. Got 1"),
         (("--accumulate", "tree:0.1,x,3"), "for example tree:0.025. Got 'tree:0.1,x,3'"),
-        (("--policy", "thrift"), "`--policy` must be spend-first, fade, fade:SERIES, clocked or clocked:TOP"),
+        (("--policy", "thrift"), "`--policy` must be auto, spend-first, fade, fade:SERIES, clocked or clocked:TOP"),
         (("--policy", "spend-first:2"), "Got 'spend-first:2'"),
         (("--policy", "clocked:slowly"), "Got 'clocked:slowly'"),
         (("--policy", "clocked:0"), "`top` must be a whole number from 1 to 40. Got 0."),

@@ -95,9 +95,9 @@ def test_plan(cli):
     assert found["best"]["per_slot"] == plan.best.per_slot == 0.1
     assert [option["l1"] for option in found["options"]] == [option.l1 for option in plan.options]
     said = cli(*words, "--plot", "plan.svg")
-    assert "Use --per-slot 0.1" in said
+    assert "use --per-slot 0.1" in said
     assert "█" in cli(*lasting)
-    assert "clocked no account is ever empty: who is always there pays 0.5 at once" in " ".join(said.split())
+    assert "(--policy auto) no account is ever empty: who is always there pays 0.5 at once" in " ".join(said.split())
     assert [paid["cost"] for paid in found["payments"]] == [paid.cost for paid in plan.payments]
     assert Path("plan.svg").read_text().startswith("<?xml")
     cli(*words, "--plot", "plan.txt", code=2)

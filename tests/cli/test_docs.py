@@ -25,7 +25,7 @@ def test_the_tutorial_runs_as_written(tmp_path):
     assert len((tmp_path / "releases.ndjson").read_text().splitlines()) == 48
     assert "24 slots of the period are released already" in done.stderr
     assert "0 slots released" in done.stdout
-    assert "Use --per-slot 0.05" in done.stdout
+    assert "use --per-slot 0.05" in done.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)

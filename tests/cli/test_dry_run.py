@@ -70,6 +70,7 @@ def test_a_dry_run_of_the_right_options(cli, numbered):
     """Most rows can be read; a store that is there is not touched."""
     said = cli("run", *words(numbered), "--dry-run")
     assert set(told(said).values()) == {"most"}
+    assert "budget, unless the store's ledger has another policy: Ledger(" in said
     cli("run", *words(numbered))
     before = {path.name: path.read_bytes() for path in Path().iterdir()}
     cli("run", *words(numbered), "--dry-run")

@@ -196,6 +196,19 @@ def test_the_ledger_tells_payments_by_class(cli):
     cli("verify", "m.db", "--curator")
 
 
+def test_the_ledger_tells_no_payments_of_a_stream_that_is_not_by_class(cli):
+    """A stream with a cost shares a clocked ledger: what is left is told, and nothing that it does not count."""
+    options = {"domain": dpi.Categories(["a"], other=None), "epsilon": 1}
+    with dpi.open_store("m.db") as store:
+        dpi.Stream(**options, name="one", store=store).release(["secret-user-1"], ["a"])
+        costly = dpi.Stream(**options, name="two", budget=dpi.Ledger(per_slot="0.1"), store=store)
+        costly.release(["secret-user-1"], ["a"])
+    words = ("ledger", "m.db", "--user", "secret-user-1", "--stream")
+    assert cli.json(*words, "one")["payments"] == 1
+    assert "payments" not in cli.json(*words, "two")
+    cli("verify", "m.db", "--curator")
+
+
 def test_the_ledger_knows_epochs_and_series(cli, visits):
     """With epochs it is about the epoch of a slot; a converging series has no accounts."""
     cli("run", *visits, *PERIOD, "--origin", "2026-01-01", "--store", "e.db", "--period", "4")

@@ -84,7 +84,9 @@ def test_every_option_reaches_the_stream(cli, visits):
     )  # fmt: skip
     releases, options = stored("a.db")
     told = json.loads(options)
-    assert told["budget"] == {"kind": "ledger", "slots": 4, "every": 2, "period": 3, "returning": False}
+    assert told["budget"] == {
+        "kind": "ledger", "slots": 4, "every": 2, "policy": {"kind": "spend_first"}, "period": 3, "returning": False,
+    }  # fmt: skip
     assert told["mechanism"] == {"kind": "boosted", "season": 2}
     assert (told["slots"]["zone"], told["slots"]["lateness"]) == ("Europe/Berlin", 300000000)
     assert (told["name"], told["start"]) == ("first", 0)
@@ -143,6 +145,17 @@ def test_the_key_of_truncate_is_made_of_the_stores():
     make = compression("truncate:2")
     assert make(bytes(32)) == make(bytes(32)) != make(bytes([1] * 32))
     assert make(bytes(32)).key != bytes(32)
+
+
+def test_a_run_says_which_budget_it_had(cli, visits):
+    """Left alone, "auto" is told as what it came to; a second stream takes the ledger's, and a policy may be named."""
+    words = [word for word in visits if word not in ("--per-slot", "0.2")]
+    said = cli("run", *words, *PERIOD, "--store", "a.db", "--name", "one")
+    assert "Budget: Ledger(policy=Clocked(top=20))." in said
+    said = cli.json("run", *words, *PERIOD, "--store", "a.db", "--name", "two", "--policy", "auto")
+    assert said["budget"] == "Ledger(policy=Clocked(top=20))"
+    said = cli.json("run", *words, *PERIOD, "--store", "b.db", "--policy", "spend-first")
+    assert said["budget"] == "Ledger(policy=SpendFirst())"
 
 
 def test_streams_of_one_store(cli, visits):

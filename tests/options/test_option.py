@@ -155,24 +155,24 @@ def test_a_new_field_with_a_default_changes_no_text():
 
 
 @pytest.fixture
-def third(monkeypatch):
-    """A program whose format is 3, in which ledgers spend a twentieth of ε and trees have four levels."""
-    newer = {**DEFAULTS[2], "prefix_tree": {"arity": 22, "levels": 4}}
-    newer["ledger"] = {**DEFAULTS[2]["ledger"], "per_slot": 54975581388}
-    monkeypatch.setitem(DEFAULTS, 3, MappingProxyType(newer))
+def fourth(monkeypatch):
+    """A program whose format is 4, in which ledgers spend a twentieth of ε and trees have four levels."""
+    newer = {**DEFAULTS[3], "prefix_tree": {"arity": 22, "levels": 4}}
+    newer["ledger"] = {**DEFAULTS[3]["ledger"], "per_slot": 54975581388}
+    monkeypatch.setitem(DEFAULTS, 4, MappingProxyType(newer))
 
 
-@pytest.mark.usefixtures("third")
+@pytest.mark.usefixtures("fourth")
 def test_a_changed_default_is_a_new_format():
     """What a text leaves out is what its own format says, also where the defaults are others by now."""
     old = {"kind": "ledger", "every": 1}
     assert dpi.Ledger.from_options(old, 2).per_slot == "auto"
-    assert dpi.Ledger.from_options(old, 3).per_slot == Fraction(54975581388, 1 << 40)
+    assert dpi.Ledger.from_options(old, 4).per_slot == Fraction(54975581388, 1 << 40)
     assert dpi.PrefixTree.from_options({"kind": "prefix_tree", "per_slot": 1}, 2).levels == 3
-    assert dpi.PrefixTree.from_options({"kind": "prefix_tree", "per_slot": 1}, 3).levels == 4
-    assert dpi.Ledger("0.05").to_options(3) == {"kind": "ledger"}
+    assert dpi.PrefixTree.from_options({"kind": "prefix_tree", "per_slot": 1}, 4).levels == 4
+    assert dpi.Ledger("0.05").to_options(4) == {"kind": "ledger"}
     assert dpi.Ledger("0.05").to_options(2) == {"kind": "ledger", "per_slot": 54975581388}
-    assert dpi.Ledger().to_options(3) == {"kind": "ledger", "per_slot": "auto"}
+    assert dpi.Ledger().to_options(4) == {"kind": "ledger", "per_slot": "auto"}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import dpi
+from dpi.options import FORMAT
 
 KEY = bytes(range(100, 132))
 DOMAIN = dpi.Categories(["DE", "FR", "IT"], other="elsewhere")
@@ -30,7 +31,15 @@ STREAMS = {
         "accumulate": dpi.PrefixTree(per_slot="0.1", arity=2, levels=2),
     },
     "series": {"epsilon": 2, "budget": dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0)), "separate": True},
+    "plain": {"epsilon": 1, "separate": True},
 }
+SINCE = {"plain": 3}
+"""The first format of options whose kept stores have a stream: one with the budget that it has by default."""
+
+
+def names(format: int) -> list[str]:
+    """The streams of a kept store of a format."""
+    return [name for name in STREAMS if SINCE.get(name, 1) <= format]
 
 
 def opened(store: dpi.MemoryStore, name: str, **options: object) -> dpi.Stream:
@@ -57,7 +66,7 @@ def append(stream: dpi.Stream, slot: int, users: list[str], values: list[str]) -
 
 def fill(store: dpi.MemoryStore) -> None:
     """Begin the streams, release three slots of each, and leave events of an open slot."""
-    for name in STREAMS:
+    for name in names(FORMAT):
         stream = opened(store, name)
         for slot in range(RELEASED):
             close_slot(stream, slot)

@@ -13,7 +13,7 @@ from dpi.errors import OptionError
 from dpi.store.bank import Bank
 from dpi.testing.workload import DOMAIN
 
-BUDGET = dpi.Ledger(per_slot="0.6")
+BUDGET = dpi.Ledger(per_slot="0.6", policy=dpi.spend_first)
 
 
 def stream(store, **options) -> dpi.Stream:

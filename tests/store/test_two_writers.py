@@ -36,7 +36,7 @@ def stream(store: Store, **options) -> dpi.Stream:
 
 def spent(store: Store, user: str) -> float:
     """What the stored ledger says that a user has spent."""
-    accounts = dpi.Ledger().accounts(dpi.Epsilon.at_most(1), store.key)
+    accounts = dpi.Ledger(policy=dpi.spend_first).accounts(dpi.Epsilon.at_most(1), store.key)
     accounts.resume(store.load_ledger("", accounts.description)[0], {}, [])
     return 1 - float(accounts.remaining(pl.Series([user]), 0)[0])
 

@@ -249,7 +249,7 @@ def test_a_budget_of_another_size_begins_with_its_slot():
 def test_a_budget_that_is_chosen_by_what_was_released_goes_on_choosing():
     """Of another number of bins it is not a new beginning, which takes a quarter of ε."""
     store = dpi.MemoryStore()
-    opened = stream(store, budget=dpi.Ledger())
+    opened = stream(store, budget=dpi.Ledger(policy=dpi.spend_first))
     for slot in range(4):
         last = opened.release(*crowd(slot, 5000))
     changed = stream(store, budget=dpi.Ledger(), domain=dpi.Categories(["DE"]), change="next")

@@ -24,6 +24,7 @@ from dpi.verification import verify
 TOP = 4
 DOMAIN = dpi.Categories(["a", "b", "c"], other=None)
 BUDGET = dpi.Ledger(policy=dpi.clocked(top=TOP))
+SPEND = dpi.Ledger(policy=dpi.spend_first)
 REGULARS = [f"regular {number}" for number in range(60)]
 
 
@@ -116,7 +117,7 @@ def test_a_slot_of_two_classes_measures_each_by_itself(seed):
 )
 def test_where_users_have_weight_one_it_is_spend_first(options):
     """What cannot be measured by class is released, and paid for, as under `spend_first`."""
-    clocked, first = stream(**options), stream(**options, budget=dpi.Ledger(), unsafe_source=UnsafeSeededSource(3))
+    clocked, first = stream(**options), stream(**options, budget=SPEND, unsafe_source=UnsafeSeededSource(3))
     assert clocked.setting.classes == 1
     for one, other in zip(close(clocked, range(5)), close(first, range(5)), strict=True):
         assert one.content() == other.content()
@@ -247,7 +248,7 @@ def test_the_top_class_is_part_of_the_ledger():
     with pytest.raises(OptionError, match="policy"):
         stream(store=store, name="orders", budget=dpi.Ledger(policy=dpi.clocked(top=5)))
     with pytest.raises(OptionError, match="policy"):
-        stream(store=store, name="orders", budget=dpi.Ledger())
+        stream(store=store, name="orders", budget=SPEND)
 
 
 # What a verifier finds.

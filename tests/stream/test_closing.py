@@ -101,8 +101,8 @@ def test_the_steps_alone_make_the_bytes_of_a_stream(budget) -> None:
     """Whoever drives the steps in their order ends in the releases, states and accounts of a `Stream`."""
     key, tree = bytes(range(32)), PrefixTree(per_slot="0.001")
     opened = stream(store=dpi.MemoryStore(key), budget=budget, accumulate=tree)
-    options, source = opened.setting, UnsafeSeededSource(1)
-    state, allocation = StreamState.initial(options, source), budget.allocation(options.epsilon, DOMAIN.size)
+    options, source, budget = opened.setting, UnsafeSeededSource(1), opened.budget
+    state, allocation = StreamState.initial(options, source), options.allocation()
     accounts = budget.accounts(options.epsilon, key) if isinstance(budget, dpi.Ledger) else None
     for slot, (users, bins) in enumerate(SLOTS):
         offer = Offer.drawn(state, allocation, slot, source)

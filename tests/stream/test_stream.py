@@ -198,7 +198,8 @@ def test_a_retry_has_the_budget_of_the_first_try(budget, monkeypatch):
     """A slot that could not be measured is tried again with the budget that was drawn for it, and with no other."""
     failing, clean = stream(budget=budget), stream(budget=budget)
     with monkeypatch.context() as patch:
-        patch.setattr(dpi.Boosted, "measure", lambda *_: (_ for _ in ()).throw(MemoryError))
+        for measure in ("measure", "measure_classes"):
+            patch.setattr(dpi.Boosted, measure, lambda *_: (_ for _ in ()).throw(MemoryError))
         for _ in range(3):
             with pytest.raises(MemoryError):
                 failing.release(["x"], ["a"])

@@ -21,6 +21,8 @@ from dpi.verification import verify
 
 DOMAIN = dpi.Categories(["DE", "FR"], other="elsewhere")
 KEY = bytes(range(32))
+OLD = dpi.Ledger(policy=dpi.spend_first)
+"""What `Ledger()` was in the first two formats."""
 CLOCK = {"slot": "1h", "start": "2026-01-01T00:00", "zone": "Europe/Berlin", "lateness": "5m"}
 STREAMS = {
     "plain": {},
@@ -85,11 +87,13 @@ def test_options_are_made_from_their_text(options):
 
 
 def test_defaults_are_left_out():
-    """A stream that asks for nothing special is declared by its domain, its ε and the format."""
-    assert set(json.loads(stream().setting.text)) == {"format", "domain", "epsilon_units"}
+    """A stream that asks for nothing special is declared by its domain, its ε, the format, and what "auto" came to."""
+    stated = json.loads(stream().setting.text)
+    assert set(stated) == {"format", "domain", "epsilon_units", "budget"}
+    assert stated["budget"] == {"kind": "ledger", "policy": {"kind": "clocked"}}
 
 
-@pytest.mark.parametrize("format", [1, 2])
+@pytest.mark.parametrize("format", [1, 2, 3])
 @pytest.mark.parametrize("options", STREAMS.values(), ids=list(STREAMS))
 def test_every_format_is_read_alike(options, format):
     """The typed view says the same of a stream, whichever format declares it."""
@@ -117,12 +121,12 @@ def began(store, format, **options):
     """A stream that was declared in a format and has released a slot."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpi.stream.stream.StreamOptions", partial(StreamOptions, format=format))
-        opened = stream(store=store, **options)
+        opened = stream(store=store, **({"budget": OLD} | options))
     opened.release(["ada"], ["DE"])
     return opened
 
 
-@pytest.mark.parametrize("format", [1, 2])
+@pytest.mark.parametrize("format", [1, 2, 3])
 def test_a_new_field_with_a_default_changes_no_digest(format):
     """A store of today goes on under a program whose mechanism has one more defaulted option."""
     store = dpi.MemoryStore(KEY)
@@ -188,11 +192,11 @@ def test_a_changed_default_leaves_older_streams_as_they_were(monkeypatch):
     """Under a format whose default differs, a stream of format 2 keeps what it meant, and goes on when asked for it."""
     store = dpi.MemoryStore(KEY)
     began(store, 2)
-    newer = {**DEFAULTS[2], "ledger": {**DEFAULTS[2]["ledger"], "per_slot": 54975581388}}
-    monkeypatch.setitem(DEFAULTS, 3, MappingProxyType(newer))
+    newer = {**DEFAULTS[3], "ledger": {**DEFAULTS[3]["ledger"], "per_slot": 54975581388}}
+    monkeypatch.setitem(DEFAULTS, 4, MappingProxyType(newer))
     kept = StreamOptions.from_options(json.loads(store.streams()[""]), DOMAIN)
-    assert kept.budget == dpi.Ledger("auto")
-    assert kept.to_options(3)["budget"] == {"kind": "ledger", "per_slot": "auto"}
+    assert kept.budget == OLD
+    assert kept.to_options(4)["budget"] == {"kind": "ledger", "per_slot": "auto", "policy": {"kind": "spend_first"}}
     assert stream(store=store, budget=dpi.Ledger("auto")).release(["ada"], ["DE"]).slot == 1
     with pytest.raises(StateError, match=r"other options \(budget\)"):
         stream(store=store, budget=dpi.Ledger("0.05"))  # what the newer default is

@@ -68,6 +68,15 @@ def _two_clocked() -> SeveralStreams:
     return SeveralStreams(makes, EPSILON)
 
 
+def _by_class_and_by_cost() -> SeveralStreams:
+    store = dpi.MemoryStore()
+    makes = [
+        stream(budget=CLOCKED, mechanism=ClassSums(), store=store, name="visits"),
+        stream(budget=dpi.Ledger(per_slot="0.15"), store=store, name="orders"),
+    ]
+    return SeveralStreams(makes, EPSILON)
+
+
 CLOCKED = dpi.Ledger(policy=dpi.clocked(top=4))
 ZETA_2 = dpi.Zeta(2)
 COUNTED = stream(budget=dpi.Converging(ZETA_2))
@@ -77,7 +86,8 @@ RESTARTED = stream(budget=SEVEN_HUNDREDTHS)
 STREAMS: tuple[Shipped, ...] = (
     _stream("boosted, ledger 0.05 a slot"),
     _stream("boosted, ledger 0.07 a slot", budget=SEVEN_HUNDREDTHS),
-    _stream("boosted, ledger auto", budget=dpi.Ledger(), mechanism=dpi.Boosted()),
+    _stream("boosted, ledger", budget=dpi.Ledger(), mechanism=dpi.Boosted()),
+    _stream("boosted, ledger spent first", budget=dpi.Ledger(policy=dpi.spend_first), mechanism=dpi.Boosted()),
     _stream("boosted, ledger every 5th slot", budget=dpi.Ledger(slots=20, every=5)),
     _stream(
         "boosted, ledger that fades",
@@ -122,6 +132,7 @@ STREAMS: tuple[Shipped, ...] = (
         tight=False,
         note="the claim is ε, of which a clocked account always keeps some",
     ),
+    Shipped("a stream by class and one with a cost, one ledger", _by_class_and_by_cost),
     Shipped(
         "boosted, declared counts, Zeta(2) in order",
         lambda: DeclaredCounts(COUNTED, VALUES, per_user=400),

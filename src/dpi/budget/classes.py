@@ -137,9 +137,10 @@ class Bounds:
         here = np.array(begun.spent, dtype=np.int64)
         taken = most_taken(np.arange(here.size), self.epsilon - here, lost, largest, self.top, restored)
         again = tuple(sorted({*self.restored, *restored, slots[-1]}))
-        spent = tuple(int(units) for units in here + taken)
+        said = [int(units) for units in here + taken]
+        # The first of these slots may have been paid for, so that some were a class further on than was said.
+        spent = tuple(max(pair) for pair in zip(said, [0, *said], strict=False))
         if len(spent) <= self.top:
-            # The first of these slots may have been paid for, so that some were a class further on than was said.
             spent += (max(spent),)
         return replace(begun, spent=spent, largest=_larger(self.largest, largest), restored=again)
 

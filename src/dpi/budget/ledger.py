@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Literal
 
 from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import DRAWS, SPREAD, Allocation, Concentrated, Constant, Draw, InOrder
@@ -14,15 +15,33 @@ from dpi.budget.policy import POLICIES, Policy, spend_first
 from dpi.budget.series import SERIES, Series
 from dpi.budget.written import AMOUNT, or_word
 from dpi.errors import OptionError
-from dpi.options import Family, Option
+from dpi.options import Codec, Family, Option
 
 BUDGETS: Family[Option] = Family("budget")
+_AUTO_SINCE = 3
+"""The format of options in which a policy that is left out is "auto"; before, it was `spend_first`."""
+
+
+def _written(policy: object, format: int) -> object:
+    """A policy in a format; older ones know no "auto", and what was left out there was `spend_first`."""
+    if policy == "auto":
+        return "auto" if format >= _AUTO_SINCE else spend_first.to_options(format)
+    return POLICIES.codec.write(policy, format)
+
+
+def _read(stated: object, format: int) -> object:
+    return "auto" if stated == "auto" and format >= _AUTO_SINCE else POLICIES.codec.read(stated, format)
 
 
 @BUDGETS.member
 @dataclass(frozen=True)
 class Ledger(Option):
     """Every user has an account of ε; a slot's budget need not shrink.
+
+    Left alone, it suits users who come once and users who stay for ever: `policy="auto"` is `clocked()`, under which
+    no account is ever empty, wherever the mechanism measures users by class (`Mechanism.divides`) and nothing below
+    says what a slot costs; elsewhere it is `spend_first`. Streams that share a ledger share its policy, and "auto" is
+    then the policy that is there. What it came to is declared with the stream, and stays.
 
     `per_slot` is what a slot costs a user of weight one: an amount, or "auto" to choose it from the public transcript;
     `slots=20` is short for a twentieth of ε. With `every=5` the same is spent on average, most of it in every fifth
@@ -33,8 +52,8 @@ class Ledger(Option):
     a slot with fewer payers is a slot with fewer users, and "auto" spends all of ε in every slot. It is a statement
     about the users for the sake of accuracy; accounts are kept all the same, so the guarantee does not rest on it.
 
-    >>> Ledger(per_slot=0.05)
-    Ledger(per_slot=0.05)
+    >>> Ledger(), Ledger(per_slot=0.05)
+    (Ledger(), Ledger(per_slot=0.05))
     >>> Ledger(per_slot=0.05, slots=3)
     Traceback (most recent call last):
     dpi.errors.OptionError: give `per_slot` or `slots`, not both.
@@ -43,11 +62,11 @@ class Ledger(Option):
     per_slot: Amount | str = "auto"
     slots: int | None = None
     every: int = 1
-    policy: Policy = spend_first
+    policy: Policy | Literal["auto"] = "auto"
     period: int | None = None
     returning: bool = True
 
-    codecs = MappingProxyType({"per_slot": or_word(AMOUNT, "auto"), "policy": POLICIES.codec})
+    codecs = MappingProxyType({"per_slot": or_word(AMOUNT, "auto"), "policy": Codec(_written, _read)})
 
     def __post_init__(self) -> None:
         if self.slots is not None and self.per_slot != "auto":
@@ -61,13 +80,23 @@ class Ledger(Option):
                 "`every` needs `per_slot` or `slots`: auto has a rule of its own.",
                 options=("every", "per_slot", "slots"),
             )
+        if self.policy != "auto" and not isinstance(self.policy, Policy):
+            raise OptionError(
+                "`policy` must be 'auto', or a policy such as dpi.clocked(), dpi.spend_first or dpi.fade(). Got "
+                f"{self.policy!r}."
+            )
         if type(self.returning) is not bool:
             raise OptionError(f"`returning` must be True or False. Got {self.returning!r}.")
         if self.per_slot != "auto":
             Epsilon.at_most(self.per_slot, "per_slot")
 
+    @property
+    def by_shares(self) -> bool:
+        """Whether nothing is said of what a slot costs, so that it can ask for shares of what users have left."""
+        return self.per_slot == "auto" and self.slots is None and self.returning
+
     def allocation(self, epsilon: Epsilon, bins: int) -> Allocation:
-        """What each slot gets."""
+        """What each slot gets, where users are not measured by class."""
         if self.slots is not None:
             return self._even(epsilon.fraction / self.slots, epsilon)
         if self.per_slot == "auto":
@@ -81,14 +110,17 @@ class Ledger(Option):
         return Constant(per_slot) if self.every == 1 else Concentrated(per_slot, self.every)
 
     def accounts(self, epsilon: Epsilon, key: bytes) -> Accounts:
-        """Empty accounts."""
+        """Empty accounts; which policy "auto" is, the stream has said by then."""
+        assert isinstance(self.policy, Policy)  # noqa: S101 - `StreamOptions.resolved`
         return Accounts(epsilon, key=key, policy=self.policy, period=self.period)
 
     def __repr__(self) -> str:
-        parts = [f"slots={self.slots}" if self.slots is not None else f"per_slot={self.per_slot!r}"]
+        parts = [f"slots={self.slots}"] if self.slots is not None else []
+        if self.per_slot != "auto":
+            parts.append(f"per_slot={self.per_slot!r}")
         if self.every > 1:
             parts.append(f"every={self.every}")
-        if self.policy != spend_first:
+        if self.policy != "auto" and (self.by_shares or self.policy != spend_first):
             parts.append(f"policy={self.policy!r}")
         if self.period is not None:
             parts.append(f"period={self.period}")

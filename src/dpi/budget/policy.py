@@ -86,7 +86,8 @@ class Clocked(Policy):
     for good, and who is there for ever pays less and less often, all in the same slots. `top` is the class that takes
     all who have paid more often. The shares are the mechanism's, and follow from what was released.
 
-    A mechanism that needs users of weight one knows no classes: there this is `spend_first`.
+    A mechanism that needs users of weight one knows no classes: there this is `spend_first`, and so it is for a stream
+    that says what a slot costs and shares a ledger of this policy.
 
     >>> Clocked()
     Clocked(top=20)

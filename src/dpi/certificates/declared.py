@@ -14,11 +14,11 @@ from functools import lru_cache
 
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS
-from dpi.budget.policy import Clocked
+from dpi.budget.policy import POLICIES, Clocked, Policy, spend_first
 from dpi.certificates.chain import canonical, options_digest
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
-from dpi.options import DEFAULTS, Options, complete, kind_of
+from dpi.options import DEFAULTS, Options, complete
 
 PRINTED = 1
 """The format that wrote objects as Python prints them."""
@@ -112,13 +112,23 @@ class DeclaredOptions:
     @property
     def top(self) -> int | None:
         """The top class of a ledger whose users pay by a public clock (`clocked`); None for any other budget."""
+        return self.policy.top if isinstance(self.policy, Clocked) else None
+
+    @property
+    def policy(self) -> Policy | None:
+        """How accounts are spent from; None without accounts, or if this program cannot make it of what is stated.
+
+        What "auto" came to is declared as what it is; options that leave it open say nothing of it.
+        """
+        if self.ledger is None:
+            return None
         if self.format == PRINTED:
-            return None  # which is older than that policy
-        defaults = DEFAULTS[self.format]
-        budget = complete(self.stated.get("budget", defaults["stream"]["budget"]), self.format)
-        policy = budget.get("policy") if isinstance(budget, dict) else None
-        top = policy.get("top") if isinstance(policy, dict) and policy.get("kind") == kind_of(Clocked) else None
-        return top if isinstance(top, int) else None
+            return None if "policy=" in str(self.stated.get("budget")) else spend_first
+        budget = complete(self.stated.get("budget", DEFAULTS[self.format]["stream"]["budget"]), self.format)
+        try:
+            return POLICIES.read(budget.get("policy") if isinstance(budget, dict) else None, self.format)
+        except OptionError:
+            return None
 
     @property
     def slots(self) -> Slots | None:

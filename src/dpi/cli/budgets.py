@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from dpi.budget import RBA, Converging, Geometric, Ledger, LogSquared, Spence, Zeta, clocked, fade, spend_first
 from dpi.budget.allocation import RBARanges
@@ -73,13 +74,15 @@ def draw(text: str) -> RBA | RBARanges | None:
     )
 
 
-def spending(text: str) -> Policy:
+def spending(text: str) -> Policy | Literal["auto"]:
     """How much of a slot a user takes part in.
 
     >>> spending("spend-first"), spending("fade:log-squared"), spending("clocked:12")
     (SpendFirst(), Fade(series=LogSquared()), Clocked(top=12))
     """
     name, _, rest = text.partition(":")
+    if text == "auto":
+        return "auto"
     if text == "spend-first":
         return spend_first
     if name == "fade":
@@ -88,8 +91,8 @@ def spending(text: str) -> Policy:
         with part_of("--policy"):
             return clocked(int(rest)) if rest else clocked()
     raise OptionError(
-        "`--policy` must be spend-first, fade, fade:SERIES, clocked or clocked:TOP, for example fade:zeta:2. Got "
-        f"{text!r}."
+        "`--policy` must be auto, spend-first, fade, fade:SERIES, clocked or clocked:TOP, for example fade:zeta:2. "
+        f"Got {text!r}."
     )
 
 
@@ -122,7 +125,7 @@ def budget(
         per_slot="auto" if per_slot is None else per_slot,
         slots=slots,
         every=1 if every is None else every,
-        policy=spend_first if policy is None else spending(policy),
+        policy="auto" if policy is None else spending(policy),
         period=period,
         returning=returning,
     )

@@ -28,6 +28,7 @@ def summary(stream: Stream, following: int, store: str, out: Path | None, json: 
                 "last_slot": None if newest is None else newest.slot,
                 "last_start": None if newest is None else newest.start,
                 "epsilon_spent": 0.0 if newest is None else newest.epsilon_spent,
+                "budget": repr(stream.budget),
                 "looks_like_nobody": nobody,
                 "guarantee": stream.guarantee,
                 "out": None if out is None else str(out),
@@ -42,7 +43,7 @@ def summary(stream: Stream, following: int, store: str, out: Path | None, json: 
             + "."
         )
         say(f"Spent so far: at most {newest.epsilon_spent:.4g} per user.")
-    say(stream.guarantee)
+    say(f"Budget: {stream.budget!r}.", stream.guarantee)
     if out is not None:
         say(f"Releases: {out}")
     if nobody:

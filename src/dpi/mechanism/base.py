@@ -97,6 +97,14 @@ class Mechanism(Option, ABC, Generic[State]):
         """Whether the loss of a user of weight below one is not smaller: such users then have weight zero."""
         return False
 
+    def divides(self, domain: Domain) -> bool:
+        """Whether it measures users of a domain by class where nobody says how (`policy="auto"`).
+
+        Not where it was given options that classes know nothing of, or where they would take too much. The rule may
+        become better: what it came to is declared with each stream.
+        """
+        return self.by_class
+
     @abstractmethod
     def initial(self, domain: Domain, classes: int = 1) -> State:
         """The state before the first slot; of users in so many classes, which is one unless it measures `by_class`."""

@@ -18,56 +18,58 @@ from types import MappingProxyType
 Options = dict[str, object]
 """Options as JSON values: whole numbers, texts, lists and objects; no float, and nothing as Python prints it."""
 
-FORMAT = 2
+FORMAT = 3
 """What new streams are declared in."""
 
+_LEDGER: Mapping[str, object] = {
+    "per_slot": "auto",
+    "slots": None,
+    "every": 1,
+    "policy": {"kind": "spend_first"},
+    "period": None,
+    "returning": True,
+}
+_SECOND: dict[str, Mapping[str, object]] = {
+    "stream": {
+        "slots": None,
+        "start": None,
+        "budget": {"kind": "ledger"},
+        "mechanism": {"kind": "boosted"},
+        "compression": {"kind": "normalise"},
+        "accumulate": None,
+        "name": "",
+        "ledger": "",
+    },
+    "slots": {"origin": 0, "zone": "UTC", "lateness": 0, "calendar": ""},
+    "ledger": _LEDGER,
+    "fade": {"series": {"kind": "zeta"}},
+    "clocked": {"top": 20},
+    "converging": {"draw": None},
+    "zeta": {"s": "2"},
+    "rba": {"rate": "100000000"},
+    "prefix_tree": {"arity": 22, "levels": 3},
+    "boosted": {"drifts": ["0", "0.003", "0.01", "0.03", "0.1", "0.3"], "season": None, "partitions": "auto"},
+    "published": {
+        "pool": {"kind": "multinomial"},
+        "queries": None,
+        "lam": "0.1",
+        "mu": "0.05",
+        "draws": 20,
+        "rounds": 1,
+        "every_slot": False,
+        "accumulative": False,
+        "n_min": None,
+        "total_share": "0",
+    },
+    "multinomial": {"size": 6_500, "precision": 10_000, "seed": 0},
+    "dirichlet": {"size": 6_500, "concentration": "1", "seed": 0, "precision": 1 << 20},
+    "mixed": {"size": 6_500, "concentrations": ["0.3", "1", "3", "10", "30"], "seed": 0, "precision": 1 << 20},
+    "matrix": {"scale": 1},
+}
+
 DEFAULTS: dict[int, Mapping[str, Mapping[str, object]]] = {
-    2: MappingProxyType(
-        {
-            "stream": {
-                "slots": None,
-                "start": None,
-                "budget": {"kind": "ledger"},
-                "mechanism": {"kind": "boosted"},
-                "compression": {"kind": "normalise"},
-                "accumulate": None,
-                "name": "",
-                "ledger": "",
-            },
-            "slots": {"origin": 0, "zone": "UTC", "lateness": 0, "calendar": ""},
-            "ledger": {
-                "per_slot": "auto",
-                "slots": None,
-                "every": 1,
-                "policy": {"kind": "spend_first"},
-                "period": None,
-                "returning": True,
-            },
-            "fade": {"series": {"kind": "zeta"}},
-            "clocked": {"top": 20},
-            "converging": {"draw": None},
-            "zeta": {"s": "2"},
-            "rba": {"rate": "100000000"},
-            "prefix_tree": {"arity": 22, "levels": 3},
-            "boosted": {"drifts": ["0", "0.003", "0.01", "0.03", "0.1", "0.3"], "season": None, "partitions": "auto"},
-            "published": {
-                "pool": {"kind": "multinomial"},
-                "queries": None,
-                "lam": "0.1",
-                "mu": "0.05",
-                "draws": 20,
-                "rounds": 1,
-                "every_slot": False,
-                "accumulative": False,
-                "n_min": None,
-                "total_share": "0",
-            },
-            "multinomial": {"size": 6_500, "precision": 10_000, "seed": 0},
-            "dirichlet": {"size": 6_500, "concentration": "1", "seed": 0, "precision": 1 << 20},
-            "mixed": {"size": 6_500, "concentrations": ["0.3", "1", "3", "10", "30"], "seed": 0, "precision": 1 << 20},
-            "matrix": {"scale": 1},
-        }
-    ),
+    2: MappingProxyType(_SECOND),
+    3: MappingProxyType({**_SECOND, "ledger": {**_LEDGER, "policy": "auto"}}),
 }
 """For each format, kind and field: the value, as it would be written."""
 

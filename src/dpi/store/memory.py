@@ -348,13 +348,12 @@ class MemoryStore(Store):
             raise StateError("the saved store is damaged: a part is missing.") from None
         return store
 
-    def successor(self, path: str | os.PathLike[str], stream: str, options: Collection[str]) -> MemoryStore:
-        """The saved store that the one stream of this store may go on from: it holds all that was released here.
+    def check_successor(self, store: MemoryStore, stream: str, options: Collection[str]) -> None:
+        """Refuse a saved store that the one stream of this store must not go on from: it lacks what was released here.
 
         `options` are the stream's, as every format writes them: a save of an older program has them in an older one.
         A saved store that keeps too little of its history cannot tell, and is refused.
         """
-        store = MemoryStore.load(path)
         if store.streams().get(stream) not in options:
             raise StateError("the saved stream has other options; resume it with the options it was started with.")
         if len(store.streams()) > 1 or len(self.streams()) > 1:
@@ -366,7 +365,6 @@ class MemoryStore(Store):
             raise StateError(
                 "the saved stream is older than this one, or went another way: loading it would refill accounts."
             )
-        return store
 
     def close(self) -> None:
         """Nothing to let go of: the store lives as long as the object."""

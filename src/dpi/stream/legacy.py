@@ -96,7 +96,7 @@ def _ledger(ledger: Ledger) -> str:
     known = {"kind", "per_slot", "slots", "every", "policy", "period", "returning"}
     if ledger.every > 1:
         parts.append(f"every={ledger.every}")
-    if ledger.policy != spend_first:
+    if ledger.policy not in ("auto", spend_first):
         parts.append(f"policy={text(ledger.policy)}")
     if ledger.period is not None:
         parts.append(f"period={ledger.period}")

@@ -14,7 +14,7 @@ from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
-from dpi.budget.policy import Clocked
+from dpi.budget.policy import Clocked, Policy, clocked, spend_first
 from dpi.certificates.chain import canonical, options_digest
 from dpi.certificates.declared import FORMATS, PRINTED, DeclaredOptions, pool_of
 from dpi.domain import Domain
@@ -150,22 +150,49 @@ class StreamOptions:
     def classes(self) -> int:
         """Into how many classes users are divided by the number of their own payments: one, unless it is clocked.
 
-        A mechanism that needs users of weight one knows no classes: there `clocked` is `spend_first`.
+        A mechanism that needs users of weight one knows no classes, and a stream that says what a slot costs has no
+        use for them: there `clocked` is `spend_first`.
         """
-        policy = self.budget.policy if isinstance(self.budget, Ledger) else None
-        divided = isinstance(policy, Clocked) and self.mechanism.by_class and not self.whole_weights
-        return policy.top + 1 if isinstance(policy, Clocked) and divided else 1
+        budget, policy = self.budget, self.policy
+        if not isinstance(budget, Ledger) or not isinstance(policy, Clocked):
+            return 1
+        divided = budget.by_shares and self.mechanism.by_class and not self.whole_weights
+        return policy.top + 1 if divided else 1
+
+    @property
+    def policy(self) -> Policy | None:
+        """How accounts are spent from; None without accounts."""
+        if not isinstance(self.budget, Ledger):
+            return None
+        if self.budget.policy != "auto":
+            return self.budget.policy
+        divided = self.budget.by_shares and self.mechanism.divides(self.domain) and not self.whole_weights
+        return clocked() if divided else spend_first
+
+    def resolved(self, streams: Mapping[str, DeclaredOptions]) -> StreamOptions:
+        """With the policy that "auto" is beside the streams of a store: that of its ledger or, of a new one, `policy`.
+
+        So what is declared says it, and a stream keeps it: one that was declared when "auto" was `spend_first`, or
+        would be another for its domain by now, goes on as it is.
+        """
+        budget, policy = self.budget, self.policy
+        if not isinstance(budget, Ledger) or policy is None:
+            return self
+        if budget.policy == "auto":
+            shared = (options.policy for options in streams.values() if options.ledger == self.ledger)
+            return replace(self, budget=replace(budget, policy=next(filter(None, shared), policy)))
+        if isinstance(policy, Clocked) and not budget.by_shares and self.mechanism.by_class and not self.whole_weights:
+            raise OptionError(
+                "`clocked` asks for shares of what users have left: leave out `per_slot`, `slots` and `returning`.",
+                options=("per_slot", "slots", "returning"),
+            )
+        return self
 
     def allocation(self) -> Allocation:
         """What each slot gets."""
         budget = self.budget
         if self.classes == 1 or not isinstance(budget, Ledger):
             return budget.allocation(self.epsilon, self.domain.size)
-        if budget.per_slot != "auto" or budget.slots is not None or not budget.returning:
-            raise OptionError(
-                "`clocked` asks for shares of what users have left: leave out `per_slot`, `slots` and `returning`.",
-                options=("per_slot", "slots", "returning"),
-            )
         return ClassAllocation(self.epsilon, self.classes - 1, budget.period)
 
     def split_classes(self, classes: Sequence[ClassBudget]) -> tuple[list[bool], tuple[ClassBudget, ...]]:

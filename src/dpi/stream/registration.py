@@ -38,18 +38,24 @@ Change = bool | str | datetime
 """Whether options may change, and with which slot: True, "next", or when that slot begins."""
 
 
-def declare(setting: StreamOptions, bank: Bank, signer: Signer | None, *, separate: bool, change: Change) -> None:
-    """Enter the stream, or a change of its options, unless the store has it just so, in whichever format."""
+def declare(
+    given: StreamOptions, bank: Bank, signer: Signer | None, *, separate: bool, change: Change
+) -> StreamOptions:
+    """Enter the stream, or a change of its options, unless the store has it just so, in whichever format.
+
+    Returns the options as they are meant beside the streams that are there.
+    """
     bank.settle()
     store = bank.store
     streams = declared(store.streams())
+    setting = given.resolved(streams)
     known = streams.get(setting.name)
     facts = {"kind": "options", "format": 2, "stream": setting.name, "options": setting.to_options()}
     first, recoded = BEGINNING, None
     if known is None:
         setting.check_new(streams, separate=separate)
     elif known.stated == setting.to_options(known.format):
-        return
+        return setting
     else:
         setting.check_change(known, change=change is not False)
         _check_classes(setting, known, store)
@@ -62,6 +68,7 @@ def declare(setting: StreamOptions, bank: Bank, signer: Signer | None, *, separa
     domain = (setting.domain.digest, canonical(describe(setting.domain)))
     with bank.writing():
         store.declare(setting.name, setting.text, domain, link, first, recoded)
+    return setting
 
 
 def _following(setting: StreamOptions, store: Store) -> int | None:
@@ -128,7 +135,8 @@ def _check_ledger(setting: StreamOptions, store: Store, streams: Mapping[str, De
     described = setting.budget.accounts(setting.epsilon, store.key).description
     if store.ledgers().get(str(setting.ledger), described) != described:
         raise OptionError(
-            "`epsilon`, `policy` and `period` must be those of the ledger that streams share.",
+            "`epsilon`, `policy` and `period` must be those of the ledger that streams share; a `policy` that is left "
+            "out is the ledger's.",
             options=("epsilon", "policy", "period"),
         )
     others = [options for name, options in streams.items() if name != setting.name]

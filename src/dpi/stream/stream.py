@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from dpi.budget.accounts import Accounts
 from dpi.budget.epsilon import Amount, Epsilon, promised
 from dpi.budget.ledger import Converging, Ledger
+from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
 from dpi.domain import Domain
 from dpi.domain.file import keys_of
@@ -97,7 +98,7 @@ class Stream:
                 if isinstance(budget, int | float | str)
                 else "`budget` must be a Ledger or a Converging, for example budget=dpi.Ledger(per_slot=0.05)."
             )
-        self._newest = StreamOptions(
+        self._given = self._newest = StreamOptions(
             domain=domain,
             epsilon=promised(epsilon),
             slots=slots,
@@ -117,7 +118,7 @@ class Stream:
         )
         self._bank = Bank.of(self.store)
         try:
-            declare(self._newest, self._bank, signer, separate=separate, change=change)
+            self._newest = declare(self._given, self._bank, signer, separate=separate, change=change)
             self._driver = Driver(self._newest, self._bank, signer, self._source)
         except BaseException:
             self.close()
@@ -375,11 +376,13 @@ class Stream:
         Streams that share a store are loaded with it (`MemoryStore.load`), since each would get accounts of its own.
         """
         self._driver.following()  # settles a slot that was interrupted
-        store = self._memory("load").successor(path, self.name, self._newest.texts)
+        before, store = self._memory("load"), MemoryStore.load(path)
+        newest = self._given.resolved(declared(store.streams()))
+        before.check_successor(store, self.name, newest.texts)
         bank = Bank.of(store)
         bank.settle()
-        self._driver = Driver(self._newest, bank, self._signer, self._source)
-        self.store, self._bank = store, bank
+        self._driver = Driver(newest, bank, self._signer, self._source)
+        self.store, self._bank, self._newest = store, bank, newest
 
     def _memory(self, what: str) -> MemoryStore:
         if not isinstance(self.store, MemoryStore):

@@ -16,7 +16,7 @@ import numpy as np
 from dpi.budget.accounts import Accounts
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Converging, Ledger
-from dpi.budget.policy import fade
+from dpi.budget.policy import fade, spend_first
 from dpi.budget.series import Zeta
 from dpi.domain import Categories
 from dpi.errors import OptionError
@@ -28,7 +28,7 @@ from dpi.testing.checking import refused, require, run_checks
 from dpi.testing.workload import CLOCK, DOMAIN, Options, close_slot, open_streams, outcome, run
 from dpi.verification import verify
 
-BUDGET = Ledger(per_slot="0.4")
+BUDGET = Ledger(per_slot="0.4", policy=spend_first)
 NOW, LATER = "2026-01-01T00:10", "2026-01-01T01:00"
 
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from dpi.budget.policy import Clocked
 from dpi.certificates.declared import DeclaredOptions
 from dpi.cli.config import Config
 from dpi.cli.options import Json, KeyFile, StoreArgument, StreamName
@@ -51,7 +50,8 @@ def ledger(
         accounts, reached = stored_accounts(opened, ledger), opened.reached(name)
         following = slot if slot is not None else 0 if reached is None else reached[0] + 1
         left, payments = float(accounts.remaining(ids, following)[0]), accounts.payments(ids, following, name)[0]
-    epsilon, by_class = float(accounts.epsilon), isinstance(accounts.policy, Clocked)
+        by_class = opened.bounds(name) is not None
+    epsilon = float(accounts.epsilon)
     if json:
         paid = {"payments": payments} if by_class else {}
         document({"left": left, "epsilon": epsilon, "slot": following, **paid, "private": True})

@@ -108,7 +108,10 @@ def _advice(made: Plan, best: Option, width: int | None) -> str:
             "* One slot tells nothing here: its noise is larger than any share. It takes more users in a slot (longer "
             "slots), or a larger ε."
         )
-    text = f"* Use --per-slot {best.per_slot:.4g}: a share is known to ± {best.half_width:.3g} from one slot alone"
+    text = (
+        f"* If a slot shall have a cost, use --per-slot {best.per_slot:.4g}: a share is known to "
+        f"± {best.half_width:.3g} from one slot alone"
+    )
     if best.dry_after is not None:
         return f"{text}, and accounts are empty after {_time(best.dry_after, width)}."
     if best.slots < made.seen:
@@ -120,7 +123,7 @@ def _clocked(made: Plan, width: int | None) -> str:
     first, *others = made.payments
     told = [f"{_time(paid.after, width)} later {paid.cost:.3g} (± {paid.half_width:.3g})" for paid in others[:4]]
     return (
-        f"With --policy clocked no account is ever empty: who is always there pays {first.cost:.3g} at once "
+        f"Without one (--policy auto) no account is ever empty: who is always there pays {first.cost:.3g} at once "
         f"(± {first.half_width:.3g}), and about {'; '.join(told)}."
     )
 

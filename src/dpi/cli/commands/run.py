@@ -144,7 +144,7 @@ def run(
             "--policy",
             metavar="RULE",
             rich_help_panel=BUDGET,
-            help="Of accounts: spend-first, less in each slot of a user (fade, fade:zeta:2), or clocked.",
+            help="Of accounts: auto (the default), clocked, spend-first, or less in each slot (fade, fade:zeta:2).",
         ),
     ] = None,
     not_returning: Annotated[
@@ -298,6 +298,7 @@ def run(
     ):
         if dry_run:
             rehearse(events, meant, clock.slots, first, last)
+            note(f"budget, unless the store's ledger has another policy: {stream.budget!r}.")
             return
         following = first_slot(stream, clock.slots, first)
         if following > first and not json:

@@ -41,7 +41,7 @@ from dpi.mechanism.boosted import views as _views
 from dpi.mechanism.boosted.assimilation import Dispersion
 from dpi.mechanism.boosted.coverage import Payers
 from dpi.mechanism.boosted.experts import ExpertPool
-from dpi.mechanism.boosted.layout import Layout, automatic
+from dpi.mechanism.boosted.layout import HUGE, Layout, automatic
 from dpi.mechanism.boosted.size import Counts, Size
 from dpi.mechanism.boosted.state import BoostedState
 from dpi.mechanism.boosted.views import Views
@@ -63,6 +63,9 @@ class Boosted(Mechanism[State]):
     one of them in each slot, with all of its budget. "auto" means blocks of neighbours for `Bins` and marginals for a
     `Product`, from 10,000 bins on, and the bins alone (as does an empty tuple) for any other domain. Time and memory
     are O(bins · experts), and memory O(bins · season) more.
+
+    All three are of users who are measured alike. By class (`clocked`) there are estimators of their own
+    (`dpi.mechanism.cells`), of O(bins · classes), which read none of them.
 
     >>> from dpi.domain import Categories
     >>> from dpi.noise import SystemSource
@@ -89,6 +92,15 @@ class Boosted(Mechanism[State]):
             raise OptionError(f"`partitions` must be 'auto' or a tuple, for example (Blocks(16),). Got {given!r}.")
         if given != "auto" and len(set(given)) < len(given):
             raise OptionError(f"`partitions` must differ from each other. Got {given!r}.")
+
+    def divides(self, domain: Domain) -> bool:
+        """By class, unless other trackers, a season or partitions are asked for, or the domain is huge.
+
+        What comes back from season to season, or can be seen in coarse blocks alone, is worth more than what classes
+        tell, whose estimators know neither. Below 10,000 bins they take up to 14 MB (66 bytes for each bin and class).
+        """
+        asked = self.drifts != type(self).drifts or self.season is not None or self.partitions not in ("auto", ())
+        return not asked and domain.size < HUGE
 
     def initial(self, domain: Domain, classes: int = 1) -> State:
         """The state before the first slot: every expert knows nothing, and the slower ones are trusted more."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.apps.evaluation import divergence
-from dpi.budget import RBA, Converging, Epsilon, Ledger, LogSquared, Spence
+from dpi.budget import RBA, Converging, Epsilon, Ledger, LogSquared, Spence, spend_first
 from dpi.domain import Categories
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Mechanism
@@ -56,7 +56,7 @@ def told(stream: str, epsilon: float, slots: int, seed: int) -> list[dict[str, V
         budget = Converging(SPENCE, DRAWS[draw])
         rows += [_played(system, draw, stream, epsilon, budget, slots, seed) for system in ("published", "boosted")]
     rows.append(_played("converging", "", stream, epsilon, Converging(LogSquared()), slots, seed))
-    rows += [_played("ledger", "", stream, epsilon, Ledger(), slots, seed, churn) for churn in CHURNS]
+    rows += [_played("ledger", "", stream, epsilon, Ledger(policy=spend_first), slots, seed, churn) for churn in CHURNS]
     return rows
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from dpi.budget import Converging
 from dpi.budget.accounts import Accounts
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
@@ -79,10 +78,10 @@ class Played:
 
     def __init__(self, stream: Stream, *, churn: float = 0.0, seed: int = 0) -> None:
         setting = stream.setting
-        if isinstance(setting.budget, Converging):
-            self._accounts = None
-        else:
-            self._accounts = Accounts(setting.epsilon, key=bytes(32), policy=setting.budget.policy)
+        if setting.classes > 1:
+            raise OptionError("counts of a crowd are not measured by class: say `policy=spend_first`.")
+        policy = setting.policy
+        self._accounts = None if policy is None else Accounts(setting.epsilon, key=bytes(32), policy=policy)
         self._source = UnsafeSeededSource(seed)
         self._state = StreamState.initial(setting, self._source)
         self._allocation = setting.allocation()

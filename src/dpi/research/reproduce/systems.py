@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpi.budget import Converging, Ledger
+from dpi.budget import Converging, Ledger, spend_first
 from dpi.budget.epsilon import Amount
 from dpi.budget.series import LogSquared, Spence
 from dpi.domain import Domain
@@ -73,7 +73,7 @@ def open_stream(
     budgets: dict[System, Ledger | Converging] = {
         "strict": Converging(Spence(hyper.mu, hyper.zeta)),
         "converging": Converging(LogSquared()),
-        "ledger": ledger or Ledger(),
+        "ledger": ledger or Ledger(policy=spend_first),
     }
     source = UnsafeSeededSource(seed)
     return Stream(domain=domain, epsilon=epsilon, mechanism=mechanism, budget=budgets[system], unsafe_source=source)

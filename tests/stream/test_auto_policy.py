@@ -1,0 +1,202 @@
+"""What a ledger whose policy nobody named goes by: decided once, declared with the stream, and kept."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+import dpi
+from dpi.audit.class_sums import ClassSums
+from dpi.budget.policy import Clocked, SpendFirst
+from dpi.certificates.declared import DeclaredOptions, declared
+from dpi.errors import OptionError, StateError
+from dpi.options import FORMAT
+from dpi.stream.options import StreamOptions
+from dpi.verification import check_accounts, verify
+
+DOMAIN = dpi.Categories(["DE", "FR"], other="elsewhere")
+KEY = bytes(range(32))
+SPEND = dpi.Ledger(policy=dpi.spend_first)
+USERS, VALUES = ["ada", "bob", "eve"], ["DE", "FR", "DE"]
+
+
+def stream(**options):
+    """A stream in memory."""
+    return dpi.Stream(**({"domain": DOMAIN, "epsilon": 1, "store": dpi.MemoryStore(KEY)} | options))
+
+
+def older(store, format, **options):
+    """A stream that an older program declared, which has released a slot."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpi.stream.stream.StreamOptions", partial(StreamOptions, format=format))
+        opened = stream(store=store, **({"budget": SPEND} | options))
+    opened.release(USERS, VALUES)
+    return opened
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"budget": dpi.Ledger()},
+        {"budget": dpi.Ledger(period=24)},
+        {"mechanism": ClassSums()},
+        {"accumulate": dpi.PrefixTree("0.01")},
+        {"compression": dpi.truncate(2, KEY)},
+        {"domain": dpi.Categories([str(number) for number in range(9_998)])},
+    ],
+)
+def test_users_are_measured_by_class_where_nothing_else_is_said(options):
+    """No account is ever empty, and nobody chooses a budget by how long users stay."""
+    opened = stream(**options)
+    assert opened.setting.policy == dpi.clocked()
+    assert opened.setting.classes == 21
+    assert "classes" in opened.release([], []).certificate
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"budget": dpi.Ledger(per_slot="0.05")},
+        {"budget": dpi.Ledger(slots=20)},
+        {"budget": dpi.Ledger(slots=20, every=5)},
+        {"budget": dpi.Ledger(returning=False)},
+        {"budget": SPEND},
+        {"mechanism": dpi.Published(dpi.Multinomial(20, 20))},
+        {"mechanism": dpi.Published(dpi.Multinomial(20, 20)), "compression": dpi.whole_pdf},
+        {"mechanism": dpi.Boosted(season=24)},
+        {"mechanism": dpi.Boosted(drifts=(0.1,))},
+        {"mechanism": dpi.Boosted(partitions=(dpi.Blocks(2),)), "domain": dpi.Bins(range(5))},
+        {"domain": dpi.Bins(range(10_000))},
+    ],
+)
+def test_elsewhere_accounts_are_spent_first(options):
+    """With an amount for a slot, options that classes know nothing of, or a huge domain."""
+    opened = stream(**options)
+    assert opened.setting.policy == dpi.spend_first
+    assert opened.setting.classes == 1
+    assert "classes" not in opened.release([], []).certificate
+
+
+def test_what_it_came_to_is_declared():
+    """A verifier needs no rule: the chain names the policy; and whoever opens the stream need not."""
+    for options, policy in (({}, {"kind": "clocked"}), ({"budget": dpi.Ledger("0.1")}, {"kind": "spend_first"})):
+        opened = stream(**options)
+        assert json.loads(opened.setting.text)["budget"]["policy"] == policy
+        opened.release(USERS, VALUES)
+        again = stream(**options, store=opened.store)
+        assert again.digest == opened.digest
+        assert again.release(USERS, VALUES).slot == 1
+        assert verify(opened.store).problems == ()
+
+
+@pytest.mark.parametrize("format", [1, 2])
+def test_a_stream_from_before_goes_on_as_it_was(format):
+    """`Ledger()` was `spend_first`, and that stream still is: the same digest, no new entry, no class."""
+    store = dpi.MemoryStore(KEY)
+    digest = older(store, format).digest
+    assert "policy" not in str(store.streams()[""])
+    entries = store.head().sequence
+    for budget in (None, dpi.Ledger(), SPEND):
+        again = stream(store=store, budget=budget)
+        assert again.digest == digest
+        assert again.budget == SPEND
+        assert again.setting.classes == 1
+        assert store.head().sequence == entries
+    assert "classes" not in again.release(USERS, VALUES).certificate
+    with pytest.raises(StateError, match=r"other options \(budget\)"):
+        stream(store=store, budget=dpi.Ledger(policy=dpi.clocked()))
+    assert verify(store).problems == ()
+    assert check_accounts(store) == ()
+
+
+@pytest.mark.parametrize("format", [1, 2])
+def test_a_save_from_before_is_loaded_as_it_was(format, tmp_path):
+    """A stream in memory that would be clocked by itself goes on from a save as that says."""
+    older(dpi.MemoryStore(KEY), format).save(tmp_path / "saved")
+    again = stream()
+    again.load(tmp_path / "saved")
+    assert again.budget == SPEND
+    assert again.release(USERS, VALUES).slot == 1
+
+
+@pytest.mark.parametrize("budget", [SPEND, dpi.Ledger(policy=dpi.fade()), dpi.Ledger(policy=dpi.clocked(top=5))])
+def test_a_new_stream_takes_the_policy_of_the_ledger_that_is_there(budget):
+    """Streams that share accounts share how they are spent; one of its own accounts decides for itself."""
+    store = dpi.MemoryStore(KEY)
+    stream(store=store, name="first", budget=budget).release(USERS, VALUES)
+    second = stream(store=store, name="second")
+    assert second.budget == budget
+    second.release(USERS, VALUES)
+    assert stream(store=store, name="own", separate=True).budget == dpi.Ledger(policy=dpi.clocked())
+    assert verify(store).problems == ()
+    assert check_accounts(store) == ()
+
+
+@pytest.mark.parametrize("format", [1, 2])
+def test_a_new_stream_beside_one_from_before_shares_its_ledger(format):
+    """A store of an older program takes a new stream without a word about policies."""
+    store = dpi.MemoryStore(KEY)
+    older(store, format, name="first")
+    second = stream(store=store, name="second")
+    assert second.budget == SPEND
+    assert declared(store.streams())["second"].format == FORMAT
+    second.release(USERS, VALUES)
+    assert verify(store).problems == ()
+
+
+def test_amounts_of_a_slot_share_a_clocked_ledger():
+    """A stream that says what a slot costs pays from the same accounts, and is not measured by class."""
+    store = dpi.MemoryStore(KEY)
+    first = stream(store=store, name="first")
+    second = stream(store=store, name="second", budget=dpi.Ledger(per_slot="0.2"))
+    assert isinstance(second.setting.policy, Clocked)
+    assert second.setting.classes == 1
+    for _ in range(4):
+        assert "classes" in first.release(USERS, VALUES).certificate
+        assert "classes" not in second.release(USERS, VALUES).certificate
+    assert first._accounts is second._accounts
+    assert first._accounts.within
+    again = stream(store=store, name="second", budget=dpi.Ledger(per_slot="0.2"))
+    assert again.digest == second.digest
+    assert verify(store).problems == ()
+    assert check_accounts(store) == ()
+
+
+def test_the_policy_of_a_ledger_is_refused_in_words():
+    """Who names another policy than the ledger's is told to leave it out."""
+    store = dpi.MemoryStore(KEY)
+    stream(store=store, name="first")
+    with pytest.raises(OptionError, match="a `policy` that is left out is the ledger's"):
+        stream(store=store, name="second", budget=SPEND)
+
+
+def test_a_larger_domain_changes_no_policy():
+    """By itself a stream of so many bins would be `spend_first`; one that has begun by class goes on by class."""
+    store = dpi.MemoryStore(KEY)
+    stream(store=store, domain=dpi.Bins(range(5))).release([], [])
+    wider = stream(store=store, domain=dpi.Bins(range(10_001)), change="next")
+    assert wider.setting.classes == 21
+    assert "classes" in wider.release([], []).certificate
+    assert verify(store).problems == ()
+
+
+def test_options_that_leave_it_open_say_no_policy():
+    """A text with the word, or without a policy, is read; what it would come to is not guessed by a verifier."""
+    stated = {"format": FORMAT, "domain": DOMAIN.digest, "epsilon_units": 1 << 40}
+    for options in (stated, {**stated, "budget": {"kind": "ledger", "policy": "auto"}}):
+        known = DeclaredOptions.from_options(options)
+        assert (known.policy, known.top) == (None, None)
+        assert StreamOptions.from_options(options, DOMAIN).budget == dpi.Ledger()
+    second = {**stated, "format": 2}
+    assert isinstance(DeclaredOptions.from_options(second).policy, SpendFirst)
+    with pytest.raises(OptionError, match="policy"):
+        StreamOptions.from_options({**second, "budget": {"kind": "ledger", "policy": "auto"}}, DOMAIN)
+
+
+def test_a_policy_is_a_policy_or_the_word():
+    """Anything else is refused where it is written."""
+    for wrong in ("clocked", None, 3):
+        with pytest.raises(OptionError, match="`policy` must be 'auto'"):
+            replace(dpi.Ledger(), policy=wrong)
