@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpi.budget import Epsilon
+from dpi.budget import Converging, Epsilon, LogSquared
 from dpi.domain import Domain, Hashed
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
@@ -41,6 +41,14 @@ def beginning(rng, slots, later):
         yield rng.multinomial(later if slot >= 6 else 0, pdf), pdf
 
 
+def quiet(rng, slots):
+    """Some users, but for two slots in which hardly anybody is there; half of all are in one bin."""
+    pdf = np.append(0.5 * rng.permutation(zipf(50)), 0.5)
+    for slot in range(slots):
+        users = 30 if slot in (3, 4) else rng.integers(250, 500)
+        yield rng.multinomial(users, rng.dirichlet(200 * pdf)), pdf
+
+
 def hashed(bins: int) -> Domain:
     """Bins without order."""
     return Hashed(bins, bytes(32))
@@ -53,6 +61,7 @@ class Guarded:
     make: Callable[[np.random.Generator, int], Iterator]
     slots: int
     epsilon: str = "0.05"
+    """Of every slot, or "converging": a series that sums to 2."""
     domain: Callable[[int], Domain] = hashed
     season: int | None = None
 
@@ -72,6 +81,7 @@ STREAMS = {
     "season": Guarded(lambda r, s: seasonal(r, s, 120, 8000), 120),
     "season, declared": Guarded(lambda r, s: seasonal(r, s, 120, 8000), 120, season=24),
     "much budget": Guarded(lambda r, s: drifting(r, s, 100, 5000, 0.05), 60, "1"),
+    "converging, a quiet week": Guarded(lambda r, s: quiet(r, s), 100, "converging"),
     "ordered, 10,000 bins": Guarded(lambda r, s: smooth(r, s), 25, domain=ordered),
     "no order, 20,000 `Bins`": Guarded(lambda r, s: drifting(r, s, 20_000, 60_000, 0.0), 12, domain=ordered),
 }
@@ -81,10 +91,11 @@ STREAMS = {
 def play(stream: Guarded, seed: int = 0) -> dict[str, float]:
     """Mean divergence from the slots' own PDFs, the uniform guess's, and the shares of truths in 95 % intervals."""
     mechanism, source, rng = Boosted(season=stream.season), UnsafeSeededSource(seed), np.random.default_rng(seed)
-    state, epsilon = None, Epsilon.at_most(stream.epsilon)
+    state, budget = None, Converging(LogSquared()).allocation(Epsilon.at_most(2))
     ours, uniform, small, large, total = [], [], [], [], []
     for slot, (counts, rate) in enumerate(stream.make(rng, stream.slots)):
         state = state if state is not None else mechanism.initial(stream.domain(counts.size))
+        epsilon = budget.draw(source) if stream.epsilon == "converging" else Epsilon.at_most(stream.epsilon)
         grains = Histogram(counts.astype(np.int64) * GRAINS, GRAINS)
         state, estimate = mechanism.update(state, mechanism.measure(state, grains, epsilon, slot, source))
         total.append(abs(estimate.total - counts.sum()) <= 1.96 * estimate.total_variance**0.5 + 0.5)

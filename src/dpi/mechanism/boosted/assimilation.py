@@ -30,12 +30,6 @@ though by no more than about the whole of p, and is drawn by chance.
 Source: by trial; what they do together is measured by benchmarks/churn.py (docs/utility.md, When users come and go).
 """
 
-LEAST = 0.05
-"""Of so many users, those in a bin of share p vary by p(1 - p); a share that is an estimate leaves at least this.
-
-Source: by trial; not measured by itself.
-"""
-
 _FRESH_NODES = 200
 """Nodes of the table in which a fresh start is read.
 
@@ -83,12 +77,11 @@ class Slot:
         return self.size.scale
 
     def scatter(self, expected: Floats) -> Floats:
-        """Variance of the counts around their rates, by the slot's own randomness and by who still pays."""
-        own = expected * (-1 / self.scale)
-        own += 1
-        np.maximum(own, LEAST, out=own)
-        own *= expected
-        own *= self.dispersion
+        """Variance of the counts around their rates, by the slot's own randomness and by who still pays.
+
+        As Poisson's, for large bins too: less, as given the number of users, would take a size that is off for drift.
+        """
+        own = expected * self.dispersion
         return own if self.coverage == 1 else own + self.scale**2 * self.doubt(expected / self.scale)
 
     def doubt(self, share: Floats) -> Floats:

@@ -158,7 +158,10 @@ def measured(
         messages.mean[: forecast.restart] /= mass
         messages.variance[: forecast.restart] /= mass**2
         size, level, mass = replace(size, scale=size.scale * mass), level.rescaled(1 / mass), 1.0
-    trackers, season = experts.remembered(experts.aged(messages, level, pool.pace), state.season, slot, mass)
+    # In a slot that shows nothing no time is counted: what is known would otherwise fade with every slot of a
+    # converging series, and nothing could bring it back.
+    aged = experts.aged(messages, level, pool.pace * learned**0.5)
+    trackers, season = experts.remembered(aged, state.season, slot, mass)
     return BoostedState(
         pool=trackers,
         season=season,

@@ -107,7 +107,8 @@ def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, disper
 
     Evidence is the log score of the large bins, each of which may have jumped (`fresh` is its log density then), times
     a heavy-tailed prior around the expected scale. Bins are chosen by forecast, never by measurement: that would bias.
-    `plain` is the size by the sums: it keeps a scale that fell too low from being its own reason to stay there.
+    `plain` is the size by the sums, and as little of a surprise as the expected one: after an empty week the scale
+    comes back, and one that fell too low is not its own reason to stay there.
     """
     bins = counts.values.size
     largest = np.argpartition(forecast.mean, bins - ENOUGH)[bins - ENOUGH :] if bins > ENOUGH else slice(None)
@@ -127,7 +128,7 @@ def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, disper
     variance = dispersion * mean + scales[:, None] ** 2 * belief.variance
     stays = _laplace_gauss.score(values - mean, variance, counts.noise).log_density
     stays = np.logaddexp(stays + np.log1p(-JUMP), (fresh + np.log(JUMP)).astype(stays.dtype))
-    surprise = np.log(scales / scale) ** 2 / expected.variance
+    surprise = np.minimum(np.log(scales / scale) ** 2, np.log(scales / plain.scale) ** 2) / expected.variance
     signal = 0.5 * (max(scale, plain.scale) / counts.noise) ** 2 * float(belief.mean @ belief.mean)
     rare = SURPRISE - np.log(max(-np.expm1(-signal), 1e-300))  # a slot drowned in noise shows no surprise
     evidence = stays.sum(1, dtype=np.float64) - np.minimum(0.5 * surprise, rare + np.log1p(surprise))
