@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +49,14 @@ def quiet(rng, slots):
         yield rng.multinomial(users, rng.dirichlet(200 * pdf)), pdf
 
 
+def crowd(rng, slots):
+    """In every tenth slot most users are in another bin than ever."""
+    usual, rare = np.array([0.5, 0.15, 0.2, 0.15]), np.array([0.1, 0.7, 0.1, 0.1])
+    for slot in range(slots):
+        pdf = rare if slot % 10 == 9 else usual
+        yield rng.multinomial(2000, pdf), pdf
+
+
 def hashed(bins: int) -> Domain:
     """Bins without order."""
     return Hashed(bins, bytes(32))
@@ -64,6 +72,8 @@ class Guarded:
     """Of every slot, or "converging": a series that sums to 2."""
     domain: Callable[[int], Domain] = hashed
     season: int | None = None
+    partial: bool = False
+    """Whether accounts may be empty."""
 
 
 STREAMS = {
@@ -82,6 +92,7 @@ STREAMS = {
     "season, declared": Guarded(lambda r, s: seasonal(r, s, 120, 8000), 120, season=24),
     "much budget": Guarded(lambda r, s: drifting(r, s, 100, 5000, 0.05), 60, "1"),
     "converging, a quiet week": Guarded(lambda r, s: quiet(r, s), 100, "converging"),
+    "a crowd, accounts may be empty": Guarded(lambda r, s: crowd(r, s), 60, partial=True),
     "ordered, 10,000 bins": Guarded(lambda r, s: smooth(r, s), 25, domain=ordered),
     "no order, 20,000 `Bins`": Guarded(lambda r, s: drifting(r, s, 20_000, 60_000, 0.0), 12, domain=ordered),
 }
@@ -97,7 +108,8 @@ def play(stream: Guarded, seed: int = 0) -> dict[str, float]:
         state = state if state is not None else mechanism.initial(stream.domain(counts.size))
         epsilon = budget.draw(source) if stream.epsilon == "converging" else Epsilon.at_most(stream.epsilon)
         grains = Histogram(counts.astype(np.int64) * GRAINS, GRAINS)
-        state, estimate = mechanism.update(state, mechanism.measure(state, grains, epsilon, slot, source))
+        seen = replace(mechanism.measure(state, grains, epsilon, slot, source), partial=stream.partial and slot > 0)
+        state, estimate = mechanism.update(state, seen)
         total.append(abs(estimate.total - counts.sum()) <= 1.96 * estimate.total_variance**0.5 + 0.5)
         if counts.sum() == 0:
             continue

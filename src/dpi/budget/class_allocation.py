@@ -31,7 +31,7 @@ class ClassAllocation(Allocation):
     >>> allocation = ClassAllocation(Epsilon.at_most(1), top=20)
     >>> allocation.hear(1, [Fraction(1, 2), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4)])
     >>> allocation.draw(SystemSource()), [round(float(due.epsilon), 4) for due in allocation.classes]
-    (Epsilon(0.5), [0.5, 0.125, 0.0937, 0.0703, 0.0527])
+    (Epsilon(0.5), [0.5, 0.125, 0.0938, 0.0703, 0.0527])
     """
 
     def __init__(self, epsilon: Epsilon, top: int, period: int | None = None) -> None:

@@ -126,7 +126,8 @@ def measured(
     mixed = forecast.mixed()
     gauge = float(mixed.mean.sum()) if state.known else 1.0
     size = _size.fit(counts, mixed, state.size.forecast(), plain, now.dispersion, fresh) if state.known else plain
-    payers = state.payers.after(size.scale * gauge, partial=partial, season=pool.season)
+    users, _ = _size.total(size, plain, gauge)  # a crowd in one bin lowers the fitted size, and nobody's payments
+    payers = state.payers.after(users, partial=partial, season=pool.season)
     if payers.coverage < 1:
         now = replace(now, coverage=payers.coverage)
         fresh = now.fresh(state.population)
