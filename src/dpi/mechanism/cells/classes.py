@@ -73,7 +73,7 @@ def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> Batc
     own = Gaussians(cells.mean[kind, m][:, None], cells.variance[kind, m][:, None])
     apart = Gaussians(own.mean, own.variance + own.mean / np.maximum(size, 1.0))
     seen = (cells.size[BEHIND, m] > 0)[column]
-    missing = state.absent[m]
+    missing = Gaussians(state.absent.mean[m], state.absent.variance[m])
     users, doubt = missing.mean.sum(1), missing.variance.sum(1)
     told = (kind == BEHIND) & (users**2 > 1 + doubt)  # otherwise nothing is known of who is missing
     users = np.where(told, users, 1.0)[:, None]
@@ -155,7 +155,7 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
     class_weights = softmax(np.log(state.class_weights[m]) + score)
     realised = _normalised(dynamics.mixed(believed, counted))
     precision, evidence = sizes.learned(state.precision[m], state.evidence[m], rates.ready[:, m], sized, expected)
-    part = Measured(expected, spread, prior, counts, sized, realised, redrawn)
+    part = Measured(expected, spread + float(rates.absent[m]), prior, counts, sized, realised, redrawn)
     missed = counts.values - size * prior.mean
     weight = min(size / max(float(rates.active.sum()), 1.0), 1.0)
     return Due(

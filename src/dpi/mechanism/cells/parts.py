@@ -20,7 +20,7 @@ class Measured:
     expected: float
     """Its size before it was looked at,"""
     spread: float
-    """the variance of that,"""
+    """the variance of that, absentees who may return included,"""
     prior: Gaussians
     """and its PDF."""
     counts: Counts

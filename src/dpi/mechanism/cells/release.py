@@ -57,7 +57,7 @@ def released(
     """The estimate of a slot.
 
     `said` is what the laws of all say of the veterans' PDF, (3, bins), with their `weights`; `laws` and `sizes` are the
-    factors of calibration.
+    factors of calibration, `activity` the variance of how active those are who are carried, relative to what is said.
     """
     bins = said.shape[1]
     carried = np.zeros(bins)
@@ -112,4 +112,6 @@ def released(
 
 def _doubt(part: Measured, factor: float) -> float:
     """Variance of a measured class's size: calibrated, but no more than what the counts alone leave."""
-    return min(factor * part.sized.variance, max(part.sized.variance, part.sized.seen_variance))
+    found, seen = part.sized.variance, part.sized.seen_variance
+    with_absent = part.spread * seen / (part.spread + seen)
+    return min(factor * max(found, with_absent), max(found, seen))

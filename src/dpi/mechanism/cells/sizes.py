@@ -188,13 +188,20 @@ class Rates:
         """Variance of the active users of a class: rates, activity, and the cells' sizes."""
         size, active = self.ready[:, m], self.active[:, m]
         by_rates = 0.25 * float(size @ self.covariance[m] @ size)
-        absent = (ABSENT * float(self.missing[m])) ** 2
-        return by_rates + (ACTIVITY * float(active.sum())) ** 2 + float(active**2 @ cells.doubt[:, m]) + absent + 1.0
+        return by_rates + (ACTIVITY * float(active.sum())) ** 2 + float(active**2 @ cells.doubt[:, m]) + 1.0
+
+    @property
+    def absent(self) -> Floats:
+        """Variance of the active users of every class beside that, for what no rate tells: who was absent may return.
+
+        It widens what is said, and moves no size: it would make small classes follow their noise.
+        """
+        return np.asarray((ABSENT * self.missing) ** 2)
 
     def alone(self, cells: Cells) -> Floats:
-        """The same of every cell by itself, (2, classes)."""
+        """Both of every cell by itself, (2, classes)."""
         by_rates = 0.25 * self.ready**2 * np.diagonal(self.covariance, axis1=1, axis2=2).T
-        absent = np.stack([np.zeros_like(self.missing), (ABSENT * self.missing) ** 2])
+        absent = np.stack([np.zeros_like(self.missing), self.absent])
         return np.asarray(by_rates + self.active**2 * (ACTIVITY**2 + cells.doubt) + absent + 1.0)
 
 
