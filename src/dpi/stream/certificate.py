@@ -26,6 +26,7 @@ def facts(state: StreamState, paid: PaidSlot, content: bytes) -> Entry:
         "format": 2,
         "stream": options.name,
         "slot": paid.slot,
+        "first": state.first,
         "mechanism": options.mechanism.name,
         "parameters": options.mechanism.parameters,
         "adjacency": "all events of one user",

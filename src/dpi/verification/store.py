@@ -75,6 +75,8 @@ class Verification:
     """The slots of each stream that were seen."""
     missing: tuple[str, ...] = ()
     """What is known to be there and was not seen, in words; it need not be wrong."""
+    begin_known: bool = True
+    """Whether it is told where each stream began; certificates of older programs do not say it."""
     end_known: bool = False
     """Whether something beside it told where the chain ends; a chain alone cannot tell what was cut off."""
 
@@ -191,8 +193,11 @@ class _Streams:
             yield "has other options than the stream declared"
         if stream in self.last and slot != self.last[stream] + 1:
             yield "does not release the slot after the last"
+        if stream not in self.last and options.start not in (None, slot):
+            yield "does not release the slot that the stream begins with"
         self.last[stream] = slot
-        self.first.setdefault(stream, slot)
+        if entry.get("first", slot) != self.first.setdefault(stream, slot) and "first" in entry:
+            yield "states another first slot than the stream has"
         epsilon, total = entry.get("epsilon_units"), options.epsilon.units
         if not isinstance(epsilon, int) or epsilon < 0:
             yield "states no budget"
