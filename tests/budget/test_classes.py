@@ -1,5 +1,6 @@
 """Public bounds of classes: no account ever holds, or has spent, more than is said of its class."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -208,6 +209,20 @@ def test_a_budget_needs_its_slot():
     drawn(allocation, 2)
     with pytest.raises(ClockError):
         allocation.draw(SystemSource())
+
+
+def test_a_snapshot_that_forgets_what_was_asked_or_restored_is_refused():
+    """By shares that were larger, epochs that were entered and copies that went on, lost slots are charged for."""
+    newer = Bounds(4 * UNITS, TOP, (4 * UNITS, UNITS), (0, UNITS), (2048, 1024), 2, 3, UNITS, (5,))
+    assert newer.follows(newer)
+    assert newer.follows(Bounds.initial(Epsilon(4 * UNITS), TOP, 2))
+    older = [
+        {"left": (4 * UNITS,)}, {"left": (4 * UNITS, UNITS - 1)}, {"spent": (0, UNITS - 1)}, {"past": 0},
+        {"largest": (2048,)}, {"largest": (2047, 1024)}, {"epoch": 2}, {"epoch": None}, {"restored": ()},
+    ]  # fmt: skip
+    for forgotten in older:
+        assert not replace(newer, **forgotten).follows(newer), forgotten
+        assert newer.follows(replace(newer, **forgotten))
 
 
 def test_an_older_or_damaged_snapshot_is_refused():

@@ -62,9 +62,7 @@ class ClassAllocation(Allocation):
 
     def _resume(self, state: object) -> None:
         bounds, classes = _read(state, self.bounds)
-        here = self.bounds
-        behind = len(bounds.left) < len(here.left) or any(a < b for a, b in zip(bounds.left, here.left, strict=False))
-        if behind or bounds.most_spent < here.most_spent:
+        if not bounds.follows(self.bounds):
             raise StateError(OLDER)
         self.bounds, self.classes = bounds, classes
 
