@@ -23,7 +23,7 @@ from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import canonical, extend
 from dpi.certificates.declared import PRINTED, DeclaredOptions, declared
 from dpi.certificates.signature import Signer
-from dpi.domain.file import describe
+from dpi.domain.file import describe, lacks_key
 from dpi.domain.overlap import recoding
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import Integers
@@ -101,7 +101,13 @@ def _first(setting: StreamOptions, store: Store, change: Change, following: int)
     unreleased = following if store.pending(setting.name) is None else following - 1
     if first > unreleased:
         for _, text in stated.since(unreleased, first).entries:
-            if isinstance(earlier(setting, text, store).mechanism, Forgotten) or printed:
+            before = earlier(setting, text, store)
+            if lacks_key(before.domain):
+                raise StateError(
+                    "slots that are not released yet have a hashed domain whose key is not here: release them first, "
+                    "or say `change='next'`."
+                )
+            if isinstance(before.mechanism, Forgotten) or printed:
                 raise StateError(
                     "slots that are not released yet have options that this program cannot make again: release them "
                     "with the options they were declared with, or say `change='next'`."
