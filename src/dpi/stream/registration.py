@@ -105,12 +105,12 @@ def _first(setting: StreamOptions, store: Store, change: Change, following: int)
             if lacks_key(before.domain):
                 raise StateError(
                     "slots that are not released yet have a hashed domain whose key is not here: release them first, "
-                    "or say `change='next'`."
+                    "or begin the change with the slot that is released next."
                 )
             if isinstance(before.mechanism, Forgotten) or printed:
                 raise StateError(
                     "slots that are not released yet have options that this program cannot make again: release them "
-                    "with the options they were declared with, or say `change='next'`."
+                    "with the options they were declared with, or begin the change with the slot that is released next."
                 )
     return first
 
