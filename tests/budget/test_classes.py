@@ -211,6 +211,23 @@ def test_a_budget_needs_its_slot():
         allocation.draw(SystemSource())
 
 
+def test_after_lost_slots_users_may_be_a_class_further_on_and_have_spent_the_most():
+    """Who paid in the first of them was in the class after the last that was said, with all that can be spent."""
+    slot = next(slot for slot in range(64) if level(slot, TOP) == level(slot + 1, TOP) == 0)
+    before = Bounds.initial(Epsilon(UNITS), TOP).after(slot, (Fraction(3, 4),))
+    after = before.after_lost([slot + 1], (SHARE_STEPS // 2,))
+    assert [spent / UNITS for spent in after.spent] == [0.5, 0.75, 0.75]
+
+
+def test_slots_lost_before_any_was_paid_for_are_of_no_earlier_epoch():
+    """Nothing can have been lost in epochs before the first; over later ones ε may have been lost in each."""
+    first, largest = Bounds.initial(Epsilon(UNITS), TOP, period=2), (SHARE_STEPS,) * (TOP + 1)
+    begun = first.after_lost([6], largest)
+    assert (begun.epoch, begun.past, begun.most_spent) == (3, 0, UNITS)
+    later = begun.after_lost([7, 8, 9, 10], largest)
+    assert (later.epoch, later.past, later.most_spent) == (5, 2 * UNITS, 3 * UNITS)
+
+
 def test_a_snapshot_that_forgets_what_was_asked_or_restored_is_refused():
     """By shares that were larger, epochs that were entered and copies that went on, lost slots are charged for."""
     newer = Bounds(4 * UNITS, TOP, (4 * UNITS, UNITS), (0, UNITS), (2048, 1024), 2, 3, UNITS, (5,))
