@@ -85,7 +85,7 @@ class Auto(Allocation):
         return f"auto {self._epsilon.units} {self._bins}"
 
     def _follows(self, rule: str) -> bool:
-        return rule.split(" ")[:2] == self.description.split(" ")[:2]  # of another number of bins: it goes on
+        return rule.split(" ")[0] == "auto"  # of another number of bins, or with a larger quota: it goes on
 
     def _state(self) -> object:
         return [self._next, self._users, self._highest, self._spent, self._log_gain]

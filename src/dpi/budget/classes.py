@@ -144,6 +144,13 @@ class Bounds:
             spent += (max(spent),)
         return replace(begun, spent=spent, largest=_larger(self.largest, largest), restored=again)
 
+    def grown(self, epsilon: int) -> Bounds:
+        """The bounds after accounts got more, so that they hold this much: everybody has left what was added, too."""
+        more = epsilon - self.epsilon
+        if more < 0:
+            raise OptionError("accounts never get less.")
+        return replace(self, epsilon=epsilon, left=tuple(left + more for left in self.left))
+
     def _epoch(self, slot: int) -> int | None:
         return None if self.period is None else slot // self.period
 

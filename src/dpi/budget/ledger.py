@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
+from dpi.budget import quota as quotas
 from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import DRAWS, SPREAD, Allocation, Concentrated, Constant, Draw, InOrder
 from dpi.budget.auto import Auto
 from dpi.budget.epsilon import Amount, Epsilon, rational
 from dpi.budget.policy import POLICIES, Policy, spend_first
 from dpi.budget.series import SERIES, Series
-from dpi.budget.written import AMOUNT, or_word
+from dpi.budget.written import AMOUNT, NUMBER, UNITS, or_word
 from dpi.errors import OptionError
 from dpi.options import Codec, Family, Option
 
@@ -52,6 +53,10 @@ class Ledger(Option):
     a slot with fewer payers is a slot with fewer users, and "auto" spends all of ε in every slot. It is a statement
     about the users for the sake of accuracy; accounts are kept all the same, so the guarantee does not rest on it.
 
+    `quota="0.25"` gives the stream a quarter of every user's ε for itself (`dpi.budget.quota`): streams that share the
+    ledger cannot take from it, and it takes from nobody else. Quotas of a ledger sum to at most one; one grows by a
+    change of options, out of what no quota has, and never shrinks. Streams without a quota share the rest.
+
     >>> Ledger(), Ledger(per_slot=0.05)
     (Ledger(), Ledger(per_slot=0.05))
     >>> Ledger(per_slot=0.05, slots=3)
@@ -65,8 +70,18 @@ class Ledger(Option):
     policy: Policy | Literal["auto"] = "auto"
     period: int | None = None
     returning: bool = True
+    quota: Amount | None = None
+    rest: Epsilon | None = field(default=None, repr=False)
+    """Without a quota: what no quota had when the stream was declared, if there were any. The store says it."""
 
-    codecs = MappingProxyType({"per_slot": or_word(AMOUNT, "auto"), "policy": Codec(_written, _read)})
+    codecs = MappingProxyType(
+        {
+            "per_slot": or_word(AMOUNT, "auto"),
+            "policy": Codec(_written, _read),
+            "quota": NUMBER.or_none,
+            "rest": UNITS.or_none,
+        }
+    )
 
     def __post_init__(self) -> None:
         if self.slots is not None and self.per_slot != "auto":
@@ -89,6 +104,21 @@ class Ledger(Option):
             raise OptionError(f"`returning` must be True or False. Got {self.returning!r}.")
         if self.per_slot != "auto":
             Epsilon.at_most(self.per_slot, "per_slot")
+        if self.quota is not None and not 0 < rational(self.quota, "quota") <= 1:
+            raise OptionError(f"`quota` must be a part of ε, above 0 and at most 1. Got {self.quota!r}.")
+        if self.quota is not None and self.period is not None:
+            raise OptionError(
+                "accounts with a `period` serve one stream, which needs no `quota`.", options=("quota", "period")
+            )
+
+    def held(self, epsilon: Epsilon) -> Epsilon:
+        """What an account holds at first: all of ε, the stream's quota of it, or the rest when it was declared."""
+        if self.quota is None:
+            return epsilon if self.rest is None else self.rest
+        units = quotas.held(epsilon.units, rational(self.quota, "quota"))
+        if units < 1:
+            raise OptionError("a `quota` must be at least 2^-40 of budget.", options=("quota",))
+        return Epsilon(units)
 
     @property
     def by_shares(self) -> bool:
@@ -96,7 +126,7 @@ class Ledger(Option):
         return self.per_slot == "auto" and self.slots is None and self.returning
 
     def allocation(self, epsilon: Epsilon, bins: int) -> Allocation:
-        """What each slot gets, where users are not measured by class."""
+        """What each slot gets of accounts that hold ε, where users are not measured by class."""
         if self.slots is not None:
             return self._even(epsilon.fraction / self.slots, epsilon)
         if self.per_slot == "auto":
@@ -106,7 +136,10 @@ class Ledger(Option):
     def _even(self, per_slot: Fraction, epsilon: Epsilon) -> Allocation:
         largest = per_slot if self.every == 1 else per_slot * (SPREAD + self.every * (1 - SPREAD))
         if Epsilon.at_most(largest, "per_slot") > epsilon:
-            raise OptionError(f"a slot must cost at most epsilon ({float(epsilon):g}). Got {float(largest):g}.")
+            raise OptionError(
+                f"a slot must cost at most epsilon, or the stream's part of it ({float(epsilon):g}). Got "
+                f"{float(largest):g}."
+            )
         return Constant(per_slot) if self.every == 1 else Concentrated(per_slot, self.every)
 
     def accounts(self, epsilon: Epsilon, key: bytes) -> Accounts:
@@ -126,6 +159,8 @@ class Ledger(Option):
             parts.append(f"period={self.period}")
         if not self.returning:
             parts.append("returning=False")
+        if self.quota is not None:
+            parts.append(f"quota={self.quota!r}")
         return f"Ledger({', '.join(parts)})"
 
 

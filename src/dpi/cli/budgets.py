@@ -104,6 +104,7 @@ def budget(
     period: int | None = None,
     policy: str | None = None,
     returning: bool = True,
+    quota: str | None = None,
     converging: str | None = None,
     drawn: str | None = None,
 ) -> Ledger | Converging:
@@ -113,10 +114,10 @@ def budget(
     (Ledger(per_slot='0.05', every=5), Converging(LogSquared()))
     """
     if converging is not None:
-        if not returning or any(each is not None for each in (per_slot, slots, every, period, policy)):
+        if not returning or any(each is not None for each in (per_slot, slots, every, period, policy, quota)):
             raise OptionError(
-                "`--converging` needs no accounts: leave out --per-slot, --slots, --every, --period, --policy and "
-                "--not-returning."
+                "`--converging` needs no accounts: leave out --per-slot, --slots, --every, --period, --policy, "
+                "--quota and --not-returning."
             )
         return Converging(series(converging), draw=None if drawn is None else draw(drawn))
     if drawn is not None:
@@ -128,6 +129,7 @@ def budget(
         policy="auto" if policy is None else spending(policy),
         period=period,
         returning=returning,
+        quota=quota,
     )
 
 

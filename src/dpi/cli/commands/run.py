@@ -147,6 +147,15 @@ def run(
             help="Of accounts: auto (the default), clocked, spend-first, or less in each slot (fade, fade:zeta:2).",
         ),
     ] = None,
+    quota: Annotated[
+        str | None,
+        typer.Option(
+            "--quota",
+            metavar="PART",
+            rich_help_panel=BUDGET,
+            help="The part of every user's ε that is for this stream alone, such as 0.25; may grow by --change.",
+        ),
+    ] = None,
     not_returning: Annotated[
         bool,
         typer.Option(
@@ -273,6 +282,7 @@ def run(
         period=period,
         policy=policy,
         returning=not not_returning,
+        quota=quota,
         converging=converging,
         drawn=draw,
     )
