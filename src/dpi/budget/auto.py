@@ -64,7 +64,7 @@ class Auto(Allocation):
         self.share = self._share()
         return Epsilon(units)
 
-    def observe(self, users: float, bins: float) -> None:
+    def observe(self, users: float, bins: float, drift: float | None = None) -> None:
         """Move to the next slot's budget."""
         paying = min(self._next, float(self.share) * self._total) / self._next
         seen = max(users, 0.0) / paying

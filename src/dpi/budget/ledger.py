@@ -13,6 +13,7 @@ from dpi.budget.allocation import DRAWS, SPREAD, Allocation, Concentrated, Const
 from dpi.budget.auto import Auto
 from dpi.budget.epsilon import Amount, Epsilon, rational
 from dpi.budget.policy import POLICIES, Policy, spend_first
+from dpi.budget.saving import Saving
 from dpi.budget.series import SERIES, Series
 from dpi.budget.written import AMOUNT, NUMBER, UNITS, or_word
 from dpi.errors import OptionError
@@ -46,7 +47,8 @@ class Ledger(Option):
 
     `per_slot` is what a slot costs a user of weight one: an amount, or "auto" to choose it from the public transcript;
     `slots=20` is short for a twentieth of ε. With `every=5` the same is spent on average, most of it in every fifth
-    slot, which suits a stream that moves slowly. With `period` the accounts are refilled every so many slots, and the
+    slot, which suits a stream that moves slowly; with `every="auto"`, in as few slots as the tracked drift allows
+    (`dpi.budget.saving`). With `period` the accounts are refilled every so many slots, and the
     guarantee is ε per epoch.
 
     `returning=False` declares that nobody comes back once their account is empty, as where people are seen once: then
@@ -66,7 +68,7 @@ class Ledger(Option):
 
     per_slot: Amount | str = "auto"
     slots: int | None = None
-    every: int = 1
+    every: int | Literal["auto"] = 1
     policy: Policy | Literal["auto"] = "auto"
     period: int | None = None
     returning: bool = True
@@ -88,9 +90,9 @@ class Ledger(Option):
             raise OptionError("give `per_slot` or `slots`, not both.", options=("per_slot", "slots"))
         if self.slots is not None and (type(self.slots) is not int or self.slots < 1):
             raise OptionError(f"`slots` must be a whole number above 0. Got {self.slots!r}.")
-        if type(self.every) is not int or self.every < 1:
-            raise OptionError(f"`every` must be a whole number above 0. Got {self.every!r}.")
-        if self.every > 1 and self.per_slot == "auto" and self.slots is None:
+        if self.every != "auto" and (type(self.every) is not int or self.every < 1):
+            raise OptionError(f"`every` must be 'auto', or a whole number above 0. Got {self.every!r}.")
+        if self.every != 1 and self.per_slot == "auto" and self.slots is None:
             raise OptionError(
                 "`every` needs `per_slot` or `slots`: auto has a rule of its own.",
                 options=("every", "per_slot", "slots"),
@@ -134,13 +136,16 @@ class Ledger(Option):
         return self._even(rational(self.per_slot, "per_slot"), epsilon)
 
     def _even(self, per_slot: Fraction, epsilon: Epsilon) -> Allocation:
-        largest = per_slot if self.every == 1 else per_slot * (SPREAD + self.every * (1 - SPREAD))
+        every = 1 if self.every == "auto" else self.every
+        largest = per_slot if every == 1 else per_slot * (SPREAD + every * (1 - SPREAD))
         if Epsilon.at_most(largest, "per_slot") > epsilon:
             raise OptionError(
                 f"a slot must cost at most epsilon, or the stream's part of it ({float(epsilon):g}). Got "
                 f"{float(largest):g}."
             )
-        return Constant(per_slot) if self.every == 1 else Concentrated(per_slot, self.every)
+        if self.every == "auto":
+            return Saving(per_slot, epsilon)
+        return Constant(per_slot) if every == 1 else Concentrated(per_slot, every)
 
     def accounts(self, epsilon: Epsilon, key: bytes) -> Accounts:
         """Empty accounts; which policy "auto" is, the stream has said by then."""
@@ -151,8 +156,8 @@ class Ledger(Option):
         parts = [f"slots={self.slots}"] if self.slots is not None else []
         if self.per_slot != "auto":
             parts.append(f"per_slot={self.per_slot!r}")
-        if self.every > 1:
-            parts.append(f"every={self.every}")
+        if self.every != 1:
+            parts.append(f"every={self.every!r}")
         if self.policy != "auto" and (self.by_shares or self.policy != spend_first):
             parts.append(f"policy={self.policy!r}")
         if self.period is not None:

@@ -81,7 +81,7 @@ class DeclaredOptions:
         if format != PRINTED and set(options) - {*DEFAULTS[format]["stream"], *_NEEDED}:
             raise StateError(_DAMAGED)  # what is not known cannot be left out of a promise
         budget = {} if format == PRINTED else _budget(stated["budget"], format)
-        period = (options if format == PRINTED else budget).get("period")
+        period = options.get("period") if format == PRINTED else budget.get("period")
         match {**stated, "rest": budget.get("rest"), "quota": budget.get("quota")}:
             case {
                 "domain": str(domain),

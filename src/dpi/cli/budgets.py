@@ -96,11 +96,20 @@ def spending(text: str) -> Policy | Literal["auto"]:
     )
 
 
+def concentration(text: str) -> int | Literal["auto"]:
+    """In which slots most of a budget is spent: every so many, or as few as the stream allows."""
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or int(text) < 1:
+        raise OptionError(f"`--every` must be auto, or a whole number above 0. Got {text!r}.")
+    return int(text)
+
+
 def budget(
     *,
     per_slot: str | None = None,
     slots: int | None = None,
-    every: int | None = None,
+    every: str | None = None,
     period: int | None = None,
     policy: str | None = None,
     returning: bool = True,
@@ -110,7 +119,7 @@ def budget(
 ) -> Ledger | Converging:
     """The budget of a stream; accounts, chosen automatically, unless something else is said.
 
-    >>> budget(per_slot="0.05", every=5), budget(converging="log-squared")
+    >>> budget(per_slot="0.05", every="5"), budget(converging="log-squared")
     (Ledger(per_slot='0.05', every=5), Converging(LogSquared()))
     """
     if converging is not None:
@@ -125,7 +134,7 @@ def budget(
     return Ledger(
         per_slot="auto" if per_slot is None else per_slot,
         slots=slots,
-        every=1 if every is None else every,
+        every=1 if every is None else concentration(every),
         policy="auto" if policy is None else spending(policy),
         period=period,
         returning=returning,

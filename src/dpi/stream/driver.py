@@ -177,7 +177,7 @@ class Driver:
     def _publish(self, paid: PaidSlot) -> Release:
         """Make the release of a paid slot, and let nobody have it before it is stored."""
         store, made = self._store, released(self.state, paid, self.guarantee)
-        self._allocation.observe(made.users, made.bins)
+        self._allocation.observe(made.users, made.bins, made.drift)
         content = made.release.content()
         link = extend(store.head(), facts(made.state, paid, content), self._signer)
         store.publish(self.options.name, content, link, made.state.progress(self._allocation))

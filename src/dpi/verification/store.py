@@ -124,7 +124,8 @@ def check_accounts(store: SQLStore) -> tuple[str, ...]:
         try:
             records, _ = store.load_ledger(ledger, options)
             largest = AccountTable.from_bytes(records).largest()
-            held = json.loads(options)["epsilon"] - assigned(ledger, declared(store.streams()))
+            streams = declared(store.streams())
+            held = json.loads(options)["epsilon"] - assigned(ledger, streams)
         except StateError as error:
             problems.append(f"ledger {ledger!r}: {error}")
             continue

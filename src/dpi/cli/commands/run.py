@@ -126,8 +126,13 @@ def run(
         typer.Option("--slots", metavar="N", rich_help_panel=BUDGET, help="Instead: how many slots an account pays."),
     ] = None,
     every: Annotated[
-        int | None,
-        typer.Option("--every", metavar="N", rich_help_panel=BUDGET, help="Spend most of it in every N-th slot."),
+        str | None,
+        typer.Option(
+            "--every",
+            metavar="N",
+            rich_help_panel=BUDGET,
+            help="Spend most of it in every N-th slot; auto: in as few as the releases' drift allows.",
+        ),
     ] = None,
     period: Annotated[
         int | None,

@@ -1,0 +1,110 @@
+"""Budgets that are saved up: never more than was saved, from releases alone, and at once after a jump."""
+
+import random
+
+import pytest
+
+import dpi
+from dpi.audit import neighbours
+from dpi.audit.exact import worst_of
+from dpi.audit.small import VALUES, stream_session
+from dpi.budget.epsilon import Epsilon
+from dpi.budget.saving import LONGEST, Saving
+from dpi.errors import OptionError, StateError
+from dpi.noise import UnsafeSeededSource
+from dpi.verification import verify
+
+SOURCE = UnsafeSeededSource(0)
+PER_SLOT = Epsilon.at_most("0.05")
+SLOW = {"users": 50_000.0, "bins": 200.0, "drift": 0.001}
+JUMP = SLOW | {"drift": 1.0}
+
+
+def saving(largest=1):
+    """Of 0.05 a slot."""
+    return Saving("0.05", Epsilon.at_most(largest))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("largest", [1, "0.06"])
+def test_no_more_is_spent_than_was_saved(seed, largest):
+    """Whatever is released: after t slots at most t · per_slot, nothing is lost, and no slot takes more than it may."""
+    rng, opened, spent = random.Random(seed), saving(largest), 0
+    for slot in range(1, 200):
+        units = opened.draw(SOURCE).units
+        spent += units
+        assert 0 < units <= Epsilon.at_most(largest).units
+        assert spent + opened._saved == slot * PER_SLOT.units
+        drift = rng.choice([None, 0.0, 10 ** rng.uniform(-4, 0.5)])
+        opened.observe(rng.choice([-3.0, 0.0, 10 ** rng.uniform(0, 6)]), rng.uniform(1, 500), drift)
+
+
+def test_a_slow_stream_is_measured_in_every_fifth_slot_and_a_jump_at_once():
+    """All that was saved is spent in the slot after the release that tells the jump."""
+    opened, spent = saving(), []
+    for slot in range(20):
+        spent.append(opened.draw(SOURCE).units)
+        opened.observe(**(JUMP if slot == 13 else SLOW))
+    large = [slot for slot, units in enumerate(spent) if units > PER_SLOT.units]
+    assert large == [5, 10, 14, 19]
+    assert spent[5] == spent[10] == LONGEST * PER_SLOT.units - (LONGEST - 1) * spent[1]
+    assert spent[14] == 4 * PER_SLOT.units - 3 * spent[1]
+
+
+@pytest.mark.parametrize("heard", [SLOW | {"drift": None}, JUMP], ids=["not tracked", "moves too fast"])
+def test_where_nothing_is_gained_every_slot_has_the_same(heard):
+    """The budget is that of a constant one."""
+    opened = saving()
+    for _ in range(10):
+        assert opened.draw(SOURCE) == PER_SLOT
+        opened.observe(**heard)
+
+
+def test_it_goes_on_where_it_stopped_and_not_before():
+    """Restored it draws the same; an older snapshot, or a damaged one, would spend again what was spent."""
+    opened, kept = saving(), []
+    for _ in range(8):
+        opened.draw(SOURCE)
+        opened.observe(**SLOW)
+        kept.append(opened.snapshot())
+    again = saving()
+    again.restore(kept[-1])
+    assert [again.draw(SOURCE) for _ in range(6)] == [opened.draw(SOURCE) for _ in range(6)]
+    with pytest.raises(StateError, match="older"):
+        again.restore(kept[2])
+    with pytest.raises(StateError, match="damaged"):
+        again.restore(kept[-1].replace("[8, ", "[9, -"))
+
+
+def test_a_stream_saves(tmp_path):
+    """What slots cost follows from its releases: stopped and opened again it goes on, and its chain verifies."""
+    options = {"domain": dpi.Categories(["a", "b"], other=None), "epsilon": 4}
+    options["budget"] = dpi.Ledger(per_slot="0.25", every="auto")
+    costs = []
+    for store in (dpi.MemoryStore(), None):
+        costs.append([])
+        for slot in range(24):
+            with dpi.open_store(tmp_path / "visits.db") as disk:
+                opened = dpi.Stream(**options, store=store or disk, unsafe_source=UnsafeSeededSource(slot))
+                users = [f"{slot} {number}" for number in range(300)]
+                costs[-1].append(opened.release(users, ["a", "a", "b"] * 100).epsilon)
+                assert verify(opened.store).problems == ()
+    assert costs[0] == costs[1]
+    assert len(set(costs[0])) > 2
+    assert sum(costs[0]) <= 24 * 0.25
+    assert repr(opened.budget) == "Ledger(per_slot='0.25', every='auto')"
+
+
+def test_neighbours_lose_no_more_than_is_said():
+    """Exactly, with budgets that are saved up: for one who is there in every slot."""
+    session = stream_session(budget=dpi.Ledger(per_slot="0.15", every="auto"))
+    assert not worst_of(session, [neighbours.every_slot(12, VALUES)]).violates
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "always", True])
+def test_every_is_a_number_or_auto(wrong):
+    """Nothing else, and only where a slot has a cost."""
+    with pytest.raises(OptionError, match="every"):
+        dpi.Ledger(per_slot="0.05", every=wrong)
+    with pytest.raises(OptionError, match="needs `per_slot`"):
+        dpi.Ledger(every="auto")
