@@ -9,7 +9,7 @@ from dpi.audit import neighbours
 from dpi.audit.exact import worst_of
 from dpi.audit.small import VALUES, stream_session
 from dpi.budget.epsilon import Epsilon
-from dpi.budget.saving import LONGEST, Saving
+from dpi.budget.saving import BEGINNING, LONGEST, SHORTEST, Saving
 from dpi.errors import OptionError, StateError
 from dpi.noise import UnsafeSeededSource
 from dpi.verification import verify
@@ -39,23 +39,42 @@ def test_no_more_is_spent_than_was_saved(seed, largest):
         opened.observe(rng.choice([-3.0, 0.0, 10 ** rng.uniform(0, 6)]), rng.uniform(1, 500), drift)
 
 
-def test_a_slow_stream_is_measured_in_every_fifth_slot_and_a_jump_at_once():
+def test_a_slow_stream_is_measured_in_every_third_slot_and_a_jump_at_once():
     """All that was saved is spent in the slot after the release that tells the jump."""
     opened, spent = saving(), []
-    for slot in range(20):
+    for slot in range(BEGINNING + 12):
         spent.append(opened.draw(SOURCE).units)
-        opened.observe(**(JUMP if slot == 13 else SLOW))
-    large = [slot for slot, units in enumerate(spent) if units > PER_SLOT.units]
-    assert large == [5, 10, 14, 19]
-    assert spent[5] == spent[10] == LONGEST * PER_SLOT.units - (LONGEST - 1) * spent[1]
-    assert spent[14] == 4 * PER_SLOT.units - 3 * spent[1]
+        opened.observe(**(JUMP if slot == BEGINNING + 6 else SLOW))
+    assert spent[:BEGINNING] == [PER_SLOT.units] * BEGINNING
+    large = [slot - BEGINNING for slot, units in enumerate(spent) if units > PER_SLOT.units]
+    assert large == [2, 5, 7, 10]
+    low = spent[BEGINNING]
+    assert spent[BEGINNING + 2] == LONGEST * PER_SLOT.units - (LONGEST - 1) * low
+    assert spent[BEGINNING + 7] == 2 * PER_SLOT.units - low
 
 
-@pytest.mark.parametrize("heard", [SLOW | {"drift": None}, JUMP], ids=["not tracked", "moves too fast"])
+def test_a_fast_stream_is_measured_more_often():
+    """A larger drift, or more users to tell it by, makes the wait shorter."""
+    waits = []
+    for heard in (
+        SLOW,
+        SLOW | {"drift": 0.2},
+        SLOW | {"users": 5e6, "drift": 0.02},
+        SLOW | {"users": 0.0, "drift": 0.4},
+    ):
+        opened = saving()
+        for _ in range(BEGINNING):
+            opened.draw(SOURCE)
+            opened.observe(**heard)
+        waits.append(opened._wanted)
+    assert waits == [LONGEST, SHORTEST, SHORTEST, LONGEST]
+
+
+@pytest.mark.parametrize("heard", [SLOW | {"drift": None}, JUMP], ids=["not tracked", "after a jump"])
 def test_where_nothing_is_gained_every_slot_has_the_same(heard):
     """The budget is that of a constant one."""
     opened = saving()
-    for _ in range(10):
+    for _ in range(BEGINNING + 5):
         assert opened.draw(SOURCE) == PER_SLOT
         opened.observe(**heard)
 
@@ -63,7 +82,7 @@ def test_where_nothing_is_gained_every_slot_has_the_same(heard):
 def test_it_goes_on_where_it_stopped_and_not_before():
     """Restored it draws the same; an older snapshot, or a damaged one, would spend again what was spent."""
     opened, kept = saving(), []
-    for _ in range(8):
+    for _ in range(BEGINNING + 5):
         opened.draw(SOURCE)
         opened.observe(**SLOW)
         kept.append(opened.snapshot())
@@ -73,7 +92,7 @@ def test_it_goes_on_where_it_stopped_and_not_before():
     with pytest.raises(StateError, match="older"):
         again.restore(kept[2])
     with pytest.raises(StateError, match="damaged"):
-        again.restore(kept[-1].replace("[8, ", "[9, -"))
+        again.restore(kept[-1].replace(f"[{BEGINNING + 5}, ", f"[{BEGINNING + 5}, -"))
 
 
 def test_a_stream_saves(tmp_path):
@@ -81,24 +100,24 @@ def test_a_stream_saves(tmp_path):
     options = {"domain": dpi.Categories(["a", "b"], other=None), "epsilon": 4}
     options["budget"] = dpi.Ledger(per_slot="0.25", every="auto")
     costs = []
-    for store in (dpi.MemoryStore(), None):
+    for store in (None, dpi.MemoryStore()):
         costs.append([])
-        for slot in range(24):
+        for slot in range(BEGINNING + 7):
             with dpi.open_store(tmp_path / "visits.db") as disk:
-                opened = dpi.Stream(**options, store=store or disk, unsafe_source=UnsafeSeededSource(slot))
+                opened = dpi.Stream(**options, store=disk if store is None else store, unsafe_source=UnsafeSeededSource(slot))
                 users = [f"{slot} {number}" for number in range(300)]
                 costs[-1].append(opened.release(users, ["a", "a", "b"] * 100).epsilon)
-                assert verify(opened.store).problems == ()
+    assert verify(opened.store).problems == ()
     assert costs[0] == costs[1]
     assert len(set(costs[0])) > 2
-    assert sum(costs[0]) <= 24 * 0.25
+    assert sum(costs[0]) <= (BEGINNING + 7) * 0.25
     assert repr(opened.budget) == "Ledger(per_slot='0.25', every='auto')"
 
 
 def test_neighbours_lose_no_more_than_is_said():
     """Exactly, with budgets that are saved up: for one who is there in every slot."""
-    session = stream_session(budget=dpi.Ledger(per_slot="0.15", every="auto"))
-    assert not worst_of(session, [neighbours.every_slot(12, VALUES)]).violates
+    session = stream_session(budget=dpi.Ledger(per_slot="0.08", every="auto"))
+    assert not worst_of(session, [neighbours.every_slot(BEGINNING + 6, VALUES)]).violates
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, "always", True])
