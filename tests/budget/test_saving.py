@@ -95,19 +95,21 @@ def test_it_goes_on_where_it_stopped_and_not_before():
         again.restore(kept[-1].replace(f"[{BEGINNING + 5}, ", f"[{BEGINNING + 5}, -"))
 
 
-def test_a_stream_saves(tmp_path):
-    """What slots cost follows from its releases: stopped and opened again it goes on, and its chain verifies."""
-    options = {"domain": dpi.Categories(["a", "b"], other=None), "epsilon": 4}
-    options["budget"] = dpi.Ledger(per_slot="0.25", every="auto")
+def test_a_stream_saves():
+    """What slots cost follows from its releases: opened anew for every slot it goes on, and its chain verifies."""
+    budget = dpi.Ledger(per_slot="0.25", every="auto")
+    options = {"domain": dpi.Categories(["a", "b"], other=None), "epsilon": 4, "budget": budget}
     costs = []
-    for store in (None, dpi.MemoryStore()):
-        costs.append([])
+    for anew in (False, True):
+        store, source = dpi.MemoryStore(), UnsafeSeededSource(0)
+        opened, found = dpi.Stream(**options, store=store, unsafe_source=source), []
         for slot in range(BEGINNING + 7):
-            with dpi.open_store(tmp_path / "visits.db") as disk:
-                opened = dpi.Stream(**options, store=disk if store is None else store, unsafe_source=UnsafeSeededSource(slot))
-                users = [f"{slot} {number}" for number in range(300)]
-                costs[-1].append(opened.release(users, ["a", "a", "b"] * 100).epsilon)
-    assert verify(opened.store).problems == ()
+            if anew:
+                opened = dpi.Stream(**options, store=store, unsafe_source=source)
+            users = [f"{slot} {number}" for number in range(300)]
+            found.append(opened.release(users, ["a", "a", "b"] * 100).epsilon)
+        assert verify(store).problems == ()
+        costs.append(found)
     assert costs[0] == costs[1]
     assert len(set(costs[0])) > 2
     assert sum(costs[0]) <= (BEGINNING + 7) * 0.25
