@@ -9,7 +9,10 @@ import polars as pl
 import pytest
 
 import dpi
+from dpi.audit import neighbours, small
 from dpi.audit.class_sums import ClassSums
+from dpi.audit.exact import worst_of
+from dpi.audit.session import SeveralStreams
 from dpi.budget.epsilon import UNITS
 from dpi.certificates.chain import Head, extend
 from dpi.errors import OptionError, StateError
@@ -92,6 +95,23 @@ def test_no_other_stream_changes_what_one_with_a_quota_releases(per_slot):
         seen.append((pdfs, spent(store)["quota one"]))
     assert seen[1:] == seen[:1] * 3
     assert seen[0][1] > 0
+
+
+def test_neighbours_lose_no_more_than_quotas_say():
+    """Exactly, by class: two streams in turn, a user in every slot of both; together at most what both say is spent."""
+
+    def opened():
+        store = dpi.MemoryStore()
+        ledgers = {name: dpi.Ledger(policy=dpi.clocked(top=3), quota="0.5") for name in ("one", "two")}
+        makes = [
+            small.stream(budget=ledger, mechanism=ClassSums(), store=store, name=name)
+            for name, ledger in ledgers.items()
+        ]
+        return SeveralStreams(makes, Fraction(1))
+
+    found = worst_of(opened, [neighbours.every_slot(16, small.VALUES)])
+    assert not found.violates
+    assert found.ratio > 0.5
 
 
 def test_a_stream_without_a_quota_takes_the_rest():
