@@ -158,6 +158,13 @@ class Bounds:
             and {*self.restored} >= {*before.restored}
         )
 
+    def grown(self, epsilon: int) -> Bounds:
+        """The bounds after accounts got more, so that they hold this much: everybody has left what was added, too."""
+        more = epsilon - self.epsilon
+        if more < 0:
+            raise OptionError("accounts never get less.")
+        return replace(self, epsilon=epsilon, left=tuple(left + more for left in self.left))
+
     def _epoch(self, slot: int) -> int | None:
         return None if self.period is None else slot // self.period
 
