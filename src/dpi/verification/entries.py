@@ -86,7 +86,7 @@ class Streams:
         """Compare a quota, or what a stream without one found in none, with those that were given before it."""
         streams = self._newest
         pool = {name: each for name, each in streams.items() if each.ledger == now.ledger is not None}
-        if any(each.epsilon != now.epsilon for each in pool.values()):
+        if any(each.epsilon != now.epsilon for name, each in pool.items() if name != stream):
             yield "shares a ledger of another ε"
             return
         known = streams.get(stream)
