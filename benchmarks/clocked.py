@@ -7,8 +7,8 @@ mean over slots of KL(user-weighted PDF of all active users ‖ release), the ra
 `Converging`, the share of bins inside their 95 % intervals, that of slots whose number of users is inside its own, and
 the processor time of a slot.
 
-Constants were chosen with a look at most of these streams, seeds 0 and 1. Not looked at for that: flights,
-wiki-country, churn of 100 % and, over 2,000 slots, of 1 and 5 %; other seeds.
+Constants were chosen with a look at most of these streams, seeds 0 and 1. Not looked at for that: churn of 100 % and,
+over 2,000 slots, of 1 and 5 %; other seeds.
 """
 
 from __future__ import annotations
