@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.errors import OptionError
-from dpi.mechanism.boosted.experts import ExpertPool, aged, recalled, remembered, unknown
+from dpi.mechanism.boosted.experts import ExpertPool, Walked, recalled, remembered, unknown
 from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import Gaussians
 from dpi.mechanism.filtering.population import Readout
@@ -28,30 +28,59 @@ def test_a_season_has_two_slots_or_more(season):
 def test_prior_weights_are_a_law(trackers, season):
     """The prior over experts sums to one and has an entry for every expert; restart and challenger start with none."""
     pool = ExpertPool(tuple(range(trackers)), season)
-    assert pool.prior.size - 1 == pool.pace.size == trackers + (season is not None) + 2
+    assert pool.prior.size - 1 == pool.steps(1.0).size == trackers + (season is not None) + 2
     assert (pool.prior[:-3] > 0).all()
     assert pool.prior[-3:-1].tolist() == [0, 0]
     assert pool.prior.sum() == pytest.approx(1)
 
 
 def test_ageing_adds_the_walks_variance():
-    """A log-walk of step d adds d² times the second moment to a variance, and leaves the mean."""
-    messages = Gaussians(np.array([[0.5], [0.5]]), np.array([[0.1], [0.1]]))
-    after = aged(messages, Gaussians(np.array([0.4]), np.array([0.04])), np.array([0.0, 0.5]))
-    assert after.mean.tolist() == [[0.5], [0.5]]
-    np.testing.assert_allclose(after.variance, [[0.1], [0.1 + 0.25 * 0.2]])
+    """A log-walk of variance d² adds that times the second moment, to messages, readings and walks; means stay."""
+    kept = Walked(Gaussians(np.array([[0.5], [0.5]]), np.array([[0.1], [0.1]])), np.array([[0.0], [0.02]]))
+    readings = Gaussians(np.array([[0.4], [0.4]]), np.array([[0.04], [0.04]]))
+    pool, read = kept.aged(readings, np.array([0.0, 0.25]))
+    assert pool.messages.mean.tolist() == [[0.5], [0.5]]
+    np.testing.assert_allclose(pool.messages.variance, [[0.1], [0.1 + 0.25 * 0.2]])
+    np.testing.assert_allclose(read.variance, [[0.04], [0.04 + 0.25 * 0.2]])
+    np.testing.assert_allclose(pool.walk, [[0.0], [0.02 + 0.25 * 0.2]])
+    np.testing.assert_allclose(pool.measured.variance, [[0.1], [0.08]])
+
+
+def test_a_measurement_forgets_the_walk_as_a_filter_does():
+    """With gain k, of a message's error 1 - k is left: of its variance by walks (1 - k)²."""
+    before = Walked(Gaussians(np.array([[0.5]]), np.array([[0.3]])), np.array([[0.2]]))
+    site = 0.1
+    after = before.after(Gaussians(np.array([[0.5]]), np.array([[0.3 * site / (0.3 + site)]])))
+    gain = 0.3 / (0.3 + site)
+    assert after.walk[0, 0] == pytest.approx((1 - gain) ** 2 * 0.2)
+    assert after.measured.variance[0, 0] == pytest.approx((1 - gain) ** 2 * 0.1 + gain**2 * site)
+
+
+def test_a_log_walk_makes_no_large_bin_small():
+    """However far a large bin may have walked, its reading has the mean of the message as it was measured."""
+    pool = Walked(Gaussians(np.array([[0.5]]), np.array([[1e-4 + 0.1]])), np.array([[0.1]]))
+    reading = pool.read(readout())
+    assert reading.mean[0, 0] == pytest.approx(0.5, rel=0.01)
+    assert reading.variance[0, 0] == pytest.approx(0.1, rel=0.01)
+    assert readout().read(pool.messages).mean[0, 0] < 0.1  # what reading the wide message would give
 
 
 def test_a_season_returns_what_was_remembered():
     """The seasonal expert's message comes back one period later; an unseen phase speaks as the leader."""
     rows = [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7], [0.4, 0.6]]  # two trackers, restart, challenger
-    kept = Gaussians(np.array(rows), np.ones((4, 2)))
+    walk = np.array([[0.1, 0.1], [0.2, 0.2], [0.0, 0.0], [0.0, 0.0]])
+    kept = Walked(Gaussians(np.array(rows), np.ones((4, 2))), walk)
     pool = recalled(kept, (None, None), slot=4, leader=1, mass=1.0)
-    assert pool.mean.tolist() == [*rows[:2], rows[1], *rows[2:]]
-    rest, season = remembered(pool.rescaled(2), (None, None), slot=4, mass=2.0)
-    assert rest.mean.tolist() == (2 * kept.mean).tolist()
+    assert pool.messages.mean.tolist() == [*rows[:2], rows[1], *rows[2:]]
+    assert pool.walk.tolist() == [*walk[:2].tolist(), walk[1].tolist(), *walk[2:].tolist()]
+    doubled = Walked(pool.messages.rescaled(2), pool.walk)
+    rest, season = remembered(doubled, (None, None), slot=4, mass=2.0)
+    assert rest.messages.mean.tolist() == (2 * kept.messages.mean).tolist()
+    assert rest.walk.tolist() == walk.tolist()
     assert season[1] is None
-    assert recalled(kept, season, slot=6, leader=0, mass=0.5).mean[2].tolist() == [0.1, 0.4]
+    again = recalled(kept, season, slot=6, leader=0, mass=0.5)
+    assert again.messages.mean[2].tolist() == [0.1, 0.4]
+    assert again.walk[2].tolist() == [0, 0]
 
 
 def readout(bins=50, narrowest=1e-8, widest=1e-2):

@@ -127,16 +127,16 @@ class Slot:
         return np.asarray(table.take(left) + place * np.diff(table).take(left))
 
 
-def assimilate(messages: Gaussians, forecast: Gaussians, slot: Slot, scales: Floats, slope: Reals) -> Gaussians:
-    """The messages after the slot, given each one's scale and the slope of its log score by the expected count."""
-    known = scales**2 * forecast.variance
-    information = _laplace_gauss.information(known + slot.scatter(scales * forecast.mean), slot.counts.noise)
-    known *= information
-    gain = scales**2 * messages.variance  # precision of the site over that of the message
-    gain *= information
-    gain /= np.maximum(1 - known, 1e-3)
-    information *= scales
-    away = slope / information
+def assimilate(
+    messages: Gaussians, forecast: Gaussians, scales: Floats, slope: Reals, information: Floats
+) -> Gaussians:
+    """The messages after the slot, given each one's scale, and slope and information of its log score by the count."""
+    units = scales**2 * information
+    gain = units * messages.variance  # precision of the site over that of the message
+    units *= forecast.variance
+    np.subtract(1, units, out=units)
+    gain /= np.maximum(units, 1e-3, out=units)
+    away = slope / (scales * information)
     away += forecast.mean
     away -= messages.mean
     away *= gain

@@ -131,7 +131,9 @@ class Boosted(Mechanism[State]):
     def _unknown(self, bins: int) -> BoostedState:
         return BoostedState(
             pool=experts.unknown(len(self.drifts) + 2, bins),
+            walk=np.zeros((len(self.drifts) + 2, bins)),
             season=(None,) * (self.season or 0),
+            age=0.0,
             log_weights=np.log(np.maximum(self._pool.prior, 1e-300)),
             odds=np.full(bins, jumps.QUIET),
             population=population.initial(bins),

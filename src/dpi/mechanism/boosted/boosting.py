@@ -17,14 +17,14 @@ from dpi.mechanism.base import Estimate, Floats
 from dpi.mechanism.boosted import experts, jumps
 from dpi.mechanism.boosted import size as _size
 from dpi.mechanism.boosted.assimilation import Dispersion, Slot, assimilate
-from dpi.mechanism.boosted.experts import ExpertPool
+from dpi.mechanism.boosted.experts import ExpertPool, Walked
 from dpi.mechanism.boosted.jumps import Jumps
 from dpi.mechanism.boosted.mixture import SLACK, Belief, bounded, normalised, settled
 from dpi.mechanism.boosted.size import Counts
 from dpi.mechanism.boosted.state import BoostedState, Phase
 from dpi.mechanism.boosted.weights import BEATEN, Weights, reweigh
+from dpi.mechanism.filtering import laplace_gauss as _laplace_gauss
 from dpi.mechanism.filtering.gaussians import Gaussians, blocks
-from dpi.mechanism.filtering.laplace_gauss import score as _log_score
 from dpi.mechanism.filtering.population import Readout
 
 TRUST = 1.5
@@ -51,7 +51,7 @@ Source: by definition.
 class Forecast:
     """The pool before the slot is looked at."""
 
-    messages: Gaussians
+    pool: Walked
     """Trackers, season, restart, challenger: (experts, bins)."""
     readout: Readout
     readings: Gaussians
@@ -59,6 +59,11 @@ class Forecast:
     weights: Floats
     mass: float
     """Sum of the levels of those that know the past; the others' have a sum of one."""
+
+    @property
+    def messages(self) -> Gaussians:
+        """The messages of the pool."""
+        return self.pool.messages
 
     @property
     def restart(self) -> int:
@@ -76,54 +81,65 @@ class Forecast:
         return mixed
 
 
+def _learned(forecast: Gaussians, scale: float, counts: Counts) -> float:
+    """Between 0 and 1: how much a slot of so many users can say; next to nothing, if it is drowned in noise."""
+    return -float(np.expm1(-0.5 * (scale / counts.noise) ** 2 * float(forecast.mean @ forecast.mean)))
+
+
 def _mixture(weights: Floats, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
     """Mean and variance of a mixture."""
     mean = weights @ means
     return mean, np.asarray(weights @ (variances + (means - mean) ** 2))
 
 
-def recall(state: BoostedState, slot: int, counts: Counts | None) -> Forecast:
+def recall(state: BoostedState, slot: int, pool: ExpertPool, counts: Counts | None) -> Forecast:
     """The experts' messages for a slot, read under the population; the table reaches to what `counts` will bring."""
     weights = np.exp(state.log_weights)
     leader = int(np.argmax(weights[: len(state.pool.mean) - 2]))
-    messages = experts.recalled(state.pool, state.season, slot, leader, state.mass)
-    narrowest, widest = float(messages.variance.min()), float(messages.variance.max())
+    before = experts.recalled(Walked(state.pool, state.walk), state.season, slot, leader, state.mass)
+    steps, told = pool.steps(state.age), before.messages
+    narrowest, widest = float(before.measured.variance.min()), float(told.variance.max())
+    widest += float(steps.max()) * (float(told.mean.max()) ** 2 + widest)  # as they will be aged
     if counts is not None:
         scale = max(state.size.scale if state.known else 1.0, counts.total + 3 * counts.total_variance**0.5)
         narrowest = 1 / (1 / narrowest + 4 * (scale / counts.noise) ** 2)
         widest = max(widest, WIDEST) if not state.known else widest
     readout = Readout.tabulate(state.population, state.bins, max(narrowest, 1e-24), min(widest, WIDEST))
-    pool = readout.read(messages)
-    mean = np.concatenate([pool.mean, np.full((1, state.bins), 1 / state.bins)])
-    variance = np.concatenate([pool.variance, np.zeros((1, state.bins))])
-    return Forecast(messages, readout, Gaussians(mean, variance), weights, state.mass)
+    walked, read = before.aged(before.read(readout), steps)
+    mean = np.concatenate([read.mean, np.full((1, state.bins), 1 / state.bins)])
+    variance = np.concatenate([read.variance, np.zeros((1, state.bins))])
+    return Forecast(walked, readout, Gaussians(mean, variance), weights, state.mass)
 
 
 def unmeasured(state: BoostedState, slot: int, pool: ExpertPool) -> tuple[BoostedState, Estimate]:
     """A slot that was not looked at: its estimate is the forecast, its size unknown before the first measurement."""
-    forecast = recall(state, slot, None)
+    forecast = recall(state, slot, pool, None)
     mixed = forecast.mixed()
     mass, size = float(mixed.mean.sum()), state.size.forecast()
     pdf, expected = mixed.mean / mass, size.scale * mass
     variance = SLACK * (mixed.variance / mass**2 + state.dispersion.likely * pdf / expected)
-    aged = experts.aged(forecast.messages, mixed, pool.pace)
-    trackers, season = experts.remembered(aged, state.season, slot, state.mass)
-    if state.phase(slot) is Phase.FIRST:
-        season = state.season  # still unseen
+    season = state.season  # a phase that is still unseen stays so; one that was seen is a period older
+    if state.phase(slot) is Phase.AGAIN:
+        _, season = experts.remembered(forecast.pool, state.season, slot, state.mass)
     total, spread = (expected, size.variance * expected**2) if state.known else (float("nan"), float("nan"))
     estimate = Estimate(pdf, bounded(variance, pdf), np.zeros(state.bins), total, spread)
-    return replace(state, pool=trackers, season=season, size=size, plain=state.plain.forecast()), estimate
+    after = replace(state, season=season, age=state.age + 1, size=size, plain=state.plain.forecast())
+    return after, estimate
 
 
 def measured(
     state: BoostedState, slot: int, pool: ExpertPool, counts: Counts, *, partial: bool
 ) -> tuple[BoostedState, Estimate]:
     """A slot with noisy counts; `partial` if they may be of fewer users than are active."""
-    forecast = recall(state, slot, counts)
-    plain = _size.of_sum(counts, state.plain.forecast()) if state.known else _size.first(counts)
+    forecast = recall(state, slot, pool, counts)
+    mixed = forecast.mixed()
+    if state.known:
+        jump = jumps.rate(jumps.JUMP, _learned(mixed, state.plain.scale, counts))
+        plain = _size.of_sum(counts, state.plain.forecast(), jump)
+    else:
+        plain = _size.first(counts)
     now = Slot(counts, plain, state.dispersion.value)
     fresh = now.fresh(state.population)
-    mixed = forecast.mixed()
     gauge = float(mixed.mean.sum()) if state.known else 1.0
     size = _size.fit(counts, mixed, state.size.forecast(), plain, now.dispersion, fresh) if state.known else plain
     users, _ = _size.total(size, plain, gauge)  # a crowd in one bin lowers the fitted size, and nobody's payments
@@ -133,39 +149,42 @@ def measured(
         fresh = now.fresh(state.population)
     scales = np.full((len(forecast.readings.mean), 1), size.scale)
     scales[-3:] = plain.scale
-    signal = 0.5 * (size.scale / counts.noise) ** 2 * float(mixed.mean @ mixed.mean)
-    learned = -float(np.expm1(-signal))
+    learned = _learned(mixed, size.scale, counts)
     trust = now.coverage**TRUST
     # Those who still pay may differ from all, and how many all are may never have been seen: nothing need have changed.
     doubted = payers.coverage < 1 or (partial and not payers.reference)
     whole = 0.0 if doubted else learned
     jump, anew = (jumps.rate(probability, whole) for probability in (jumps.JUMP, jumps.ANEW))
-    scored = score(forecast, now, scales, fresh, jump, trust, state)
+    away = np.full(len(scales), np.log(state.size.scale / size.scale))
+    away[-3:] = np.log(state.plain.scale / plain.scale)
+    doubt = max(state.size.forecast().variance, state.plain.forecast().variance)
+    scored = score(forecast, now, scales, (away, doubt), fresh, jump, trust, state)
     weights = reweigh(forecast.weights, scored.evidence, scored.novelty, forecast.restart, anew, trust)
     few = now.coverage < 0.5  # the deviation of a few payers says nothing of the slot's own
     dispersion = state.dispersion if few or not state.known else scored.dispersed(state.dispersion, weights.experts)
     newborn = np.stack([np.full(state.bins, weights.newborn or not state.known), scored.newborn])
     messages = updated(forecast, scored, now, scales, newborn, state)
     doubtful = replace(now, dispersion=dispersion.likely)
-    belief, level = released(forecast, scored, weights, now, doubtful, scales, messages, newborn)
-    messages, odds = settle(messages, forecast, scored, weights, now, scales, state, slot)
+    after = forecast.pool.after(messages)
+    belief, mass = released(forecast, scored, weights, now, doubtful, scales, after, newborn)
+    odds = settle(after, forecast, scored, weights, now, scales, state, slot)
     if weights.all_new:
         size = plain
-    mass, leader = float(level.mean.sum()), messages[weights.leader]
+    leader = after[[weights.leader]]
     total, total_variance = _size.total(size, plain, mass)
-    reading = forecast.readout.read(leader)
-    population = forecast.readout.learned(leader, reading, reach=3 * counts.noise / size.scale)
+    told, reading = leader.measured[0], leader.read(forecast.readout)[0]
+    population = forecast.readout.learned(told, reading, reach=3 * counts.noise / size.scale)
     if learned > 0.5 and not 0.8 < mass < 1.25:  # kept near one, where the grid of levels is; by data, not by prior
         messages.mean[: forecast.restart] /= mass
         messages.variance[: forecast.restart] /= mass**2
-        size, level, mass = replace(size, scale=size.scale * mass), level.rescaled(1 / mass), 1.0
-    # In a slot that shows nothing no time is counted: what is known would otherwise fade with every slot of a
-    # converging series, and nothing could bring it back.
-    aged = experts.aged(messages, level, pool.pace * learned**0.5)
-    trackers, season = experts.remembered(aged, state.season, slot, mass)
+        after.walk[: forecast.restart] /= mass**2
+        size, mass = replace(size, scale=size.scale * mass), 1.0
+    trackers, season = experts.remembered(after, state.season, slot, mass)
     return BoostedState(
-        pool=trackers,
+        pool=trackers.messages,
+        walk=trackers.walk,
         season=season,
+        age=learned,
         log_weights=weights.shared(pool.prior, learned),
         odds=odds,
         population=population,
@@ -186,8 +205,8 @@ class Scored:
     """Derivatives of the log scores with respect to the expected counts: (experts + 1, bins)."""
     heat: Floats
     """Their derivatives with respect to the variances."""
-    odds: Floats
-    """Log odds that each bin has jumped."""
+    jumped: Floats
+    """Probabilities that bins have jumped, for each expert that knows the past."""
     newborn: Floats
     """Whether the challenger starts again in a bin."""
     stale: Floats
@@ -195,7 +214,10 @@ class Scored:
     evidence: Floats
     """Log scores of the experts."""
     novelty: float
-    """Log score of a fresh start minus the best expert's, over bins that are known by data rather than by prior."""
+    """Log score of a fresh start minus the best expert's, over bins that are known by data rather than by prior; but
+    for the bin that says so most: a crowd in one bin is no sign that all bins are new."""
+    information: Floats
+    """Fisher information of every count about its expectation, on average: (experts + 1, bins)."""
     dispersion_score: Floats
     dispersion_information: Floats
 
@@ -205,43 +227,60 @@ class Scored:
 
 
 def score(
-    forecast: Forecast, slot: Slot, scales: Floats, fresh: Floats, rate: float, trust: float, state: BoostedState
+    forecast: Forecast,
+    slot: Slot,
+    scales: Floats,
+    sizes: tuple[Floats, float],
+    fresh: Floats,
+    rate: float,
+    trust: float,
+    state: BoostedState,
 ) -> Scored:
-    """Score all experts' forecasts. `fresh` is the log density of every count if its level is new."""
+    """Score all experts' forecasts. `fresh` is the log density of every count if its level is new.
+
+    Every expert is scored over all sizes that were expected, `sizes` (`dpi.mechanism.boosted.size.marginal`): the one
+    that is fitted to some of them would make the others worse than they are.
+    """
     rows, bins = forecast.readings.mean.shape
-    slope, heat = np.empty((rows, bins)), np.empty((rows, bins))
-    odds, newborn, stale = np.empty(bins), np.ones(bins, dtype=bool), np.zeros(bins, dtype=bool)
-    evidence, dispersion, information = np.zeros((3, rows))
-    novelty = np.zeros(rows)
+    slope, heat, known = np.empty((3, rows, bins))
+    pull, hold = np.zeros((2, rows))
+    newborn, stale = np.ones(bins, dtype=bool), np.zeros(bins, dtype=bool)
+    evidence, novelty, newest, dispersion, information = np.zeros((5, rows))
     restart, noise = forecast.restart, slot.counts.noise
-    weights = forecast.weights[:restart] / forecast.weights[:restart].sum()
+    jumped = np.full((restart, bins), jumps.JUMP)
     for here in blocks(bins):
         read = forecast.readings.variance[:, here]
         expected = scales * forecast.readings.mean[:, here]
         variance = scales**2 * read + slot.scatter(expected)
-        log, slope[:, here], heat[:, here] = _log_score(slot.counts.values[here] - expected, variance, noise)
+        log, slope[:, here], heat[:, here] = _laplace_gauss.score(slot.counts.values[here] - expected, variance, noise)
         if not state.known:  # nobody knew anything
             log[:-1] = fresh[here]
-            odds[here] = jumps.QUIET
             evidence += log.sum(1, dtype=np.float64)
             continue
         jump = Jumps.of(state.odds[here], log[restart + 1], fresh[here], rate)
         newborn[here] = jump.newborn
-        top = log[:restart].max(0)
-        stays = top + np.log(weights @ np.exp(log[:restart] - top))
-        odds[here] = jump.odds(stays, trust)
         stale[here] = rate + trust * (fresh[here] - log[restart - 1]) > 0
-        log[:restart] = jump.either(log[:restart])
+        log[:restart], jumped[:, here] = jump.either(log[:restart], trust)
         evidence += log.sum(1, dtype=np.float64)
         by_data = 2 * read[:-1] / forecast.messages.variance[:, here] - 1
-        novelty[:-1] += (np.clip(by_data, 0, 1) * (fresh[here] - log[:-1])).sum(1)
-        novelty[-1] += (fresh[here] - log[-1]).sum()
+        newer = fresh[here] - log
+        newer[:-1] *= np.clip(by_data, 0, 1)
+        novelty += newer.sum(1)
+        np.maximum(newest, newer.max(1), out=newest)
         spread = np.minimum(heat[:, here], 4 / (variance + noise**2)) * slot.scatter(expected) / slot.dispersion
-        spread *= 1 / (1 + np.exp(odds[here]))
+        stayed = 1 - jumped[:, here]
+        spread[:restart] *= stayed
         dispersion += spread.sum(1)
         information += (spread * spread).sum(1)
+        known[:, here] = _laplace_gauss.information(variance, noise)
+        expected[:restart] *= stayed
+        pull += (slope[:, here] * expected).sum(1)
+        hold += (known[:, here] * expected * expected).sum(1)
+    evidence = _size.marginal(evidence, pull, hold, *sizes, slot.counts.nobody)
     best = int(np.argmax(np.log(forecast.weights) + evidence))
-    return Scored(slope, heat, odds, newborn, stale, evidence, float(novelty[best]), dispersion, information)
+    return Scored(
+        slope, heat, jumped, newborn, stale, evidence, float((novelty - newest)[best]), known, dispersion, information
+    )
 
 
 def updated(
@@ -258,7 +297,7 @@ def updated(
         before, read = (
             Gaussians(g.mean[:count, here], g.variance[:count, here]) for g in (forecast.messages, forecast.readings)
         )
-        part = assimilate(before, read, slot, scales[:-1], scored.slope[:-1, here])
+        part = assimilate(before, read, scales[:-1], scored.slope[:-1, here], scored.information[:-1, here])
         messages.mean[:, here], messages.variance[:, here] = part.mean, part.variance
     for row, born in zip((-2, -1), newborn, strict=True):
         messages.mean[row][born] = alone.mean[born]
@@ -273,41 +312,42 @@ def released(
     slot: Slot,
     doubtful: Slot,
     scales: Floats,
-    messages: Gaussians,
+    after: Walked,
     newborn: Floats,
-) -> tuple[Belief, Gaussians]:
-    """The posterior of the slot's PDF, a mixture over the experts that are heard; and of the levels, by the best group.
+) -> tuple[Belief, float]:
+    """The posterior of the slot's PDF, a mixture over the experts that are heard; and the best group's sum of levels.
 
     `doubtful` is the slot with the largest dispersion that is likely.
     """
     heard, restart = weights.heard(), forecast.restart
     rows = np.union1d(np.flatnonzero(heard[:restart]), [] if weights.all_new else [weights.leader]).astype(np.int64)
     kept = [*rows.tolist(), restart, restart + 1]
+    pool = after[kept]
     bins, scale = newborn.shape[1], scales[[*kept, -1]]
     mean, variance, skew = np.empty((rows.size + 3, bins)), np.empty((rows.size + 3, bins)), np.zeros(bins)
     share = heard[[*kept, -1]]
     group = np.array(kept) == restart if weights.all_new else np.array(kept) < restart
     group = group * weights.experts[kept] / float(weights.experts[kept][group].sum())
-    level = Gaussians.empty(bins)
+    mass = 0.0
     for here in blocks(bins):
-        told, before = _part(messages, kept, here), _part(forecast.readings, [*kept, -1], here)
-        read = forecast.readout.read(told)
+        told, before = pool.measured.variance[:, here], _part(forecast.readings, [*kept, -1], here)
+        read = pool.read(forecast.readout, here)
         slope, heat = scored.slope[[*kept, -1], here], scored.heat[[*kept, -1], here]
         expected = scale * np.concatenate([read.mean, before.mean[-1:]])
         mean[:, here] = expected * np.maximum(1 + slot.coverage * slot.dispersion * slope, 0.1)
         scatter = slot.scatter(scale * before.mean)
         first = scatter + scale**2 * before.variance
         more = scatter * (doubtful.dispersion / slot.dispersion - 1)
-        after = settled(first, slope, heat, slot.counts.noise)
-        variance[:, here] = after + more * (after / first) ** 2
-        level.mean[here], level.variance[here] = _mixture(group, read.mean, read.variance)
-        skew[here] = share[:-1] @ np.maximum(1 - read.variance / told.variance, 0)
+        known = settled(first, slope, heat, slot.counts.noise)
+        variance[:, here] = known + more * (known / first) ** 2
+        mass += float((group @ read.mean).sum())
+        skew[here] = share[:-1] @ np.maximum(1 - read.variance / told, 0)
     own = slot.alone(own=True)
     for row, born in zip((-3, -2), newborn, strict=True):
         if born.any():
             anew = forecast.readout.read(Gaussians(own.mean[born], own.variance[born]))
             mean[row, born], variance[row, born] = slot.scale * anew.mean, slot.scale**2 * anew.variance
-    jumped = 1 / (1 + np.exp(-scored.odds))
+    jumped = scored.jumped[rows]
     away = mean[-2] - mean[:-3]
     mean[:-3] += jumped * away
     variance[:-3] += jumped * (variance[-2] - variance[:-3]) + jumped * (1 - jumped) * away**2
@@ -316,11 +356,11 @@ def released(
     if slot.coverage < 1:
         spread += slot.doubt(pdf)
     pdf = np.maximum(pdf, SMALLEST)
-    return Belief(pdf / pdf.sum(), bounded(SLACK * spread, pdf), skew), level
+    return Belief(pdf / pdf.sum(), bounded(SLACK * spread, pdf), skew), mass
 
 
 def settle(
-    messages: Gaussians,
+    after: Walked,
     forecast: Forecast,
     scored: Scored,
     weights: Weights,
@@ -328,13 +368,14 @@ def settle(
     scales: Floats,
     state: BoostedState,
     number: int,
-) -> tuple[Gaussians, Floats]:
-    """The messages that are remembered, and the odds of jumps.
+) -> Floats:
+    """Make `after` what is remembered; the odds of jumps.
 
     Where bins have jumped all trackers take the challenger's; a beaten tracker starts again from the leader's. The
     seasonal expert does not: it is the memory of its phase alone, and may need periods to become the best. It starts
     again from the slot alone in its first period, and in bins where a fresh start would have predicted better.
     """
+    messages, walk = after.messages, after.walk
     trackers, restart = len(state.pool.mean) - 2, len(messages.mean) - 2
     unit = float(scales[-1, 0] / scales[0, 0])  # those that know the past have a scale of their own
     beaten = weights.experts[:trackers] < BEATEN
@@ -343,18 +384,21 @@ def settle(
         if restart > trackers:  # the phase was looked at with a scale that was wrong
             before = forecast.messages[trackers].rescaled(1 / forecast.mass)
             messages.mean[trackers], messages.variance[trackers] = before.mean, before.variance
-    odds = scored.odds.copy()
+    past = weights.experts[:restart]
+    odds = jumps.log_odds(past / past.sum() @ scored.jumped)
     jumped = np.flatnonzero(odds > jumps.CERTAIN)
     messages.mean[:trackers, jumped] = messages.mean[-1, jumped] * unit
     messages.variance[:trackers, jumped] = messages.variance[-1, jumped] * unit**2
+    walk[:trackers, jumped] = 0
     odds[jumped] = jumps.QUIET
     at = np.flatnonzero(beaten)
-    messages.mean[at], messages.variance[at] = messages.mean[weights.leader], messages.variance[weights.leader]
+    for array in (messages.mean, messages.variance, walk):
+        array[at] = array[weights.leader]
     if state.phase(number) is not Phase.NONE:
         anew = np.ones_like(scored.stale) if state.phase(number) is Phase.FIRST else scored.stale
         alone = slot.alone(own=False).rescaled(unit)
         messages.mean[restart - 1, anew], messages.variance[restart - 1, anew] = alone.mean[anew], alone.variance[anew]
-    return messages, odds
+    return odds
 
 
 def _part(pool: Gaussians, rows: list[int], here: slice) -> Gaussians:

@@ -19,6 +19,15 @@ import numpy as np
 
 from dpi.errors import OptionError
 from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Floats, Gaussians, blocks
+from dpi.mechanism.filtering.population import Readout
+
+ALL = slice(None)
+
+ROUNDING = 1e-9
+"""The least share of a variance that walks leave.
+
+Source: by calculation; differences of double precision are good to far less.
+"""
 
 SEASONAL_DRIFT = 0.03
 """Drift of the seasonal expert over one period.
@@ -53,11 +62,14 @@ class ExpertPool:
         if self.season is not None and (not isinstance(self.season, int) or self.season < 2):
             raise OptionError(f"`season` must be a number of slots from 2. Got {self.season!r}.")
 
-    @property
-    def pace(self) -> Floats:
-        """The drift of every expert with messages from one use to the next: trackers, season, restart, challenger."""
-        seasonal = [SEASONAL_DRIFT] if self.season else []
-        return np.array([*self.drifts, *seasonal, 0, 0], dtype=np.float64)
+    def steps(self, age: float) -> Floats:
+        """Variances of log-walks: of trackers that are `age` slots old, of season, restart and challenger.
+
+        >>> ExpertPool((0, 0.1), season=24).steps(2.0).round(4).tolist()
+        [0.0, 0.02, 0.0009, 0.0, 0.0]
+        """
+        seasonal = [SEASONAL_DRIFT**2] if self.season else []
+        return np.array([*(age * np.square(self.drifts)), *seasonal, 0, 0], dtype=np.float64)
 
     @property
     def prior(self) -> Floats:
@@ -83,19 +95,57 @@ def unknown(experts: int, bins: int) -> Gaussians:
     return Gaussians(np.full((experts, bins), 1 / bins), np.full((experts, bins), UNKNOWN))
 
 
-def aged(messages: Gaussians, level: Gaussians, drifts: Floats) -> Gaussians:
-    """A pool's messages one slot later: a log-walk of step d adds d²·E[level²] to a level's variance."""
-    variance = np.empty_like(messages.variance)
-    for here in blocks(level.mean.size):
-        step = level.mean[here] ** 2
-        step += level.variance[here]
-        grown = np.multiply.outer(drifts**2, step)
-        grown += messages.variance[:, here]
-        np.minimum(grown, UNKNOWN, out=variance[:, here])
-    return Gaussians(messages.mean, variance)
+@dataclass(frozen=True, eq=False)
+class Walked:
+    """Messages of a pool, and the part of their variances that log-walks have brought since the measurements.
+
+    A message is read as it was measured, and what has been walked is then added to the reading. For a wider message
+    would pass for that of a small bin, though no log-walk makes a large bin small; and the experts of large drifts
+    would fit a slot without users, or any surprise, better than the truth does.
+    """
+
+    messages: Gaussians
+    walk: Floats
+
+    def __getitem__(self, key: int | list[int]) -> Walked:
+        """Some experts."""
+        return Walked(Gaussians(self.messages.mean[key], self.messages.variance[key]), self.walk[key])
+
+    @property
+    def measured(self) -> Gaussians:
+        """The messages, but for the walks; rounding leaves something to measure."""
+        wide = self.messages.variance
+        return Gaussians(self.messages.mean, np.maximum(wide - self.walk, ROUNDING * wide))
+
+    def read(self, readout: Readout, here: slice = ALL) -> Gaussians:
+        """What messages say under a population, of some bins."""
+        part = Walked(Gaussians(self.messages.mean[:, here], self.messages.variance[:, here]), self.walk[:, here])
+        reading = readout.read(part.measured)
+        return Gaussians(reading.mean, np.add(reading.variance, part.walk, out=reading.variance))
+
+    def aged(self, readings: Gaussians, steps: Floats) -> tuple[Walked, Gaussians]:
+        """Messages and readings after log-walks of variance `steps`, which add that times E[level²]."""
+        messages, count = self.messages, len(steps)
+        wide, walk = np.empty_like(messages.variance), self.walk.copy()
+        for here in blocks(messages.mean.shape[1]):
+            step = readings.mean[:count, here] ** 2
+            step += readings.variance[:count, here]
+            step *= steps[:, None]
+            readings.variance[:count, here] += step
+            walk[:, here] += step
+            step += messages.variance[:, here]
+            np.minimum(step, UNKNOWN, out=wide[:, here])
+        return Walked(Gaussians(messages.mean, wide), walk), readings
+
+    def after(self, messages: Gaussians) -> Walked:
+        """With the messages after a slot, which have forgotten a part of what they were, and of its walks."""
+        kept = messages.variance / self.messages.variance
+        kept *= kept
+        kept *= self.walk
+        return Walked(messages, kept)
 
 
-def recalled(pool: Gaussians, season: Season, slot: int, leader: int, mass: float) -> Gaussians:
+def recalled(pool: Walked, season: Season, slot: int, leader: int, mass: float) -> Walked:
     """The pool for a slot: the trackers, the message of the slot's phase, restart and challenger.
 
     A phase that was never measured speaks as the leading tracker does, so that it neither wins nor loses by that. A
@@ -103,15 +153,21 @@ def recalled(pool: Gaussians, season: Season, slot: int, leader: int, mass: floa
     """
     if not season:
         return pool
-    phase = season[slot % len(season)]
-    row = pool[leader] if phase is None else phase.rescaled(mass)
-    return Gaussians.stacked([*pool[:-2].rows(), row, *pool[-2:].rows()])
+    phase, trackers = season[slot % len(season)], len(pool.walk) - 2
+    row, walk = (pool.messages[leader], pool.walk[leader]) if phase is None else (phase.rescaled(mass), 0.0)
+    return Walked(
+        Gaussians(
+            np.insert(pool.messages.mean, trackers, row.mean, 0),
+            np.insert(pool.messages.variance, trackers, row.variance, 0),
+        ),
+        np.insert(pool.walk, trackers, walk, 0),
+    )
 
 
-def remembered(pool: Gaussians, season: Season, slot: int, mass: float) -> tuple[Gaussians, Season]:
+def remembered(pool: Walked, season: Season, slot: int, mass: float) -> tuple[Walked, Season]:
     """The pool without the season, and the ring with the slot's phase replaced by its row, over the `mass`."""
     if not season:
         return pool, season
-    phase, *rows = slot % len(season), *pool.rows()
-    row = rows.pop(-3).rescaled(1 / mass)
-    return Gaussians.stacked(rows), (*season[:phase], row, *season[phase + 1 :])
+    phase, row = slot % len(season), len(pool.walk) - 3
+    rest = [at for at in range(len(pool.walk)) if at != row]
+    return pool[rest], (*season[:phase], pool.messages[row].rescaled(1 / mass), *season[phase + 1 :])

@@ -39,9 +39,16 @@ Source: 95 %; until then the release is a mixture of both.
 """
 
 FAINT = -7.0
-"""Log odds below which the chance of a jump adds nothing that counts to a log score: less than a thousandth.
+"""Log odds x below which log(1 + e^x) is e^x, up to a part of 5·10⁻⁷. Less than that must not be neglected: a slot has
+many bins, and whoever can jump would lose to whoever cannot, a little in every slot.
 
 Source: by calculation.
+"""
+
+LIMIT = 40.0
+"""The largest log odds: a density may be 0 in floating point.
+
+Source: by calculation; e^-40 is far below all that a slot can tell.
 """
 
 QUIET = float(np.log(JUMP))
@@ -77,13 +84,27 @@ class Jumps:
         earlier, now = odds + challenger, rate + fresh
         return cls(before, np.logaddexp(earlier, now) - before, now > earlier)
 
-    def either(self, stays: Reals) -> Floats:
-        """Log density of the counts where bins may or may not have jumped; `stays` is that if not, for each expert."""
-        either, jumps = stays - np.logaddexp(0, self.before), self.before + self.density
-        at = np.flatnonzero((jumps - stays.min(0)) > FAINT)
-        either[:, at] += np.logaddexp(0, jumps[at] - stays[:, at])
-        return np.asarray(either)
+    def either(self, stays: Reals, trust: float) -> tuple[Reals, Reals]:
+        """Log densities of the counts where bins may or may not have jumped; and the probabilities that they have.
 
-    def odds(self, stays: Floats, trust: float) -> Floats:
-        """Log odds of a jump after the slot, whose log scores count so much; a density may be 0 in floating point."""
-        return np.clip(self.before + trust * (self.density - stays), -40, 40)
+        `stays` are the log densities if not, for each expert: a count may be a jump to one and no surprise to another.
+        The probabilities are those after the slot, whose log scores count so much (`trust`).
+        """
+        odds = self.density - stays
+        jumped = np.exp(-np.clip(self.before + trust * odds, -LIMIT, LIMIT))
+        jumped += 1
+        np.divide(1, jumped, out=jumped)
+        odds += self.before
+        at = np.flatnonzero(odds.max(0) > FAINT)
+        loud = np.logaddexp(0, odds[:, at])
+        either = np.exp(np.minimum(odds, FAINT, out=odds), out=odds)  # log(1 + x) is x, as far as that counts
+        either[:, at] = loud
+        either += stays
+        either -= np.logaddexp(0, self.before)
+        return either, jumped
+
+
+def log_odds(probability: Floats) -> Floats:
+    """Of a jump, for the next slot."""
+    rest = np.log1p(-np.minimum(probability, 1 - 1e-16))
+    return np.asarray(np.clip(np.log(probability) - rest, -LIMIT, LIMIT))

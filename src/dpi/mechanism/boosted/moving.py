@@ -40,6 +40,7 @@ def moved(state: BoostedState, overlap: Overlap) -> BoostedState:
     return replace(
         state,
         pool=_rows(state.pool, overlap),
+        walk=np.stack([_parts(row, overlap) for row in state.walk]),
         season=tuple(phases),
         odds=_odds(state.odds, overlap),
         population=_population(state.population, overlap),
@@ -126,8 +127,12 @@ def _messages(messages: Gaussians, overlap: Overlap) -> Gaussians:
 def _doubt(beliefs: Gaussians, overlap: Overlap) -> Floats:
     """Variance in every new bin: of the parts, and of what is not known of a bin that was split."""
     split = np.where(overlap.share < 1, beliefs.mean[overlap.old] ** 2, 0.0)
-    parts = beliefs.variance[overlap.old] * overlap.share**2 + split
-    return np.asarray(np.bincount(overlap.new, parts, overlap.sizes[1]))
+    return _parts(beliefs.variance, overlap) + np.bincount(overlap.new, split, overlap.sizes[1])
+
+
+def _parts(variance: Floats, overlap: Overlap) -> Floats:
+    """Variance in every new bin, of the parts alone."""
+    return np.asarray(np.bincount(overlap.new, variance[overlap.old] * overlap.share**2, overlap.sizes[1]))
 
 
 def _odds(odds: Floats, overlap: Overlap) -> Floats:

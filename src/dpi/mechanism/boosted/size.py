@@ -34,6 +34,12 @@ FAR = 4.0
 Source: by trial; not measured by itself.
 """
 
+REACH = 2.0
+"""Deviations of a size within which log scores are parabolas of its logarithm.
+
+Source: by definition; beyond, sizes are a surprise.
+"""
+
 EMPTY = 0.01
 """The scale of a slot without users: the smallest that there is.
 
@@ -85,6 +91,11 @@ class Counts:
         """Variance of the noise in the total."""
         return 2 * self.values.size * self.noise**2
 
+    @property
+    def nobody(self) -> float:
+        """Log score if all of it is noise."""
+        return -float(np.abs(self.values).sum()) / self.noise - self.values.size * float(np.log(2 * self.noise))
+
 
 def first(counts: Counts) -> Size:
     """The size of the first slot ever: its sum, but never less than the noise of the sum."""
@@ -92,10 +103,18 @@ def first(counts: Counts) -> Size:
     return Size(scale, min(counts.total_variance / scale**2, LARGEST_VARIANCE), 0.02)
 
 
-def of_sum(counts: Counts, expected: Size) -> Size:
-    """The size by the sum, whatever the PDF: together with what was expected, unless they are far apart."""
+def of_sum(counts: Counts, expected: Size, jump: float) -> Size:
+    """The size by the sum, whatever the PDF: together with what was expected, unless they are far apart.
+
+    A crowd in a single bin may be lost in the noise of the sum, and still be seen: it comes in addition. It has to be
+    likelier than noise that large is, in any bin, if a bin jumps with log probability `jump`.
+    """
     prior, direct = (expected.scale, expected.scale**2 * expected.variance), (counts.total, counts.total_variance)
     far = (direct[0] - prior[0]) ** 2 > FAR**2 * (prior[1] + direct[1])
+    crowd = float(counts.values.max())
+    surely = crowd - counts.noise * (float(np.log(counts.values.size)) - jump)
+    if not far and surely > prior[0] + FAR * prior[1] ** 0.5:
+        prior = (prior[0] + crowd, prior[1] + 2 * counts.noise**2)
     scale, variance = direct if far else _fused(prior, direct)
     scale = max(scale, 1.0)
     moved = ((direct[0] - prior[0]) ** 2 - direct[1]) / max(prior[0], scale) ** 2
@@ -135,6 +154,22 @@ def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, disper
     best, variance_of_best = candidates[int(np.argmax(evidence))]
     moved = float(np.log(best / scale)) ** 2 - min(variance_of_best / best**2, 1.0)
     return Size(best, variance_of_best / best**2, expected.changed(moved))
+
+
+def marginal(evidence: Floats, pull: Floats, hold: Floats, away: Floats, variance: float, nobody: float) -> Floats:
+    """Log scores at one size, averaged over all sizes that may be.
+
+    `pull` and `hold` are slope and information of each score by the logarithm of the size, of which `away` was
+    expected, with a `variance`. By Laplace's method, which holds near the size that was used: within `REACH`
+    deviations. Other sizes are the same surprise to all experts; but where nobody is there, which `nobody` is the log
+    score of, all of them are equally right.
+    """
+    reach = REACH * variance**0.5
+    expected = np.clip(away, -reach, reach)
+    pull, hold = pull + expected / variance, hold + 1 / variance
+    best = np.clip(pull / hold, -reach, reach)
+    gain = best * (pull - 0.5 * hold * best) - 0.5 * expected**2 / variance
+    return np.logaddexp(evidence + gain - 0.5 * np.log(hold * variance), nobody - SURPRISE)
 
 
 def _fused(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:

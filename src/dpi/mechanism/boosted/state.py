@@ -18,7 +18,8 @@ from dpi.mechanism.boosted.jumps import QUIET
 from dpi.mechanism.boosted.size import Size
 from dpi.mechanism.filtering.gaussians import Gaussians
 
-_MAGIC = b"dpi boosted state 3\n"
+_MAGIC = b"dpi boosted state 4\n"
+_MAGIC_3 = b"dpi boosted state 3\n"
 _MAGIC_2 = b"dpi boosted state 2\n"
 _DIGEST = 32
 
@@ -36,9 +37,14 @@ class BoostedState:
     """The pool of experts, their weights, and the shared facts they are read with. Its arrays are read-only."""
 
     pool: Gaussians
-    """Messages of the trackers and, in the last rows, of restart and challenger: aged to the next slot."""
+    """Messages of the trackers and, in the last rows, of restart and challenger, as of the last slot measured."""
+    walk: Floats
+    """The part of their variances that log-walks have brought."""
     season: Season
     """Messages of the seasonal expert, one for each phase; empty without a season."""
+    age: float
+    """Slots since then. One that showed nothing counts as no time: what is known would otherwise fade with every slot
+    of a converging series, and nothing could bring it back."""
     log_weights: Floats
     """Of the trackers, the seasonal expert if there is one, restart, challenger and the uniform PDF."""
     odds: Floats
@@ -62,7 +68,8 @@ class BoostedState:
             array.setflags(write=False)
         # A numpy scalar makes single-precision arithmetic double, a Python float does not; bytes come back as floats.
         # So a state holds floats only: resumed, it must compute what it would have computed.
-        object.__setattr__(self, "mass", float(self.mass))
+        for name in ("mass", "age"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         for name in ("size", "plain", "dispersion"):
             part = getattr(self, name)
             object.__setattr__(self, name, type(part)(**{key: float(value) for key, value in asdict(part).items()}))
@@ -82,7 +89,7 @@ class BoostedState:
 def _arrays(state: BoostedState) -> list[Floats]:
     phases = [phase for phase in state.season if phase is not None]
     messages = [array for pool in (state.pool, *phases) for array in (pool.mean, pool.variance)]
-    return [*messages, state.log_weights, state.odds, state.population]
+    return [*messages, state.walk, state.log_weights, state.odds, state.population]
 
 
 def to_bytes(state: BoostedState) -> bytes:
@@ -93,6 +100,7 @@ def to_bytes(state: BoostedState) -> bytes:
     header = {
         "pool": state.pool.mean.shape,
         "season": [phase is not None for phase in state.season],
+        "age": state.age,
         "levels": state.population.size,
         "size": asdict(state.size),
         "plain": asdict(state.plain),
@@ -106,16 +114,19 @@ def to_bytes(state: BoostedState) -> bytes:
 
 
 def from_bytes(data: bytes) -> BoostedState:
-    """The state of `to_bytes`, bit for bit; or what can be made of a state of the version before."""
+    """The state of `to_bytes`, bit for bit; or what can be made of a state of the two versions before.
+
+    Their messages had been aged to the next slot, and what log-walks had brought was not told apart.
+    """
     magic, digest, body = data[: len(_MAGIC)], data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
-    if magic not in (_MAGIC, _MAGIC_2):
+    if magic not in (_MAGIC, _MAGIC_3, _MAGIC_2):
         raise StateError("the state was not written by this version of the boosted mechanism.")
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
         raise StateError("the state of the boosted mechanism is damaged: its checksum is wrong.")
     line, _, rest = body.partition(b"\n")
     header = json.loads(line)
     numbers = np.frombuffer(rest, dtype="<f8").astype(np.float64)
-    rows, bins = header["pool" if magic == _MAGIC else "trackers"]
+    rows, bins = header["trackers" if magic == _MAGIC_2 else "pool"]
     seasonal = bool(header["season"])
     at = 0
 
@@ -126,8 +137,9 @@ def from_bytes(data: bytes) -> BoostedState:
 
     pool = Gaussians(take(rows, bins), take(rows, bins))
     season = tuple(Gaussians(take(bins), take(bins)) if seen else None for seen in header["season"])
+    walk = take(rows, bins) if magic == _MAGIC else np.zeros((rows + 2 * (magic == _MAGIC_2), bins))
     size = Size(**header["size"])
-    if magic == _MAGIC:
+    if magic != _MAGIC_2:
         log_weights, odds, plain = take(rows + seasonal + 1), take(bins), Size(**header["plain"])
     else:
         log_weights, odds = _with_uniform(take(rows + seasonal), header["uniform"]), np.full(bins, QUIET)
@@ -138,7 +150,9 @@ def from_bytes(data: bytes) -> BoostedState:
         )
     return BoostedState(
         pool=pool,
+        walk=walk,
         season=season,
+        age=header.get("age", 0.0),
         log_weights=log_weights,
         odds=odds,
         population=take(header["levels"]),
