@@ -18,10 +18,11 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.budget.class_allocation import bounds_of
 from dpi.budget.classes import Bounds
@@ -99,11 +100,14 @@ class OpenEvents:
         empty = np.empty(0, dtype=np.int64)
         return cls(np.empty((0, 2), dtype=np.uint64), empty, empty, empty)
 
+    def only(self, rows: npt.NDArray[np.bool_]) -> OpenEvents:
+        """Some of the events."""
+        return OpenEvents(self.names[rows], self.slots[rows], self.bins[rows], self.counts[rows])
+
     def recoded(self, bins: Integers) -> OpenEvents:
         """The events by other bins, of which `bins` has the new one for every old one; none, if it is negative."""
         found = bins[self.bins]
-        kept = found >= 0
-        return OpenEvents(self.names[kept], self.slots[kept], found[kept], self.counts[kept])
+        return replace(self, bins=found).only(found >= 0)
 
     @classmethod
     def together(cls, parts: Sequence[OpenEvents]) -> Self:

@@ -1,0 +1,170 @@
+"""The slot job: two pure functions over buckets of accounts, between which an engine only moves bytes.
+
+    arrivals    some events                                     →  rows (slot, bucket, account, bin, number)
+    closed      one bucket's rows of a slot, and its accounts   →  grains, and what changes on the accounts
+
+Neither draws, pays or publishes anything: that is the driver's (`dpi.engine.driver`), once for a slot. So both may be
+run again, twice at the same time, or on another machine, and what is made of the results is the same bytes.
+
+**Guarantee.** The grains of all buckets add up to those of the embedded stream, and the changed accounts are the same.
+*Why.* A user's account is in one bucket, so all rows of the user meet there; what they add, and what the account pays,
+is a function of these rows, the account and public numbers (`dpi.stream.closing.contributed`); and whole numbers are added
+exactly, in any order. So one bucket's result never depends on another's, nor on how rows were cut into batches.
+
+`arrivals` sees users, `closed` sees names of accounts; neither sees randomness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dpi.budget.accounts import Accounts
+from dpi.budget.buckets import Buckets
+from dpi.domain.scheduled import Domains
+from dpi.errors import StateError
+from dpi.events.clock import Window
+from dpi.events.identity import KEY_BYTES
+from dpi.events.slots import Slots
+from dpi.exact.integers import MOST, Integers
+from dpi.histogram.grouping import StoredRows
+from dpi.store.base import Levy, OpenEvents
+from dpi.stream.admission.events import Events, Names, admitted
+from dpi.stream.closing import Counting, Offer, contributed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+COLUMNS = ("slot", "bucket", "high", "low", "bin", "count")
+"""Of arrivals: which slot and bucket, the two words of the account's name, the bin, and how many equal events."""
+FOR_EVER = Window(np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+"""What is played admits an event by its slot alone."""
+
+
+@dataclass(frozen=True, repr=False)
+class Reading:
+    """How events become arrivals: public, but for the key that names accounts."""
+
+    slots: Slots
+    domains: Domains
+    first: int
+    """The first slot that is open …"""
+    last: int | None
+    """… and the first that is not any more, if the period has an end."""
+    names: Names
+    buckets: Buckets
+
+
+class Control(NamedTuple):
+    """Control totals of rows: how many there are, and of how many events. Private."""
+
+    rows: int = 0
+    events: int = 0
+
+    def plus(self, other: Control) -> Control:
+        """Of both together."""
+        return Control(self.rows + other.rows, self.events + other.events)
+
+
+@dataclass(frozen=True, repr=False)
+class Holdings:
+    """What accounts of one bucket hold: records in the order in which they were written. Private."""
+
+    records: bytes = b""
+    payments: bytes = b""
+    """What they have paid in this stream, if it measures by class."""
+
+
+@dataclass(frozen=True, repr=False)
+class Closing:
+    """A slot that is closed: public, but for the key of a `truncate`. No key of accounts is in it."""
+
+    counting: Counting
+    offer: Offer
+    slot: int
+    accounts: str | None
+    """The ledger's description; None if the stream has no accounts."""
+    levies: tuple[Levy, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClosedBucket:
+    """What a bucket's users add to a slot, and what that changes on their accounts. Private."""
+
+    bucket: int
+    grains: Integers
+    """Of each class and bin, before `finish`."""
+    records: bytes
+    """The accounts that pay, as they are afterwards."""
+    payments: bytes | None
+    """The same of the stream's own table, where users are measured by class."""
+    control: Control = field(default=Control())
+    """Of the rows that were read."""
+
+
+def arrivals(events: Events, window: Window, reading: Reading) -> pl.DataFrame:
+    """The events that count, as rows by slot and bucket: equal ones are one row, and its number is cut at `MOST`.
+
+    An event that the window does not admit, of a slot outside the period, or without user or bin is dropped by itself.
+
+    >>> from dpi.domain import Categories
+    >>> hours = Reading(Slots("1h"), Categories(["x"]), 0, 2, Names(bytes(32), 2), Buckets(1))
+    >>> events = Events(["a", "a", "b", "b", None], [0, 5, 3600, 7200, 0], ["x"] * 5, "s")
+    >>> rows = arrivals(events, FOR_EVER, hours)
+    >>> rows.select("slot", "count").rows()
+    [(0, 2), (1, 1)]
+    """
+    kept = admitted(
+        events, window, slots=reading.slots, first=reading.first, domain=reading.domains, names=reading.names
+    )
+    return by_bucket(kept, reading.buckets, reading.last)
+
+
+def by_bucket(kept: OpenEvents, buckets: Buckets, last: int | None = None) -> pl.DataFrame:
+    """Stored events as rows, sorted by slot and bucket."""
+    import polars as pl
+
+    if last is not None:
+        kept = kept.only(kept.slots < last)
+    bucket = buckets.of(kept.names)
+    order = np.lexsort((bucket, kept.slots))
+    columns = (kept.slots, bucket, kept.names[:, 0], kept.names[:, 1], kept.bins, np.minimum(kept.counts, MOST))
+    return pl.DataFrame({name: column[order] for name, column in zip(COLUMNS, columns, strict=True)})
+
+
+def stored(rows: pl.DataFrame) -> OpenEvents:
+    """Rows as the events that a store keeps."""
+    slots, _, high, low, bins, counts = (rows[name].to_numpy() for name in COLUMNS)
+    return OpenEvents(np.stack([high, low], axis=1), slots, bins, counts)
+
+
+def control_of(rows: OpenEvents) -> Control:
+    """The totals of some rows."""
+    return Control(rows.counts.size, int(rows.counts.sum()))
+
+
+def closed(rows: OpenEvents, bucket: int, buckets: Buckets, holdings: Holdings, closing: Closing) -> ClosedBucket:
+    """What one bucket's rows of a slot add and change: nothing is drawn, paid or written.
+
+    Rows of one account and bin are made one, however they came: two would be rounded apart, and add other grains.
+    Raises `StateError` if a row is of another bucket or slot.
+    """
+    control = control_of(rows)
+    if (rows.slots != closing.slot).any() or (buckets.of(rows.names) != bucket).any():
+        raise StateError("the slot's events are damaged: some are of another slot or bucket.")
+    together = OpenEvents.together([rows])
+    accounts = None
+    if closing.accounts is not None:
+        accounts = Accounts.of_description(closing.accounts, bytes(KEY_BYTES))  # users are named already
+        payments = {closing.counting.stream: holdings.payments} if closing.offer.classes else {}
+        accounts.resume(holdings.records, {}, [], payments)
+        for levy in closing.levies:
+            accounts.levy(levy.units, levy.slot)
+    kept = StoredRows(together.names, together.bins, together.counts)
+    grains, charge = contributed(closing.counting, kept, accounts, closing.offer, closing.slot)
+    if charge is None:
+        return ClosedBucket(bucket, grains, b"", None, control)
+    own = None if charge.own is None else charge.payments()
+    return ClosedBucket(bucket, grains, charge.records(), own, control)
