@@ -107,6 +107,12 @@ def slot_of(option: str, slots: int = 2, cuts: int = 1, bits: int = 3):
     return opened, options, accounts, offer, OpenEvents.together([OpenEvents.none(), *frames]), frames
 
 
+def closing_of(options, offer: Offer, slot: int, levies: tuple[Levy, ...] = ()) -> Closing:
+    """What tasks are told of a slot."""
+    budget = options.budget if isinstance(options.budget, dpi.Ledger) else None
+    return Closing(Counting.of(options), offer, slot, budget, options.epsilon, levies)
+
+
 def in_bucket(records: bytes, buckets: Buckets, bucket: int) -> bytes:
     """The records of one bucket."""
     rows = np.frombuffer(records, np.uint8).reshape(-1, 36)
@@ -122,7 +128,7 @@ def test_buckets_together_are_the_slot(option, bits, cuts):
     records = b"" if accounts is None else opened.store.load_ledger("", accounts.description)[0]
     payments = opened.store.payments("")
     buckets, results = Buckets(bits), []
-    closing = Closing(Counting.of(options), offer, 2, None if accounts is None else accounts.description)
+    closing = closing_of(options, offer, 2)
     for bucket in range(buckets.number):
         rows = [frame.only(buckets.of(frame.names) == bucket) for frame in frames]
         together = OpenEvents(
@@ -148,7 +154,7 @@ def test_doubled_rows_are_made_one_before_anything_is_rounded():
     offer = Offer.drawn(
         StreamState.initial(opened.setting, opened._source), opened.setting.allocation(), 0, opened._source
     )
-    closing, buckets = Closing(Counting.of(opened.setting), offer, 0, None), Buckets(1)
+    closing, buckets = closing_of(opened.setting, offer, 0), Buckets(1)
     bucket = int(buckets.of(names)[0])
     results = [closed(rows, bucket, buckets, Holdings(), closing).grains.tolist() for rows in (one, two)]
     assert results[0] == results[1]
@@ -172,14 +178,14 @@ def test_rows_of_another_slot_or_bucket_are_refused():
     bucket = int(buckets.of(names)[0])
     for slot, at in ((1, bucket), (0, 1 - bucket)):
         with pytest.raises(StateError, match="another slot or bucket"):
-            closed(rows, at, buckets, Holdings(), Closing(Counting.of(opened.setting), offer, slot, None))
+            closed(rows, at, buckets, Holdings(), closing_of(opened.setting, offer, slot))
 
 
 def test_levies_are_charged_in_every_bucket():
     """Lost slots that cost all of ε leave nobody anything to pay with, in any bucket."""
-    opened, options, accounts, offer, whole, _ = slot_of("per slot")
+    opened, options, _, offer, whole, _ = slot_of("per slot")
     buckets = Buckets(1)
-    closing = Closing(Counting.of(options), offer, 2, accounts.description, (Levy(0, opened.epsilon.units),))
+    closing = closing_of(options, offer, 2, (Levy(0, opened.epsilon.units),))
     for bucket in range(2):
         result = closed(whole.only(buckets.of(whole.names) == bucket), bucket, buckets, Holdings(), closing)
         assert not result.grains.any()

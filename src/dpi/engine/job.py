@@ -8,21 +8,22 @@ run again, twice at the same time, or on another machine, and what is made of th
 
 **Guarantee.** The grains of all buckets add up to those of the embedded stream, and the changed accounts are the same.
 *Why.* A user's account is in one bucket, so all rows of the user meet there; what they add, and what the account pays,
-is a function of these rows, the account and public numbers (`dpi.stream.closing.contributed`); and whole numbers are added
-exactly, in any order. So one bucket's result never depends on another's, nor on how rows were cut into batches.
+is a function of these rows, the account and public numbers (`dpi.stream.closing.contributed`); and whole numbers are
+added exactly, in any order. So a bucket's result does not depend on others, nor on how rows were cut into batches.
 
 `arrivals` sees users, `closed` sees names of accounts; neither sees randomness.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpi.budget.accounts import Accounts
 from dpi.budget.buckets import Buckets
+from dpi.budget.epsilon import Epsilon
+from dpi.budget.ledger import Ledger
 from dpi.domain.scheduled import Domains
 from dpi.errors import StateError
 from dpi.events.clock import Window
@@ -30,6 +31,7 @@ from dpi.events.identity import KEY_BYTES
 from dpi.events.slots import Slots
 from dpi.exact.integers import MOST, Integers
 from dpi.histogram.grouping import StoredRows
+from dpi.store.arrival_files import sorted_by_bucket
 from dpi.store.base import Levy, OpenEvents
 from dpi.stream.admission.events import Events, Names, admitted
 from dpi.stream.closing import Counting, Offer, contributed
@@ -84,8 +86,10 @@ class Closing:
     counting: Counting
     offer: Offer
     slot: int
-    accounts: str | None
-    """The ledger's description; None if the stream has no accounts."""
+    budget: Ledger | None
+    """What accounts are spent by; None if the stream has none."""
+    epsilon: Epsilon
+    """What each account holds at first."""
     levies: tuple[Levy, ...] = ()
 
 
@@ -100,7 +104,7 @@ class ClosedBucket:
     """The accounts that pay, as they are afterwards."""
     payments: bytes | None
     """The same of the stream's own table, where users are measured by class."""
-    control: Control = field(default=Control())
+    control: Control
     """Of the rows that were read."""
 
 
@@ -128,10 +132,9 @@ def by_bucket(kept: OpenEvents, buckets: Buckets, last: int | None = None) -> pl
 
     if last is not None:
         kept = kept.only(kept.slots < last)
-    bucket = buckets.of(kept.names)
-    order = np.lexsort((bucket, kept.slots))
+    kept, bucket = sorted_by_bucket(kept, buckets)
     columns = (kept.slots, bucket, kept.names[:, 0], kept.names[:, 1], kept.bins, np.minimum(kept.counts, MOST))
-    return pl.DataFrame({name: column[order] for name, column in zip(COLUMNS, columns, strict=True)})
+    return pl.DataFrame(dict(zip(COLUMNS, columns, strict=True)))
 
 
 def stored(rows: pl.DataFrame) -> OpenEvents:
@@ -156,8 +159,8 @@ def closed(rows: OpenEvents, bucket: int, buckets: Buckets, holdings: Holdings, 
         raise StateError("the slot's events are damaged: some are of another slot or bucket.")
     together = OpenEvents.together([rows])
     accounts = None
-    if closing.accounts is not None:
-        accounts = Accounts.of_description(closing.accounts, bytes(KEY_BYTES))  # users are named already
+    if closing.budget is not None:
+        accounts = closing.budget.accounts(closing.epsilon, bytes(KEY_BYTES))  # users are named already
         payments = {closing.counting.stream: holdings.payments} if closing.offer.classes else {}
         accounts.resume(holdings.records, {}, [], payments)
         for levy in closing.levies:

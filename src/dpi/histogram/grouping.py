@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dpi.errors import SchemaError
-from dpi.events.identity import RULE, Digests
+from dpi.events.identity import RULE, Digests, digests
 from dpi.events.identity import users as canonical_users
 from dpi.exact.integers import MOST, Integers
 
@@ -39,7 +39,8 @@ class Pairs:
 class Rows:
     """One slot's rows; with `counts`, each stands for so many equal ones, and a user's equal rows are cut at `MOST`.
 
-    Which ids are one user is told by the `rule` of the store that has the accounts.
+    Which ids are one user is told by the `rule` of the store that has the accounts. With its `key`, users are known by
+    the names of their accounts, as in stored rows: a choice that is made by names is then the same for both.
 
     >>> rows = Rows(["b", "a", "b"], np.array([0, 1, 0]), bins=2)
     >>> sorted(rows.users().to_list())
@@ -47,7 +48,13 @@ class Rows:
     """
 
     def __init__(
-        self, users: object, codes: Integers, bins: int, counts: Integers | None = None, rule: int = RULE
+        self,
+        users: object,
+        codes: Integers,
+        bins: int,
+        counts: Integers | None = None,
+        rule: int = RULE,
+        key: bytes | None = None,
     ) -> None:
         ids = canonical_users(users, rule)
         if ids.len() != codes.size or (counts is not None and counts.size != codes.size):
@@ -58,7 +65,7 @@ class Rows:
         if not valid.all():
             ids, codes = ids.gather(np.flatnonzero(valid)), codes[valid]
             counts = None if counts is None else counts[valid]
-        self._bins = bins
+        self._bins, self._key = bins, key
         self._lowest, self._ids, keys = _user_codes(ids, bins)
         keys *= bins
         keys += codes
@@ -68,8 +75,11 @@ class Rows:
         else:
             self._keys, self._counts = _summed(keys, counts)
 
-    def users(self) -> pl.Series:
-        """The different ids, in the order in which `pairs` numbers them."""
+    def users(self) -> pl.Series | Digests:
+        """The different ids, or names of accounts, in the order in which `pairs` numbers them."""
+        return self._different() if self._key is None else digests(self._different(), self._key)
+
+    def _different(self) -> pl.Series:
         import polars as pl
 
         if self._ids is not None:

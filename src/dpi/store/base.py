@@ -110,12 +110,19 @@ class OpenEvents:
         return replace(self, bins=found).only(found >= 0)
 
     @classmethod
-    def together(cls, parts: Sequence[OpenEvents]) -> Self:
-        """All events in one piece, one row for each (account, slot, bin), however they came in."""
+    def joined(cls, parts: Sequence[OpenEvents]) -> Self:
+        """The rows of all parts, one after the other."""
         names = np.concatenate([part.names for part in parts])
         slots, bins, counts = (
             np.concatenate([getattr(part, column) for part in parts]) for column in ("slots", "bins", "counts")
         )
+        return cls(names, slots, bins, counts)
+
+    @classmethod
+    def together(cls, parts: Sequence[OpenEvents]) -> Self:
+        """All events in one piece, one row for each (account, slot, bin), however they came in."""
+        whole = cls.joined(parts)
+        names, slots, bins, counts = whole.names, whole.slots, whole.bins, whole.counts
         order = np.lexsort((bins, slots, names[:, 1], names[:, 0]))
         names, slots, bins, counts = names[order], slots[order], bins[order], counts[order]
         same = (names[1:] == names[:-1]).all(axis=1) & (slots[1:] == slots[:-1]) & (bins[1:] == bins[:-1])
