@@ -18,6 +18,7 @@ the manifest which the tasks were given. A slot whose results are incomplete is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -127,7 +128,7 @@ class BucketDriver(Driver):
 
     def close_kept(self, number: int) -> Release:
         """Close a slot with the events that were kept for it, in files and in rows of the store."""
-        with self.folder.attempt() as attempt:
+        with self._passing() as attempt:
             rows = self._written(self._sql.stored_events(self.newest.name, number), attempt)
             return self.close_sections(number, [*self._sql.sections(self.newest.name, number), *rows])
 
@@ -138,8 +139,15 @@ class BucketDriver(Driver):
         names = digests(ids.gather(valid), self._sql.key)
         slots = np.full(valid.size, number, dtype=np.int64)
         events = OpenEvents.together([OpenEvents(names, slots, rows.bins[valid], rows.counts[valid])])
-        with self.folder.attempt() as attempt:
+        with self._passing() as attempt:
             return self.close_sections(number, self._written(events, attempt))
+
+    @contextmanager
+    def _passing(self) -> Iterator[str]:
+        """An attempt at files that no store will list: they are removed when it ends."""
+        with self.folder.attempt() as attempt:
+            yield attempt
+        self._sql.remove_unlisted()
 
     def _written(self, events: OpenEvents, attempt: str) -> list[Section]:
         """Events in a file for the tasks of this process."""
@@ -154,7 +162,7 @@ class BucketDriver(Driver):
             (Events(users, times, values, events.unit), FOR_EVER)
             for users, times, values in events.batches(progress=progress)
         )
-        with self.folder.attempt() as attempt:
+        with self._passing() as attempt:
             first, found = self.following(), dict[int, list[Section]]()
             for sections in self.ingested(batches, self.reading(slots, last), attempt, durable=False):
                 for section in sections:

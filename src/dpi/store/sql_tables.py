@@ -80,6 +80,10 @@ class SQLTables(Store):
     def _erase(self) -> None:
         """Have the engine erase what was deleted, and remove files that no list names any more."""
         self.engine.erase()
+        self.remove_unlisted()
+
+    def remove_unlisted(self) -> None:
+        """Remove files in the folder that no list of the store names, and nobody of this process is writing."""
         if self.folder is not None:
             self.folder.sweep(self._listed_files())
 
