@@ -11,7 +11,7 @@ from dpi.budget.account_table import merged
 from dpi.budget.buckets import Buckets
 from dpi.engine.job import COLUMNS, FOR_EVER, Closing, Holdings, Reading, arrivals, closed, control_of, stored
 from dpi.errors import OptionError, StateError
-from dpi.events.identity import digests
+from dpi.events.identity import by_name, digests
 from dpi.exact.integers import MOST
 from dpi.histogram.grouping import StoredRows
 from dpi.noise import UnsafeSeededSource
@@ -164,8 +164,24 @@ def test_doubled_rows_are_made_one_before_anything_is_rounded():
 def test_a_flood_is_cut_at_the_most():
     """Counts of one (account, bin) stop at `MOST`, also where several batches have it."""
     names = digests(pl.Series(["ada"]), KEY)[[0, 0]]
-    rows = OpenEvents(names, np.array([0, 0]), np.array([1, 1]), np.array([MOST, MOST]))
-    assert OpenEvents.together([rows]).counts.tolist() == [MOST]
+    (_, pairs), *more = StoredRows.summed(names, np.array([1, 1]), np.array([MOST, MOST])).pairs()
+    assert not more
+    assert pairs.counts.tolist() == pairs.rows.tolist() == [MOST]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 300])
+@pytest.mark.parametrize("alike", [False, True])
+def test_rows_are_sorted_by_name_and_bin_also_where_names_begin_alike(size, alike):
+    """The fast order is that of the plain one, for names that differ in their last bits only as well."""
+    rng = np.random.default_rng(size)
+    names = rng.integers(0, 5 if alike else 2**63, (max(1, size // 3), 2)).astype(np.uint64)[
+        rng.integers(0, max(1, size // 3), size)
+    ]
+    bins = rng.integers(0, 4, size)
+    order, plain = by_name(names, bins), np.lexsort((bins, names[:, 1], names[:, 0]))
+    assert sorted(order.tolist()) == list(range(size))
+    assert (names[order] == names[plain]).all()
+    assert (bins[order] == bins[plain]).all()
 
 
 def test_rows_of_another_slot_or_bucket_are_refused():

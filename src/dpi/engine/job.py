@@ -157,7 +157,6 @@ def closed(rows: OpenEvents, bucket: int, buckets: Buckets, holdings: Holdings, 
     control = control_of(rows)
     if (rows.slots != closing.slot).any() or (buckets.of(rows.names) != bucket).any():
         raise StateError("the slot's events are damaged: some are of another slot or bucket.")
-    together = OpenEvents.together([rows])
     accounts = None
     if closing.budget is not None:
         accounts = closing.budget.accounts(closing.epsilon, bytes(KEY_BYTES))  # users are named already
@@ -165,7 +164,7 @@ def closed(rows: OpenEvents, bucket: int, buckets: Buckets, holdings: Holdings, 
         accounts.resume(holdings.records, {}, [], payments)
         for levy in closing.levies:
             accounts.levy(levy.units, levy.slot)
-    kept = StoredRows(together.names, together.bins, together.counts)
+    kept = StoredRows.summed(rows.names, rows.bins, rows.counts)
     grains, charge = contributed(closing.counting, kept, accounts, closing.offer, closing.slot)
     if charge is None:
         return ClosedBucket(bucket, grains, b"", None, control)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dpi.errors import SchemaError
-from dpi.events.identity import RULE, Digests, digests
+from dpi.events.identity import RULE, Digests, by_name, digests
 from dpi.events.identity import users as canonical_users
 from dpi.exact.integers import MOST, Integers
 
@@ -134,9 +134,20 @@ class StoredRows:
     """
 
     def __init__(self, names: Digests, bins: Integers, counts: Integers) -> None:
-        order = np.lexsort((bins, names[:, 1], names[:, 0]))
+        order = by_name(names, bins)
         self._names, self._columns = names[order], (bins[order], counts[order])
         self._new = np.append(np.ones(min(1, order.size), np.bool_), (self._names[1:] != self._names[:-1]).any(axis=1))
+
+    @classmethod
+    def summed(cls, names: Digests, bins: Integers, counts: Integers) -> StoredRows:
+        """Rows of which some may be of the same account and bin: these are made one, cut at `MOST`."""
+        rows = cls(names, bins, counts)
+        bins, counts = rows._columns
+        first = np.flatnonzero(rows._new | np.append(np.ones(min(1, bins.size), np.bool_), bins[1:] != bins[:-1]))
+        if first.size < bins.size:
+            total = np.minimum(np.add.reduceat(counts, first), MOST)
+            rows._names, rows._columns, rows._new = rows._names[first], (bins[first], total), rows._new[first]
+        return rows
 
     def users(self) -> Digests:
         """The different accounts, in the order in which `pairs` numbers them."""

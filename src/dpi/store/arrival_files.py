@@ -28,6 +28,7 @@ ROW = np.dtype([("high", "<u8"), ("low", "<u8"), ("bin", "<u4"), ("count", "<u4"
 """A row of a segment: 24 bytes."""
 _SEGMENT = np.dtype([("bucket", "<u4"), ("rows", "<u4")])
 _TAG = 16
+_FEW = 1 << 16
 _NONCE = 12
 
 
@@ -49,8 +50,12 @@ class Section:
 
 def sorted_by_bucket(events: OpenEvents, buckets: Buckets) -> tuple[OpenEvents, Integers]:
     """Events by slot and bucket, and the bucket of each."""
-    at = buckets.of(events.names)
-    order = np.lexsort((at, events.slots))
+    at, slots = buckets.of(events.names), events.slots
+    first = int(slots.min()) if slots.size else 0
+    if int(slots.max(initial=first)) - first < _FEW >> buckets.bits:  # a sort in linear time
+        order = np.argsort(((slots - first) * buckets.number + at).astype(np.uint16), kind="stable")
+    else:
+        order = np.lexsort((at, slots))
     return OpenEvents(events.names[order], events.slots[order], events.bins[order], events.counts[order]), at[order]
 
 

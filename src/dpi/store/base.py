@@ -27,7 +27,7 @@ import numpy.typing as npt
 from dpi.budget.class_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
-from dpi.events.identity import Digests
+from dpi.events.identity import Digests, by_name
 from dpi.exact.integers import MOST, Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.witness import Seen, Witness
@@ -123,7 +123,11 @@ class OpenEvents:
         """All events in one piece, one row for each (account, slot, bin), however they came in."""
         whole = cls.joined(parts)
         names, slots, bins, counts = whole.names, whole.slots, whole.bins, whole.counts
-        order = np.lexsort((bins, slots, names[:, 1], names[:, 0]))
+        begin, width = int(slots.min()) if slots.size else 0, int(bins.max(initial=0)) + 1
+        if slots.size and int(slots.max()) - begin < (1 << 62) // width:
+            order = by_name(names, (slots - begin) * width + bins)
+        else:
+            order = np.lexsort((bins, slots, names[:, 1], names[:, 0]))
         names, slots, bins, counts = names[order], slots[order], bins[order], counts[order]
         same = (names[1:] == names[:-1]).all(axis=1) & (slots[1:] == slots[:-1]) & (bins[1:] == bins[:-1])
         first = np.flatnonzero(np.append(np.ones(min(1, order.size), np.bool_), ~same))
