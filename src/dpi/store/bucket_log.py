@@ -61,6 +61,7 @@ class BucketLog(AccountLog):
 
     def put(self, log: str, runs: Sequence[Run]) -> None:
         """List new runs, each in the place of those of its bucket from its number on, and seal the log."""
+        self.folder.check_files(run.name for run in runs)
         self.engine.execute_many(
             "DELETE FROM manifest WHERE ledger = ? AND bucket = ? AND run >= ?",
             [(log, run.bucket, run.number) for run in runs],

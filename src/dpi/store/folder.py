@@ -15,14 +15,15 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-from dpi.errors import OptionError, StateError, StoreError
-from dpi.files.whole import OWNER, sync_folder, written
+from dpi.errors import OptionError, StateError, StoreBusy, StoreError
+from dpi.files.whole import OWNER, draft_of, sync_folder, write, written
+from dpi.store.engine import OTHER_WRITER
 
 MARK = "dpi-buckets"
 """The file by which a folder says whose it is."""
@@ -43,16 +44,22 @@ class Folder:
     _turn: Lock = field(default_factory=Lock, repr=False)
 
     @classmethod
-    def made(cls, path: Path) -> Folder:
-        """A new folder, or an empty one that is there, for its owner only; refuses one that holds anything."""
+    def made(cls, path: Path, mark: str) -> Folder:
+        """A new folder, for its owner only; one that is there must be empty, or have been begun with this mark.
+
+        What was written into one that was begun is removed: nothing of it was ever listed.
+        """
         try:
             path.mkdir(mode=0o700, exist_ok=True)
-            if any(path.iterdir()):
+            folder = cls(path.resolve(), mark)
+            there = {entry.name for entry in folder.path.iterdir()} - {draft_of(Path(MARK)).name}
+            if MARK in there and (folder.path / MARK).read_text(errors="replace") == mark:
+                folder.sweep(())
+                return folder
+            if there:
                 raise OptionError(f"the folder of bucket files must be new or empty. Got {str(path)!r}.")
             path.chmod(0o700)
-            folder = cls(path.resolve(), secrets.token_hex(16))
-            written(folder.path / MARK, folder.mark.encode(), OWNER)
-            sync_folder(folder.path)
+            write(folder.path / MARK, mark.encode())
         except OSError as error:
             raise StoreError(f"the folder of bucket files {path} cannot be made: {error.strerror}.") from None
         return folder
@@ -125,6 +132,13 @@ class Folder:
         """Refuse a name that is none of ours: it might lead out of the folder."""
         if not _NAME.fullmatch(name):
             raise StateError("the store is damaged: it lists a bucket file by no name of ours.")
+
+    def check_files(self, names: Iterable[str]) -> None:
+        """Refuse to list a file that is gone: another process had the right to write meanwhile, and removed it."""
+        for name in names:
+            self.check_name(name)
+            if not (self.path / name).is_file():
+                raise StoreBusy(OTHER_WRITER)
 
     def sweep(self, listed: Collection[str]) -> None:
         """Remove the files that no list names and nobody is writing; refuses, and removes nothing, if one is missing.

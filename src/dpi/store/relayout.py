@@ -10,6 +10,8 @@ in its order, and what is sealed in the transaction is a ledger whose seal was a
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,8 +25,11 @@ from dpi.store.embedded_log import EmbeddedLog
 from dpi.store.engine import OTHER_WRITER
 from dpi.store.folder import Folder
 from dpi.store.layout import BITS, LAYOUT, Layout
-from dpi.store.schema import set_fact
+from dpi.store.schema import fact, set_fact
 from dpi.store.sql import SQLStore
+
+BEGUN = "layout begun"
+"""The fact by which a store remembers a folder that it has begun to fill."""
 
 
 def lay_out(store: SQLStore, path: Path, bits: int = BITS) -> None:
@@ -33,8 +38,8 @@ def lay_out(store: SQLStore, path: Path, bits: int = BITS) -> None:
     Memory has to hold what is one part now: a bucket, or all accounts that lie in the database.
     """
     buckets = Buckets(bits)
-    store._accounts  # noqa: B018 - without the key nothing is made
-    folder = Folder.made(path)
+    store.key  # noqa: B018 - without it nothing is made
+    folder = Folder.made(path, _mark(store, path))
     try:
         with folder.attempt() as attempt:
             _fill(store, folder, buckets, attempt)
@@ -43,6 +48,17 @@ def lay_out(store: SQLStore, path: Path, bits: int = BITS) -> None:
             with suppress(Exception):
                 folder.remove()
         raise
+
+
+def _mark(store: SQLStore, path: Path) -> str:
+    """The mark of a folder that is begun: known to the store before the folder is, so that a later process goes on."""
+    begun = fact(store.engine, BEGUN)
+    known = {} if not begun else json.loads(begun)
+    if known.get("path") != str(path.absolute()):
+        known = {"path": str(path.absolute()), "mark": secrets.token_hex(16)}
+        with store._writing():
+            set_fact(store.engine, BEGUN, json.dumps(known))
+    return str(known["mark"])
 
 
 def _fill(store: SQLStore, folder: Folder, buckets: Buckets, attempt: str) -> None:
@@ -62,6 +78,7 @@ def _fill(store: SQLStore, folder: Folder, buckets: Buckets, attempt: str) -> No
     with store._writing():
         _compare(store, before)
         set_fact(store.engine, LAYOUT, Layout(str(folder.path), folder.mark, buckets.bits).to_json())
+        set_fact(store.engine, BEGUN, "")
         for name in names:
             log.clear(name)
             target.put(name, runs[name])

@@ -41,6 +41,8 @@ class SQLEvents(SQLTables):
         return True
 
     def _list(self, stream: str, sections: Sequence[Section]) -> None:
+        if self.folder is not None:
+            self.folder.check_files({section.name for section in sections})
         self.engine.execute_many(
             "INSERT INTO arrivals (stream, slot, name, start, size, buckets, number, events, secret) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
