@@ -159,6 +159,8 @@ def by_bucket(data: bytes, buckets: Buckets) -> Iterator[tuple[int, bytes]]:
     """The records of each bucket that has any, in their order."""
     if len(data) % _RECORD.itemsize:
         raise StateError("the saved accounts are damaged: a record is incomplete.")
+    if not data:
+        return
     records = np.frombuffer(data, dtype=_RECORD)
     at = buckets.of(records["name"]["high"].reshape(-1, 1))
     order = np.argsort(at, kind="stable")
