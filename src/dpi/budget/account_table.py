@@ -42,7 +42,7 @@ class Place:
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Place:
         """The place of some of the (sorted) rows."""
-        return Place(self.names[rows], self.order[rows], tuple(at[rows] for at in self.at))
+        return Place(self.names.compress(rows, axis=0), self.order[rows], tuple(at[rows] for at in self.at))
 
 
 class AccountTable:
@@ -70,7 +70,7 @@ class AccountTable:
     def find(self, names: Digests) -> Place:
         """Where the names stand."""
         order = np.argsort(names[:, 0])
-        return self.here(Place(names[order], order, ()))
+        return self.here(Place(names.take(order, axis=0), order, ()))
 
     def here(self, place: Place) -> Place:
         """Where the names of a place in another table stand in this one."""

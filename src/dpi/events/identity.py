@@ -169,7 +169,7 @@ def by_name(names: Digests, then: Integers) -> Integers:
     words = (names[:, 0] & ~mask) | rows
     words.sort()
     order = (words & mask).astype(np.int64)
-    found, first = names[order], words >> spare
+    found, first = names.take(order, axis=0), words >> spare
     new = (found[1:, 0] != found[:-1, 0]) | (found[1:, 1] != found[:-1, 1])
     users = np.append(np.zeros(min(1, size), np.int64), np.cumsum(new))
     width = int(then.max(initial=0)) + 1

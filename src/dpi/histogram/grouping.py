@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.errors import SchemaError
 from dpi.events.identity import RULE, Digests, by_name, digests
@@ -135,8 +136,8 @@ class StoredRows:
 
     def __init__(self, names: Digests, bins: Integers, counts: Integers) -> None:
         order = by_name(names, bins)
-        self._names, self._columns = names[order], (bins[order], counts[order])
-        self._new = np.append(np.ones(min(1, order.size), np.bool_), (self._names[1:] != self._names[:-1]).any(axis=1))
+        self._names, self._columns = names.take(order, axis=0), (bins[order], counts[order])
+        self._new = np.append(np.ones(min(1, order.size), np.bool_), _differ(self._names))
 
     @classmethod
     def summed(cls, names: Digests, bins: Integers, counts: Integers) -> StoredRows:
@@ -146,12 +147,16 @@ class StoredRows:
         first = np.flatnonzero(rows._new | np.append(np.ones(min(1, bins.size), np.bool_), bins[1:] != bins[:-1]))
         if first.size < bins.size:
             total = np.minimum(np.add.reduceat(counts, first), MOST)
-            rows._names, rows._columns, rows._new = rows._names[first], (bins[first], total), rows._new[first]
+            rows._names, rows._columns, rows._new = (
+                rows._names.take(first, axis=0),
+                (bins[first], total),
+                rows._new[first],
+            )
         return rows
 
     def users(self) -> Digests:
         """The different accounts, in the order in which `pairs` numbers them."""
-        different: Digests = self._names[self._new]
+        different: Digests = self._names.compress(self._new, axis=0)
         return different
 
     def pairs(self) -> Iterator[tuple[int, Pairs]]:
@@ -159,6 +164,12 @@ class StoredRows:
         bins, counts = self._columns
         if counts.size:
             yield 0, Pairs(np.cumsum(self._new) - 1, bins, counts, np.add.reduceat(counts, np.flatnonzero(self._new)))
+
+
+def _differ(names: Digests) -> npt.NDArray[np.bool_]:
+    """Whether each name but the first is another than the one before it."""
+    different: npt.NDArray[np.bool_] = (names[1:, 0] != names[:-1, 0]) | (names[1:, 1] != names[:-1, 1])
+    return different
 
 
 def _summed(keys: Integers, counts: Integers) -> tuple[Integers, Integers]:

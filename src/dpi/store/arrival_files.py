@@ -56,7 +56,9 @@ def sorted_by_bucket(events: OpenEvents, buckets: Buckets) -> tuple[OpenEvents, 
         order = np.argsort(((slots - first) * buckets.number + at).astype(np.uint16), kind="stable")
     else:
         order = np.lexsort((at, slots))
-    return OpenEvents(events.names[order], events.slots[order], events.bins[order], events.counts[order]), at[order]
+    return OpenEvents(
+        events.names.take(order, axis=0), events.slots[order], events.bins[order], events.counts[order]
+    ), at[order]
 
 
 def write_sections(

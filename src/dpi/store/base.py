@@ -102,7 +102,7 @@ class OpenEvents:
 
     def only(self, rows: npt.NDArray[np.bool_]) -> OpenEvents:
         """Some of the events."""
-        return OpenEvents(self.names[rows], self.slots[rows], self.bins[rows], self.counts[rows])
+        return OpenEvents(self.names.compress(rows, axis=0), self.slots[rows], self.bins[rows], self.counts[rows])
 
     def recoded(self, bins: Integers) -> OpenEvents:
         """The events by other bins, of which `bins` has the new one for every old one; none, if it is negative."""
@@ -128,11 +128,16 @@ class OpenEvents:
             order = by_name(names, (slots - begin) * width + bins)
         else:
             order = np.lexsort((bins, slots, names[:, 1], names[:, 0]))
-        names, slots, bins, counts = names[order], slots[order], bins[order], counts[order]
-        same = (names[1:] == names[:-1]).all(axis=1) & (slots[1:] == slots[:-1]) & (bins[1:] == bins[:-1])
+        names, slots, bins, counts = names.take(order, axis=0), slots[order], bins[order], counts[order]
+        same = (
+            (names[1:, 0] == names[:-1, 0])
+            & (names[1:, 1] == names[:-1, 1])
+            & (slots[1:] == slots[:-1])
+            & (bins[1:] == bins[:-1])
+        )
         first = np.flatnonzero(np.append(np.ones(min(1, order.size), np.bool_), ~same))
         total = np.add.reduceat(counts, first) if first.size else counts
-        return cls(names[first], slots[first], bins[first], np.minimum(total, MOST))
+        return cls(names.take(first, axis=0), slots[first], bins[first], np.minimum(total, MOST))
 
 
 @dataclass(eq=False)

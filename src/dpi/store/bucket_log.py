@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dpi.budget.account_table import by_bucket
+from dpi.budget.account_table import by_bucket, merged
 from dpi.budget.buckets import Buckets
 from dpi.store.account_log import AccountLog
 from dpi.store.folder import Folder
@@ -78,7 +78,7 @@ class BucketLog(AccountLog):
         for part in parts:
             for bucket, records in by_bucket(part, self.buckets):
                 known = made.setdefault(bucket, [])
-                run = files.append(attempt, bucket, known, files.read(known), records)
+                run = files.append(attempt, bucket, known, files.read(known), merged(records))
                 known[:] = [*(each for each in known if each.number < run.number), run]
         self.folder.sync()
         return [run for runs in made.values() for run in runs]
