@@ -4,9 +4,10 @@
         [--repeats 3] [--ways polars,memory,local,pool]
 
 Every run is a process of its own, from files on disk to releases in a store, and all ways take turns, so that what else
-the machine does is shared by all of them. Processor time is of the process and its workers together; `driver` is the
-time of the driver alone. The plain group-by of the same events by polars, without privacy, stands beside them. Bytes
-are those of the ledger on disk, for each account or payments' account in it: after the run, and after a merge of all.
+the machine does is shared by all of them. `seconds` are those of the whole process; `work` is from the first byte that
+is read to the last release, with workers that are there. Processor time is of the process and its workers together;
+`driver` is that of the driver alone. The plain group-by of the same events by polars, without privacy, stands beside
+them. Bytes are those of the ledger on disk, for each account or payments' account in it: after the run, and merged.
 """
 
 from __future__ import annotations
@@ -67,16 +68,16 @@ def released(folder: Path, way: str, slots: int, bins: int, workers: int) -> dic
     domain = dpi.Categories([str(number) for number in range(bins)], other=None)
     with dpi.open_store(store) as opened:
         stream = dpi.Stream(domain=domain, epsilon=1, slot="1h", start=START, store=opened, engine=engine)
-        times = [time.process_time()]
+        times, began = [time.process_time()], time.perf_counter()
         events = dpi.read(files, user="user", time="time", value="value", unit="s")
         for _, close in stream.play(events, stream.next_slot + slots):
             times.append(time.process_time())
             close()
-        closing = time.process_time() - times[1]
+        closing, work = time.process_time() - times[1], time.perf_counter() - began
         if engine is not None:
             engine.close()
         sizes = sized(opened, folder)
-    return {"closing driver": closing / slots, **sizes}
+    return {"work": work, "closing driver": closing / slots, **sizes}
 
 
 def sized(store: SQLStore, folder: Path) -> dict[str, float]:
@@ -139,12 +140,13 @@ def main() -> None:
         way: {name: statistics.median(run[name] for run in runs) for name in runs[0]} for way, runs in found.items()
     }
     base = medians.get("local", medians[ways[0]])
-    names = ["seconds", "cpu", "driver", "closing driver", "memory", "bytes", "bytes merged"]
+    names = ["seconds", "work", "cpu", "driver", "closing driver", "memory", "bytes", "bytes merged"]
     print(" | ".join(["way", *names, "local/this (of each run)", "cpu/local"]))
     for way, each in medians.items():
         cells = [f"{each[name]:.2f}" if name in each else "" for name in names]
-        ratios = sorted(base["seconds"] / run["seconds"] for run in found[way])
-        faster = f"{base['seconds'] / each['seconds']:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        kind = "work" if "work" in each else "seconds"
+        ratios = sorted(base[kind] / run[kind] for run in found[way])
+        faster = f"{base[kind] / each[kind]:.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
         print(" | ".join([way, *cells, faster, f"{each['cpu'] / base['cpu']:.2f}"]))
 
 

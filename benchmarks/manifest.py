@@ -59,8 +59,8 @@ def followed(accounts: int, bits: int, share: float, slots: int) -> None:
     written = statistics.mean(bucket.written for bucket in late) / (share * size)
     read = statistics.mean(RECORD * sum(bucket.runs) for bucket in late) * 2**bits / 1e9
     print(
-        f"{share:>8.2%} | {statistics.mean(runs):5.1f} | {max(runs):3d} | {statistics.mean(disk):5.1f} | {max(disk):5.1f} | "
-        f"{written:5.1f} | {written * share * accounts * RECORD / 1e9:7.2f} | {read:7.1f}"
+        f"{share:>8.2%} | {statistics.mean(runs):5.1f} | {max(runs):3d} | {statistics.mean(disk):5.1f} | "
+        f"{max(disk):5.1f} | {written:5.1f} | {written * share * accounts * RECORD / 1e9:7.2f} | {read:7.1f}"
     )
 
 

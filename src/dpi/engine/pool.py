@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
 from multiprocessing import connection, get_context, parent_process
 
 from dpi.engine.executor import Result, Task
@@ -92,8 +93,10 @@ class Pool:
 
 
 def _begin() -> None:
-    """In a new process: one thread for polars, and an end with the process that started this one."""
+    """In a new process: one thread for polars, what tasks import, and an end with the process that started this one."""
     os.environ["POLARS_MAX_THREADS"] = "1"  # before polars is imported
+    for name in ("polars", "cryptography.hazmat.primitives.ciphers.aead", "dpi.engine.tasks"):
+        import_module(name)
     starter = parent_process()
     assert starter is not None  # noqa: S101 - somebody has started this process
     sentinel = starter.sentinel

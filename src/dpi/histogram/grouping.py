@@ -147,11 +147,8 @@ class StoredRows:
         first = np.flatnonzero(rows._new | np.append(np.ones(min(1, bins.size), np.bool_), bins[1:] != bins[:-1]))
         if first.size < bins.size:
             total = np.minimum(np.add.reduceat(counts, first), MOST)
-            rows._names, rows._columns, rows._new = (
-                rows._names.take(first, axis=0),
-                (bins[first], total),
-                rows._new[first],
-            )
+            rows._names, rows._new = rows._names.take(first, axis=0), rows._new[first]
+            rows._columns = bins[first], total
         return rows
 
     def users(self) -> Digests:
