@@ -28,7 +28,7 @@ from dpi.budget.ledger import Ledger
 from dpi.certificates.signature import Signer
 from dpi.engine.executor import Executor
 from dpi.engine.job import FOR_EVER, Closing, Control, Reading
-from dpi.engine.tasks import BucketWork, Gathered, Ingest, SlotWork, close_bucket, ingest
+from dpi.engine.tasks import BucketWork, Gathered, Ingest, SlotWork, close_bucket, ingest, ingest_piece
 from dpi.errors import StateError
 from dpi.events.clock import Window
 from dpi.events.identity import digests
@@ -158,17 +158,31 @@ class BucketDriver(Driver):
 
         What was read lies encrypted in the folder, and its keys in this process alone: they are gone when it ends.
         """
-        batches = (
-            (Events(users, times, values, events.unit), FOR_EVER)
-            for users, times, values in events.batches(progress=progress)
-        )
         with self._passing() as attempt:
             first, found = self.following(), dict[int, list[Section]]()
-            for sections in self.ingested(batches, self.reading(slots, last), attempt, durable=False):
+            for sections in self._played(events, self.reading(slots, last), attempt, progress):
                 for section in sections:
                     found.setdefault(section.slot, []).append(section)
             for number in range(first, last):
                 yield number, partial(self.close_sections, number, found.pop(number, []))
+
+    def _played(
+        self, events: Played, reading: Reading, attempt: str, progress: Progress | None
+    ) -> Iterator[list[Section]]:
+        """The sections of all events: files that can be read in pieces are, by tasks; others are handed to them."""
+        pieces = events.pieces()
+        if not pieces:
+            batches = (
+                (Events(users, times, values, events.unit), FOR_EVER)
+                for users, times, values in events.batches(progress=progress)
+            )
+            yield from self.ingested(batches, reading, attempt, durable=False)
+            return
+        how = Ingest(reading, self.folder, attempt, durable=False)
+        for number, sections in enumerate(self._executor.map(partial(ingest_piece, how), pieces), 1):
+            if progress is not None:
+                progress(events.size * number // len(pieces))
+            yield sections
 
     # Closing.
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dpi.budget.buckets import Buckets
-from dpi.engine.job import Closing, Control, Holdings, Reading, arrivals, closed, stored
+from dpi.engine.job import FOR_EVER, Closing, Control, Holdings, Reading, arrivals, closed, stored
 from dpi.errors import StateError
 from dpi.events.clock import Window
 from dpi.exact.integers import Integers
+from dpi.sources import FileEvents
 from dpi.store.arrival_files import Section, read_segments, write_sections
 from dpi.store.base import OpenEvents
 from dpi.store.folder import Folder
@@ -39,6 +40,12 @@ def ingest(how: Ingest, batch: tuple[Events, Window]) -> list[Section]:
     """Write the events of a batch that count: a file, of which nobody knows before its sections are listed."""
     rows = arrivals(*batch, how.reading)
     return write_sections(how.folder, how.attempt, stored(rows), rows["bucket"].to_numpy(), durable=how.durable)
+
+
+def ingest_piece(how: Ingest, piece: FileEvents) -> list[Section]:
+    """Read a piece of a file, and write its events that count."""
+    batches = (Events(*batch, piece.unit) for batch in piece.batches())
+    return [section for events in batches for section in ingest(how, (events, FOR_EVER))]
 
 
 @dataclass(frozen=True, repr=False)

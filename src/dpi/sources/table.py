@@ -43,6 +43,10 @@ class TableEvents:
     size = 0
     """A table has no bytes that are read one after the other."""
 
+    def pieces(self) -> list[TableEvents]:
+        """None: the table is in this process."""
+        return []
+
     def batches(self, *, progress: Progress | None = None) -> Iterator[tuple[object, object, object]]:
         """All events in the order of the table, some at a time: users, times, and values or parts of them."""
         users, times, columns = self._columns()
