@@ -32,6 +32,7 @@ from dpi.budget.account_table import merged
 from dpi.engine import BucketEngine
 from dpi.store.relayout import lay_out
 from dpi.store.sql import SQLStore
+from measure import resident
 
 START = "2026-01-01"
 BATCH = 5_000_000
@@ -76,8 +77,9 @@ def released(folder: Path, way: str, slots: int, bins: int, workers: int) -> dic
         closing, work = time.process_time() - times[1], time.perf_counter() - began
         if engine is not None:
             engine.close()
+        memory = resident("VmHWM") / 2**20
         sizes = sized(opened, folder)
-    return {"work": work, "closing driver": closing / slots, **sizes}
+    return {"work": work, "closing driver": closing / slots, "memory": memory, **sizes}
 
 
 def sized(store: SQLStore, folder: Path) -> dict[str, float]:
@@ -108,11 +110,12 @@ def run_once(options: Mapping[str, object], way: str, folder: Path) -> dict[str,
 
 
 def child(arguments: argparse.Namespace) -> None:
+    Path("/proc/self/clear_refs").write_text("5")  # memory of whoever started this process is not its own
     result = released(arguments.folder, arguments.run, arguments.slots, arguments.bins, arguments.workers)
     own, workers = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     cpu = [each.ru_utime + each.ru_stime for each in (own, workers)]
-    memory = max(own.ru_maxrss, workers.ru_maxrss) / 1024
-    print(json.dumps({"cpu": sum(cpu), "driver": cpu[0], "memory": memory, **result}))
+    memory = {"memory": resident("VmHWM") / 2**20, **result}["memory"], workers.ru_maxrss / 1024
+    print(json.dumps({"cpu": sum(cpu), "driver": cpu[0], **result, "memory": max(memory)}))
 
 
 def main() -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 import dpi
+from dpi.budget.account_table import STANDING, AccountTable, to_records
 from dpi.engine import BucketEngine
 from dpi.engine.executor import Local
 from dpi.errors import OptionError, StateError, StoreBusy
 from dpi.store.bank import stored_accounts
 from dpi.store.folder import MARK
 from dpi.store.relayout import embed, lay_out
+from dpi.store.runs import appended
 from dpi.testing import workload
 from dpi.verification import check_accounts, verify
 
@@ -201,3 +204,22 @@ def test_names_of_files_tell_nothing(sqlite, key_file):
     for path in folder.iterdir():
         assert path.stat().st_mode & 0o077 == 0
         assert path.name == MARK or set(path.name) <= set("0123456789abcdef-")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_runs_of_a_bucket_take_at_most_48_bytes_an_account(seed):
+    """After every payment, whoever pays: and the last record of each account is the one that was written last."""
+    rng = np.random.default_rng(seed)
+    held, last = list[bytes](), dict[int, int]()
+    for slot in range(60):
+        users = np.unique(rng.integers(0, 400, int(rng.integers(1, 120 if slot % 7 else 12))))
+        names = np.stack([users.astype(np.uint64) << np.uint64(40), users.astype(np.uint64)], axis=1)
+        standing = np.zeros(users.size, dtype=STANDING)
+        standing["spent"] = slot + 1
+        last |= dict.fromkeys(users.tolist(), slot + 1)
+        kept, data = appended(held, to_records(names, standing))
+        held = [*held[:kept], data]
+        assert sum(map(len, held)) <= 48 * len(last)
+        assert len(held) <= 6
+    found, spent = AccountTable.from_bytes(b"".join(held)).everybody()
+    assert dict(zip(found[:, 1].tolist(), spent["spent"].tolist(), strict=True)) == last

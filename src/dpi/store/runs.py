@@ -18,8 +18,12 @@ from dpi.budget.account_table import merged
 from dpi.errors import StateError
 from dpi.store.folder import MISSING, Folder
 
-RATIO = 2
-"""A run is merged with the one before it if that is at most so many times as large."""
+RATIO = 4
+"""A run is merged with the one before it if that is at most so many times as large.
+
+So each run that stays is more than four times as large as the one after it, and all together hold less than 4/3 of the
+records of the first, which has no account twice: at most 48 bytes on disk for an account of 36.
+"""
 
 
 @dataclass(frozen=True)
