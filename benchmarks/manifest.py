@@ -19,12 +19,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 import dpi
+from dpi.budget.account_table import STANDING, merged, to_records
 from dpi.budget.buckets import Buckets
+from dpi.engine.job import Closing, Holdings, closed
+from dpi.noise import SystemSource
+from dpi.store.base import OpenEvents
 from dpi.store.bucket_log import BucketLog
 from dpi.store.folder import Folder
 from dpi.store.relayout import lay_out
-from dpi.store.runs import RATIO, Run
+from dpi.store.runs import RATIO, Run, RunFiles
+from dpi.stream.closing import Counting, Offer
 
 RECORD = 36
 
@@ -101,6 +108,30 @@ def timed(bits: int, runs: int, repeats: int) -> None:
     )
 
 
+def bucket_of(accounts: int, paying: int, repeats: int) -> None:
+    """Seconds that a task takes for a bucket of which few accounts pay: it reads, checks and sorts all of them."""
+    rng = np.random.default_rng(1)
+    names = rng.integers(0, 2**64, (accounts, 2), dtype=np.uint64)
+    stream = dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Ledger(per_slot="0.1"))
+    offer = Offer.drawn(stream._driver.state, stream.setting.allocation(), 0, SystemSource())
+    budget = stream.setting.budget
+    assert isinstance(budget, dpi.Ledger)
+    closing = Closing(Counting.of(stream.setting), offer, 0, budget, stream.epsilon)
+    zeros = np.zeros(paying, dtype=np.int64)
+    rows = OpenEvents(names[:paying], zeros, zeros, zeros + 1)
+    with tempfile.TemporaryDirectory() as place:
+        files = RunFiles(Folder.made(Path(place) / "buckets", secrets.token_hex(16)), "", bytes(32))
+        run = files.append("0" * 16, 0, [], [], merged(to_records(names, np.zeros(accounts, dtype=STANDING))))
+        seconds = []
+        for _ in range(repeats):
+            began = time.process_time()
+            closed(rows, 0, Buckets(0), Holdings(b"".join(files.read([run]))), closing)
+            seconds.append(time.process_time() - began)
+    print(
+        f"a bucket of {accounts} accounts, of which {paying} pay: {statistics.median(seconds):.3f} s of processor time"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     for name, number in {"accounts": 10**9, "bits": 10, "slots": 500, "sql": 10}.items():
@@ -114,6 +145,7 @@ def main() -> None:
         followed(arguments.accounts, arguments.bits, share, arguments.slots)
     for bits, runs in ((4, 3), (10, 5), (12, 8), (14, 8)):
         timed(bits, runs, arguments.sql)
+    bucket_of(1_000_000, 1_000, arguments.sql)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from dpi.verification import check_accounts, verify
 HERE = "2026-01-01T{:02d}:30"
 
 
-def appended(store, slot: int) -> None:
+def left_open(store, slot: int) -> None:
     """Leave events of an open slot."""
     stream = workload.open_streams(store)[0]
     now = HERE.format(slot)
@@ -42,7 +42,7 @@ def test_moving_changes_no_account_no_event_and_no_release(durable, tmp_path):
     """To buckets, to more of them, to one, and back: between the slots of streams that go on as if never moved."""
     with durable() as store:
         list(workload.run(store, 1))
-        appended(store, 1)
+        left_open(store, 1)
         before, waiting = workload.outcome(store), events_of(store, 1)
         assert len(waiting) == 2
         moves = [(lay_out, "a", 1), (lay_out, "b", 6), (lay_out, "c", 0), (embed,), (lay_out, "d", 2)]
