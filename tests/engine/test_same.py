@@ -93,3 +93,20 @@ def test_two_streams_of_one_ledger_pay_from_the_same_accounts(tmp_path, key_file
             results.append(outcome(store))
     assert results[0] == results[1]
     assert results[0]["problems"] == []
+
+
+def test_quotas_are_held_apart_by_every_engine(tmp_path, key_file, engine):
+    """Streams with parts of ε of their own, and one with the rest: sub-accounts in buckets are those in the database."""
+    quotas = {"one": "0.5", "two": "0.25", "rest": None}
+    results = []
+    for name, used in (("embedded", None), ("engine", engine)):
+        with opened_store(tmp_path, name, key_file) as store:
+            for slot in range(4):
+                for number, (stream, quota) in enumerate(quotas.items()):
+                    budget = dpi.Ledger(per_slot="0.12", quota=quota)
+                    shared = opened("per slot", 10 * slot + number, store, engine=used, name=stream, budget=budget)
+                    shared.release(["ada", "bob", f"new {slot}"], ["v1", "v2", "v3"])
+            results.append(outcome(store))
+    assert set(results[0]["ledgers"]) == {"", "quota one", "quota two"}
+    assert results[0] == results[1]
+    assert results[0]["problems"] == []

@@ -94,9 +94,9 @@ class BucketDriver(Driver):
         """The ledger's runs and levies as they are now: whatever changes them before the payment refuses it."""
         if self._budget is None:
             return Held({}, ())
-        assert self.newest.ledger is not None  # noqa: S101 - a ledger budget has a ledger
+        assert self.newest.accounts is not None  # noqa: S101 - a ledger budget has a ledger
         described = self._budget.accounts(self.newest.epsilon, self._sql.key).description
-        return self._sql.hold_ledger(self.newest.ledger, described)
+        return self._sql.hold_ledger(self.newest.accounts, described)
 
     # Events.
 
@@ -189,11 +189,12 @@ class BucketDriver(Driver):
     def close_sections(self, number: int, sections: Sequence[Section]) -> Release:
         """Close a slot with sections of files; they are readable as long as this runs."""
         counting, offer, held = Counting.of(self.options), self._offered(number), self._held()
-        ledger = None if self._budget is None else self.newest.ledger
+        ledger = None if self._budget is None else self.newest.accounts
+        assigned = 0 if ledger is None else self._assigned()
         by_class = self._sql.hold_payments(self.newest.name) if offer.classes else {}
         with self.folder.attempt() as attempt:
             work = SlotWork(
-                closing=Closing(counting, offer, number, self._budget, self.newest.epsilon, held.levies),
+                closing=Closing(counting, offer, number, self._budget, self.newest.epsilon, held.levies, assigned),
                 folder=self.folder,
                 attempt=attempt,
                 buckets=self.buckets,

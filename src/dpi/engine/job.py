@@ -89,8 +89,10 @@ class Closing:
     budget: Ledger | None
     """What accounts are spent by; None if the stream has none."""
     epsilon: Epsilon
-    """What each account holds at first."""
+    """What each user may lose."""
     levies: tuple[Levy, ...] = ()
+    assigned: int = 0
+    """What the accounts do not hold of ε, since it is in other quotas, or in the rest: units."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,6 +194,7 @@ def closed(rows: OpenEvents, bucket: int, buckets: Buckets, holdings: Holdings, 
         accounts = closing.budget.accounts(closing.epsilon, bytes(KEY_BYTES))  # users are named already
         payments = {closing.counting.stream: holdings.payments} if closing.offer.classes else {}
         accounts.resume(holdings.records, {}, [], payments)
+        accounts.assign(closing.assigned)
         for levy in closing.levies:
             accounts.levy(levy.units, levy.slot)
     kept = StoredRows.summed(rows.names, rows.bins, rows.counts)

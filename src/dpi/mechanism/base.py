@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import Epsilon
+from dpi.budget.policy import Clocked
 from dpi.domain import Domain
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
@@ -105,9 +106,20 @@ class Mechanism(Option, ABC, Generic[State]):
         """
         return self.by_class
 
+    def top(self, domain: Domain) -> int:
+        """The class that takes all further payments, where users are divided and nobody says which it is."""
+        return Clocked().top
+
     @abstractmethod
     def initial(self, domain: Domain, classes: int = 1) -> State:
         """The state before the first slot; of users in so many classes, which is one unless it measures `by_class`."""
+
+    def drift(self, state: State) -> float | None:
+        """The step by which log-probabilities move in a slot, as released so far; None if it is not tracked.
+
+        By it budgets are saved up (`dpi.budget.saving`). After a jump it is large, until the new PDF is known.
+        """
+        return None
 
     def shares(self, state: State, slot: int) -> tuple[Fraction, ...]:
         """By class: the part of what is left that users of each class that is due in a slot are asked for, before it.

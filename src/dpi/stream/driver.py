@@ -24,7 +24,7 @@ from dpi.budget.allocation import Allocation
 from dpi.budget.bill import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
-from dpi.certificates.declared import declared
+from dpi.certificates.declared import assigned, declared
 from dpi.certificates.signature import Signer
 from dpi.domain import Domain
 from dpi.errors import ClockError
@@ -101,8 +101,8 @@ class Driver:
         newest = self.newest
         if not isinstance(newest.budget, Ledger):
             return None
-        assert newest.ledger is not None  # noqa: S101 - a ledger budget has a ledger
-        return self.bank.accounts(newest.ledger, newest.budget, newest.epsilon)
+        assert newest.accounts is not None  # noqa: S101 - a ledger budget has a ledger
+        return self.bank.accounts(newest.accounts, newest.budget, newest.epsilon)
 
     @property
     def options(self) -> StreamOptions:
@@ -209,9 +209,18 @@ class Driver:
     # Closing it.
 
     def close(self, number: int, rows: Rows | StoredRows) -> Release:
-        """Close a slot of users."""
+        """Close a slot of users; what their accounts hold is as quotas are now, and this stream's is in this slot."""
+        if self.accounts is not None:
+            self.accounts.assign(self._assigned())
         clean, charge = weighed(self.options, rows, self.accounts, self._offered(number), number)
         return self._pay(number, clean, charge)
+
+    def _assigned(self) -> int:
+        """What the accounts do not hold of ε in this slot, since quotas of others, or the rest, have it: units."""
+        options = self.options
+        if options.quota is not None:
+            return options.epsilon.units - options.held.units
+        return assigned(str(options.accounts), declared(self._store.streams()))
 
     def close_histogram(self, number: int, clean: Histogram) -> Release:
         """Close a slot whose users are not known, without accounts."""
@@ -232,13 +241,13 @@ class Driver:
     def _pay(self, number: int, clean: Histogram, charge: Charge | None) -> Release:
         paid = measured(self.state, clean, self._offered(number), number, self.source)
         with self.bank.writing():
-            self.bank.pay(paid, self.options.ledger, charge)
+            self.bank.pay(paid, self.options.accounts, charge)
             return self._publish(paid)
 
     def _publish(self, paid: PaidSlot) -> Release:
         """Make the release of a paid slot, and let nobody have it before it is stored."""
         store, made = self._store, released(self.state, paid, self.guarantee)
-        self._allocation.observe(made.users, made.bins)
+        self._allocation.observe(made.users, made.bins, made.drift)
         content = made.release.content()
         link = extend(store.head(), facts(made.state, paid, content), self._signer)
         store.publish(self.options.name, content, link, made.state.progress(self._allocation))

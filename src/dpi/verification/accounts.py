@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dpi.budget.account_table import AccountTable
-from dpi.certificates.declared import DeclaredOptions
+from dpi.certificates.declared import DeclaredOptions, assigned, declared
 from dpi.errors import StateError
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def check_accounts(store: SQLStore) -> tuple[str, ...]:
     """For the curator: whether any account is beyond what it may hold. What is said of it is private.
 
-    An account may hold at most ε, and at most what all slots of the ledger's streams have cost together.
+    An account may have spent at most what it held (ε, or its part of it by quotas), and at most what all slots of its
+    streams have cost together. What accounts of one user held is at most ε in all, as the chain says (`verify`).
     """
     problems = []
     units: dict[str, int] = defaultdict(int)
@@ -29,7 +30,7 @@ def check_accounts(store: SQLStore) -> tuple[str, ...]:
         try:
             store.progress(name)  # with the tree of sums, whose open nodes are private
             reached, pending = store.reached(name), store.pending(name)
-            ledger = DeclaredOptions.from_text(text).ledger
+            ledger = DeclaredOptions.from_text(text).accounts
             paid = _largest(store.payment_parts(name))
         except StateError as error:
             problems.append(f"stream {name!r}: {error}")
@@ -43,11 +44,11 @@ def check_accounts(store: SQLStore) -> tuple[str, ...]:
     for ledger, options in store.ledgers().items():
         try:
             largest = _largest(store.account_parts(ledger, options))
+            held = json.loads(options)["epsilon"] - assigned(ledger, declared(store.streams()))
         except StateError as error:
             problems.append(f"ledger {ledger!r}: {error}")
             continue
-        epsilon = json.loads(options)["epsilon"]
-        if largest > min(epsilon, units[ledger]):
+        if largest > min(held, units[ledger]):
             problems.append(f"ledger {ledger!r}: an account has spent more than its slots have cost, or more than ε")
     return tuple(problems)
 

@@ -35,6 +35,8 @@ class Verification:
     """The slots of each stream that were seen."""
     missing: tuple[str, ...] = ()
     """What is known to be there and was not seen, in words; it need not be wrong."""
+    begin_known: bool = True
+    """Whether it is told where each stream began; certificates of older programs do not say it."""
     end_known: bool = False
     """Whether something beside it told where the chain ends; a chain alone cannot tell what was cut off."""
 
