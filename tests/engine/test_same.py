@@ -96,7 +96,7 @@ def test_two_streams_of_one_ledger_pay_from_the_same_accounts(tmp_path, key_file
 
 
 def test_quotas_are_held_apart_by_every_engine(tmp_path, key_file, engine):
-    """Streams with parts of ε of their own, and one with the rest: sub-accounts in buckets are those in the database."""
+    """Streams with parts of ε of their own, and one with the rest: sub-accounts in buckets are the same."""
     quotas = {"one": "0.5", "two": "0.25", "rest": None}
     results = []
     for name, used in (("embedded", None), ("engine", engine)):
