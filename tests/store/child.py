@@ -3,8 +3,9 @@
     python child.py < trials.json
 
 A trial is {"target": …, "folder": …, "work": …, "points": [n, m, …]}: the first process dies at its n-th boundary, the
-next one at its m-th, and so on; the last one finishes. The work is the workload ("run"), or a stream whose domain
-changes while a slot of it is open ("change"). A boundary is the moment before or after a statement of the engine, a
+next one at its m-th, and so on; the last one finishes. The work is the workload ("run"), the same by an engine
+("engine"), with accounts that are moved to buckets and back ("move"), or a stream whose domain changes while a slot of
+it is open ("change"). A boundary is the moment before or after a statement of the engine, a
 write of the witness, or the making of the key. Prints one line of JSON for each trial. Everything is imported once, in
 a process that starts no thread, and every run is a fork of it: this spares the time to import.
 """
@@ -24,8 +25,10 @@ import polars as pl  # noqa: F401 - imported before the fork
 
 import dpi
 import dpi.audit.laws
+import dpi.engine
 import dpi.verification
 from dpi.files import private
+from dpi.store.folder import Folder
 from dpi.store.postgres import PostgreSQL
 from dpi.store.sql import SQLStore
 from dpi.store.sqlite import SQLite
@@ -66,7 +69,7 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
     """One process: go on with the workload to its end, or to the fatal boundary."""
     from dpi.testing import workload  # declares a domain, which starts threads: not before the fork
 
-    create, pay = private.create, SQLStore.pay
+    create, pay, pay_runs = private.create, SQLStore.pay, SQLStore.pay_runs
     private.create = lambda path, _: create(path, workload.KEY.hex().encode())  # the same accounts in all runs
 
     def pay_once(store: SQLStore, paid: Any, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
@@ -74,19 +77,30 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
             os._exit(TWICE)
         pay(store, paid, ledger, charge, payments)
 
+    def pay_runs_once(store: SQLStore, paid: Any, *runs: Any) -> None:
+        if any(slot.slot == paid.slot for slot in store.measurements(paid.stream)):
+            os._exit(TWICE)
+        pay_runs(store, paid, *runs)
+
     SQLStore.pay = pay_once  # type: ignore[method-assign]
+    SQLStore.pay_runs = pay_runs_once  # type: ignore[method-assign]
     boundary = Boundaries(fatal)
     for owner in (SQLite, PostgreSQL):
         for name in ("execute", "execute_many", "rows"):
             boundary.around(owner, name)
     boundary.around(Witness, "write")
     boundary.around(private, "create")
+    for name in ("write", "sync", "sweep"):
+        boundary.around(Folder, name)
     folder = Path(trial["folder"])
     with dpi.open_store(trial["target"], key_file=folder / "key", witness=folder / "witness", wait=20) as store:
         if trial["work"] == "change":
             change(store)
+        elif trial["work"] == "move":
+            move(store)
         else:
-            for _ in workload.run(store, SLOTS):
+            engine = dpi.engine.local(bits=1, path=folder / "buckets") if trial["work"] == "engine" else None
+            for _ in workload.run(store, SLOTS, engine):
                 pass
         boundary.fatal = None
         passed = boundary.passed
@@ -112,6 +126,19 @@ def change(store: Any) -> None:
             stream.append(["cy", "ada"], [now] * 2, ["IT", "ES"], now=now, sequence=slot + 1)
             workload.seeded(stream, slot)
             list(stream.advance(now=f"2026-01-01T{slot + 1:02d}:00"))
+
+
+def move(store: Any) -> None:
+    """Release a slot, move the accounts to buckets, release one, and move them back."""
+    from dpi.store.relayout import embed, lay_out
+    from dpi.testing import workload
+
+    folder = Path(store.witness.path).parent
+    list(workload.run(store, 1))
+    if store.layout is None and len([*store.releases("members")]) == 1:
+        lay_out(store, folder / "buckets", bits=1)
+    list(workload.run(store, 2))
+    embed(store)
 
 
 def forked(trial: dict[str, Any], fatal: int | None) -> int:

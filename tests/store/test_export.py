@@ -19,7 +19,7 @@ from dpi.stream.prefix_tree import PrefixTree
 from dpi.testing.workload import KEY, close_slot, open_streams, outcome, run
 from dpi.verification import verify
 
-PRIVATE = {"trees", "ledgers", "levies", "account_runs", "sequences", "events", "marks"}
+PRIVATE = {"arrivals", "manifest", "trees", "ledgers", "levies", "account_runs", "sequences", "events", "marks"}
 
 
 @pytest.fixture

@@ -94,6 +94,14 @@ def test_killed_anywhere_in_a_change_the_stream_has_its_old_options_or_its_new_o
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("work", ["engine", "move"])
+def test_killed_anywhere_with_accounts_in_buckets_the_store_ends_as_if_never_killed(work: str) -> None:
+    """Kill -9 at 6 random boundaries (at every one in the long form): of files, too, and while accounts are moved."""
+    last = boundaries(work=work)
+    check([[point] for point in range(last)] if SLOW else drawn(6, last), work=work)
+
+
+@pytest.mark.slow
 def test_killed_on_postgresql_the_store_ends_as_if_never_killed(postgres: str, server: str) -> None:
     """The same on PostgreSQL, at 5 boundaries (60 in the long form)."""
     try:

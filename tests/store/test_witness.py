@@ -20,7 +20,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi.stream.prefix_tree import PrefixSums, PrefixTree
 from dpi.testing.workload import DOMAIN, open_streams
 from dpi.verification import check_accounts, verify
-from dpi.verification.store import _chain
+from dpi.verification.chain import read_chain
 
 USERS = {slot: [f"u{number}" for number in range(slot, slot + 4)] for slot in range(12)}
 """Everybody takes part in four slots; newcomers in every slot."""
@@ -194,14 +194,14 @@ def test_a_charge_that_is_too_small_is_found(paths, wrong) -> None:
         facts = {name: fact for name, fact in links[-1].entry.items() if name not in ("sequence", "previous")}
         smaller = {name: [1] if isinstance(value, list) else value - 1 for name, value in facts[wrong].items()}
         forged = [*links[:-1], extend(links[-2].head, facts | {wrong: smaller})]
-        assert verify_chain(links) == []
-        assert verify_chain(forged)
+        assert verifyread_chain(links) == []
+        assert verifyread_chain(forged)
 
 
-def verify_chain(links) -> list[str]:
+def verifyread_chain(links) -> list[str]:
     """What a verifier says of entries alone."""
     problems: list[str] = []
-    _chain(links, None, problems)
+    read_chain(links, None, problems)
     return problems
 
 

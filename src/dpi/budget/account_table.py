@@ -7,12 +7,14 @@ costs a sort of m and m searches; there are no Python objects.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from dpi.budget.buckets import Buckets
 from dpi.errors import StateError
 from dpi.events.identity import Digests
 from dpi.exact.integers import Integers
@@ -40,7 +42,7 @@ class Place:
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Place:
         """The place of some of the (sorted) rows."""
-        return Place(self.names[rows], self.order[rows], tuple(at[rows] for at in self.at))
+        return Place(self.names.compress(rows, axis=0), self.order[rows], tuple(at[rows] for at in self.at))
 
 
 class AccountTable:
@@ -68,7 +70,7 @@ class AccountTable:
     def find(self, names: Digests) -> Place:
         """Where the names stand."""
         order = np.argsort(names[:, 0])
-        return self.here(Place(names[order], order, ()))
+        return self.here(Place(names.take(order, axis=0), order, ()))
 
     def here(self, place: Place) -> Place:
         """Where the names of a place in another table stand in this one."""
@@ -151,6 +153,21 @@ def merged(data: bytes) -> bytes:
             same, other = high[order[1:]] == high[order[:-1]], low[order[1:]] != low[order[:-1]]
         order = order[np.append(~same | other, np.True_)]
     return records.view(np.uint32).reshape(-1, _RECORD.itemsize // 4)[order].tobytes()
+
+
+def by_bucket(data: bytes, buckets: Buckets) -> Iterator[tuple[int, bytes]]:
+    """The records of each bucket that has any, in their order."""
+    if len(data) % _RECORD.itemsize:
+        raise StateError("the saved accounts are damaged: a record is incomplete.")
+    if not data:
+        return
+    records = np.frombuffer(data, dtype=_RECORD)
+    at = buckets.of(records["name"]["high"].reshape(-1, 1))
+    order = np.argsort(at, kind="stable")
+    found, first = np.unique(at[order], return_index=True)
+    words = records.view(np.uint32).reshape(-1, _RECORD.itemsize // 4)
+    for bucket, rows in zip(found.tolist(), np.split(order, first[1:]), strict=True):
+        yield bucket, words[rows].tobytes()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -22,6 +22,12 @@ StreamName = Annotated[
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The ledger's key; STORE.key unless given.")
 ]
+BucketPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--path", metavar="FOLDER", help="Of bucket files; new or empty at first. STORE.buckets unless given."
+    ),
+]
 PublicKey = Annotated[
     Path | None, typer.Option("--public-key", metavar="FILE", help="Check signatures with this public key.")
 ]

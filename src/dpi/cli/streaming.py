@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +16,7 @@ from dpi.cli.outfile import OutFile
 from dpi.cli.progress import Bars
 from dpi.cli.signals import Signals
 from dpi.domain import Domain, Product
+from dpi.engine import BucketEngine
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
 from dpi.histogram.compression import normalise
@@ -107,6 +108,7 @@ def opened(
     separate: bool = False,
     change: Change = False,
     signer: Signer | None = None,
+    engine: BucketEngine | None = None,
     dry: bool = False,
 ) -> Iterator[Stream]:
     """The stream in its store; a new one begins at `begin`, one that is there goes on where it stopped.
@@ -120,7 +122,7 @@ def opened(
     domain.encode({part: [] for part in domain.parts} if isinstance(domain, Product) else [])  # or its key is missing
     where.check()
 
-    def made(store: Store, start: str | datetime | None) -> Stream:
+    def made(store: Store, start: str | datetime | None, engine: BucketEngine | None = None) -> Stream:
         return Stream(
             domain=domain,
             epsilon=epsilon,
@@ -138,6 +140,7 @@ def opened(
             separate=separate,
             change=change,
             signer=signer,
+            engine=engine,
         )
 
     if dry:
@@ -148,7 +151,7 @@ def opened(
     with where.new_or_nothing(), where.open(signer) as store:
         known = store.streams().get(where.name)
         begun = None if known is None else DeclaredOptions.from_text(known).start
-        yield made(store, begin if known is None else None if begun is None else slots.start(begun))
+        yield made(store, begin if known is None else None if begun is None else slots.start(begun), engine)
 
 
 def first_slot(stream: Stream, slots: Slots, first: int) -> int:
@@ -181,14 +184,13 @@ def play(
     first = stream.next_slot
     if stream.slots is None or first >= end:
         return
-    slots = events.slots(stream.slots, stream.domains, first, end, memory=memory, progress=bars.read)
+    slots = stream.play(events, end, memory=memory, progress=bars.read)
     try:
-        for number, rows in slots:
+        for number, close in slots:
             with signals.deferred():
-                release = stream.release_rows(rows, slot=number)
+                release = close()
                 if out is not None:
                     out.add(release)
             bars.released(number + 1 - first)
     finally:
-        if isinstance(slots, Generator):
-            slots.close()  # removes what was spilled to disk
+        slots.close()  # removes what was spilled to disk

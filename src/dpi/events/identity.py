@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dpi.errors import OptionError, StateError
 from dpi.events.columns import canonical, whole
+from dpi.exact.integers import Integers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,3 +152,29 @@ def _words(data: bytes) -> Digests:
 def extend(names: Digests, content: Digests, key: bytes) -> Digests:
     """Keyed digests of (user, 128 further bits), for choices that depend on the user's own content alone."""
     return _words(_cipher(key)((names ^ content).tobytes()))
+
+
+def by_name(names: Digests, then: Integers) -> Integers:
+    """The order of rows by name and, for one name, by a whole number from 0 on: as `np.lexsort` has it, and faster.
+
+    The first bits of a name and the row's number are sorted as one word. Should two different names agree in these
+    bits, which is rare, all columns are sorted one after the other.
+
+    >>> by_name(np.array([[2, 5], [1, 1], [2, 5]], dtype=np.uint64), np.array([1, 0, 0])).tolist()
+    [1, 2, 0]
+    """
+    size = len(names)
+    spare = np.uint64(max(1, size - 1).bit_length())
+    rows, mask = np.arange(size, dtype=np.uint64), (np.uint64(1) << spare) - np.uint64(1)
+    words = (names[:, 0] & ~mask) | rows
+    words.sort()
+    order = (words & mask).astype(np.int64)
+    found, first = names.take(order, axis=0), words >> spare
+    new = (found[1:, 0] != found[:-1, 0]) | (found[1:, 1] != found[:-1, 1])
+    users = np.append(np.zeros(min(1, size), np.int64), np.cumsum(new))
+    width = int(then.max(initial=0)) + 1
+    if (new & (first[1:] == first[:-1])).any() or size * width >= 1 << (63 - int(spare)):
+        return np.lexsort((then, names[:, 1], names[:, 0]))
+    words = ((users * width + then[order]).astype(np.uint64) << spare) | rows
+    words.sort()
+    return order[(words & mask).astype(np.int64)]

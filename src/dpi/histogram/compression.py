@@ -229,6 +229,27 @@ def histogram(
 
     `weights` then gives each user a weight and the class, 0 … classes - 1, whose histogram they are in.
     """
+    total = contributions(rows, bins, method=method, weights=weights, classes=classes)
+    return finished(total, method, classes)
+
+
+def finished(total: Integers, method: Compression, classes: int = 1) -> Histogram:
+    """The histogram of what all users of a slot have contributed together, wherever their rows were added up."""
+    return Histogram(method.finish(total), method.sensitivity, classes=classes)
+
+
+def contributions(
+    rows: Rows | StoredRows,
+    bins: int,
+    *,
+    method: Compression = normalise,
+    weights: Weights | None = None,
+    classes: int = 1,
+) -> Integers:
+    """The grains that some users contribute: over users who are apart, the sum of these is that of all of them.
+
+    *Why.* What a user adds is a function of the user's own rows and weight, and whole numbers are added exactly.
+    """
     if classes > 1 and method.sensitivity != GRAINS:
         raise OptionError(f"users are not counted by class under {method!r}: use `normalise`.")
     ids = rows.users() if weights is not None or method.needs_names else None
@@ -242,7 +263,7 @@ def histogram(
         at = pairs.bins if member is None else pairs.bins + bins * member[here][pairs.users]
         # bincount sums in float64: exact, because a chunk's grains are integers and sum to less than 2^53.
         total += np.bincount(at, weights=grains, minlength=classes * bins).astype(np.int64)
-    return Histogram(method.finish(total), method.sensitivity, classes=classes)
+    return total
 
 
 def _weights(

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.errors import SchemaError
-from dpi.events.identity import RULE, Digests
+from dpi.events.identity import RULE, Digests, by_name, digests
 from dpi.events.identity import users as canonical_users
 from dpi.exact.integers import MOST, Integers
 
@@ -39,7 +40,8 @@ class Pairs:
 class Rows:
     """One slot's rows; with `counts`, each stands for so many equal ones, and a user's equal rows are cut at `MOST`.
 
-    Which ids are one user is told by the `rule` of the store that has the accounts.
+    Which ids are one user is told by the `rule` of the store that has the accounts. With its `key`, users are known by
+    the names of their accounts, as in stored rows: a choice that is made by names is then the same for both.
 
     >>> rows = Rows(["b", "a", "b"], np.array([0, 1, 0]), bins=2)
     >>> sorted(rows.users().to_list())
@@ -47,7 +49,13 @@ class Rows:
     """
 
     def __init__(
-        self, users: object, codes: Integers, bins: int, counts: Integers | None = None, rule: int = RULE
+        self,
+        users: object,
+        codes: Integers,
+        bins: int,
+        counts: Integers | None = None,
+        rule: int = RULE,
+        key: bytes | None = None,
     ) -> None:
         ids = canonical_users(users, rule)
         if ids.len() != codes.size or (counts is not None and counts.size != codes.size):
@@ -58,7 +66,7 @@ class Rows:
         if not valid.all():
             ids, codes = ids.gather(np.flatnonzero(valid)), codes[valid]
             counts = None if counts is None else counts[valid]
-        self._bins = bins
+        self._bins, self._key = bins, key
         self._lowest, self._ids, keys = _user_codes(ids, bins)
         keys *= bins
         keys += codes
@@ -68,8 +76,11 @@ class Rows:
         else:
             self._keys, self._counts = _summed(keys, counts)
 
-    def users(self) -> pl.Series:
-        """The different ids, in the order in which `pairs` numbers them."""
+    def users(self) -> pl.Series | Digests:
+        """The different ids, or names of accounts, in the order in which `pairs` numbers them."""
+        return self._different() if self._key is None else digests(self._different(), self._key)
+
+    def _different(self) -> pl.Series:
         import polars as pl
 
         if self._ids is not None:
@@ -124,13 +135,25 @@ class StoredRows:
     """
 
     def __init__(self, names: Digests, bins: Integers, counts: Integers) -> None:
-        order = np.lexsort((bins, names[:, 1], names[:, 0]))
-        self._names, self._columns = names[order], (bins[order], counts[order])
-        self._new = np.append(np.ones(min(1, order.size), np.bool_), (self._names[1:] != self._names[:-1]).any(axis=1))
+        order = by_name(names, bins)
+        self._names, self._columns = names.take(order, axis=0), (bins[order], counts[order])
+        self._new = np.append(np.ones(min(1, order.size), np.bool_), _differ(self._names))
+
+    @classmethod
+    def summed(cls, names: Digests, bins: Integers, counts: Integers) -> StoredRows:
+        """Rows of which some may be of the same account and bin: these are made one, cut at `MOST`."""
+        rows = cls(names, bins, counts)
+        bins, counts = rows._columns
+        first = np.flatnonzero(rows._new | np.append(np.ones(min(1, bins.size), np.bool_), bins[1:] != bins[:-1]))
+        if first.size < bins.size:
+            total = np.minimum(np.add.reduceat(counts, first), MOST)
+            rows._names, rows._new = rows._names.take(first, axis=0), rows._new[first]
+            rows._columns = bins[first], total
+        return rows
 
     def users(self) -> Digests:
         """The different accounts, in the order in which `pairs` numbers them."""
-        different: Digests = self._names[self._new]
+        different: Digests = self._names.compress(self._new, axis=0)
         return different
 
     def pairs(self) -> Iterator[tuple[int, Pairs]]:
@@ -138,6 +161,12 @@ class StoredRows:
         bins, counts = self._columns
         if counts.size:
             yield 0, Pairs(np.cumsum(self._new) - 1, bins, counts, np.add.reduceat(counts, np.flatnonzero(self._new)))
+
+
+def _differ(names: Digests) -> npt.NDArray[np.bool_]:
+    """Whether each name but the first is another than the one before it."""
+    different: npt.NDArray[np.bool_] = (names[1:, 0] != names[:-1, 0]) | (names[1:, 1] != names[:-1, 1])
+    return different
 
 
 def _summed(keys: Integers, counts: Integers) -> tuple[Integers, Integers]:

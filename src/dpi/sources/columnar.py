@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dpi.errors import SchemaError, StateError
 from dpi.sources.source import EventFile, Progress, missing
 from dpi.sources.unchecked_arrow import record_batches
-from dpi.sources.unchecked_parquet import row_groups
+from dpi.sources.unchecked_parquet import group_rows, row_groups
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,16 +26,18 @@ _ROWS = 1 << 18
 class Columnar(EventFile):
     """A Parquet file, or an Arrow (IPC, Feather) file."""
 
-    def __init__(self, path: str, form: str) -> None:
+    def __init__(self, path: str, form: str, rows: tuple[int, int] | None = None) -> None:
         self.path = path
         self.size = Path(path).stat().st_size
-        self._form = form
+        self._form, self._rows = form, rows
+        """With `rows`, a piece of the file: where it begins, and how many rows it has."""
 
     def _scan(self) -> pl.LazyFrame:
         import polars as pl
 
         if self._form == "parquet":
-            return pl.scan_parquet(self.path, glob=False, hive_partitioning=False)
+            whole = pl.scan_parquet(self.path, glob=False, hive_partitioning=False)
+            return whole if self._rows is None else whole.slice(*self._rows)
         return pl.scan_ipc(self.path, glob=False, hive_partitioning=False)
 
     def kinds(self) -> dict[str, pl.DataType]:
@@ -83,12 +85,36 @@ class Columnar(EventFile):
         try:
             kinds = self.kinds()
             text = [name for name in names if kinds[name] in (pl.String, pl.Categorical, pl.Enum)]
-            for frame in parts(self.path, names):
+            for frame in self._within(parts(self.path, names)):
                 texts = (pl.Series(name, map(_text, frame[name]), dtype=pl.String) for name in text)
                 yield frame.with_columns(*texts)
         except _refusals(LookupError, ValueError, TypeError, struct.error):
             # The cause may quote what was read.
             raise StateError(f"{self.path!r} is damaged, or its layout is unknown; write it again.") from None
+
+    def _within(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """The rows of this piece."""
+        start, size = (0, None) if self._rows is None else self._rows
+        for frame in frames:
+            yield frame.slice(min(start, frame.height), size)
+            size = None if size is None else max(0, size - max(0, frame.height - start))
+            start = max(0, start - frame.height)
+
+    def pieces(self) -> Sequence[EventFile]:
+        """Some row groups each: whole ones, since a part of one takes as long to read."""
+        if self._form != "parquet":
+            return ()
+        try:
+            groups = group_rows(self.path)
+        except (LookupError, ValueError, TypeError, OSError):
+            return ()
+        found, start, size = [], 0, 0
+        for number, rows in enumerate(groups):
+            size += rows
+            if size >= _ROWS or (number == len(groups) - 1 and size):
+                found.append(Columnar(self.path, self._form, (start, size)))
+                start, size = start + size, 0
+        return found
 
 
 def _refusals(*more: type[BaseException]) -> tuple[type[BaseException], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -84,6 +84,11 @@ class FileEvents:
     def batch(self, frame: pl.DataFrame) -> Batch:
         """The columns of some events."""
         return Batch(frame[self.user], frame[self.time], self._values(frame))
+
+    def pieces(self) -> list[FileEvents]:
+        """The same events in pieces for several processes; none, if a file must be read from its beginning."""
+        pieces = [source.pieces() for source in self.sources]
+        return [replace(self, sources=(piece,)) for each in pieces for piece in each] if all(pieces) else []
 
     def batches(self, *, progress: Progress | None = None) -> Iterator[Batch]:
         """All events in the order of the files, some at a time. `progress` is told the bytes read so far."""

@@ -60,6 +60,10 @@ class EventFile(ABC):
     def check(self, user: str, names: Sequence[str]) -> None:
         """Refuse a file that lacks a column."""
 
+    def pieces(self) -> Sequence[EventFile]:
+        """The file in pieces that others can read at the same time; none, if it is read from its beginning."""
+        return ()
+
     @abstractmethod
     def frames(self, user: str, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
         """The columns `names`, some rows at a time, in the order of the file; `user` is the one that holds ids."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
@@ -12,6 +13,13 @@ from dpi.errors import SchemaError
 from dpi.events.slots import Slots
 from dpi.events.tables import Table, take
 from dpi.sources.source import PlayedSlots, Progress, SlotRows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Column = Union["pl.Series", list[object]]
+_BATCH = 1 << 20
+"""Rows of a batch."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -35,23 +43,39 @@ class TableEvents:
     size = 0
     """A table has no bytes that are read one after the other."""
 
+    def pieces(self) -> list[TableEvents]:
+        """None: the table is in this process."""
+        return []
+
+    def batches(self, *, progress: Progress | None = None) -> Iterator[tuple[object, object, object]]:
+        """All events in the order of the table, some at a time: users, times, and values or parts of them."""
+        users, times, columns = self._columns()
+        for start in range(0, len(times), _BATCH):
+            rows = np.arange(start, min(start + _BATCH, len(times)))
+            values = {part: take(column, rows) for part, column in columns.items()}
+            yield take(users, rows), take(times, rows), values.get("", values)
+
+    def _columns(self) -> tuple[Column, Column, dict[str, Column]]:
+        users, times = self.table.column(self.user), self.table.column(self.time)
+        parts = self.value if isinstance(self.value, Mapping) else {"": self.value}
+        columns = {part: self.table.column(name) for part, name in parts.items()}
+        if {len(users), *(len(column) for column in columns.values())} != {len(times)}:
+            raise SchemaError("`events` must have columns of the same length.")
+        return users, times, columns
+
     def slots(
-        self, slots: Slots, domain: Domains, first: int, last: int, *, progress: Progress | None = None
+        self, slots: Slots, domain: Domains, first: int, last: int, *, memory: int = 0, progress: Progress | None = None
     ) -> PlayedSlots:
         """Number and rows of every slot of the public period [first, last), also of one without events.
 
         Events outside the period, or with a time that cannot be read, are dropped, each by its own time. A table is
-        there at once, so that `progress` is told nothing.
+        there at once, so that `progress` is told nothing, and `memory` is not asked for.
         """
         domains = by_slot(domain)
-        numbers = slots.numbers(self.table.column(self.time), self.unit)
+        users, times, columns = self._columns()
+        numbers = slots.numbers(times, self.unit)
         order = np.argsort(numbers, kind="stable")
         borders = np.searchsorted(numbers[order], np.arange(first, last + 1))
-        users = self.table.column(self.user)
-        parts = self.value if isinstance(self.value, Mapping) else {"": self.value}
-        columns = {part: self.table.column(name) for part, name in parts.items()}
-        if {len(users), *(len(column) for column in columns.values())} != {numbers.size}:
-            raise SchemaError("`events` must have columns of the same length.")
         for number in range(first, last):
             rows = order[borders[number - first] : borders[number - first + 1]]
             values = {part: take(column, rows) for part, column in columns.items()}

@@ -51,6 +51,12 @@ def row_groups(path: str, names: Sequence[str]) -> Iterator[pl.DataFrame]:
             yield pl.read_parquet(io.BytesIO(b"".join([*data, end, len(end).to_bytes(4, "little"), _MAGIC])))
 
 
+def group_rows(path: str) -> list[int]:
+    """How many rows each row group has; raises as `row_groups` does."""
+    with Path(path).open("rb") as file:
+        return [_number(group, _GROUP_ROWS, 0) for group in _structs(_footer(file), _GROUPS)]
+
+
 def _footer(file: BinaryIO) -> Struct:
     file.seek(-8, io.SEEK_END)
     size = int.from_bytes(file.read(4), "little")

@@ -15,7 +15,7 @@ What accounts hold is private; that a bank is in doubt follows from failures alo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 from weakref import WeakKeyDictionary, ref
@@ -28,6 +28,8 @@ from dpi.certificates.declared import assigned, declared
 from dpi.errors import OptionError, StateError
 from dpi.store.base import PaidSlot, Store
 from dpi.store.closings import Closings
+from dpi.store.runs import Run
+from dpi.store.sql import SQLStore
 
 
 class Bank:
@@ -74,6 +76,13 @@ class Bank:
             self.store.pay(paid, ledger or "", records, **by_class)
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
+
+    def pay_runs(self, paid: PaidSlot, ledger: str | None, runs: Sequence[Run], payments: Sequence[Run] | None) -> None:
+        """Keep a measurement and list the runs that tasks have written; accounts in memory are read anew after it."""
+        with self.writing():
+            assert isinstance(self.store, SQLStore)  # noqa: S101 - others have no buckets
+            self.store.pay_runs(paid, ledger, runs, payments)
+        self._in_doubt |= ledger in self._accounts
 
     @property
     def in_doubt(self) -> bool:

@@ -18,16 +18,17 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.budget.class_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.certificates.declared import declared
-from dpi.events.identity import Digests
+from dpi.events.identity import Digests, by_name
 from dpi.exact.integers import MOST, Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.witness import Seen, Witness
@@ -100,25 +101,44 @@ class OpenEvents:
         empty = np.empty(0, dtype=np.int64)
         return cls(np.empty((0, 2), dtype=np.uint64), empty, empty, empty)
 
+    def only(self, rows: npt.NDArray[np.bool_]) -> OpenEvents:
+        """Some of the events."""
+        return OpenEvents(self.names.compress(rows, axis=0), self.slots[rows], self.bins[rows], self.counts[rows])
+
     def recoded(self, bins: Integers) -> OpenEvents:
         """The events by other bins, of which `bins` has the new one for every old one; none, if it is negative."""
         found = bins[self.bins]
-        kept = found >= 0
-        return OpenEvents(self.names[kept], self.slots[kept], found[kept], self.counts[kept])
+        return replace(self, bins=found).only(found >= 0)
 
     @classmethod
-    def together(cls, parts: Sequence[OpenEvents]) -> Self:
-        """All events in one piece, one row for each (account, slot, bin), however they came in."""
+    def joined(cls, parts: Sequence[OpenEvents]) -> Self:
+        """The rows of all parts, one after the other."""
         names = np.concatenate([part.names for part in parts])
         slots, bins, counts = (
             np.concatenate([getattr(part, column) for part in parts]) for column in ("slots", "bins", "counts")
         )
-        order = np.lexsort((bins, slots, names[:, 1], names[:, 0]))
-        names, slots, bins, counts = names[order], slots[order], bins[order], counts[order]
-        same = (names[1:] == names[:-1]).all(axis=1) & (slots[1:] == slots[:-1]) & (bins[1:] == bins[:-1])
+        return cls(names, slots, bins, counts)
+
+    @classmethod
+    def together(cls, parts: Sequence[OpenEvents]) -> Self:
+        """All events in one piece, one row for each (account, slot, bin), however they came in."""
+        whole = cls.joined(parts)
+        names, slots, bins, counts = whole.names, whole.slots, whole.bins, whole.counts
+        begin, width = int(slots.min()) if slots.size else 0, int(bins.max(initial=0)) + 1
+        if slots.size and int(slots.max()) - begin < (1 << 62) // width:
+            order = by_name(names, (slots - begin) * width + bins)
+        else:
+            order = np.lexsort((bins, slots, names[:, 1], names[:, 0]))
+        names, slots, bins, counts = names.take(order, axis=0), slots[order], bins[order], counts[order]
+        same = (
+            (names[1:, 0] == names[:-1, 0])
+            & (names[1:, 1] == names[:-1, 1])
+            & (slots[1:] == slots[:-1])
+            & (bins[1:] == bins[:-1])
+        )
         first = np.flatnonzero(np.append(np.ones(min(1, order.size), np.bool_), ~same))
         total = np.add.reduceat(counts, first) if first.size else counts
-        return cls(names[first], slots[first], bins[first], np.minimum(total, MOST))
+        return cls(names.take(first, axis=0), slots[first], bins[first], np.minimum(total, MOST))
 
 
 @dataclass(eq=False)

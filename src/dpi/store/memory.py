@@ -189,7 +189,7 @@ class MemoryStore(Store):
             steps.append(partial(setitem, self._kept.ledgers, ledger, (options, _added(runs, charge), levies)))
         if payments:
             steps.append(partial(setattr, stream, "payments", _added(stream.payments, payments)))
-        events = [_rows(events, events.slots > paid.slot) for events in stream.events]
+        events = [events.only(events.slots > paid.slot) for events in stream.events]
         self._write(*steps, partial(setattr, stream, "paid", paid), partial(setattr, stream, "events", events))
 
     def publish(self, stream: str, content: bytes, link: Link, progress: Checkpoint) -> None:
@@ -250,7 +250,7 @@ class MemoryStore(Store):
     def events(self, stream: str, slot: int) -> OpenEvents:
         """The events of one open slot."""
         events = self._events(stream)
-        return _rows(events, events.slots == slot)
+        return events.only(events.slots == slot)
 
     def note(self, stream: str, number: int, mark: str) -> None:
         """Keep a mark: one assignment, which no other thread's steps touch."""
@@ -370,10 +370,6 @@ class MemoryStore(Store):
         """Nothing to let go of: the store lives as long as the object."""
 
 
-def _rows(events: OpenEvents, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> OpenEvents:
-    return OpenEvents(events.names[rows], events.slots[rows], events.bins[rows], events.counts[rows])
-
-
 def _added(runs: list[bytes], records: bytes) -> list[bytes]:
     """The runs of a log with one more, merged with those before it that are not much larger."""
     runs = [*runs, records]
@@ -384,9 +380,9 @@ def _added(runs: list[bytes], records: bytes) -> list[bytes]:
 
 def _recoded(events: OpenEvents, first: int, bins: Schedule[Integers]) -> Iterator[OpenEvents]:
     """The events, those of the slots from `first` on by other bins."""
-    yield _rows(events, events.slots < first)
+    yield events.only(events.slots < first)
     for slot in np.unique(events.slots[events.slots >= first]).tolist():
-        yield _rows(events, events.slots == slot).recoded(bins.at(slot))
+        yield events.only(events.slots == slot).recoded(bins.at(slot))
 
 
 def _append(entries: deque[_Entry] | list[_Entry], entry: _Entry) -> None:

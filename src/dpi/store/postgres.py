@@ -94,7 +94,7 @@ class PostgreSQL(Engine):
     def erase(self) -> None:
         """Let the space of deleted events and runs be used again."""
         with self.turn:
-            self.execute("VACUUM events, account_runs, progress, trees, marks")
+            self.execute("VACUUM events, account_runs, manifest, arrivals, progress, trees, marks")
 
     def close(self) -> None:
         """Give the right to write back, and close the connection: the server notices its end only a moment later."""

@@ -53,6 +53,14 @@ VERSIONS: dict[int, tuple[str, ...]] = {
         f"INSERT INTO streams (stream, first, options) SELECT stream, {BEGINNING}, options FROM streams_of_2",  # noqa: S608
         "DROP TABLE streams_of_2",
     ),
+    # A ledger in buckets: the list of its run files, and of files with events of open slots.
+    4: (
+        "CREATE TABLE manifest (ledger TEXT NOT NULL, bucket {whole} NOT NULL, run {whole} NOT NULL, "
+        "name TEXT NOT NULL, size {whole} NOT NULL, seal {bytes} NOT NULL, PRIMARY KEY (ledger, bucket, run))",
+        "CREATE TABLE arrivals (stream TEXT NOT NULL, slot {whole} NOT NULL, name TEXT NOT NULL, "
+        "start {whole} NOT NULL, size {whole} NOT NULL, buckets {whole} NOT NULL, number {whole} NOT NULL, "
+        "events {whole} NOT NULL, secret {bytes} NOT NULL, PRIMARY KEY (stream, slot, name))",
+    ),
 }
 
 

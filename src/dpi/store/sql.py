@@ -1,64 +1,44 @@
 """A store in an SQL database: the same tables and statements on SQLite and on PostgreSQL.
 
-Accounts are a log of runs (`dpi.store.account_log`). A slot's events are rows of (account, bin, number), so that one
-user's flood of equal events takes one row; `pay` deletes them. How the engine erases what was deleted is written at
-each engine.
+Accounts are a log of runs (`dpi.store.account_log`). `pay` deletes a slot's events (`dpi.store.sql_events`); how the
+engine erases what was deleted is written at each engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-
-import numpy as np
+from typing import NamedTuple
 
 from dpi.budget.class_allocation import bounds_of
 from dpi.budget.classes import Bounds
-from dpi.certificates.chain import Head, Link
+from dpi.certificates.chain import Link
 from dpi.errors import StateError
-from dpi.events.identity import known_rule
-from dpi.exact.integers import MOST, Integers
+from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
-from dpi.store.account_log import AccountLog, is_payments
-from dpi.store.base import Checkpoint, Levy, OpenEvents, PaidSlot, Store
-from dpi.store.engine import Engine
-from dpi.store.known import Known
-from dpi.store.schema import fact, prepare, set_fact
-from dpi.store.seals import fingerprint, paid_seal, progress_seal, tree_seal
+from dpi.store.account_log import is_payments, payments_log
+from dpi.store.base import Checkpoint, Levy, PaidSlot
+from dpi.store.bucket_log import BucketLog
+from dpi.store.runs import Run, RunFiles
+from dpi.store.seals import paid_seal, progress_seal, tree_seal
+from dpi.store.sql_chain import SQLChain
+from dpi.store.sql_events import SQLEvents
+
+OTHER_OPTIONS = "the store's ledger has other options (epsilon, policy or period)."
 
 
-@dataclass(eq=False, repr=False)
-class SQLStore(Store):
+class Held(NamedTuple):
+    """A ledger in buckets, as it is paid from."""
+
+    runs: dict[int, list[Run]]
+    levies: tuple[Levy, ...]
+
+
+class SQLStore(SQLChain, SQLEvents):
     """A store on an engine, for the process that writes to it or, read-only, for any other."""
 
-    engine: Engine
-    secret: bytes | None
-
-    def __post_init__(self) -> None:
-        prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
-        self._known = Known(self.engine)
-        if not self.engine.read_only:
-            self._known.read()
-            self.engine.erase()  # a process that ended before it came to this has left it to us
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.engine!r})"
-
     # The ledger.
-
-    @property
-    def key(self) -> bytes:
-        """The secret with which users are named."""
-        if self.secret is None:
-            raise StateError("the store was opened without its key: it can be read, not written to.")
-        return self.secret
-
-    @property
-    def identity_rule(self) -> int:
-        """The rule by which ids are told from each other; a store from before there were rules has the first."""
-        return known_rule(int(fact(self.engine, "identity") or 1))
 
     def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
         """Records and levies of a ledger."""
@@ -67,7 +47,7 @@ class SQLStore(Store):
             with self.engine.transaction():
                 self._accounts.begin(ledger, options)
         elif known[0][0] != options:
-            raise StateError("the store's ledger has other options (epsilon, policy or period).")
+            raise StateError(OTHER_OPTIONS)
         return self._accounts.read(ledger, options)
 
     def ledgers(self) -> dict[str, str]:
@@ -75,9 +55,17 @@ class SQLStore(Store):
         rows = self.engine.rows("SELECT ledger, options FROM ledgers")
         return {str(name): str(text) for name, text in rows if not is_payments(str(name))}
 
-    @property
-    def _accounts(self) -> AccountLog:
-        return AccountLog(self.engine, self.key)
+    def account_parts(self, ledger: str, options: str) -> Iterator[bytes]:
+        """Records of a ledger as `load_ledger` gives them, a part of the accounts at a time: with buckets, each."""
+        self._accounts.check(ledger, options)
+        return self._accounts.parts(ledger)
+
+    def payment_parts(self, stream: str) -> Iterator[bytes]:
+        """Records of what accounts have paid in a stream that measures by class, a part of them at a time."""
+        records = self._accounts.payments(stream)
+        if records is None and self.bounds(stream) is not None:
+            raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
+        return iter(()) if records is None else records
 
     def open_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
         """Records and levies of a ledger that will be paid from."""
@@ -88,21 +76,42 @@ class SQLStore(Store):
             self._known.seals[ledger] = seal
         return records, levies
 
-    def catch_up(self) -> None:
-        """Look how far the store has come; refuses one that has gone back."""
-        self._known.read()
+    def hold_ledger(self, ledger: str, options: str) -> Held:
+        """The runs and levies of a ledger in buckets that will be paid from, of one moment: no account is read.
 
-    @contextmanager
-    def _writing(self, link: Link | None = None, ledger: str | None = None) -> Iterator[None]:
-        """A transaction on the store as this process knows it (`dpi.store.known`), which then knows what it wrote."""
-        known = self._known
+        That another process pays meanwhile is then noticed, as with `open_ledger`.
+        """
+        log = self._bucket_log()
         with self.engine.transaction():
-            known.compare(ledger)
-            yield
-            paid = known.paid if ledger is None else known.stored_paid()
-            seals = {} if ledger not in known.seals else {ledger: known.seal(ledger) or b""}
-        known.head = known.head if link is None else link.head
-        known.paid, known.seals = paid, known.seals | seals
+            known = log.names()
+            if ledger not in known:
+                log.begin(ledger, options)
+            elif known[ledger] != options:
+                raise StateError(OTHER_OPTIONS)
+            log.check(ledger, options)
+            self._known.seals[ledger] = self._known.seal(ledger) or b""
+            return Held(log.manifest(ledger), tuple(log.levies(ledger)))
+
+    def hold_payments(self, stream: str) -> dict[int, list[Run]]:
+        """The runs of a stream's payments by class, in buckets: no account is read."""
+        log, name = self._bucket_log(), payments_log(stream)
+        known = log.names()
+        if name not in known:
+            if self.bounds(stream) is not None:
+                raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
+            return {}
+        log.check(name, known[name])
+        return log.manifest(name)
+
+    def run_files(self, log: str) -> RunFiles:
+        """How the runs of a log are read and written."""
+        return self._bucket_log().files(log)
+
+    def _bucket_log(self) -> BucketLog:
+        log = self._accounts
+        if not isinstance(log, BucketLog):
+            raise StateError("the store has its accounts in the database, not in buckets: see `dpi ledger --layout`.")
+        return log
 
     # Streams.
 
@@ -146,15 +155,7 @@ class SQLStore(Store):
             if recoded is not None:
                 self._recode(stream, first, recoded)
             self._link(link)
-        self.engine.erase()
-
-    def _recode(self, stream: str, first: int, recoded: Schedule[Integers]) -> None:
-        """Tell events of the slots from `first` on by other bins."""
-        slots = self.engine.rows("SELECT DISTINCT slot FROM events WHERE stream = ? AND slot >= ?", (stream, first))
-        for (slot,) in slots:
-            events = self.events(stream, int(slot)).recoded(recoded.at(int(slot)))
-            self.engine.execute("DELETE FROM events WHERE stream = ? AND slot = ?", (stream, slot))
-            self._add(stream, events)
+        self._erase()
 
     def progress(self, stream: str) -> Checkpoint | None:
         """Where a stream is."""
@@ -215,35 +216,9 @@ class SQLStore(Store):
             raise StateError("the store is damaged: two slots are paid for and not released.")
         return replace(after[0], tree=self._tree(stream)) if after else None
 
-    def measurements(self, stream: str) -> Iterator[PaidSlot]:
-        """All measurements, in order."""
-        return self._measured(stream, -(1 << 62))
-
-    def _measured(self, stream: str, first: int) -> Iterator[PaidSlot]:
-        at = first
-        while True:
-            rows = self.engine.rows(
-                "SELECT slot, epsilon, partial, data, allocation, assumption, seal FROM measurements "
-                "WHERE stream = ? AND slot >= ? ORDER BY slot LIMIT 64",
-                (stream, at),
-            )
-            for slot, epsilon, part, data, allocation, assumption, seal in rows:
-                paid = PaidSlot(
-                    stream, int(slot), int(epsilon), bool(part), bytes(data), str(allocation), str(assumption)
-                )
-                if bytes(seal) != paid_seal(paid):
-                    raise StateError("the store is damaged: a measurement does not match its seal.")
-                yield paid
-                at = paid.slot + 1
-            if not rows:
-                return
-
     def payments(self, stream: str) -> bytes:
         """Records of what each account has paid in a stream that measures by class."""
-        records = self._accounts.payments(stream)
-        if records is None and self.bounds(stream) is not None:
-            raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
-        return records or b""
+        return b"".join(self.payment_parts(stream))
 
     def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
@@ -252,16 +227,34 @@ class SQLStore(Store):
                 self._accounts.append(ledger, charge)
             if payments is not None:
                 self._accounts.append_payments(paid.stream, payments)
-            self.engine.execute(
-                "INSERT INTO measurements (stream, slot, epsilon, partial, data, allocation, assumption, seal) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    paid.stream, paid.slot, paid.epsilon, int(paid.partial), paid.values, paid.allocation,
-                    paid.assumption, paid_seal(paid),
-                ),
-            )  # fmt: skip
-            self._grow(paid.stream, paid.tree)
-            self.engine.execute("DELETE FROM events WHERE stream = ? AND slot <= ?", (paid.stream, paid.slot))
+            self._measure(paid)
+
+    def pay_runs(self, paid: PaidSlot, ledger: str | None, runs: Sequence[Run], payments: Sequence[Run] | None) -> None:
+        """`pay` with runs that tasks have written: pointers are replaced, and no account is read.
+
+        `payments` are the runs of the stream's own log, where it measures by class. Refused, like every payment, if the
+        ledger's seal, and so its manifest, is not the one that the runs were made from (`hold_ledger`).
+        """
+        with self._writing(ledger=ledger or ""):
+            if ledger is not None:
+                self._bucket_log().put(ledger, runs)
+            if payments is not None:
+                self._bucket_log().begin_payments(paid.stream)
+                self._bucket_log().put(payments_log(paid.stream), payments)
+            self._measure(paid)
+
+    def _measure(self, paid: PaidSlot) -> None:
+        """Keep a measurement, and erase what it was made of."""
+        self.engine.execute(
+            "INSERT INTO measurements (stream, slot, epsilon, partial, data, allocation, assumption, seal) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                paid.stream, paid.slot, paid.epsilon, int(paid.partial), paid.values, paid.allocation,
+                paid.assumption, paid_seal(paid),
+            ),
+        )  # fmt: skip
+        self._grow(paid.stream, paid.tree)
+        self._drop_events(paid.stream, paid.slot)
 
     def publish(self, stream: str, content: bytes, link: Link, progress: Checkpoint) -> None:
         """Keep a release and the state after it; then have the engine erase what was deleted."""
@@ -272,7 +265,7 @@ class SQLStore(Store):
             )
             self._link(link)
             self._put(stream, progress)
-        self.engine.erase()
+        self._erase()
 
     def _put(self, stream: str, progress: Checkpoint) -> None:
         mechanism = progress.mechanism()
@@ -285,56 +278,6 @@ class SQLStore(Store):
             (stream, *values, progress_seal(stream, progress, mechanism)),
         )
         self._grow(stream, progress.tree)
-
-    def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
-        """Content and link of the releases of slots `first` to `last`."""
-        at, end = -(1 << 62) if first is None else first, (1 << 62) if last is None else last
-        while True:
-            rows = self.engine.rows(
-                "SELECT slot, content, text, digest, signature FROM releases JOIN chain ON chain.entry = releases.entry"
-                " WHERE stream = ? AND slot BETWEEN ? AND ? ORDER BY slot LIMIT 64",
-                (stream, at, end),
-            )
-            for slot, content, text, digest, signature in rows:
-                yield bytes(content), Link(str(text), str(digest), None if signature is None else str(signature))
-                at = int(slot) + 1
-            if not rows:
-                return
-
-    def extent(self, stream: str, first: int | None = None, last: int | None = None) -> tuple[int, int, int] | None:
-        """How many releases of slots `first` to `last` there are, and the first and last slot."""
-        ((number, *ends),) = self.engine.rows(
-            "SELECT COUNT(*), MIN(slot), MAX(slot) FROM releases WHERE stream = ? AND slot BETWEEN ? AND ?",
-            (stream, -(1 << 62) if first is None else first, (1 << 62) if last is None else last),
-        )
-        return (int(number), int(ends[0]), int(ends[1])) if number else None
-
-    # The chain.
-
-    def head(self) -> Head:
-        """The end of the chain."""
-        return self._known.stored_head()
-
-    def links(self) -> Iterator[Link]:
-        """All entries, in order."""
-        at = -(1 << 62)
-        while True:
-            rows = self.engine.rows(
-                "SELECT entry, text, digest, signature FROM chain WHERE entry > ? ORDER BY entry LIMIT 1024", (at,)
-            )
-            for entry, text, digest, signature in rows:
-                yield Link(str(text), str(digest), None if signature is None else str(signature))
-                at = int(entry)
-            if not rows:
-                return
-
-    def link(self, sequence: int) -> Link:
-        """One entry."""
-        rows = self.engine.rows("SELECT text, digest, signature FROM chain WHERE entry = ?", (sequence,))
-        if not rows:
-            raise StateError("the store is damaged: an entry of the chain is missing.")
-        text, digest, signature = rows[0]
-        return Link(str(text), str(digest), None if signature is None else str(signature))
 
     def restored(
         self,
@@ -353,94 +296,4 @@ class SQLStore(Store):
             for stream, after in progress.items():
                 self._put(stream, after)
             self._link(link)
-        self.engine.erase()
-
-    def _link(self, link: Link) -> None:
-        self.engine.execute(
-            "INSERT INTO chain (entry, text, digest, signature) VALUES (?, ?, ?, ?)",
-            (link.head.sequence, link.text, link.digest, link.signature),
-        )
-
-    # Events of open slots.
-
-    def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
-        """Keep events durably, once for each (producer, sequence)."""
-        with self._writing():
-            if sequence <= self.sequence(stream, producer):
-                return False
-            self.engine.execute(
-                "INSERT INTO sequences (stream, producer, sequence) VALUES (?, ?, ?) "
-                "ON CONFLICT (stream, producer) DO UPDATE SET sequence = excluded.sequence",
-                (stream, producer, sequence),
-            )
-            self._add(stream, events)
-        return True
-
-    def _add(self, stream: str, events: OpenEvents) -> None:
-        names = [row.tobytes() for row in events.names]
-        rows = zip(events.slots.tolist(), names, events.bins.tolist(), events.counts.tolist(), strict=True)
-        self.engine.execute_many(
-            "INSERT INTO events (stream, slot, account, bin, number) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (stream, slot, account, bin) DO UPDATE SET number = "
-            "CASE WHEN events.number + excluded.number > ? THEN ? ELSE events.number + excluded.number END",
-            [(stream, *row, MOST, MOST) for row in rows],
-        )
-
-    def sequence(self, stream: str, producer: str) -> int:
-        """The last sequence of a producer."""
-        rows = self.engine.rows(
-            "SELECT sequence FROM sequences WHERE stream = ? AND producer = ?", (stream, producer)
-        )  # fmt: skip
-        return int(rows[0][0]) if rows else -1
-
-    def events(self, stream: str, slot: int) -> OpenEvents:
-        """The events of one open slot."""
-        rows = self.engine.rows(
-            "SELECT account, bin, number FROM events WHERE stream = ? AND slot = ?", (stream, slot)
-        )  # fmt: skip
-        if not rows:
-            return OpenEvents.none()
-        names, bins, numbers = zip(*rows, strict=True)
-        return OpenEvents(
-            np.frombuffer(b"".join(bytes(name) for name in names), dtype=np.uint64).reshape(-1, 2),
-            np.full(len(bins), slot, dtype=np.int64),
-            np.array(bins, dtype=np.int64),
-            np.array(numbers, dtype=np.int64),
-        )
-
-    # How far inputs had got.
-
-    def note(self, stream: str, number: int, mark: str) -> None:
-        """Keep a mark of a stream's inputs durably."""
-        with self.engine.transaction():
-            self.engine.execute("INSERT INTO marks (stream, number, mark) VALUES (?, ?, ?)", (stream, number, mark))
-
-    def marks(self, stream: str) -> list[tuple[int, str]]:
-        """The marks that are kept, in order."""
-        rows = self.engine.rows("SELECT number, mark FROM marks WHERE stream = ? ORDER BY number", (stream,))
-        return [(int(number), str(mark)) for number, mark in rows]
-
-    def forget_marks(self, stream: str, before: int) -> None:
-        """Delete the marks below a number."""
-        with self.engine.transaction():
-            self.engine.execute("DELETE FROM marks WHERE stream = ? AND number < ?", (stream, before))
-
-    # Life.
-
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Everything read inside is of one moment, also while another process writes."""
-        return self.engine.snapshot()
-
-    @property
-    def witnessed_by(self) -> str | None:
-        """The name of the witness that this store is never continued without; None if it has none."""
-        return fact(self.engine, "witness")
-
-    @witnessed_by.setter
-    def witnessed_by(self, name: str) -> None:
-        with self._writing():
-            set_fact(self.engine, "witness", name)
-
-    def close(self) -> None:
-        """Let go of the database and of the right to write to it."""
-        self.engine.close()
+        self._erase()

@@ -36,7 +36,7 @@ class SQLite(Engine):
     def __init__(self, path: Path, *, read_only: bool = False, wait: float = 0.0) -> None:
         super().__init__()
         self._query = Lock()
-        self._path, self._read_only = path, read_only
+        self.path, self._read_only = path, read_only
         self._use = FileUse(path, write=not read_only, wait=wait)
         try:
             with _plainly():
@@ -66,7 +66,7 @@ class SQLite(Engine):
                 raise StoreError(f"SQLite cannot erase safely on this disk: it refuses {pragma}.")
 
     def __repr__(self) -> str:
-        return f"SQLite({str(self._path)!r})"
+        return f"SQLite({str(self.path)!r})"
 
     @property
     def read_only(self) -> bool:

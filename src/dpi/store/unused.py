@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpi.errors import StateError, StoreError
+from dpi.store.folder import Folder
+from dpi.store.layout import layout_of
 from dpi.store.sqlite import SQLite
 
 _SAID = {"facts", "domains", "streams", "chain", "ledgers"}
@@ -29,6 +31,10 @@ def remove_unused(path: Path, others: Iterable[Path] = ()) -> bool:
     try:
         if _used(engine):
             return False
+        layout = layout_of(engine) if engine.exists() else None
+        if layout is not None:
+            with suppress(StateError, StoreError):
+                Folder(Path(layout.path), layout.mark).remove()
         beside = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", ".lock"))
         for file in (path, *beside, *others):
             with suppress(OSError):

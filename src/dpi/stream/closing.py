@@ -1,9 +1,10 @@
 """Closing a slot: steps without a life of their own, which every driver of a stream shares.
 
-A driver (`Stream`, a played crowd, later a pool of processes) moves bytes between them and keeps their order:
+A driver (`Stream`, a played crowd, an engine of many processes) moves bytes between them and keeps their order:
 
     Offer.drawn     the public budget of the slot, once
     weighed         the slot's rows and the accounts as they are  →  histogram, and what the accounts will pay
+                    (`contributed` for a part of the users, and `counted` for the sum over all parts)
     measured        the public state and the histogram            →  the paid slot: noise is drawn here alone
     (the driver pays: accounts and paid slot in one transaction)
     released        the public state and the paid slot            →  the release, and the state after it
@@ -35,7 +36,7 @@ from dpi.budget.bill import Bill, Charge
 from dpi.budget.class_allocation import classes_of, largest
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
-from dpi.histogram.compression import Histogram, Users, histogram
+from dpi.histogram.compression import Compression, Histogram, Users, contributions, finished
 from dpi.histogram.grouping import Rows, StoredRows
 from dpi.mechanism.base import Measurement
 from dpi.noise import RandomSource
@@ -66,6 +67,11 @@ class Offer:
     slot: int | None = None
     """The number of the slot, by which classes are due."""
 
+    @property
+    def histograms(self) -> int:
+        """How many histograms the slot has: one for each class that is due."""
+        return max(1, len(self.classes))
+
     @classmethod
     def drawn(cls, state: StreamState, allocation: Allocation, slot: int, source: RandomSource) -> Offer:
         """The budget of the slot after a state. The allocation is the one thing that a step moves on."""
@@ -91,37 +97,67 @@ class ReleasedSlot:
     """… and the step by which log-probabilities move in a slot, as far as the mechanism tracks it."""
 
 
-def billed(options: StreamOptions, accounts: Accounts, users: Users, offer: Offer, slot: int) -> Bill:
+@dataclass(frozen=True)
+class Counting:
+    """What of a slot's options says how its rows are counted: all that a part of the users needs of them."""
+
+    stream: str
+    bins: int
+    compression: Compression
+    whole_weights: bool
+
+    @classmethod
+    def of(cls, options: StreamOptions) -> Counting:
+        """That of some options."""
+        return cls(options.name, options.domain.size, options.compression, options.whole_weights)
+
+
+def billed(counting: Counting, accounts: Accounts, users: Users, offer: Offer, slot: int) -> Bill:
     """What each user of a slot will pay of its offer, by their own account: private. The accounts stay as they are."""
     return accounts.bill(
         users,
         offer.epsilon,
         slot,
         share=offer.share,
-        whole=options.whole_weights,
-        stream=options.name,
+        whole=counting.whole_weights,
+        stream=counting.stream,
         classes=offer.classes,
     )
 
 
-def weighed(
-    options: StreamOptions, rows: Rows | StoredRows, accounts: Accounts | None, offer: Offer, slot: int
-) -> tuple[Histogram, Charge | None]:
-    """The histogram of a slot's rows, and what it changes on the accounts: both private. Nothing is drawn or changed.
+def contributed(
+    counting: Counting, rows: Rows | StoredRows, accounts: Accounts | None, offer: Offer, slot: int
+) -> tuple[Integers, Charge | None]:
+    """The grains of a slot's rows, and what they change on the accounts: both private. Nothing is drawn or changed.
 
-    With accounts, each user has the weight that theirs can pay; without, everybody counts in full.
+    With accounts, each user has the weight that theirs can pay; without, everybody counts in full. Rows and accounts
+    may be those of a part of the users: the slot's grains are the sum over all parts (`contributions`).
     """
     bills: list[Bill] = []
 
     def weigh(users: Users) -> Integers | tuple[Integers, Integers]:
         assert accounts is not None  # noqa: S101 - nobody is weighed without accounts
-        bill = billed(options, accounts, users, offer, slot)
+        bill = billed(counting, accounts, users, offer, slot)
         bills.append(bill)
         return bill.weights if bill.member is None or len(offer.classes) == 1 else (bill.weights, bill.member)
 
-    weights, classes = None if accounts is None else weigh, max(1, len(offer.classes))
-    clean = histogram(rows, options.domain.size, method=options.compression, weights=weights, classes=classes)
-    return clean, None if accounts is None else accounts.charge(bills[0])
+    weights, method = None if accounts is None else weigh, counting.compression
+    grains = contributions(rows, counting.bins, method=method, weights=weights, classes=offer.histograms)
+    return grains, None if accounts is None else accounts.charge(bills[0])
+
+
+def counted(counting: Counting, grains: Integers, offer: Offer) -> Histogram:
+    """The histogram of a slot, of the grains of all its users: what the compression does with the whole is done now."""
+    return finished(grains, counting.compression, offer.histograms)
+
+
+def weighed(
+    options: StreamOptions, rows: Rows | StoredRows, accounts: Accounts | None, offer: Offer, slot: int
+) -> tuple[Histogram, Charge | None]:
+    """The histogram of a slot whose rows and accounts are all at hand, and what it changes on the accounts."""
+    counting = Counting.of(options)
+    grains, charge = contributed(counting, rows, accounts, offer, slot)
+    return counted(counting, grains, offer), charge
 
 
 def measured(state: StreamState, clean: Histogram, offer: Offer, slot: int, source: RandomSource) -> PaidSlot:

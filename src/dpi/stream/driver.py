@@ -13,7 +13,11 @@ stored measurement, and the offer of a slot that was not paid for is kept (`Offe
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
+from typing import Protocol
 
 from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import Allocation
@@ -22,19 +26,39 @@ from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
 from dpi.certificates.declared import assigned, declared
 from dpi.certificates.signature import Signer
+from dpi.domain import Domain
 from dpi.errors import ClockError
+from dpi.events.clock import Window
+from dpi.events.slots import Slots
 from dpi.histogram.compression import Histogram
 from dpi.histogram.grouping import Rows, StoredRows
 from dpi.noise import RandomSource
+from dpi.options.schedule import Schedule
 from dpi.release import Release
+from dpi.sources import FileEvents, PlayedSlots, SlotRows, TableEvents
+from dpi.sources.source import Progress
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
+from dpi.stream.admission.events import Events, Names, admitted
 from dpi.stream.certificate import facts
 from dpi.stream.closing import Offer, measured, released, weighed
 from dpi.stream.course import Course
 from dpi.stream.guarantee import guarantee
 from dpi.stream.options import StreamOptions
 from dpi.stream.state import StreamState
+
+Played = FileEvents | TableEvents
+"""Events that are all there: of files, or of a table."""
+Closings = Generator[tuple[int, Callable[[], Release]], None, None]
+"""Slots, one after the other, each with what closes it."""
+
+
+class Engine(Protocol):
+    """What drives a stream in another way than one process that holds all accounts (`dpi.engine`)."""
+
+    def driver(self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> Driver:
+        """A driver of the stream with these options."""
+        ...
 
 
 class Driver:
@@ -51,10 +75,7 @@ class Driver:
         """Read everything from the store, and release a slot that was paid for and is not yet released."""
         store, self.course = self._store, Course(self.newest, self._store)
         newest = self.newest = self.course.newest
-        self.accounts: Accounts | None = None
-        if isinstance(newest.budget, Ledger):
-            assert newest.accounts is not None  # noqa: S101 - a ledger budget has a ledger
-            self.accounts = self.bank.accounts(newest.accounts, newest.budget, newest.epsilon)
+        self.accounts = self._open_accounts()
         progress, pending = store.progress(newest.name), store.pending(newest.name)
         if progress is None:
             first = newest.start if pending is None else pending.slot
@@ -74,6 +95,14 @@ class Driver:
                 self._publish(pending)
         self._restore_offer()
         self._settled = self.bank.settled
+
+    def _open_accounts(self) -> Accounts | None:
+        """What users pay from, in memory; None if this driver holds none."""
+        newest = self.newest
+        if not isinstance(newest.budget, Ledger):
+            return None
+        assert newest.accounts is not None  # noqa: S101 - a ledger budget has a ledger
+        return self.bank.accounts(newest.accounts, newest.budget, newest.epsilon)
 
     @property
     def options(self) -> StreamOptions:
@@ -140,17 +169,58 @@ class Driver:
         self._unseen = None
         return number
 
+    # What it is made of.
+
+    @property
+    def domains(self) -> Schedule[Domain]:
+        """The domain of the next slot and of those after it, by the first slot that each holds for."""
+        return self.course.domains(self.following())
+
+    def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
+        """Keep the events of open slots that a window admits; False if the (producer, sequence) was there already."""
+        names = Names(self._store.key, self._store.identity_rule)
+        kept = admitted(events, window, slots=slots, first=self.following(), domain=self.domains, names=names)
+        with self.bank.writing():
+            return self._store.append(self.newest.name, kept, producer, sequence)
+
+    def close_kept(self, number: int) -> Release:
+        """Close a slot with the events that were kept for it."""
+        events = self._store.events(self.newest.name, number)
+        return self.close(number, StoredRows(events.names, events.bins, events.counts))
+
+    def close_rows(self, number: int, rows: SlotRows) -> Release:
+        """Close a slot with rows that a source gave."""
+        key = self._store.key if self.options.compression.needs_names else None
+        return self.close(
+            number, Rows(rows.users, rows.bins, rows.domain.size, rows.counts, self._store.identity_rule, key)
+        )
+
+    def play(self, events: Played, slots: Slots, last: int, memory: int, progress: Progress | None) -> Closings:
+        """Every slot from the next one to before `last` with what closes it; all events are read before the first."""
+        return self._closings(
+            events.slots(slots, self.domains, self.following(), last, memory=memory, progress=progress)
+        )
+
+    def _closings(self, played: PlayedSlots) -> Closings:
+        with closing(played):
+            for number, rows in played:
+                yield number, partial(self.close_rows, number, rows)
+
     # Closing it.
 
     def close(self, number: int, rows: Rows | StoredRows) -> Release:
         """Close a slot of users; what their accounts hold is as quotas are now, and this stream's is in this slot."""
-        options = self.options
-        if self.accounts is not None and options.quota is not None:
-            self.accounts.assign(options.epsilon.units - options.held.units)
-        elif self.accounts is not None:
-            self.accounts.assign(assigned(str(options.accounts), declared(self._store.streams())))
+        if self.accounts is not None:
+            self.accounts.assign(self._assigned())
         clean, charge = weighed(self.options, rows, self.accounts, self._offered(number), number)
         return self._pay(number, clean, charge)
+
+    def _assigned(self) -> int:
+        """What the accounts do not hold of ε in this slot, since quotas of others, or the rest, have it: units."""
+        options = self.options
+        if options.quota is not None:
+            return options.epsilon.units - options.held.units
+        return assigned(str(options.accounts), declared(self._store.streams()))
 
     def close_histogram(self, number: int, clean: Histogram) -> Release:
         """Close a slot whose users are not known, without accounts."""

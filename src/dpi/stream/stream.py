@@ -29,18 +29,18 @@ from dpi.events.clock import Clock, Window
 from dpi.events.slots import Slots
 from dpi.events.tables import Table
 from dpi.histogram.compression import Compression, Histogram, normalise
-from dpi.histogram.grouping import Rows, StoredRows
 from dpi.mechanism import mechanism_named
 from dpi.mechanism.base import Mechanism
 from dpi.noise import RandomSource, SystemSource
 from dpi.options.schedule import Schedule
 from dpi.reader import Releases
 from dpi.release import Release
-from dpi.sources import FileEvents, PlayedSlots, SlotRows, TableEvents
+from dpi.sources import FileEvents, SlotRows, TableEvents
+from dpi.sources.source import Progress
 from dpi.store import MemoryStore, Store, open_store
 from dpi.store.bank import Bank
-from dpi.stream.admission.events import Events, Names, admitted, stamped
-from dpi.stream.driver import Driver
+from dpi.stream.admission.events import Events, stamped
+from dpi.stream.driver import Closings, Driver, Engine, Played
 from dpi.stream.options import StreamOptions
 from dpi.stream.prefix_tree import PrefixTree
 from dpi.stream.registration import Change, declare
@@ -57,7 +57,7 @@ class Stream:
     begin: True, with the first slot that has not begun by the system's clock; "next", with the slot that is released
     next, for streams that are played; or the time at which that slot begins. Slots before it keep their options. With
     `accumulate=PrefixTree(per_slot=…)` a part of each slot's budget goes to the accumulative PDF, which is otherwise
-    made of the slots' own measurements.
+    made of the slots' own measurements. With `engine` (`dpi.engine`) many processes work on a ledger in buckets.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -85,6 +85,7 @@ class Stream:
         separate: bool = False,
         change: Change = False,
         signer: Signer | None = None,
+        engine: Engine | None = None,
         unsafe_source: RandomSource | None = None,
     ) -> None:
         if not isinstance(domain, Domain):
@@ -119,7 +120,8 @@ class Stream:
         self._bank = Bank.of(self.store)
         try:
             self._newest = declare(self._given, self._bank, signer, separate=separate, change=change)
-            self._driver = Driver(self._newest, self._bank, signer, self._source)
+            drive = Driver if engine is None else engine.driver
+            self._driver = drive(self._newest, self._bank, signer, self._source)
         except BaseException:
             self.close()
             raise
@@ -157,7 +159,7 @@ class Stream:
     @property
     def domains(self) -> Schedule[Domain]:
         """What values there are in the next slot and those after it, by the first slot that each domain holds for."""
-        return self._driver.course.domains(self._driver.following())
+        return self._driver.domains
 
     @property
     def epsilon(self) -> Epsilon:
@@ -232,9 +234,7 @@ class Stream:
         """Close a slot as `release` does, with rows that `FileEvents.slots` gave for the stream's domain."""
         if rows.domain != self.domain:
             raise OptionError("`rows` must have the bins of the slot's own domain: give `Stream.domains` to `slots`.")
-        rule = self.store.identity_rule
-        kept = Rows(rows.users, rows.bins, self.domain.size, rows.counts, rule)
-        return self._driver.close(self._driver.meant(slot), kept)
+        return self._driver.close_rows(self._driver.meant(slot), rows)
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
         """Close a slot whose histogram was made from declared counts (`dpi.counts`); needs a converging budget."""
@@ -283,16 +283,23 @@ class Stream:
         self._driver.following(first)
         played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
         if not progress:
-            return self._play(played.slots(slots, self.domains, first, last))
+            return self._closed(self.play(played, last))
         from dpi.display.progress import Meter
 
         meter = Meter(played.size, last - first)
-        return meter.watch(self._play(played.slots(slots, self.domains, first, last, progress=meter.read)))
+        return meter.watch(self._closed(self.play(played, last, progress=meter.read)))
 
-    def _play(self, slots: PlayedSlots) -> Generator[Release, None, None]:
+    def play(self, events: Played, last: int, *, memory: int = 1 << 30, progress: Progress | None = None) -> Closings:
+        """The slots from the next one to before `last` in turn, each with a function that closes and releases it.
+
+        All events are read before the first slot is given. About `memory` bytes of them are held at a time.
+        """
+        return self._driver.play(events, clocked(self.slots, "play"), last, memory, progress)
+
+    def _closed(self, slots: Closings) -> Generator[Release, None, None]:
         with closing(slots):
-            for number, rows in slots:
-                yield self.release_rows(rows, slot=number)
+            for _, close in slots:
+                yield close()
 
     # A live stream. Inputs that grow are read by `dpi.stream.live.follow`, which uses `admit` and `close_before`.
 
@@ -322,11 +329,7 @@ class Stream:
 
     def admit(self, events: Events, window: Window, producer: str, sequence: int) -> bool:
         """Keep the events that a window admits durably; False if the (producer, sequence) was there already."""
-        slots, first, store = self._live("admit"), self._driver.following(), self.store
-        names = Names(store.key, store.identity_rule)
-        kept = admitted(events, window, slots=slots, first=first, domain=self.domains, names=names)
-        with self._bank.writing():
-            return self.store.append(self.name, kept, producer, sequence)
+        return self._driver.keep(events, window, self._live("admit"), producer, sequence)
 
     def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
         """Release every slot that the public clock has closed, from the events that were appended.
@@ -344,8 +347,7 @@ class Stream:
         """Release the slots before `end`, as far as it is this stream's turn."""
         self._live("close_before")
         while (number := self._driver.following()) < end and self._bank.closings.is_turn_of(self):
-            events = self.store.events(self.name, number)
-            yield self._driver.close(number, StoredRows(events.names, events.bins, events.counts))
+            yield self._driver.close_kept(number)
 
     @property
     def upcoming(self) -> tuple[int, str]:

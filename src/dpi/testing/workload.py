@@ -24,6 +24,7 @@ from dpi.release import Release
 from dpi.store import Store
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream
+from dpi.stream.driver import Engine
 from dpi.stream.prefix_tree import PrefixTree
 from dpi.verification import check_accounts, verify
 
@@ -57,10 +58,12 @@ STREAMS: dict[str, Options] = {
 }
 
 
-def open_streams(store: Store) -> list[Stream]:
+def open_streams(store: Store, engine: Engine | None = None) -> list[Stream]:
     """The streams of the workload, new or where they stopped; a tree is planted with the same noise each time."""
     default: Options = {"domain": DOMAIN, "epsilon": 1, "unsafe_source": UnsafeSeededSource(9)}
-    return [Stream(store=store, **(default | options | {"name": name})) for name, options in STREAMS.items()]
+    return [
+        Stream(store=store, engine=engine, **(default | options | {"name": name})) for name, options in STREAMS.items()
+    ]
 
 
 def seeded(stream: Stream, slot: int) -> None:
@@ -93,9 +96,9 @@ def close_slot(stream: Stream, slot: int) -> Release:
     return release
 
 
-def run(store: Store, slots: int = SLOTS) -> Iterator[Release]:
+def run(store: Store, slots: int = SLOTS, engine: Engine | None = None) -> Iterator[Release]:
     """Go on with all streams until each has released its slots."""
-    streams = open_streams(store)
+    streams = open_streams(store, engine)
     for slot in range(slots):
         for stream in streams:
             first = 0 if stream.slots is None else stream.slots.boundary(CLOCK["start"], "start")

@@ -2,78 +2,29 @@
 
 `verify` reads public bytes, so anyone may do it who has the store: the chain, the releases and measurements it vouches
 for, and the state that streams go on from. It does not see accounts, levies, and events of open slots. That accounts
-and levies are as they were sealed, and no account is beyond ε, only the curator can check: `check_accounts` needs the
-ledger's key.
+and levies are as they were sealed, and no account is beyond ε, only the curator can check: `check_accounts`
+(`dpi.verification.accounts`) needs the ledger's key.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpi.budget.account_table import AccountTable
-from dpi.budget.epsilon import UNITS
-from dpi.certificates.chain import Entry, Head, Link, canonical, text_digest
-from dpi.certificates.declared import DeclaredOptions, assigned, declared
+from dpi.certificates.chain import canonical
+from dpi.certificates.declared import DeclaredOptions
 from dpi.domain.file import describe, from_description
 from dpi.errors import OptionError, StateError
 from dpi.release import content_digest
-from dpi.verification.entries import Streams
+from dpi.verification.chain import Chain, read_chain
+from dpi.verification.found import Verification
 
 if TYPE_CHECKING:
     from dpi.certificates.signature import Verifier
     from dpi.store.base import Store
-    from dpi.store.sql import SQLStore
     from dpi.store.witness import Seen
-
-
-@dataclass(frozen=True)
-class Span:
-    """The first and the last slot of a stream that were seen, and when they began, if the stream has a clock."""
-
-    first: int
-    last: int
-    first_start: str | None = None
-    last_start: str | None = None
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What was found."""
-
-    entries: int
-    """How many certificates were seen."""
-    head: str
-    problems: tuple[str, ...]
-    signed: bool | None = None
-    """Whether every entry has a valid signature; None if no key was given to check with."""
-    accounts_checked: bool = False
-    spent: dict[str, float] = field(default_factory=dict)
-    """The most that each stream can have cost any one user so far."""
-    first_entry: int = 0
-    last_entry: int = -1
-    """Numbers of the first and the last entry of the chain that were seen."""
-    spans: dict[str, Span] = field(default_factory=dict)
-    """The slots of each stream that were seen."""
-    missing: tuple[str, ...] = ()
-    """What is known to be there and was not seen, in words; it need not be wrong."""
-    begin_known: bool = True
-    """Whether it is told where each stream began; certificates of older programs do not say it."""
-    end_known: bool = False
-    """Whether something beside it told where the chain ends; a chain alone cannot tell what was cut off."""
-
-    @property
-    def intact(self) -> bool:
-        """Whether nothing is wrong with what was seen."""
-        return not self.problems
-
-    @property
-    def whole(self) -> bool:
-        """Whether nothing is wrong, and nothing is known to be missing."""
-        return not self.problems and not self.missing
 
 
 def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None = None) -> Verification:
@@ -89,7 +40,7 @@ def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None 
     """
     problems: list[str] = []
     with store.snapshot():
-        found = _chain(store.links(), verifier, problems)
+        found = read_chain(store.links(), verifier, problems)
         if seen is not None and seen.sequence >= 0 and (seen.sequence, seen.digest) not in found.heads:
             problems.append(
                 f"entry {seen.sequence}, which the witness saw, is not in the chain: the store is an old copy"
@@ -99,97 +50,7 @@ def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None 
     return replace(found.verification(problems, verifier), end_known=seen is not None)
 
 
-def check_accounts(store: SQLStore) -> tuple[str, ...]:
-    """For the curator: whether any account is beyond what it may hold. What is said of it is private.
-
-    An account may have spent at most what it held (ε, or its part of it by quotas), and at most what all slots of its
-    streams have cost together. What accounts of one user held is at most ε in all, as the chain says (`verify`).
-    """
-    problems = []
-    units: dict[str, int] = defaultdict(int)
-    for name, text in store.streams().items():
-        try:
-            store.progress(name)  # with the tree of sums, whose open nodes are private
-            reached, pending = store.reached(name), store.pending(name)
-            ledger = DeclaredOptions.from_text(text).accounts
-            paid = AccountTable.from_bytes(store.payments(name))
-        except StateError as error:
-            problems.append(f"stream {name!r}: {error}")
-            continue
-        if ledger is not None:
-            before = 0 if reached is None else reached[1]
-            most = before if pending is None else pending.spent_after(before)
-            units[ledger] += most
-            if paid.largest() > most:
-                problems.append(f"stream {name!r}: an account has paid more than its slots have cost")
-    for ledger, options in store.ledgers().items():
-        try:
-            records, _ = store.load_ledger(ledger, options)
-            largest = AccountTable.from_bytes(records).largest()
-            streams = declared(store.streams())
-            held = json.loads(options)["epsilon"] - assigned(ledger, streams)
-        except StateError as error:
-            problems.append(f"ledger {ledger!r}: {error}")
-            continue
-        if largest > min(held, units[ledger]):
-            problems.append(f"ledger {ledger!r}: an account has spent more than its slots have cost, or more than ε")
-    return tuple(problems)
-
-
-@dataclass
-class _Chain:
-    """What reading the entries has shown."""
-
-    streams: Streams
-    head: Head
-    heads: set[tuple[int, str]]
-    releases: dict[int, Entry]
-    signed: bool
-
-    def verification(self, problems: list[str], verifier: Verifier | None) -> Verification:
-        seen = self.streams
-        spent = {name: seen.most_spent(name) / UNITS for name in seen.options}
-        signed = None if verifier is None else self.signed
-        return Verification(
-            self.head.sequence + 1,
-            self.head.digest,
-            tuple(problems),
-            signed,
-            spent=spent,
-            last_entry=self.head.sequence,
-            spans={name: Span(seen.first[name], seen.last[name]) for name in seen.first},
-        )
-
-
-def _chain(links: Iterable[Link], verifier: Verifier | None, problems: list[str]) -> _Chain:
-    """Read all entries, adding to `problems`."""
-    found = _Chain(Streams(), Head(), set(), {}, True)
-    for number, link in enumerate(links):
-        faults: list[str] = []
-        if text_digest(link.text) != link.digest:
-            faults.append("does not match its digest")
-        try:
-            entry = link.entry
-            text = canonical(entry)
-        except (StateError, ValueError):
-            entry, text = {}, ""
-        if text != link.text:
-            faults.append("is not in canonical form")
-        if entry.get("sequence") != number or entry.get("previous") != found.head.digest:
-            faults.append("does not follow the one before it")
-        faults += found.streams.read(entry)
-        if verifier is not None and not (link.signature and verifier.verify(link.digest, link.signature)):
-            faults.append("has no valid signature of this key")
-            found.signed = False
-        if entry.get("kind") == "release":
-            found.releases[number] = entry
-        found.head = Head(number, link.digest)
-        found.heads.add((number, link.digest))
-        problems += [f"entry {number} {fault}" for fault in faults]
-    return found
-
-
-def _releases(store: Store, found: _Chain) -> Iterator[str]:
+def _releases(store: Store, found: Chain) -> Iterator[str]:
     """Compare every release, and its domain, with what the chain vouches for."""
     vouched = {(entry.get("stream"), entry.get("slot")): entry for entry in found.releases.values()}
     for stream in store.streams():
@@ -206,7 +67,7 @@ def _releases(store: Store, found: _Chain) -> Iterator[str]:
         yield f"the release of slot {slot} of stream {name!r} is missing"
 
 
-def _states(store: Store, found: _Chain) -> Iterator[str]:
+def _states(store: Store, found: Chain) -> Iterator[str]:
     """Compare what a stream goes on from with what the chain says of it."""
     declared = found.streams.options
     yield from (f"the stream {name!r} is not in the chain" for name in store.streams() if name not in declared)
@@ -238,7 +99,7 @@ def _described(store: Store, digest: str) -> bool:
         return False
 
 
-def _measurements(store: Store, stream: str, found: _Chain) -> Iterator[str]:
+def _measurements(store: Store, stream: str, found: Chain) -> Iterator[str]:
     """Compare the measurements that are kept with those the certificates state."""
     kept = {paid.slot: (paid.digest, paid.epsilon) for paid in store.measurements(stream)}
     for entry in found.releases.values():

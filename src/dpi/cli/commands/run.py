@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dpi.certificates.signature import Signer
-from dpi.cli import budgets, compressions
+from dpi.cli import budgets, compressions, engines
 from dpi.cli.config import Config
 from dpi.cli.domains import read_domain
 from dpi.cli.dry_run import rehearse
@@ -21,6 +21,7 @@ from dpi.cli.options import (
     OUTPUT,
     STORE,
     Begin,
+    BucketPath,
     Columns,
     DomainKeys,
     Format,
@@ -245,6 +246,20 @@ def run(
         Path | None,
         typer.Option("--out", metavar="FILE", rich_help_panel=OUTPUT, help="Releases: .parquet, .ndjson or .jsonl."),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="NAME",
+            rich_help_panel=STORE,
+            help="Accounts in buckets of files: local (bucket by bucket) or pool (processes).",
+        ),
+    ] = None,
+    path: BucketPath = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", rich_help_panel=STORE, help="Processes of a pool; one for each core."),
+    ] = None,
     memory: Annotated[
         str, typer.Option("--memory", metavar="SIZE", rich_help_panel=OUTPUT, help="Events held at a time.")
     ] = "1GiB",
@@ -295,6 +310,7 @@ def run(
         Replacing(out, name, clock.slots, first, last).check_at(store)
     with (
         Signals() as signals,
+        engines.engine(None if dry_run else engine, path, workers) as driven,
         opened(
             StoreOptions(store, name, key_file, witness, charge_lost, new_witness, wait),
             clock,
@@ -308,6 +324,7 @@ def run(
             separate=separate,
             change=change and (follow or "next"),  # a file gives its slots whole
             signer=None if sign is None else Signer.open(sign),
+            engine=driven,
             dry=dry_run,
         ) as stream,
     ):

@@ -20,7 +20,7 @@ from dpi.histogram.compression import Histogram
 from dpi.noise import UnsafeSeededSource
 from dpi.release import Release
 from dpi.stream import Stream
-from dpi.stream.closing import Offer, billed, measured, released
+from dpi.stream.closing import Counting, Offer, billed, measured, released
 from dpi.stream.state import StreamState
 
 LEAST = GRAINS >> 6
@@ -114,7 +114,7 @@ class Played:
         if self._accounts is None:
             return counts * GRAINS
         cohorts, accounts = self._cohorts, self._accounts
-        bill = billed(self._state.setting, accounts, cohorts.ids, offer, self._slot)
+        bill = billed(Counting.of(self._state.setting), accounts, cohorts.ids, offer, self._slot)
         accounts.debit(bill)
         self.weight = float(bill.weights @ cohorts.sizes) / (GRAINS * max(1, int(cohorts.sizes.sum())))
         total, rest = np.zeros_like(counts), counts

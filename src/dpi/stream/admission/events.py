@@ -5,7 +5,7 @@ Sees events and the secret that names accounts; no randomness, no budget.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,11 @@ from dpi.events.clock import Window
 from dpi.events.identity import digests
 from dpi.events.identity import users as canonical_users
 from dpi.events.slots import UNREADABLE, Slots
+from dpi.exact.integers import Integers
 from dpi.store.base import OpenEvents
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Events(NamedTuple):
@@ -35,11 +39,26 @@ class Names(NamedTuple):
     rule: int
 
 
+def accepted(
+    events: Events, window: Window, *, slots: Slots, first: int, domain: Domains, rule: int, last: int | None = None
+) -> tuple[pl.Series, Integers, Integers]:
+    """Canonical ids, slots and bins of the events that count. Private.
+
+    An event that `window` does not admit, of a slot before `first` or from `last` on, or without user or bin is dropped
+    by itself. Its bin is that of its own slot's domain.
+    """
+    moments = slots.moments(events.times, events.unit)
+    numbers = slots.at(np.where(moments == UNREADABLE, 0, moments))
+    codes, ids = encode(domain, numbers, events.values), canonical_users(events.users, rule)
+    if not moments.size == codes.size == ids.len():
+        raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
+    counts = window.admits(slots, moments) & (codes >= 0) & ids.is_not_null().to_numpy() & (numbers >= first)
+    rows = np.flatnonzero(counts if last is None else counts & (numbers < last))
+    return (ids, numbers, codes) if rows.size == ids.len() else (ids.gather(rows), numbers[rows], codes[rows])
+
+
 def admitted(events: Events, window: Window, *, slots: Slots, first: int, domain: Domains, names: Names) -> OpenEvents:
     """What is kept of the events that count: an account's name, a slot, a bin and a number. Private.
-
-    An event that `window` does not admit, of a slot before `first`, or without user or bin is dropped by itself. Its
-    bin is that of its own slot's domain.
 
     >>> from dpi.domain import Categories
     >>> times = ["1970-01-01T00:10", "1970-01-01T00:20", "1970-01-01T00:40"]
@@ -51,15 +70,8 @@ def admitted(events: Events, window: Window, *, slots: Slots, first: int, domain
     """
     import polars as pl
 
-    moments = slots.moments(events.times, events.unit)
-    numbers = slots.at(np.where(moments == UNREADABLE, 0, moments))
-    codes, ids = encode(domain, numbers, events.values), canonical_users(events.users, names.rule)
-    if not moments.size == codes.size == ids.len():
-        raise SchemaError("`users`, `times` and `values` must have the same number of rows.")
-    counts = window.admits(slots, moments) & (codes >= 0) & ids.is_not_null().to_numpy()
-    rows = np.flatnonzero(counts)
-    frame = pl.DataFrame({"user": ids.gather(rows), "slot": numbers[rows], "bin": codes[rows]})
-    grouped = frame.filter(pl.col("slot") >= first).group_by("user", "slot", "bin").len()
+    ids, numbers, codes = accepted(events, window, slots=slots, first=first, domain=domain, rule=names.rule)
+    grouped = pl.DataFrame({"user": ids, "slot": numbers, "bin": codes}).group_by("user", "slot", "bin").len()
     return OpenEvents(
         digests(grouped["user"], names.key),
         grouped["slot"].to_numpy(),

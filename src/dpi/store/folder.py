@@ -1,0 +1,164 @@
+"""The folder of a store's bucket files: beside the database, on a path that all who work on the ledger can read.
+
+Files are written once, whole and durably, under names that are never used twice, and are nobody's until a transaction
+of the store lists them. So a task that was run twice, or whose driver died, leaves files that no list names: they are
+removed by the next process that has the right to write. What a name says is nothing; what a file holds is private.
+
+**A missing file is refused, never taken for empty**: an empty bucket is one that the sealed manifest has no run of.
+
+The folder belongs to one store, whose mark lies in it. A copy of a store names the same folder: whichever of both pays
+first removes what it has replaced, so that the other finds files missing, and is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+from dpi.errors import OptionError, StateError, StoreBusy, StoreError
+from dpi.files.whole import OWNER, draft_of, sync_folder, write, written
+from dpi.store.engine import OTHER_WRITER
+
+MARK = "dpi-buckets"
+"""The file by which a folder says whose it is."""
+_NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{32}")
+MISSING = (
+    "a bucket file that the store lists is missing or was changed: refused, for an account that is not found would be "
+    "refilled. Put the folder of bucket files back as it was with this store."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Folder:
+    """Where bucket files are, and the mark of the store that they belong to."""
+
+    path: Path
+    mark: str = field(repr=False)
+    _attempts: set[str] = field(default_factory=set, repr=False)
+    _turn: Lock = field(default_factory=Lock, repr=False)
+
+    @classmethod
+    def made(cls, path: Path, mark: str) -> Folder:
+        """A new folder, for its owner only; one that is there must be empty, or have been begun with this mark.
+
+        What was written into one that was begun is removed: nothing of it was ever listed.
+        """
+        try:
+            path.mkdir(mode=0o700, exist_ok=True)
+            folder = cls(path.resolve(), mark)
+            there = {entry.name for entry in folder.path.iterdir()} - {draft_of(Path(MARK)).name}
+            if MARK in there and (folder.path / MARK).read_text(errors="replace") == mark:
+                folder.sweep(())
+                return folder
+            if there:
+                raise OptionError(f"the folder of bucket files must be new or empty. Got {str(path)!r}.")
+            path.chmod(0o700)
+            write(folder.path / MARK, mark.encode())
+        except OSError as error:
+            raise StoreError(f"the folder of bucket files {path} cannot be made: {error.strerror}.") from None
+        return folder
+
+    def __reduce__(self) -> tuple[type[Folder], tuple[Path, str]]:
+        """For another process, which writes under an attempt of this one."""
+        return Folder, (self.path, self.mark)
+
+    def check(self) -> None:
+        """Refuse a folder that is not there, cannot be read, or is another store's."""
+        try:
+            mark = (self.path / MARK).read_text(errors="replace")
+        except OSError as error:
+            raise StateError(
+                f"the folder of bucket files {self.path} cannot be read here ({error.strerror}): it must be the same "
+                "folder for every process that works on the store."
+            ) from None
+        if mark != self.mark:
+            raise StateError(f"the folder {self.path} holds the bucket files of another store.")
+
+    @contextmanager
+    def attempt(self) -> Iterator[str]:
+        """The beginning of names for files that are being written, so that nobody removes them before they are listed.
+
+        What is written inside, and not listed when this ends, is left for `sweep`.
+        """
+        token = secrets.token_hex(8)
+        with self._turn:
+            self._attempts.add(token)
+        try:
+            yield token
+        finally:
+            with self._turn:
+                self._attempts.discard(token)
+
+    def write(self, attempt: str, data: bytes | bytearray, *, durable: bool = True) -> str:
+        """Write a new file, durably unless said otherwise but for its name (`sync`); its name."""
+        name = f"{attempt}-{secrets.token_hex(16)}"
+        try:
+            written(self.path / name, data, OWNER, durable=durable)
+        except OSError as error:
+            raise StoreError(f"a bucket file in {self.path} cannot be written: {error.strerror}.") from None
+        return name
+
+    def sync(self) -> None:
+        """Make the names of new files durable."""
+        try:
+            sync_folder(self.path)
+        except OSError as error:
+            raise StoreError(f"the folder of bucket files {self.path} cannot be written: {error.strerror}.") from None
+
+    def read(self, name: str, start: int = 0, size: int = -1) -> bytes:
+        """Bytes of a file; raises `StateError` if it is not there, or shorter."""
+        self.check_name(name)
+        try:
+            with (self.path / name).open("rb") as file:
+                file.seek(start)
+                data = file.read(size)
+        except FileNotFoundError:
+            self.check()
+            raise StateError(MISSING) from None
+        except OSError as error:
+            raise StoreError(f"a bucket file in {self.path} cannot be read: {error.strerror}.") from None
+        if 0 <= size != len(data):
+            raise StateError(MISSING)
+        return data
+
+    @staticmethod
+    def check_name(name: str) -> None:
+        """Refuse a name that is none of ours: it might lead out of the folder."""
+        if not _NAME.fullmatch(name):
+            raise StateError("the store is damaged: it lists a bucket file by no name of ours.")
+
+    def check_files(self, names: Iterable[str]) -> None:
+        """Refuse to list a file that is gone: another process had the right to write meanwhile, and removed it."""
+        for name in names:
+            self.check_name(name)
+            if not (self.path / name).is_file():
+                raise StoreBusy(OTHER_WRITER)
+
+    def sweep(self, listed: Collection[str]) -> None:
+        """Remove the files that no list names and nobody is writing; refuses, and removes nothing, if one is missing.
+
+        For whoever has the right to write, with all that the store lists.
+        """
+        self.check()
+        with self._turn:
+            there = {entry.name for entry in os.scandir(self.path) if _NAME.fullmatch(entry.name)}
+            if not there.issuperset(listed):
+                raise StateError(MISSING)
+            for name in there.difference(listed):
+                if name[:16] not in self._attempts:
+                    (self.path / name).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the folder, with nothing in it but the mark and files that nobody lists any more."""
+        self.sweep(())
+        (self.path / MARK).unlink(missing_ok=True)
+        try:
+            self.path.rmdir()
+        except OSError as error:
+            raise StoreError(f"the folder of bucket files {self.path} cannot be removed: {error.strerror}.") from None

@@ -1,0 +1,166 @@
+"""Events of open slots in an SQL store, and how far inputs had got.
+
+A slot's events are rows of (account, bin, number), so that one user's flood of equal events takes one row; or they lie
+in files that an engine's tasks have written (`dpi.store.arrival_files`), of which the store has the list and the keys.
+Whoever asks for the events of a slot gets both. Both are gone when the slot is paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpi.budget.buckets import Buckets
+from dpi.exact.integers import MOST, Integers
+from dpi.options.schedule import Schedule
+from dpi.store.arrival_files import Section, read_segments, sorted_by_bucket, write_sections
+from dpi.store.base import OpenEvents
+from dpi.store.sql_tables import SQLTables
+
+
+class SQLEvents(SQLTables):
+    """Events, sections of files with events, and marks as rows."""
+
+    # Events of open slots.
+
+    def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
+        """Keep events durably, once for each (producer, sequence)."""
+        with self._writing():
+            if not self._follows(stream, producer, sequence):
+                return False
+            self._add(stream, events)
+        return True
+
+    def append_sections(self, stream: str, sections: Sequence[Section], producer: str, sequence: int) -> bool:
+        """List sections that tasks have written, once for each (producer, sequence), as `append` keeps events."""
+        with self._writing():
+            if not self._follows(stream, producer, sequence):
+                return False
+            self._list(stream, sections)
+        return True
+
+    def _list(self, stream: str, sections: Sequence[Section]) -> None:
+        if self.folder is not None:
+            self.folder.check_files({section.name for section in sections})
+        self.engine.execute_many(
+            "INSERT INTO arrivals (stream, slot, name, start, size, buckets, number, events, secret) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(stream, s.slot, s.name, s.start, s.size, s.buckets, s.rows, s.events, s.key) for s in sections],
+        )
+
+    def _follows(self, stream: str, producer: str, sequence: int) -> bool:
+        """Note a producer's sequence, unless it is a repetition."""
+        if sequence <= self.sequence(stream, producer):
+            return False
+        self.engine.execute(
+            "INSERT INTO sequences (stream, producer, sequence) VALUES (?, ?, ?) "
+            "ON CONFLICT (stream, producer) DO UPDATE SET sequence = excluded.sequence",
+            (stream, producer, sequence),
+        )
+        return True
+
+    def _add(self, stream: str, events: OpenEvents) -> None:
+        names = [row.tobytes() for row in events.names]
+        rows = zip(events.slots.tolist(), names, events.bins.tolist(), events.counts.tolist(), strict=True)
+        self.engine.execute_many(
+            "INSERT INTO events (stream, slot, account, bin, number) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT (stream, slot, account, bin) DO UPDATE SET number = "
+            "CASE WHEN events.number + excluded.number > ? THEN ? ELSE events.number + excluded.number END",
+            [(stream, *row, MOST, MOST) for row in rows],
+        )
+
+    def sequence(self, stream: str, producer: str) -> int:
+        """The last sequence of a producer."""
+        rows = self.engine.rows(
+            "SELECT sequence FROM sequences WHERE stream = ? AND producer = ?", (stream, producer)
+        )  # fmt: skip
+        return int(rows[0][0]) if rows else -1
+
+    def events(self, stream: str, slot: int) -> OpenEvents:
+        """The events of one open slot, in rows and in files."""
+        sections = self.sections(stream, slot)
+        if self.folder is None or not sections:
+            return self.stored_events(stream, slot)
+        parts = [part for section in sections for part in read_segments(self.folder, section)]
+        return OpenEvents.together([self.stored_events(stream, slot), *parts])
+
+    def stored_events(self, stream: str, slot: int) -> OpenEvents:
+        """The events of one open slot that are rows."""
+        rows = self.engine.rows(
+            "SELECT account, bin, number FROM events WHERE stream = ? AND slot = ?", (stream, slot)
+        )  # fmt: skip
+        if not rows:
+            return OpenEvents.none()
+        names, bins, numbers = zip(*rows, strict=True)
+        return OpenEvents(
+            np.frombuffer(b"".join(bytes(name) for name in names), dtype=np.uint64).reshape(-1, 2),
+            np.full(len(bins), slot, dtype=np.int64),
+            np.array(bins, dtype=np.int64),
+            np.array(numbers, dtype=np.int64),
+        )
+
+    def sections(self, stream: str, slot: int) -> list[Section]:
+        """The sections of files that hold events of an open slot."""
+        rows = self.engine.rows(
+            "SELECT slot, name, start, size, buckets, number, events, secret FROM arrivals "
+            "WHERE stream = ? AND slot = ? ORDER BY name, start",
+            (stream, slot),
+        )
+        return [
+            Section(int(at), str(name), int(start), int(size), int(buckets), int(number), int(events), bytes(secret))
+            for at, name, start, size, buckets, number, events, secret in rows
+        ]
+
+    def open_slots(self, stream: str, first: int) -> list[int]:
+        """The slots from `first` on that have events."""
+        return sorted(
+            int(slot)
+            for (slot,) in self.engine.rows(
+                "SELECT slot FROM events WHERE stream = ? AND slot >= ? "
+                "UNION SELECT slot FROM arrivals WHERE stream = ? AND slot >= ?",
+                (stream, first, stream, first),
+            )
+        )
+
+    def _recode(self, stream: str, first: int, recoded: Schedule[Integers]) -> None:
+        """Tell events of the slots from `first` on by other bins."""
+        for slot in self.open_slots(stream, first):
+            events = self.events(stream, slot).recoded(recoded.at(slot))
+            self._drop_events(stream, slot, first=slot)
+            self._put_back(stream, events)
+
+    def _put_back(self, stream: str, events: OpenEvents) -> None:
+        """Keep events that were kept before: in a file, if that is where they can be."""
+        layout, folder = self.layout, self.folder
+        if layout is None or folder is None:
+            self._add(stream, events)
+            return
+        order, buckets = sorted_by_bucket(events, Buckets(layout.bits))
+        with folder.attempt() as attempt:
+            self._list(stream, write_sections(folder, attempt, order, buckets))
+
+    def _drop_events(self, stream: str, last: int, first: int = -(1 << 62)) -> None:
+        """Delete the events of the slots `first` to `last`, and with the list of sections their keys."""
+        for table in ("events", "arrivals"):
+            self.engine.execute(
+                f"DELETE FROM {table} WHERE stream = ? AND slot BETWEEN ? AND ?",  # noqa: S608 - our own names
+                (stream, first, last),
+            )
+
+    # How far inputs had got.
+
+    def note(self, stream: str, number: int, mark: str) -> None:
+        """Keep a mark of a stream's inputs durably."""
+        with self.engine.transaction():
+            self.engine.execute("INSERT INTO marks (stream, number, mark) VALUES (?, ?, ?)", (stream, number, mark))
+
+    def marks(self, stream: str) -> list[tuple[int, str]]:
+        """The marks that are kept, in order."""
+        rows = self.engine.rows("SELECT number, mark FROM marks WHERE stream = ? ORDER BY number", (stream,))
+        return [(int(number), str(mark)) for number, mark in rows]
+
+    def forget_marks(self, stream: str, before: int) -> None:
+        """Delete the marks below a number."""
+        with self.engine.transaction():
+            self.engine.execute("DELETE FROM marks WHERE stream = ? AND number < ?", (stream, before))

@@ -1,0 +1,131 @@
+"""What all parts of an SQL store rest on: the database, the key, and transactions on the store as it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dpi.budget.buckets import Buckets
+from dpi.certificates.chain import Link
+from dpi.errors import StateError
+from dpi.events.identity import known_rule
+from dpi.store.account_log import AccountLog
+from dpi.store.base import Store
+from dpi.store.bucket_log import BucketLog
+from dpi.store.embedded_log import EmbeddedLog
+from dpi.store.engine import Engine
+from dpi.store.folder import Folder
+from dpi.store.known import Known
+from dpi.store.layout import Layout, layout_of
+from dpi.store.schema import fact, prepare, set_fact
+from dpi.store.seals import fingerprint
+
+
+@dataclass(eq=False, repr=False)
+class SQLTables(Store):
+    """A database with the tables of a store, for the process that writes to it or, read-only, for any other."""
+
+    engine: Engine
+    secret: bytes | None
+
+    def __post_init__(self) -> None:
+        prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
+        self._known = Known(self.engine)
+        self._folder: Folder | None = None
+        if not self.engine.read_only:
+            self._known.read()
+            self._erase()  # a process that ended before it came to this has left it to us
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.engine!r})"
+
+    @property
+    def key(self) -> bytes:
+        """The secret with which users are named."""
+        if self.secret is None:
+            raise StateError("the store was opened without its key: it can be read, not written to.")
+        return self.secret
+
+    @property
+    def identity_rule(self) -> int:
+        """The rule by which ids are told from each other; a store from before there were rules has the first."""
+        return known_rule(int(fact(self.engine, "identity") or 1))
+
+    # Where accounts are.
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where bucket files are; None while all accounts are in the database."""
+        return layout_of(self.engine)
+
+    @property
+    def folder(self) -> Folder | None:
+        """The folder of bucket files: one object, which knows what is being written."""
+        layout = self.layout
+        if layout is None:
+            return None
+        if self._folder is None or (self._folder.path, self._folder.mark) != (Path(layout.path), layout.mark):
+            self._folder = Folder(Path(layout.path), layout.mark)
+        return self._folder
+
+    @property
+    def _accounts(self) -> AccountLog:
+        layout, folder = self.layout, self.folder
+        if layout is None or folder is None:
+            return EmbeddedLog(self.engine, self.key)
+        return BucketLog(self.engine, self.key, folder, Buckets(layout.bits))
+
+    def _erase(self) -> None:
+        """Have the engine erase what was deleted, and remove files that no list names any more."""
+        self.engine.erase()
+        self.remove_unlisted()
+
+    def remove_unlisted(self) -> None:
+        """Remove files in the folder that no list of the store names, and nobody of this process is writing."""
+        if self.folder is not None:
+            self.folder.sweep(self._listed_files())
+
+    def _listed_files(self) -> set[str]:
+        """The names of all files that the store needs."""
+        rows = [*self.engine.rows("SELECT name FROM manifest"), *self.engine.rows("SELECT DISTINCT name FROM arrivals")]
+        return {str(name) for (name,) in rows}
+
+    # Writing.
+
+    def catch_up(self) -> None:
+        """Look how far the store has come; refuses one that has gone back."""
+        self._known.read()
+
+    @contextmanager
+    def _writing(self, link: Link | None = None, ledger: str | None = None) -> Iterator[None]:
+        """A transaction on the store as this process knows it (`dpi.store.known`), which then knows what it wrote."""
+        known = self._known
+        with self.engine.transaction():
+            known.compare(ledger)
+            yield
+            paid = known.paid if ledger is None else known.stored_paid()
+            seals = {} if ledger not in known.seals else {ledger: known.seal(ledger) or b""}
+        known.head = known.head if link is None else link.head
+        known.paid, known.seals = paid, known.seals | seals
+
+    # Life.
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Everything read inside is of one moment, also while another process writes."""
+        return self.engine.snapshot()
+
+    @property
+    def witnessed_by(self) -> str | None:
+        """The name of the witness that this store is never continued without; None if it has none."""
+        return fact(self.engine, "witness")
+
+    @witnessed_by.setter
+    def witnessed_by(self, name: str) -> None:
+        with self._writing():
+            set_fact(self.engine, "witness", name)
+
+    def close(self) -> None:
+        """Let go of the database and of the right to write to it."""
+        self.engine.close()

@@ -1,0 +1,51 @@
+"""What a verification has found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Span:
+    """The first and the last slot of a stream that were seen, and when they began, if the stream has a clock."""
+
+    first: int
+    last: int
+    first_start: str | None = None
+    last_start: str | None = None
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found."""
+
+    entries: int
+    """How many certificates were seen."""
+    head: str
+    problems: tuple[str, ...]
+    signed: bool | None = None
+    """Whether every entry has a valid signature; None if no key was given to check with."""
+    accounts_checked: bool = False
+    spent: dict[str, float] = field(default_factory=dict)
+    """The most that each stream can have cost any one user so far."""
+    first_entry: int = 0
+    last_entry: int = -1
+    """Numbers of the first and the last entry of the chain that were seen."""
+    spans: dict[str, Span] = field(default_factory=dict)
+    """The slots of each stream that were seen."""
+    missing: tuple[str, ...] = ()
+    """What is known to be there and was not seen, in words; it need not be wrong."""
+    begin_known: bool = True
+    """Whether it is told where each stream began; certificates of older programs do not say it."""
+    end_known: bool = False
+    """Whether something beside it told where the chain ends; a chain alone cannot tell what was cut off."""
+
+    @property
+    def intact(self) -> bool:
+        """Whether nothing is wrong with what was seen."""
+        return not self.problems
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is wrong, and nothing is known to be missing."""
+        return not self.problems and not self.missing

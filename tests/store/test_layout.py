@@ -1,0 +1,225 @@
+"""Accounts that are moved between layouts: nobody is refilled, nothing of an open slot is lost, and checks go on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dpi
+from dpi.budget.account_table import STANDING, AccountTable, to_records
+from dpi.engine import BucketEngine
+from dpi.engine.executor import Local
+from dpi.errors import OptionError, StateError, StoreBusy
+from dpi.store.bank import stored_accounts
+from dpi.store.folder import MARK
+from dpi.store.relayout import embed, lay_out
+from dpi.store.runs import appended
+from dpi.testing import workload
+from dpi.verification import check_accounts, verify
+
+HERE = "2026-01-01T{:02d}:30"
+
+
+def left_open(store, slot: int) -> None:
+    """Leave events of an open slot."""
+    stream = workload.open_streams(store)[0]
+    now = HERE.format(slot)
+    stream.append(["late", "busy"], [now] * 2, ["DE", "FR"], now=now, producer="other", sequence=slot)
+
+
+def events_of(store, slot: int):
+    """The events of an open slot, in an order of their own."""
+    first = workload.open_streams(store)[0].next_slot
+    kept = store.events("visits", first)
+    return sorted(zip(kept.names[:, 0].tolist(), kept.bins.tolist(), kept.counts.tolist(), strict=True))
+
+
+def test_moving_changes_no_account_no_event_and_no_release(durable, tmp_path):
+    """To buckets, to more of them, to one, and back: between the slots of streams that go on as if never moved."""
+    with durable() as store:
+        list(workload.run(store, 1))
+        left_open(store, 1)
+        before, waiting = workload.outcome(store), events_of(store, 1)
+        assert len(waiting) == 2
+        moves = [(lay_out, "a", 1), (lay_out, "b", 6), (lay_out, "c", 0), (embed,), (lay_out, "d", 2)]
+        for move, *where in moves:
+            move(store, *([tmp_path / where[0], where[1]] if where else []))
+            assert workload.outcome(store) == before
+            assert events_of(store, 1) == waiting
+            there = [name for name in "abcd" if (tmp_path / name).exists()]
+            assert there == [name for name in where if isinstance(name, str)]
+            list(workload.open_streams(store))  # streams read the accounts where they are now
+        files = {path.name for path in (tmp_path / "d").iterdir()}
+        assert files == {MARK} | store._listed_files()
+    with durable() as store:
+        list(workload.run(store, 2))
+        moved = workload.outcome(store)
+    assert moved["problems"] == []
+    assert len(moved["releases"]["visits"]) == 2
+
+
+def test_streams_end_alike_in_every_layout(durable, tmp_path):
+    """A stream that holds all accounts in memory pays into buckets as well, and ends in the same bytes."""
+    with dpi.open_store(tmp_path / "plain.db", key_file=tmp_path / "key") as plain:
+        list(workload.run(plain))
+        expected = workload.outcome(plain)
+    with durable() as store:
+        list(workload.run(store, 1))
+        lay_out(store, tmp_path / "buckets", 2)
+        list(workload.run(store, 2))
+    with durable() as store:
+        list(workload.run(store, 3, BucketEngine(Local())))
+        embed(store)
+        list(workload.run(store))
+        assert workload.outcome(store) == expected
+
+
+def test_a_move_is_refused_while_another_process_pays(durable, tmp_path):
+    """What was read before the other's payment is not listed after it."""
+    with durable() as store:
+        streams = workload.open_streams(store)
+        workload.close_slot(streams[1], 0)
+        parts = type(store._accounts).parts
+
+        def paying(log, ledger):
+            yield from parts(log, ledger)
+            if ledger == "" and not store.pending("orders") and store.reached("orders")[0] == 0:
+                workload.close_slot(streams[1], 1)
+
+        type(store._accounts).parts, saved = paying, parts
+        try:
+            with pytest.raises(StoreBusy):
+                lay_out(store, tmp_path / "buckets", 2)
+        finally:
+            type(store._accounts).parts = saved
+        assert store.layout is None
+        assert not (tmp_path / "buckets").exists()
+        assert check_accounts(store) == ()
+
+
+def test_a_damaged_ledger_is_not_moved(sqlite, key_file, tmp_path):
+    """A seal that does not match is found before anything is written anew and sealed again."""
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        list(workload.run(store, 1))
+        store.engine.execute("DELETE FROM account_runs WHERE ledger = ''")
+        with pytest.raises(StateError, match="damaged"):
+            lay_out(store, tmp_path / "buckets", 2)
+        assert store.layout is None
+        assert not (tmp_path / "buckets").exists()
+
+
+def test_the_fact_of_the_layout_cannot_be_taken_back(sqlite, key_file, tmp_path):
+    """A store that is told that its accounts are in the database finds a seal over buckets, and refuses."""
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        list(workload.run(store, 1))
+        lay_out(store, tmp_path / "buckets", 2)
+        store.engine.execute("UPDATE facts SET value = '' WHERE name = 'layout'")
+        with pytest.raises(StateError, match="seal"):
+            stored_accounts(store, "")
+        assert check_accounts(store) != ()
+
+
+def test_a_folder_of_something_else_is_not_taken(sqlite, key_file, tmp_path):
+    """Files of others are left alone, and so are the buckets of another store."""
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "file").write_text("keep")
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        with pytest.raises(OptionError, match="new or empty"):
+            lay_out(store, tmp_path / "theirs", 2)
+        lay_out(store, tmp_path / "buckets", 2)
+        with pytest.raises(OptionError, match="new or empty"):
+            lay_out(store, tmp_path / "buckets", 3)
+    assert (tmp_path / "theirs" / "file").read_text() == "keep"
+
+
+@pytest.mark.parametrize("old", ["both", "database"])
+def test_an_old_copy_is_charged_for_or_refused(key_file, tmp_path, old, monkeypatch):
+    """An old copy of database and folder pays for lost slots as an embedded one does; one without its files cannot."""
+    monkeypatch.delitem(workload.STREAMS, "alone")  # a series drawn at random cannot go on
+    levies = {}
+    for layout in ("embedded", "buckets"):
+        folder, path = tmp_path / layout, tmp_path / layout / "visits.db"
+        folder.mkdir()
+        witness = {"key_file": key_file, "witness": folder / "witness"}
+        engine = BucketEngine(Local(), bits=2) if layout == "buckets" else None
+        with dpi.open_store(path, **witness) as store:
+            list(workload.run(store, 1, engine))
+        shutil.copy(path, folder / "old.db")
+        if layout == "buckets":
+            shutil.copytree(folder / "visits.db.buckets", folder / "old.buckets")
+        with dpi.open_store(path, **witness) as store:
+            list(workload.run(store, 3, engine))
+        for name in ("visits.db", "visits.db-wal", "visits.db-shm"):
+            Path(folder / name).unlink(missing_ok=True)
+        shutil.copy(folder / "old.db", path)
+        if layout == "buckets" and old == "database":
+            with pytest.raises(StateError, match="missing"):
+                dpi.open_store(path, **witness, charge_lost=True)
+            return
+        if layout == "buckets":
+            shutil.rmtree(folder / "visits.db.buckets")
+            shutil.copytree(folder / "old.buckets", folder / "visits.db.buckets")
+        with pytest.raises(StateError, match="old copy"):
+            dpi.open_store(path, **witness)
+        with dpi.open_store(path, **witness, charge_lost=True) as store:
+            users = pl.Series(["regular 1", "busy", "nobody"])
+            levies[layout] = {
+                name: [stored_accounts(store, name).remaining(users, 9), store.load_ledger(name, options)[1]]
+                for name, options in store.ledgers().items()
+            }
+            assert check_accounts(store) == ()
+            assert verify(store).problems == ()
+    assert levies["embedded"] == levies["buckets"]
+    assert any(levy for _, levy in levies["buckets"].values())
+
+
+def test_what_lies_in_files_of_a_closed_slot_cannot_be_read(sqlite, key_file):
+    """Events are ciphertext, their key is in the store alone, and it goes when the slot is paid for."""
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        options = workload.STREAMS["visits"] | {"domain": workload.DOMAIN, "epsilon": 1, "name": "visits"}
+        stream = dpi.Stream(store=store, engine=BucketEngine(Local(), bits=1), **options)
+        stream.append(["ada"] * 3, [HERE.format(0)] * 3, ["DE", "FR", "IT"], now=HERE.format(0))
+        (section,) = store.sections("visits", stream.next_slot)
+        held = (store.folder.path / section.name).read_bytes()
+        name = store.events("visits", stream.next_slot).names[0]
+        assert name.tobytes() not in held
+        assert name[0].tobytes() not in held
+        list(stream.advance(now="2026-01-01T01:00"))
+        assert not (store.folder.path / section.name).exists()
+    for path in Path(sqlite).parent.glob("visits.db*"):
+        if path.is_file():
+            assert section.key not in path.read_bytes()
+
+
+def test_names_of_files_tell_nothing(sqlite, key_file):
+    """A name is random: neither stream, slot, bucket nor size is in it, and the folder is its owner's."""
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        list(workload.run(store, 1, BucketEngine(Local(), bits=1)))
+        folder = store.folder.path
+    assert folder.stat().st_mode & 0o077 == 0
+    for path in folder.iterdir():
+        assert path.stat().st_mode & 0o077 == 0
+        assert path.name == MARK or set(path.name) <= set("0123456789abcdef-")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_runs_of_a_bucket_take_at_most_48_bytes_an_account(seed):
+    """After every payment, whoever pays: and the last record of each account is the one that was written last."""
+    rng = np.random.default_rng(seed)
+    held, last = list[bytes](), dict[int, int]()
+    for slot in range(60):
+        users = np.unique(rng.integers(0, 400, int(rng.integers(1, 120 if slot % 7 else 12))))
+        names = np.stack([users.astype(np.uint64) << np.uint64(40), users.astype(np.uint64)], axis=1)
+        standing = np.zeros(users.size, dtype=STANDING)
+        standing["spent"] = slot + 1
+        last |= dict.fromkeys(users.tolist(), slot + 1)
+        kept, data = appended(held, to_records(names, standing))
+        held = [*held[:kept], data]
+        assert sum(map(len, held)) <= 48 * len(last)
+        assert len(held) <= 6
+    found, spent = AccountTable.from_bytes(b"".join(held)).everybody()
+    assert dict(zip(found[:, 1].tolist(), spent["spent"].tolist(), strict=True)) == last
