@@ -1,20 +1,23 @@
 """The tables of an SQL store, and how an older store becomes a newer one.
 
-Each version is a list of statements that turn the version before it into this one. They never touch the text of a
-chain entry or the content of a release, so the chain stays as it is.
+Each version is a list of steps, statements mostly, that turn the version before it into this one. They never touch the
+text of a chain entry or the content of a release, so the chain stays as it is.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from dpi.errors import StateError
 from dpi.events.identity import RULE
 from dpi.options.schedule import BEGINNING
 from dpi.store.engine import Engine
+from dpi.store.event_log import take_rows
 
 EXPORT = "export"
 """The fact by which a file says that it is an export (`dpi.store.export`)."""
 
-VERSIONS: dict[int, tuple[str, ...]] = {
+VERSIONS: dict[int, tuple[str | Callable[[Engine], None], ...]] = {
     1: (
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
         "CREATE TABLE domains (digest TEXT PRIMARY KEY, description TEXT NOT NULL)",
@@ -53,6 +56,14 @@ VERSIONS: dict[int, tuple[str, ...]] = {
         f"INSERT INTO streams (stream, first, options) SELECT stream, {BEGINNING}, options FROM streams_of_2",  # noqa: S608
         "DROP TABLE streams_of_2",
     ),
+    # Events of open slots as runs of packed records instead of rows (`dpi.store.event_log`).
+    4: (
+        "ALTER TABLE events RENAME TO events_of_3",
+        "CREATE TABLE events (stream TEXT NOT NULL, slot {whole} NOT NULL, run {whole} NOT NULL, tier {whole} NOT NULL, "
+        "size {whole} NOT NULL, data {bytes} NOT NULL, PRIMARY KEY (stream, slot, run))",
+        take_rows,
+        "DROP TABLE events_of_3",
+    ),
 }
 
 
@@ -78,8 +89,11 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
     if version < newest:
         with engine.transaction():
             for step in range(version + 1, newest + 1):
-                for statement in VERSIONS[step]:
-                    engine.execute(statement.format(**engine.types))
+                for change in VERSIONS[step]:
+                    if callable(change):
+                        change(engine)
+                    else:
+                        engine.execute(change.format(**engine.types))
             set_fact(engine, "schema", str(newest))
             if version == 0:
                 set_fact(engine, "identity", str(RULE))
