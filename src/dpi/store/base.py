@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -121,6 +121,15 @@ class OpenEvents:
         first = np.flatnonzero(np.append(np.ones(min(1, order.size), np.bool_), ~same))
         total = np.add.reduceat(counts, first) if first.size else counts
         return cls(names[first], slots[first], bins[first], np.minimum(total, MOST))
+
+
+class Arrival(NamedTuple):
+    """A batch of events on its way into a store. Private."""
+
+    stream: str
+    events: OpenEvents
+    producer: str
+    sequence: int
 
 
 @dataclass(eq=False)
@@ -293,12 +302,16 @@ class Store(ABC):
 
     # Events of open slots.
 
-    @abstractmethod
     def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
         """Keep events durably, once for each (producer, sequence); False if they were there already.
 
         Sequences of a producer increase; one at or below the last is a repetition.
         """
+        return self.append_all([Arrival(stream, events, producer, sequence)])[0]
+
+    @abstractmethod
+    def append_all(self, arrivals: Sequence[Arrival]) -> list[bool]:
+        """Keep several batches as `append` does, all of them at once or none: one wait for the disk serves them all."""
 
     @abstractmethod
     def sequence(self, stream: str, producer: str) -> int:

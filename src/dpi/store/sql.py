@@ -6,7 +6,7 @@ them. How the engine erases what was deleted is written at each engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,7 @@ from dpi.events.identity import known_rule
 from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.account_log import AccountLog, is_payments
-from dpi.store.base import Checkpoint, Levy, OpenEvents, PaidSlot, Store
+from dpi.store.base import Arrival, Checkpoint, Levy, OpenEvents, PaidSlot, Store
 from dpi.store.engine import Engine
 from dpi.store.event_log import EventLog
 from dpi.store.known import Known
@@ -94,13 +94,14 @@ class SQLStore(Store):
     def _writing(self, link: Link | None = None, ledger: str | None = None) -> Iterator[None]:
         """A transaction on the store as this process knows it (`dpi.store.known`), which then knows what it wrote."""
         known = self._known
-        with self.engine.transaction():
-            known.compare(ledger)
-            yield
-            paid = known.paid if ledger is None else known.stored_paid()
-            seals = {} if ledger not in known.seals else {ledger: known.seal(ledger) or b""}
-        known.head = known.head if link is None else link.head
-        known.paid, known.seals = paid, known.seals | seals
+        with self.engine.turn:  # another thread must not compare between a commit and what is known of it
+            with self.engine.transaction():
+                known.compare(ledger)
+                yield
+                paid = known.paid if ledger is None else known.stored_paid()
+                seals = {} if ledger not in known.seals else {ledger: known.seal(ledger) or b""}
+            known.head = known.head if link is None else link.head
+            known.paid, known.seals = paid, known.seals | seals
 
     # Streams.
 
@@ -360,18 +361,23 @@ class SQLStore(Store):
 
     # Events of open slots.
 
-    def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
-        """Keep events durably, once for each (producer, sequence)."""
+    def append_all(self, arrivals: Sequence[Arrival]) -> list[bool]:
+        """Keep several batches durably, each once for its (producer, sequence).
+
+        May be called by another thread than everything else.
+        """
+        fresh = []
         with self._writing():
-            if sequence <= self.sequence(stream, producer):
-                return False
-            self.engine.execute(
-                "INSERT INTO sequences (stream, producer, sequence) VALUES (?, ?, ?) "
-                "ON CONFLICT (stream, producer) DO UPDATE SET sequence = excluded.sequence",
-                (stream, producer, sequence),
-            )
-            self._events.append(stream, events)
-        return True
+            for stream, events, producer, sequence in arrivals:
+                fresh.append(sequence > self.sequence(stream, producer))
+                if fresh[-1]:
+                    self.engine.execute(
+                        "INSERT INTO sequences (stream, producer, sequence) VALUES (?, ?, ?) "
+                        "ON CONFLICT (stream, producer) DO UPDATE SET sequence = excluded.sequence",
+                        (stream, producer, sequence),
+                    )
+                    self._events.append(stream, events)
+        return fresh
 
     def sequence(self, stream: str, producer: str) -> int:
         """The last sequence of a producer."""

@@ -11,7 +11,6 @@ import numpy as np
 import typer
 
 from dpi.cli.config import Config
-from dpi.cli.domains import domain_keys
 from dpi.cli.options import DomainKeys, Json, StoreArgument, StreamName
 from dpi.cli.output import address, document, number, table
 from dpi.domain import Bins, Domain, Product
@@ -20,6 +19,7 @@ from dpi.reader import open
 from dpi.release import Release
 from dpi.release.interval import LEVEL, LEVEL_TEXT
 from dpi.release.queries import Answer, Distribution
+from dpi.settings.domains import domain_keys
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,158 @@
+"""A service without its network: a store, the streams in it, and the threads that keep, close and read.
+
+Sees everything that one process has of a store, and hands each part to the one room that needs it.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+from dpi.certificates.signature import Signer
+from dpi.events.clock import Window
+from dpi.service import ingest
+from dpi.service.closing import Closing
+from dpi.service.config import Config, check_name
+from dpi.service.keeping import Keeping
+from dpi.service.problems import Problem
+from dpi.service.publication import Publication
+from dpi.service.reading import Reading
+from dpi.service.receipts import Clock, Receipt, Receipts
+from dpi.service.tokens import Tokens
+from dpi.settings.streams import StreamSettings
+from dpi.store import open_store
+from dpi.store.base import Arrival
+from dpi.stream import Stream
+from dpi.stream.admission import Admission
+from dpi.stream.admission.timer import system_clock
+from dpi.stream.registration import Change
+
+DECODERS = 2
+"""Threads that read batches: what they do is done by libraries that let others run meanwhile."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A batch as it was received. Private."""
+
+    stream: str
+    body: bytes
+    kind: str
+    packing: str
+    unit: str | None
+    producer: str
+    sequence: int
+    receipt: Receipt
+
+
+class Service:
+    """Streams that are fed and read by others, from `start` to `stop`."""
+
+    def __init__(self, config: Config, *, clock: Clock = system_clock) -> None:
+        self.config, self.clock = config, clock
+        self._signer = None if config.sign is None else Signer.open(config.sign)
+        self.store = open_store(config.store, key_file=config.key_file, witness=config.witness, signer=self._signer)
+        try:
+            self.tokens = Tokens(config.tokens)
+            self.receipts = Receipts(clock)
+            self.publication = Publication(clock, config.delay_us)
+            self.closing = Closing(self.receipts, self.publication, clock)
+            self.keeping = Keeping(self.store)
+            self.reading = Reading(config.store, self.publication, config.keys)
+            self._decoders = ThreadPoolExecutor(DECODERS, "dpi decoding")
+            self.admissions: dict[str, Admission] = {}
+            """By stream; replaced when one is opened or changed."""
+            self._open_all()
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _open_all(self) -> None:
+        for settings in self.config.streams.values():
+            self._take(settings.open(self.store, change=True, signer=self._signer))
+        for name in self.store.streams():
+            if name not in self.closing.streams:
+                check_name(name)
+                self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
+        self.publication.declared(self.store.head().sequence)
+        for name, stream in self.closing.streams.items():
+            at, slots = self.store.reached(name), stream.slots
+            if at is not None and slots is not None:
+                self.publication.begin(name, at[0], self.store.head().sequence, slots.closing(at[0]))
+
+    def _take(self, stream: Stream) -> None:
+        before = self.closing.streams.get(stream.name)
+        if before is not None:
+            before.leave()
+        self.admissions[stream.name] = stream.admission()
+        self.closing.streams[stream.name] = stream
+
+    def start(self) -> Self:
+        """Keep events and close slots from now on."""
+        self.keeping.start()
+        self.closing.start()
+        return self
+
+    def stop(self) -> None:
+        """Keep what was received, close no slot any more, and let go of the store."""
+        self._decoders.shutdown(wait=True)
+        self.keeping.stop()
+        self.closing.stop()
+        self.reading.close()
+        self.store.close()
+
+    # Streams.
+
+    def declare(self, settings: StreamSettings, *, change: Change = False) -> Future[None]:
+        """Open a stream or, with `change`, go on with other options from a slot on that has not begun."""
+        check_name(settings.name)
+        return self.closing.call(partial(self._declare, settings, change))
+
+    def _declare(self, settings: StreamSettings, change: Change) -> None:
+        there = settings.name in self.closing.streams
+        if there and not change:
+            raise Problem(409, "there is a stream of this name already.")
+        if change and not there:
+            raise Problem(404, "there is no such stream.")
+        self._take(settings.open(self.store, change=change, signer=self._signer))
+        self.publication.declared(self.store.head().sequence)
+
+    # Events.
+
+    def receive(self, batch: Batch) -> Future[None]:
+        """Keep a batch; done when it is durable, or refused by itself."""
+        answer: Future[None] = Future()
+
+        def finish(error: BaseException | None) -> None:
+            self.receipts.done(batch.receipt)
+            if error is None:
+                answer.set_result(None)
+            else:
+                answer.set_exception(error)
+
+        def work() -> None:
+            try:
+                kept = self.keeping.keep(self._arrival(batch))
+            except BaseException as error:
+                finish(error)
+            else:
+                kept.add_done_callback(lambda done: finish(done.exception()))
+
+        try:
+            self._decoders.submit(work)
+        except RuntimeError:  # it is being stopped
+            finish(Problem(503, "the service is being stopped.", retry=1))
+        return answer
+
+    def _arrival(self, batch: Batch) -> Arrival:
+        admission, moment = self.admissions[batch.stream], batch.receipt.moment
+        events = ingest.decoded(batch.body, batch.kind, batch.unit)
+        kept = admission.keep(events, Window(admission.slots.first_open(moment), moment))
+        return Arrival(batch.stream, kept, batch.producer, batch.sequence)
+
+    def known(self, stream: str) -> None:
+        """Refuse a stream that is not served."""
+        if stream not in self.closing.streams:
+            raise Problem(404, "there is no such stream.")
