@@ -43,6 +43,8 @@ class Config:
     """Batches that are received or wait to be kept at a time."""
     patience: float = 30.0
     """Seconds that the body of a request may take."""
+    lease: str = "10s"
+    """On PostgreSQL: another replica takes over when nothing was heard of this one for so long."""
     streams: dict[str, StreamSettings] = field(default_factory=dict)
     keys: dict[str, bytes] = field(default_factory=dict, repr=False)
     """Of hashed domains, by their fingerprints."""
@@ -50,6 +52,8 @@ class Config:
     def __post_init__(self) -> None:
         if duration(self.delay, "delay") <= 0:
             raise OptionError(f"`delay` must be above 0. Got {self.delay!r}.")
+        if not 1_000_000 <= duration(self.lease, "lease") <= 3_600_000_000:
+            raise OptionError(f"`lease` must be from 1s to 1h. Got {self.lease!r}.")
         if self.body < 1 or self.requests < 1 or not self.patience > 0:
             raise OptionError("`body`, `requests` and `patience` must be above 0.")
         if (self.certificate is None) != (self.private_key is None):
@@ -67,6 +71,12 @@ class Config:
     def delay_us(self) -> int:
         """The delay in microseconds."""
         return duration(self.delay, "delay")
+
+
+    @property
+    def lease_seconds(self) -> float:
+        """The lease in seconds."""
+        return duration(self.lease, "lease") / 1e6
 
 
 def check_name(name: str) -> str:

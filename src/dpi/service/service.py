@@ -24,6 +24,7 @@ from dpi.service.tokens import Tokens
 from dpi.settings.streams import StreamSettings
 from dpi.store import open_store
 from dpi.store.base import Arrival
+from dpi.store.sql import SQLStore
 from dpi.stream import Stream
 from dpi.stream.admission import Admission
 from dpi.stream.admission.timer import system_clock
@@ -47,13 +48,18 @@ class Batch:
     receipt: Receipt
 
 
+def opened(config: Config, signer: Signer | None) -> SQLStore:
+    """The store of a service, for the one process that writes to it."""
+    return open_store(config.store, key_file=config.key_file, witness=config.witness, signer=signer)
+
+
 class Service:
     """Streams that are fed and read by others, from `start` to `stop`."""
 
-    def __init__(self, config: Config, *, clock: Clock = system_clock) -> None:
+    def __init__(self, config: Config, *, store: SQLStore | None = None, clock: Clock = system_clock) -> None:
         self.config, self.clock = config, clock
         self._signer = None if config.sign is None else Signer.open(config.sign)
-        self.store = open_store(config.store, key_file=config.key_file, witness=config.witness, signer=self._signer)
+        self.store = opened(config, self._signer) if store is None else store
         try:
             self.tokens = Tokens(config.tokens)
             self.receipts = Receipts(clock)

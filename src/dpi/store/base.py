@@ -285,7 +285,9 @@ class Store(ABC):
 
     def testify(self) -> None:
         """Tell the witness, if there is one, how far the store has come."""
-        if self.witness is not None:
+        if self.witness is None:
+            return
+        with self.witness.alone():
             head = self.head()
             reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
             bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}

@@ -50,7 +50,7 @@ def open_store(
     >>> store.close()
     """
     name = os.fspath(target)
-    remote = name.startswith(_REMOTE)
+    remote = is_remote(name)
     key_path = Path(key_file if key_file is not None else DEFAULT_KEY if remote else name + ".key")
     if read_only and not remote and not Path(name).exists():
         raise StateError(f"there is no store at {name}.")
@@ -78,10 +78,15 @@ def open_store(
         raise
 
 
+def is_remote(target: str) -> bool:
+    """Whether a store is in a database of a server, to which processes of several machines can turn."""
+    return target.startswith(_REMOTE)
+
+
 def store_exists(target: str | os.PathLike[str]) -> bool:
     """Whether there is a store at a path or URL; nothing is made or changed."""
     name = os.fspath(target)
-    remote = name.startswith(_REMOTE)
+    remote = is_remote(name)
     if not remote and not Path(name).exists():
         return False
     engine = _engine(name, remote, True, 0.0)

@@ -103,6 +103,20 @@ class SQLStore(Store):
             known.head = known.head if link is None else link.head
             known.paid, known.seals = paid, known.seals | seals
 
+    def lead(self, lease: float) -> None:
+        """Write from now on in a term of its own, and for as long as `renew` is called once in `lease` seconds.
+
+        Who led before can write nothing any more (`dpi.store.known`).
+        """
+        self.engine.lease(lease)
+        with self.engine.transaction():
+            self._known.lead()
+
+    def renew(self) -> None:
+        """Say that this process is still there; raises `StoreError` if the store is lost, or another leads."""
+        with self.engine.turn:
+            self._known.compare_term()
+
     # Streams.
 
     def streams(self) -> dict[str, str]:

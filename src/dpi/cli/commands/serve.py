@@ -28,12 +28,12 @@ def serve(
       dpi serve --config dpi.toml
     """
     from dpi.service import config as settings
-    from dpi.service.running import server
+    from dpi.service.running import serve as start
 
     if store is None:
         raise OptionError("`--store` must be said.")
     streams, keys = ({}, {}) if config is None else settings.streams_of(config)
     made = settings.Config(store=store, tokens=tokens, host=host, port=port, delay=delay, streams=streams, keys=keys)
-    running = server(made)
+
     note(f"serving on http://{host}:{port}/v1")
-    running.run()
+    start(made)
