@@ -151,7 +151,7 @@ def test_nothing_is_replaced_and_nothing_half_made_stays(store, tmp_path, monkey
             export.export(store, path / name)
     with pytest.raises(OptionError, match="folder that exists"):
         export.export(store, path / "nowhere" / "public.db")
-    monkeypatch.setattr(export, "_put_in_place", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(export, "put_new", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         export.export(store, path / "public.db")
     monkeypatch.undo()

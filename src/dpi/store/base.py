@@ -26,6 +26,7 @@ import numpy as np
 from dpi.budget.class_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
+from dpi.errors import StateError
 from dpi.events.identity import Digests
 from dpi.exact.integers import MOST, Integers
 from dpi.options.schedule import BEGINNING, Schedule
@@ -283,11 +284,30 @@ class Store(ABC):
         `charges` are records of accounts that are charged other than by a levy alone, by ledger.
         """
 
+    def lacks(self, seen: Seen) -> bool:
+        """Whether the store does not contain what a witness saw."""
+        if seen.sequence < 0:
+            return False
+        head = self.head()
+        if head.sequence >= 0 and self.link(head.sequence).entry.get("lost_head") == seen.digest:
+            return False  # charged for already: the process ended before it could tell the witness
+        return head.sequence < seen.sequence or self.link(seen.sequence).digest != seen.digest
+
     def testify(self) -> None:
-        """Tell the witness, if there is one, how far the store has come."""
+        """Tell the witness, if there is one, how far the store has come.
+
+        Raises `StateError` if the witness has heard of a release that is not in this store: another copy of it goes on
+        beside this one, and the accounts of both lack what the other has taken.
+        """
         if self.witness is None:
             return
         with self.witness.alone():
+            seen = self.witness.read()
+            if seen is not None and seen.witness == self.witness.name and self.lacks(seen):
+                raise StateError(
+                    "the witness has seen a release that this store lacks: another copy of the store goes on beside it. "
+                    "Nothing more is let out. Stop both, and put the newest copy back."
+                )
             head = self.head()
             reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
             bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}

@@ -88,15 +88,7 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
         )
     if version < newest:
         with engine.transaction():
-            for step in range(version + 1, newest + 1):
-                for change in VERSIONS[step]:
-                    if callable(change):
-                        change(engine)
-                    else:
-                        engine.execute(change.format(**engine.types))
-            set_fact(engine, "schema", str(newest))
-            if version == 0:
-                set_fact(engine, "identity", str(RULE))
+            build(engine, version)
             if fingerprint is not None and version == 0:
                 set_fact(engine, "key", fingerprint)
     if fingerprint is not None and fact(engine, "key") != fingerprint:
@@ -104,6 +96,20 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
             "the ledger key is not the one this store was made with: users would get new accounts. Put the right key "
             "back; without it the store can be read, not continued."
         )
+
+
+def build(engine: Engine, since: int = 0) -> None:
+    """Make the tables, or what a store of the version `since` lacks, inside a transaction."""
+    newest = max(VERSIONS)
+    for step in range(since + 1, newest + 1):
+        for change in VERSIONS[step]:
+            if callable(change):
+                change(engine)
+            else:
+                engine.execute(change.format(**engine.types))
+    set_fact(engine, "schema", str(newest))
+    if since == 0:
+        set_fact(engine, "identity", str(RULE))
 
 
 def _version(engine: Engine) -> int:
