@@ -316,7 +316,7 @@ class Store(ABC):
 
     @abstractmethod
     def events(self, stream: str, slot: int) -> OpenEvents:
-        """The events of one open slot."""
+        """The events of one open slot; an account and a bin may come several times."""
 
     # How far inputs had got.
 

@@ -1,20 +1,26 @@
 """The tables of an SQL store, and how an older store becomes a newer one.
 
-Each version is a list of statements that turn the version before it into this one. They never touch the text of a
+Each version is a list of steps that turn the version before it into this one. They never touch the text of a
 chain entry or the content of a release, so the chain stays as it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dpi.errors import StateError
 from dpi.events.identity import RULE
 from dpi.options.schedule import BEGINNING
 from dpi.store.engine import Engine
+from dpi.store.event_log import pack_rows
 
 EXPORT = "export"
 """The fact by which a file says that it is an export (`dpi.store.export`)."""
 
-VERSIONS: dict[int, tuple[str, ...]] = {
+Step = str | Callable[[Engine], None]
+"""A statement, or what no statement can say."""
+
+VERSIONS: dict[int, tuple[Step, ...]] = {
     1: (
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
         "CREATE TABLE domains (digest TEXT PRIMARY KEY, description TEXT NOT NULL)",
@@ -53,6 +59,13 @@ VERSIONS: dict[int, tuple[str, ...]] = {
         f"INSERT INTO streams (stream, first, options) SELECT stream, {BEGINNING}, options FROM streams_of_2",  # noqa: S608
         "DROP TABLE streams_of_2",
     ),
+    4: (
+        "ALTER TABLE events RENAME TO events_of_3",
+        "CREATE TABLE events (stream TEXT NOT NULL, slot {whole} NOT NULL, block {whole} NOT NULL, "
+        "data {bytes} NOT NULL, PRIMARY KEY (stream, slot, block))",
+        pack_rows,
+        "DROP TABLE events_of_3",
+    ),
 }
 
 
@@ -79,7 +92,10 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
         with engine.transaction():
             for step in range(version + 1, newest + 1):
                 for statement in VERSIONS[step]:
-                    engine.execute(statement.format(**engine.types))
+                    if isinstance(statement, str):
+                        engine.execute(statement.format(**engine.types))
+                    else:
+                        statement(engine)
             set_fact(engine, "schema", str(newest))
             if version == 0:
                 set_fact(engine, "identity", str(RULE))

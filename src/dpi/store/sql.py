@@ -1,8 +1,7 @@
 """A store in an SQL database: the same tables and statements on SQLite and on PostgreSQL.
 
-Accounts are a log of runs (`dpi.store.account_log`). A slot's events are rows of (account, bin, number), so that one
-user's flood of equal events takes one row; `pay` deletes them. How the engine erases what was deleted is written at
-each engine.
+Accounts are a log of runs (`dpi.store.account_log`), events of open slots are blocks (`dpi.store.event_log`), which
+`pay` deletes. How the engine erases what was deleted is written at each engine.
 """
 
 from __future__ import annotations
@@ -12,18 +11,17 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
-import numpy as np
-
 from dpi.budget.class_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.errors import StateError
 from dpi.events.identity import known_rule
-from dpi.exact.integers import MOST, Integers
+from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.account_log import AccountLog, is_payments
 from dpi.store.base import Arrival, Checkpoint, Levy, OpenEvents, PaidSlot, Store
 from dpi.store.engine import Engine
+from dpi.store.event_log import EventLog
 from dpi.store.known import Known
 from dpi.store.schema import fact, prepare, set_fact
 from dpi.store.seals import fingerprint, paid_seal, progress_seal, tree_seal
@@ -38,7 +36,7 @@ class SQLStore(Store):
 
     def __post_init__(self) -> None:
         prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
-        self._known = Known(self.engine)
+        self._known, self._events = Known(self.engine), EventLog(self.engine)
         if not self.engine.read_only:
             self._known.read()
             self.engine.erase()  # a process that ended before it came to this has left it to us
@@ -145,17 +143,9 @@ class SQLStore(Store):
                 "INSERT INTO streams (stream, first, options) VALUES (?, ?, ?)", (stream, first, options)
             )
             if recoded is not None:
-                self._recode(stream, first, recoded)
+                self._events.recode(stream, first, recoded)
             self._link(link)
         self.engine.erase()
-
-    def _recode(self, stream: str, first: int, recoded: Schedule[Integers]) -> None:
-        """Tell events of the slots from `first` on by other bins."""
-        slots = self.engine.rows("SELECT DISTINCT slot FROM events WHERE stream = ? AND slot >= ?", (stream, first))
-        for (slot,) in slots:
-            events = self.events(stream, int(slot)).recoded(recoded.at(int(slot)))
-            self.engine.execute("DELETE FROM events WHERE stream = ? AND slot = ?", (stream, slot))
-            self._add(stream, events)
 
     def progress(self, stream: str) -> Checkpoint | None:
         """Where a stream is."""
@@ -262,7 +252,7 @@ class SQLStore(Store):
                 ),
             )  # fmt: skip
             self._grow(paid.stream, paid.tree)
-            self.engine.execute("DELETE FROM events WHERE stream = ? AND slot <= ?", (paid.stream, paid.slot))
+            self._events.forget(paid.stream, paid.slot)
 
     def publish(self, stream: str, content: bytes, link: Link, progress: Checkpoint) -> None:
         """Keep a release and the state after it; then have the engine erase what was deleted."""
@@ -369,50 +359,16 @@ class SQLStore(Store):
 
         May be called by another thread than everything else.
         """
-        fresh = []
         with self._writing():
-            for stream, events, producer, sequence in arrivals:
-                fresh.append(sequence > self.sequence(stream, producer))
-                if fresh[-1]:
-                    self.engine.execute(
-                        "INSERT INTO sequences (stream, producer, sequence) VALUES (?, ?, ?) "
-                        "ON CONFLICT (stream, producer) DO UPDATE SET sequence = excluded.sequence",
-                        (stream, producer, sequence),
-                    )
-                    self._add(stream, events)
-        return fresh
-
-    def _add(self, stream: str, events: OpenEvents) -> None:
-        names = [row.tobytes() for row in events.names]
-        rows = zip(events.slots.tolist(), names, events.bins.tolist(), events.counts.tolist(), strict=True)
-        self.engine.execute_many(
-            "INSERT INTO events (stream, slot, account, bin, number) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (stream, slot, account, bin) DO UPDATE SET number = "
-            "CASE WHEN events.number + excluded.number > ? THEN ? ELSE events.number + excluded.number END",
-            [(stream, *row, MOST, MOST) for row in rows],
-        )
+            return self._events.append(arrivals)
 
     def sequence(self, stream: str, producer: str) -> int:
         """The last sequence of a producer."""
-        rows = self.engine.rows(
-            "SELECT sequence FROM sequences WHERE stream = ? AND producer = ?", (stream, producer)
-        )  # fmt: skip
-        return int(rows[0][0]) if rows else -1
+        return self._events.sequence(stream, producer)
 
     def events(self, stream: str, slot: int) -> OpenEvents:
         """The events of one open slot."""
-        rows = self.engine.rows(
-            "SELECT account, bin, number FROM events WHERE stream = ? AND slot = ?", (stream, slot)
-        )  # fmt: skip
-        if not rows:
-            return OpenEvents.none()
-        names, bins, numbers = zip(*rows, strict=True)
-        return OpenEvents(
-            np.frombuffer(b"".join(bytes(name) for name in names), dtype=np.uint64).reshape(-1, 2),
-            np.full(len(bins), slot, dtype=np.int64),
-            np.array(bins, dtype=np.int64),
-            np.array(numbers, dtype=np.int64),
-        )
+        return self._events.read(stream, slot)
 
     # How far inputs had got.
 

@@ -1,0 +1,125 @@
+"""The events of open slots in an SQL store: blocks of rows, and what each producer has sent.
+
+What arrives together is one block for each slot: names of accounts, bins and numbers as columns of bytes. To write a
+million rows then takes as long as writing their bytes, and to close a slot as long as reading them; a row of its own
+for each took many times that. One user's equal events are one row of their block, however many they are.
+
+Sees names of accounts, bins and numbers. How the engine erases what is deleted is written at each engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpi.exact.integers import Integers
+from dpi.options.schedule import Schedule
+from dpi.store.base import Arrival, OpenEvents
+from dpi.store.engine import Engine
+
+_ROW = 16 + 4 + 4
+
+
+def packed(events: OpenEvents) -> bytes:
+    """Events of one slot as bytes: names, bins, numbers; 24 bytes a row."""
+    return events.names.tobytes() + events.bins.astype("<u4").tobytes() + events.counts.astype("<u4").tobytes()
+
+
+def unpacked(slot: int, blocks: Sequence[bytes]) -> OpenEvents:
+    """The events of one slot in some blocks, as they are: one account and bin may be in several."""
+    sizes = [len(block) // _ROW for block in blocks]
+
+    def column(kind: str, at: int, width: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+        for block, size in zip(blocks, sizes, strict=True):
+            yield np.frombuffer(block, dtype=kind, count=size * width, offset=size * at)
+
+    if not any(sizes):
+        return OpenEvents.none()
+    return OpenEvents(
+        np.concatenate([*column("u8", 0, 2)]).view(np.uint64).reshape(-1, 2),
+        np.full(sum(sizes), slot, dtype=np.int64),
+        np.concatenate([*column("<u4", 16, 1)]).astype(np.int64),
+        np.concatenate([*column("<u4", 20, 1)]).astype(np.int64),
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EventLog:
+    """Events of open slots, through an engine whose transactions are somebody else's."""
+
+    engine: Engine
+
+    def append(self, arrivals: Sequence[Arrival]) -> list[bool]:
+        """Keep several batches, each once for its (producer, sequence): which of them were new."""
+        fresh = []
+        by_stream: dict[str, list[OpenEvents]] = {}
+        for stream, events, producer, sequence in arrivals:
+            fresh.append(sequence > self.sequence(stream, producer))
+            if fresh[-1]:
+                self.engine.execute(
+                    "INSERT INTO sequences (stream, producer, sequence) VALUES (?, ?, ?) "
+                    "ON CONFLICT (stream, producer) DO UPDATE SET sequence = excluded.sequence",
+                    (stream, producer, sequence),
+                )
+                by_stream.setdefault(stream, []).append(events)
+        for stream, parts in by_stream.items():
+            self._add(stream, parts)
+        return fresh
+
+    def sequence(self, stream: str, producer: str) -> int:
+        """The last sequence of a producer; -1 before the first."""
+        rows = self.engine.rows(
+            "SELECT sequence FROM sequences WHERE stream = ? AND producer = ?", (stream, producer)
+        )  # fmt: skip
+        return int(rows[0][0]) if rows else -1
+
+    def _add(self, stream: str, parts: Sequence[OpenEvents]) -> None:
+        names = np.concatenate([part.names for part in parts])
+        slots, bins, counts = (
+            np.concatenate([getattr(part, column) for part in parts]) for column in ("slots", "bins", "counts")
+        )
+        for slot in np.unique(slots).tolist():
+            rows = slots == slot
+            data = packed(OpenEvents(names[rows], slots[rows], bins[rows], counts[rows]))
+            self.engine.execute(
+                "INSERT INTO events (stream, slot, block, data) VALUES (?, ?, "
+                "(SELECT COALESCE(MAX(block) + 1, 0) FROM events WHERE stream = ? AND slot = ?), ?)",
+                (stream, slot, stream, slot, data),
+            )
+
+    def read(self, stream: str, slot: int) -> OpenEvents:
+        """The events of one open slot; an account and a bin may come several times."""
+        rows = self.engine.rows("SELECT data FROM events WHERE stream = ? AND slot = ?", (stream, slot))
+        return unpacked(slot, [bytes(data) for (data,) in rows])
+
+    def recode(self, stream: str, first: int, recoded: Schedule[Integers]) -> None:
+        """Tell events of the slots from `first` on by other bins."""
+        slots = self.engine.rows("SELECT DISTINCT slot FROM events WHERE stream = ? AND slot >= ?", (stream, first))
+        for (slot,) in slots:
+            events = self.read(stream, int(slot)).recoded(recoded.at(int(slot)))
+            self.engine.execute("DELETE FROM events WHERE stream = ? AND slot = ?", (stream, slot))
+            self._add(stream, [events])
+
+    def forget(self, stream: str, last: int) -> None:
+        """Delete the events of the slots up to the last."""
+        self.engine.execute("DELETE FROM events WHERE stream = ? AND slot <= ?", (stream, last))
+
+
+def pack_rows(engine: Engine) -> None:
+    """Make blocks of the rows that an older program kept."""
+    for stream, slot in engine.rows("SELECT DISTINCT stream, slot FROM events_of_3"):
+        rows = engine.rows(
+            "SELECT account, bin, number FROM events_of_3 WHERE stream = ? AND slot = ?", (stream, slot)
+        )  # fmt: skip
+        names, bins, counts = zip(*rows, strict=True)
+        events = OpenEvents(
+            np.frombuffer(b"".join(bytes(name) for name in names), dtype=np.uint64).reshape(-1, 2),
+            np.full(len(bins), slot, dtype=np.int64),
+            np.array(bins, dtype=np.int64),
+            np.array(counts, dtype=np.int64),
+        )
+        engine.execute(
+            "INSERT INTO events (stream, slot, block, data) VALUES (?, ?, 0, ?)", (stream, slot, packed(events))
+        )
