@@ -42,8 +42,8 @@ def kept():
     """How many events the store keeps for open slots."""
     try:
         with dpi.open_store("live.db", read_only=True) as store:
-            slots = store.engine.rows("SELECT DISTINCT slot FROM events")
-            return sum(int(store.events("", slot).counts.sum()) for (slot,) in slots)
+            slots = {slot for (slot,) in store.engine.rows("SELECT slot FROM events")}
+            return sum(int(store.events("", slot).counts.sum()) for slot in slots)
     except (dpi.StateError, dpi.StoreError):
         return 0
 

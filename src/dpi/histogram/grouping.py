@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.errors import SchemaError
 from dpi.events.identity import RULE, Digests
@@ -115,29 +116,49 @@ class Rows:
 
 
 class StoredRows:
-    """One slot's rows as a store keeps them: the number of events of each (account, bin) pair.
+    """One slot's rows as a store keeps them: numbers of events of accounts in bins; a pair may come several times.
 
-    >>> names = np.array([[1, 1], [0, 2], [1, 1]], dtype=np.uint64)
-    >>> rows = StoredRows(names, np.array([1, 0, 0]), np.array([5, 1, 1]))
-    >>> rows.users().tolist()
-    [[0, 2], [1, 1]]
+    Names of accounts are random, so that their first bits are codes. That no two accounts of the slot share one is
+    checked on the whole names; if two do, rows are sorted by those instead.
+
+    >>> names = np.array([[1, 1], [0, 2], [1, 1], [1, 1]], dtype=np.uint64)
+    >>> rows = StoredRows(names, np.array([1, 0, 0, 1]), np.array([5, 1, 1, 2]))
+    >>> rows.users().tolist(), [pairs.counts.tolist() for _, pairs in rows.pairs()]
+    ([[0, 2], [1, 1]], [[1, 1, 7]])
     """
 
     def __init__(self, names: Digests, bins: Integers, counts: Integers) -> None:
-        order = np.lexsort((bins, names[:, 1], names[:, 0]))
-        self._names, self._columns = names[order], (bins[order], counts[order])
-        self._new = np.append(np.ones(min(1, order.size), np.bool_), (self._names[1:] != self._names[:-1]).any(axis=1))
+        width = int(bins.max(initial=0)) + 1
+        shift = np.uint64(64 - (((1 << 63) // width).bit_length() - 1))
+        order = np.argsort((names[:, 0] >> shift).view(np.int64) * width + bins)
+        if not _is_grouped(names[order], shift):
+            order = np.lexsort((bins, names[:, 1], names[:, 0]))
+        names, bins, counts = names[order], bins[order], counts[order]
+        user = _changes(names[:, 0]) | _changes(names[:, 1])
+        pair = np.flatnonzero(user | _changes(bins))
+        self._names, self._new, self._bins = names[user], user[pair], bins[pair]
+        self._counts = np.minimum(np.add.reduceat(counts, pair), MOST) if pair.size else counts
 
     def users(self) -> Digests:
         """The different accounts, in the order in which `pairs` numbers them."""
-        different: Digests = self._names[self._new]
-        return different
+        return self._names
 
     def pairs(self) -> Iterator[tuple[int, Pairs]]:
         """All pairs at once, if there are any."""
-        bins, counts = self._columns
-        if counts.size:
-            yield 0, Pairs(np.cumsum(self._new) - 1, bins, counts, np.add.reduceat(counts, np.flatnonzero(self._new)))
+        if self._counts.size:
+            rows = np.add.reduceat(self._counts, np.flatnonzero(self._new))
+            yield 0, Pairs(np.cumsum(self._new) - 1, self._bins, self._counts, rows)
+
+
+def _changes(column: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+    """Where a column is not as in the row before; True in the first."""
+    return np.append(np.ones(min(1, column.size), np.bool_), column[1:] != column[:-1])
+
+
+def _is_grouped(names: Digests, shift: np.uint64) -> bool:
+    """Whether names that are sorted by their first bits have no two accounts that share those."""
+    changes = _changes(names[:, 0]) | _changes(names[:, 1])
+    return bool((changes == _changes(names[:, 0] >> shift)).all())
 
 
 def _summed(keys: Integers, counts: Integers) -> tuple[Integers, Integers]:

@@ -1,7 +1,7 @@
 """When a release is seen: at public moments, however long it took to make.
 
-A slot that closes at c is seen at c + delay. Should its release be late, it waits for the next public tick, c + 2·delay,
-c + 3·delay … Releases are seen in the order of the chain. So between two ticks nobody can tell, by asking again and
+A slot that closes at c is seen at c + delay. Should its release be late, it waits for the next tick: c + 2·delay, and so
+on. Releases are seen in the order of the chain. So between two ticks nobody can tell, by asking again and
 again, how long a slot took to close, which is a matter of how many events it had.
 
 **Guarantee.** What a reader can see at a moment follows from the releases and from the ticks by which they were ready.

@@ -11,11 +11,13 @@ from functools import partial
 from typing import Self
 
 from dpi.certificates.signature import Signer
+from dpi.domain.scheduled import by_slot
 from dpi.events.clock import Window
 from dpi.service import ingest
 from dpi.service.closing import Closing
 from dpi.service.config import Config, check_name
 from dpi.service.keeping import Keeping
+from dpi.service.packing import unpacked
 from dpi.service.problems import Problem
 from dpi.service.publication import Publication
 from dpi.service.reading import Reading
@@ -154,7 +156,8 @@ class Service:
 
     def _arrival(self, batch: Batch) -> Arrival:
         admission, moment = self.admissions[batch.stream], batch.receipt.moment
-        events = ingest.decoded(batch.body, batch.kind, batch.unit)
+        body = unpacked(batch.body, batch.packing, self.config.body)
+        events = ingest.decoded(body, batch.kind, batch.unit, by_slot(admission.domain).newest)
         kept = admission.keep(events, Window(admission.slots.first_open(moment), moment))
         return Arrival(batch.stream, kept, batch.producer, batch.sequence)
 

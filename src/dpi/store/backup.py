@@ -45,7 +45,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "levies": ("ledger", "entry"),
     "account_runs": ("ledger", "run", "part"),
     "sequences": ("stream", "producer"),
-    "events": ("stream", "slot", "run"),
+    "events": ("stream", "slot", "block"),
     "marks": ("stream", "number"),
 }
 """All tables of a store, with the columns that tell rows apart."""

@@ -100,6 +100,10 @@ class OpenEvents:
         empty = np.empty(0, dtype=np.int64)
         return cls(np.empty((0, 2), dtype=np.uint64), empty, empty, empty)
 
+    def part(self, rows: slice) -> OpenEvents:
+        """Some of the events."""
+        return OpenEvents(self.names[rows], self.slots[rows], self.bins[rows], self.counts[rows])
+
     def recoded(self, bins: Integers) -> OpenEvents:
         """The events by other bins, of which `bins` has the new one for every old one; none, if it is negative."""
         found = bins[self.bins]
@@ -341,7 +345,7 @@ class Store(ABC):
 
     @abstractmethod
     def events(self, stream: str, slot: int) -> OpenEvents:
-        """The events of one open slot."""
+        """The events of one open slot; an account and a bin may come several times."""
 
     # How far inputs had got.
 

@@ -1,7 +1,7 @@
 """The tables of an SQL store, and how an older store becomes a newer one.
 
-Each version is a list of steps, statements mostly, that turn the version before it into this one. They never touch the
-text of a chain entry or the content of a release, so the chain stays as it is.
+Each version is a list of steps that turn the version before it into this one. They never touch the text of a
+chain entry or the content of a release, so the chain stays as it is.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from dpi.errors import StateError
 from dpi.events.identity import RULE
 from dpi.options.schedule import BEGINNING
 from dpi.store.engine import Engine
-from dpi.store.event_log import take_rows
+from dpi.store.event_log import pack_rows
 
 EXPORT = "export"
 """The fact by which a file says that it is an export (`dpi.store.export`)."""
 
-VERSIONS: dict[int, tuple[str | Callable[[Engine], None], ...]] = {
+Step = str | Callable[[Engine], None]
+"""A statement, or what no statement can say."""
+
+VERSIONS: dict[int, tuple[Step, ...]] = {
     1: (
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
         "CREATE TABLE domains (digest TEXT PRIMARY KEY, description TEXT NOT NULL)",
@@ -56,12 +59,12 @@ VERSIONS: dict[int, tuple[str | Callable[[Engine], None], ...]] = {
         f"INSERT INTO streams (stream, first, options) SELECT stream, {BEGINNING}, options FROM streams_of_2",  # noqa: S608
         "DROP TABLE streams_of_2",
     ),
-    # Events of open slots as runs of packed records instead of rows (`dpi.store.event_log`).
+    # Events of open slots as blocks of packed rows (`dpi.store.event_log`).
     4: (
         "ALTER TABLE events RENAME TO events_of_3",
-        "CREATE TABLE events (stream TEXT NOT NULL, slot {whole} NOT NULL, run {whole} NOT NULL, tier {whole} NOT NULL, "
-        "size {whole} NOT NULL, data {bytes} NOT NULL, PRIMARY KEY (stream, slot, run))",
-        take_rows,
+        "CREATE TABLE events (stream TEXT NOT NULL, slot {whole} NOT NULL, block {whole} NOT NULL, "
+        "tier {whole} NOT NULL, size {whole} NOT NULL, data {bytes} NOT NULL, PRIMARY KEY (stream, slot, block))",
+        pack_rows,
         "DROP TABLE events_of_3",
     ),
 }

@@ -1,7 +1,7 @@
 """A store in an SQL database: the same tables and statements on SQLite and on PostgreSQL.
 
-Accounts are a log of runs (`dpi.store.account_log`), and so are a slot's events (`dpi.store.event_log`); `pay` deletes
-them. How the engine erases what was deleted is written at each engine.
+Accounts are a log of runs (`dpi.store.account_log`), events of open slots are blocks (`dpi.store.event_log`), which
+`pay` deletes. How the engine erases what was deleted is written at each engine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SQLStore(Store):
 
     def __post_init__(self) -> None:
         prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
-        self._known = Known(self.engine)
+        self._known, self._events = Known(self.engine), EventLog(self.engine)
         if not self.engine.read_only:
             self._known.read()
             self.engine.erase()  # a process that ended before it came to this has left it to us
@@ -157,16 +157,9 @@ class SQLStore(Store):
                 "INSERT INTO streams (stream, first, options) VALUES (?, ?, ?)", (stream, first, options)
             )
             if recoded is not None:
-                self._recode(stream, first, recoded)
+                self._events.recode(stream, first, recoded)
             self._link(link)
         self.engine.erase()
-
-    def _recode(self, stream: str, first: int, recoded: Schedule[Integers]) -> None:
-        """Tell events of the slots from `first` on by other bins."""
-        for slot in self._events.slots(stream, first):
-            events = self.events(stream, slot).recoded(recoded.at(slot))
-            self._events.drop(stream, slot, slot)
-            self._events.append(stream, events)
 
     def progress(self, stream: str) -> Checkpoint | None:
         """Where a stream is."""
@@ -273,7 +266,7 @@ class SQLStore(Store):
                 ),
             )  # fmt: skip
             self._grow(paid.stream, paid.tree)
-            self._events.drop(paid.stream, -(1 << 62), paid.slot)
+            self._events.forget(paid.stream, paid.slot)
 
     def publish(self, stream: str, content: bytes, link: Link, progress: Checkpoint) -> None:
         """Keep a release and the state after it; then have the engine erase what was deleted."""
@@ -380,33 +373,16 @@ class SQLStore(Store):
 
         May be called by another thread than everything else.
         """
-        fresh = []
         with self._writing():
-            for stream, events, producer, sequence in arrivals:
-                fresh.append(sequence > self.sequence(stream, producer))
-                if fresh[-1]:
-                    self.engine.execute(
-                        "INSERT INTO sequences (stream, producer, sequence) VALUES (?, ?, ?) "
-                        "ON CONFLICT (stream, producer) DO UPDATE SET sequence = excluded.sequence",
-                        (stream, producer, sequence),
-                    )
-                    self._events.append(stream, events)
-        return fresh
+            return self._events.append(arrivals)
 
     def sequence(self, stream: str, producer: str) -> int:
         """The last sequence of a producer."""
-        rows = self.engine.rows(
-            "SELECT sequence FROM sequences WHERE stream = ? AND producer = ?", (stream, producer)
-        )  # fmt: skip
-        return int(rows[0][0]) if rows else -1
+        return self._events.sequence(stream, producer)
 
     def events(self, stream: str, slot: int) -> OpenEvents:
         """The events of one open slot."""
         return self._events.read(stream, slot)
-
-    @property
-    def _events(self) -> EventLog:
-        return EventLog(self.engine)
 
     # How far inputs had got.
 
