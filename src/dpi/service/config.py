@@ -39,8 +39,10 @@ class Config:
     behind_proxy: bool = False
     body: int = 16 << 20
     """Bytes of one request at most, as sent and as unpacked."""
-    requests: int = 64
-    """Batches that are received or wait to be kept at a time."""
+    requests: int = 32
+    """Batches that are received or wait to be kept at a time; so many times `body` is what they can take of memory."""
+    of_one_token: int = 64
+    """Batches of one token at a time, those that wait included."""
     patience: float = 30.0
     """Seconds that the body of a request may take."""
     streams: dict[str, StreamSettings] = field(default_factory=dict)
@@ -50,8 +52,8 @@ class Config:
     def __post_init__(self) -> None:
         if duration(self.delay, "delay") <= 0:
             raise OptionError(f"`delay` must be above 0. Got {self.delay!r}.")
-        if self.body < 1 or self.requests < 1 or not self.patience > 0:
-            raise OptionError("`body`, `requests` and `patience` must be above 0.")
+        if min(self.body, self.requests, self.of_one_token) < 1 or not self.patience > 0:
+            raise OptionError("`body`, `requests`, `of_one_token` and `patience` must be above 0.")
         if (self.certificate is None) != (self.private_key is None):
             raise OptionError("TLS needs both files: `certificate` and `private_key`.")
         if self.host not in LOOPBACK and self.certificate is None and not self.behind_proxy:
