@@ -13,13 +13,15 @@ Sees what a stream sees.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from dpi.errors import StoreError
-from dpi.service.publication import Publication
+from dpi.service import logs
+from dpi.service.metrics import Metrics, span
+from dpi.service.publication import Publication, Published
 from dpi.service.receipts import Clock, Receipts
 from dpi.stream import Stream
 
@@ -33,11 +35,11 @@ AGAIN = 0.5
 class Closing:
     """Closes the slots of some streams until it is stopped."""
 
-    def __init__(self, receipts: Receipts, publication: Publication, clock: Clock) -> None:
+    def __init__(self, receipts: Receipts, publication: Publication, clock: Clock, metrics: Metrics) -> None:
         self.streams: dict[str, Stream] = {}
         self.failing: str | None = None
         """Why no slot can be closed at the moment, by the kind of error alone."""
-        self._receipts, self._publication, self._clock = receipts, publication, clock
+        self._receipts, self._publication, self._clock, self._metrics = receipts, publication, clock, metrics
         self._asked: deque[Callable[[], None]] = deque()
         self._wake, self._stopped = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="dpi closing", daemon=True)
@@ -76,7 +78,10 @@ class Closing:
             try:
                 pause = self.step()
                 self.failing = None
-            except StoreError as error:
+            except Exception as error:  # the store's, or a fault: slots are tried again, and nothing is skipped
+                if self.failing is None:
+                    logs.failed("no slot can be closed", error)
+                self._metrics.failures.labels(type(error).__name__).inc()
                 self.failing, pause = type(error).__name__, AGAIN
             self._wake.wait(pause)
         while self._asked:
@@ -93,7 +98,18 @@ class Closing:
             return min((closing - now) / 1e6, LISTENING)
         if not self._receipts.settle_before(closing, timeout=LISTENING):
             return 0.0  # others may have asked for something meanwhile
-        for release in stream.close_before(stream.next_slot + 1):
-            entry = stream.store.head().sequence
-            self._publication.ready(stream.name, release.slot, entry, closing, at=self._clock())
+        began = time.perf_counter()
+        with span("close a slot", stream=stream.name, slot=stream.next_slot):
+            for release in stream.close_before(stream.next_slot + 1):
+                entry = stream.store.head().sequence
+                seen = self._publication.ready(stream.name, release.slot, entry, closing, at=self._clock())
+                self._note(seen, closing, time.perf_counter() - began)
         return 0.0
+
+    def _note(self, seen: Published, closing: int, seconds: float) -> None:
+        """Tell the operator, and nobody else."""
+        metrics, late = self._metrics, seen.due > closing + self._publication.delay
+        metrics.closing_seconds.labels(seen.stream).observe(seconds)
+        metrics.slot.labels(seen.stream).set(seen.slot)
+        metrics.late.labels(seen.stream).inc(late)
+        logs.tell("closed", stream=seen.stream, slot=seen.slot, entry=seen.entry, seconds=round(seconds, 4), late=late)

@@ -39,12 +39,16 @@ class Config:
     behind_proxy: bool = False
     body: int = 16 << 20
     """Bytes of one request at most, as sent and as unpacked."""
-    requests: int = 64
-    """Batches that are received or wait to be kept at a time."""
+    requests: int = 32
+    """Batches that are received or wait to be kept at a time; so many times `body` is what they can take of memory."""
+    of_one_token: int = 64
+    """Batches of one token at a time, those that wait included."""
     patience: float = 30.0
     """Seconds that the body of a request may take."""
     lease: str = "10s"
     """On PostgreSQL: another replica takes over when nothing was heard of this one for so long."""
+    acts: Path | None = None
+    """The log of administrative acts; `acts.ndjson` beside the tokens unless given."""
     streams: dict[str, StreamSettings] = field(default_factory=dict)
     keys: dict[str, bytes] = field(default_factory=dict, repr=False)
     """Of hashed domains, by their fingerprints."""
@@ -54,8 +58,8 @@ class Config:
             raise OptionError(f"`delay` must be above 0. Got {self.delay!r}.")
         if not 1_000_000 <= duration(self.lease, "lease") <= 3_600_000_000:
             raise OptionError(f"`lease` must be from 1s to 1h. Got {self.lease!r}.")
-        if self.body < 1 or self.requests < 1 or not self.patience > 0:
-            raise OptionError("`body`, `requests` and `patience` must be above 0.")
+        if min(self.body, self.requests, self.of_one_token) < 1 or not self.patience > 0:
+            raise OptionError("`body`, `requests`, `of_one_token` and `patience` must be above 0.")
         if (self.certificate is None) != (self.private_key is None):
             raise OptionError("TLS needs both files: `certificate` and `private_key`.")
         if self.host not in LOOPBACK and self.certificate is None and not self.behind_proxy:
@@ -72,6 +76,11 @@ class Config:
         """The delay in microseconds."""
         return duration(self.delay, "delay")
 
+
+    @property
+    def acts_file(self) -> Path:
+        """Where administrative acts are noted."""
+        return self.tokens.with_name("acts.ndjson") if self.acts is None else self.acts
 
     @property
     def lease_seconds(self) -> float:

@@ -120,7 +120,7 @@ def _arrow(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events
         raise Problem(422, _shape(parts))
     if parts is None:
         return Events(users, times, values, unit)
-    if not set(parts) <= {field.name for field in values.struct.schema}:
+    if not set(parts) <= set(values.struct.fields):
         raise Problem(422, _shape(parts))
     return Events(users, times, {part: values.struct.field(part) for part in parts}, unit)
 

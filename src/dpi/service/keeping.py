@@ -14,6 +14,7 @@ import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from dpi.service.metrics import Metrics
 from dpi.service.problems import Problem
 from dpi.store.base import Arrival, Store
 
@@ -34,8 +35,8 @@ class Waiting:
 class Keeping:
     """The thread that writes batches."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store, self._metrics = store, metrics
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self._last: dict[tuple[str, str], int] = {}
         self._thread = threading.Thread(target=self._run, name="dpi keeping", daemon=True)
@@ -87,7 +88,8 @@ class Keeping:
                 last[place] = max(last[place], sequence)
                 fitting.append(each)
             if fitting:
-                self._store.append_all([each.arrival for each in fitting])
+                with self._metrics.stage("keeping"):
+                    self._store.append_all([each.arrival for each in fitting])
         except BaseException as error:
             for each in group:
                 if not each.kept.done():

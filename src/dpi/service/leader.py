@@ -21,25 +21,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpi.certificates.signature import Signer
 from dpi.errors import StoreBusy, StoreError
-from dpi.service.app import application, json_response
+from dpi.service import logs
+from dpi.service.acts import Acts
+from dpi.service.app import application
 from dpi.service.config import Config
+from dpi.service.endpoints import document
 from dpi.service.problems import Problem
 from dpi.service.receipts import Clock
 from dpi.service.service import Service, opened
 from dpi.store.opening import is_remote
 from dpi.store.sql import SQLStore
 from dpi.stream.admission.timer import system_clock
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 AGAIN = 0.25
 """Seconds between two tries to lead."""
@@ -52,10 +52,10 @@ ALIVE = "/v1/health"
 
 
 class Lease:
-    """Says to the store, again and again, that this process is there; sets `over` when that fails."""
+    """Says to the store, again and again, that this process is there; calls `lost` when that fails."""
 
-    def __init__(self, store: SQLStore, seconds: float, over: threading.Event) -> None:
-        self._store, self._pause, self._over = store, seconds / BEATS, over
+    def __init__(self, store: SQLStore, seconds: float, lost: Callable[[], None]) -> None:
+        self._store, self._pause, self._lost = store, seconds / BEATS, lost
         self._stopping = threading.Event()
         store.lead(seconds)
         self._thread = threading.Thread(target=self._run, name="dpi lease", daemon=True)
@@ -65,7 +65,8 @@ class Lease:
         with suppress(StoreError):
             while not self._stopping.wait(self._pause):
                 self._store.renew()
-        self._over.set()
+            return
+        self._lost()
 
     def stop(self) -> None:
         """Say nothing any more."""
@@ -80,18 +81,17 @@ class Replica:
     """
 
     def __init__(self, config: Config, *, clock: Clock = system_clock) -> None:
-        self.config, self.clock = config, clock
-        self.failed: BaseException | None = None
+        self.config, self.clock, self.acts = config, clock, Acts(config.acts_file)
+        self.failed: Exception | None = None
         """Why this replica can never lead, such as a store that is an old copy: somebody has to look at it."""
         self.on_failure: Callable[[], None] = lambda: None
         self._signer = None if config.sign is None else Signer.open(config.sign)
         self._shared = is_remote(config.store)
-        self._app: App | None = None
+        self._app: ASGIApp | None = None
+        self._service: Service | None = None
         self._requests: set[asyncio.Task[None]] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping, self._over = threading.Event(), threading.Event()
+        self._stopping: asyncio.Event | None = None
         self._store = self._first()
-        self._thread = threading.Thread(target=self._run, name="dpi replica", daemon=True)
 
     def _first(self) -> SQLStore | None:
         """The store, if it can be had at once: what is wrong with it is told to whoever starts the program."""
@@ -107,55 +107,64 @@ class Replica:
         """Whether this process is the active one."""
         return self._app is not None
 
+    def leave(self) -> None:
+        """Begin to stop: whoever follows releases is let go."""
+        if self._service is not None:
+            self._service.leave()
+
     # Taking turns.
 
-    def _run(self) -> None:
-        while not self._stopping.is_set():
+    async def _run(self, stopping: asyncio.Event) -> None:
+        waits = False
+        while not stopping.is_set():
             try:
-                self._serve()
-            except StoreError:  # busy, or not there at the moment
-                self._stopping.wait(AGAIN)
-            except BaseException as error:
+                await self._serve(stopping)
+                waits = False
+            except StoreError as error:  # busy, or not there at the moment
+                if not waits:
+                    logs.tell("waits to lead", kind=type(error).__name__)
+                waits = True
+                await _first_of(stopping.wait(), asyncio.sleep(AGAIN))
+            except Exception as error:
+                logs.failed("cannot lead", error)
                 self.failed = error
                 self.on_failure()
                 return
 
-    def _serve(self) -> None:
+    async def _serve(self, stopping: asyncio.Event) -> None:
         """Lead for one term, if it can be had."""
-        store, self._store = opened(self.config, self._signer) if self._store is None else self._store, None
-        over, lease = threading.Event(), None
+        store, self._store = self._store, None
+        if store is None:
+            store = await asyncio.to_thread(opened, self.config, self._signer)
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        lease = None
         try:
-            lease = Lease(store, self.config.lease_seconds, over) if self._shared else None
-            service = Service(self.config, store=store, clock=self.clock)
-        except BaseException:
-            if lease is not None:
-                lease.stop()
-            store.close()
-            raise
-        service.start()
-        self._app, self._over = application(service), over
-        try:
-            if not self._stopping.is_set():
-                over.wait()
+            if self._shared:
+                lost = partial(loop.call_soon_threadsafe, over.set)
+                lease = await asyncio.to_thread(Lease, store, self.config.lease_seconds, lost)
+            service = await asyncio.to_thread(partial(Service, self.config, store=store, clock=self.clock))
+            async with _alive(application(service)) as app:
+                self.acts.note("term begun")
+                self._app, self._service = app, service
+                logs.tell("leads")
+                await _first_of(over.wait(), stopping.wait())
+                self._app = self._service = None
+                if not stopping.is_set():
+                    logs.tell("leads no more")
+                    self.acts.note("term lost")
+                    service.leave()
+                    await self._end_requests()
         finally:
-            self._app = None
-            if not self._stopping.is_set():
-                self._end_requests()
-            service.stop()
             if lease is not None:
-                lease.stop()
+                await asyncio.to_thread(lease.stop)
+            store.close()
 
-    def _end_requests(self) -> None:
-        """End what is still being answered from a term that is over, such as readers that listen for ever."""
-        loop = self._loop
-        if loop is None:
-            return
-
-        def cancel() -> None:
-            for task in list(self._requests):
+    async def _end_requests(self) -> None:
+        """End what is still being answered from a term that is over."""
+        if self._requests:
+            _, left = await asyncio.wait(self._requests, timeout=ANSWERING)
+            for task in left:
                 task.cancel()
-
-        loop.call_soon_threadsafe(loop.call_later, ANSWERING, cancel)
 
     # Answering.
 
@@ -176,32 +185,49 @@ class Replica:
             self._requests.discard(task)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        self._loop = asyncio.get_running_loop()
         await receive()
-        self._thread.start()
+        stopping = asyncio.Event()
+        running = asyncio.create_task(self._run(stopping))
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        await asyncio.to_thread(self.stop)
-        await send({"type": "lifespan.shutdown.complete"})
-
-    def stop(self) -> None:
-        """Keep what was received, and let go of the store: another replica takes over at once."""
-        self._stopping.set()
-        self._over.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        stopping.set()
+        await running
         if self._store is not None:
             self._store.close()
-            self._store = None
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+@asynccontextmanager
+async def _alive(app: ASGIApp) -> AsyncIterator[ASGIApp]:
+    """An application between its start and its end, as a server would tell it of them."""
+    told: asyncio.Queue[Message] = asyncio.Queue()
+    said: asyncio.Queue[Message] = asyncio.Queue()
+    life = asyncio.ensure_future(app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, told.get, said.put))
+    await told.put({"type": "lifespan.startup"})
+    if (await said.get())["type"] != "lifespan.startup.complete":
+        raise StoreError("the service cannot be started.")
+    try:
+        yield app
+    finally:
+        await told.put({"type": "lifespan.shutdown"})
+        await life
+
+
+async def _first_of(*waits: object) -> None:
+    """Until one of several is done."""
+    tasks = [asyncio.ensure_future(each) for each in waits]  # type: ignore[arg-type]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _waiting(scope: Scope, receive: Receive, send: Send) -> None:
     """The answer of a replica that does not lead."""
     if scope["type"] != "http":
         return
+    answer = Problem(503, "this replica waits to lead: ask the other one, or again.", retry=1).response()
     if scope["path"] == ALIVE:
-        await json_response({"status": "ok"})(scope, receive, send)
-        return
-    await Problem(503, "this replica waits to lead: ask the other one, or again.", retry=1).response()(
-        scope, receive, send
-    )
+        answer = document({"status": "ok"})
+    await answer(scope, receive, send)

@@ -1,7 +1,7 @@
 """When a release is seen: at public moments, however long it took to make.
 
-A slot that closes at c is seen at c + delay. Should its release be late, it waits for the next tick: c + 2·delay, and so
-on. Releases are seen in the order of the chain. So between two ticks nobody can tell, by asking again and
+A slot that closes at c is seen at c + delay. Should its release be late, it waits for the next tick: c + 2·delay and
+so on. Releases are seen in the order of the chain. So between two ticks nobody can tell, by asking again and
 again, how long a slot took to close, which is a matter of how many events it had.
 
 **Guarantee.** What a reader can see at a moment follows from the releases and from the ticks by which they were ready.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from dpi.service.receipts import Clock
 
@@ -82,6 +83,15 @@ class Publication:
         for listener in self._listeners:
             listener(published)
         return published
+
+    def now(self) -> int:
+        """What the public clock shows."""
+        return self._clock()
+
+    @staticmethod
+    def moment(micros: int) -> str:
+        """A moment of the public clock as text."""
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).isoformat()
 
     def _look(self) -> None:
         now = self._clock()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from functools import partial
+from types import FrameType
 
 import uvicorn
 
@@ -13,33 +15,43 @@ from dpi.service.leader import Replica
 from dpi.service.service import Service
 
 
-def server(config: Config, service: Service | Replica | None = None) -> uvicorn.Server:
-    """A server of a service; `run` serves until a signal comes: then what was received is kept, and nothing else."""
-    app = Replica(config) if service is None else service
-    found = uvicorn.Server(
-        uvicorn.Config(
-            app if isinstance(app, Replica) else application(app),
-            host=config.host,
-            port=config.port,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ssl_certfile=config.certificate,
-            ssl_keyfile=config.private_key,
-            timeout_graceful_shutdown=30,
-        )
+class Server(uvicorn.Server):
+    """Serves until a signal comes; then what was received is kept, and readers who follow are let go."""
+
+    def __init__(self, config: uvicorn.Config, leave: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._leave = leave
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop."""
+        self._leave()
+        super().handle_exit(sig, frame)
+
+
+def server(config: Config, service: Service | Replica) -> Server:
+    """A server of a service, or of a replica; `run` serves until a signal comes."""
+    settings = uvicorn.Config(
+        service if isinstance(service, Replica) else application(service),
+        host=config.host,
+        port=config.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ssl_certfile=config.certificate,
+        ssl_keyfile=config.private_key,
+        timeout_graceful_shutdown=30,
     )
-    if isinstance(app, Replica):
-        app.on_failure = partial(setattr, found, "should_exit", True)
-    return found
+    return Server(settings, service.leave)
 
 
 def serve(config: Config) -> None:
     """Serve until a signal comes; raises what keeps this process from ever leading."""
     replica = Replica(config)
+    running = server(config, replica)
+    replica.on_failure = partial(setattr, running, "should_exit", True)
     for number in (signal.SIGINT, signal.SIGTERM):  # the server sends itself once more what it has heeded
         signal.signal(number, lambda *_: None)
-    server(config, replica).run()
+    running.run()
     if replica.failed is not None:
         raise replica.failed

@@ -5,18 +5,24 @@ Sees everything that one process has of a store, and hands each part to the one 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 from typing import Self
 
 from dpi.certificates.signature import Signer
 from dpi.domain.scheduled import by_slot
+from dpi.errors import AboutOptions, ClockError
 from dpi.events.clock import Window
-from dpi.service import ingest
+from dpi.service import ingest, logs
+from dpi.service.acts import Acts
 from dpi.service.closing import Closing
 from dpi.service.config import Config, check_name
+from dpi.service.gate import Gate
 from dpi.service.keeping import Keeping
+from dpi.service.metrics import Metrics
 from dpi.service.packing import unpacked
 from dpi.service.problems import Problem
 from dpi.service.publication import Publication
@@ -63,15 +69,21 @@ class Service:
         self._signer = None if config.sign is None else Signer.open(config.sign)
         self.store = opened(config, self._signer) if store is None else store
         try:
-            self.tokens = Tokens(config.tokens)
+            self.tokens, self.acts, self.metrics = Tokens(config.tokens), Acts(config.acts_file), Metrics()
             self.receipts = Receipts(clock)
             self.publication = Publication(clock, config.delay_us)
-            self.closing = Closing(self.receipts, self.publication, clock)
-            self.keeping = Keeping(self.store)
+            self.closing = Closing(self.receipts, self.publication, clock, self.metrics)
+            self.keeping = Keeping(self.store, self.metrics)
             self.reading = Reading(config.store, self.publication, config.keys)
             self._decoders = ThreadPoolExecutor(DECODERS, "dpi decoding")
             self.admissions: dict[str, Admission] = {}
             """By stream; replaced when one is opened or changed."""
+            self.guarantees: dict[str, str] = {}
+            """What is promised of each stream, in words."""
+            self.gate = Gate(config.requests, config.of_one_token)
+            self.leaving: list[Callable[[], None]] = []
+            """What is called when the service begins to stop."""
+            self._opening = Lock()
             self._open_all()
         except BaseException:
             self.store.close()
@@ -96,12 +108,18 @@ class Service:
             before.leave()
         self.admissions[stream.name] = stream.admission()
         self.closing.streams[stream.name] = stream
+        self.guarantees = {name: each.guarantee for name, each in self.closing.streams.items()}
 
     def start(self) -> Self:
         """Keep events and close slots from now on."""
         self.keeping.start()
         self.closing.start()
         return self
+
+    def leave(self) -> None:
+        """Begin to stop: whoever follows releases is let go."""
+        for each in self.leaving:
+            each()
 
     def stop(self) -> None:
         """Keep what was received, close no slot any more, and let go of the store."""
@@ -124,7 +142,9 @@ class Service:
             raise Problem(409, "there is a stream of this name already.")
         if change and not there:
             raise Problem(404, "there is no such stream.")
-        self._take(settings.open(self.store, change=change, signer=self._signer))
+        # Whoever reads a batch meanwhile waits: one that was stamped after a change may hold events of its slots.
+        with self._opening:
+            self._take(settings.open(self.store, change=change, signer=self._signer))
         self.publication.declared(self.store.head().sequence)
 
     # Events.
@@ -135,6 +155,8 @@ class Service:
 
         def finish(error: BaseException | None) -> None:
             self.receipts.done(batch.receipt)
+            self.metrics.batches.labels(batch.stream, str(error is None).lower()).inc()
+            self.metrics.batch_bytes.labels(batch.stream).inc(len(batch.body))
             if error is None:
                 answer.set_result(None)
             else:
@@ -155,13 +177,17 @@ class Service:
         return answer
 
     def _arrival(self, batch: Batch) -> Arrival:
-        admission, moment = self.admissions[batch.stream], batch.receipt.moment
-        body = unpacked(batch.body, batch.packing, self.config.body)
-        events = ingest.decoded(body, batch.kind, batch.unit, by_slot(admission.domain).newest)
-        kept = admission.keep(events, Window(admission.slots.first_open(moment), moment))
+        with self._opening:
+            admission = self.admissions[batch.stream]
+        moment = batch.receipt.moment
+        with self.metrics.stage("decoding"):
+            body = unpacked(batch.body, batch.packing, self.config.body)
+            events = ingest.decoded(body, batch.kind, batch.unit, by_slot(admission.domain).newest)
+        with self.metrics.stage("admission"):
+            kept = admission.keep(events, Window(admission.slots.first_open(moment), moment))
         return Arrival(batch.stream, kept, batch.producer, batch.sequence)
 
-    def known(self, stream: str) -> None:
-        """Refuse a stream that is not served."""
-        if stream not in self.closing.streams:
-            raise Problem(404, "there is no such stream.")
+    def heard(self, error: BaseException) -> None:
+        """Note an error that a request ended with, for the operator (`dpi.service.logs`)."""
+        if not isinstance(error, Problem | AboutOptions | ClockError):
+            logs.failed("request failed", error)
