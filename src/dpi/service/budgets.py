@@ -24,12 +24,13 @@ from dpi.certificates.chain import Entry
 from dpi.certificates.declared import DeclaredOptions
 from dpi.noise import SystemSource
 from dpi.options import DEFAULTS, complete
+from dpi.options.schedule import Schedule
 from dpi.planning import NEWCOMERS, OTHERS
 from dpi.reader import Releases
 
 AHEAD = 8
 """How many of the next slots are told."""
-_DRAWN = "drawn when the slot closes; as the last one"
+DECLARED, ASKED, LAST = "declared", "by the shares that were asked for last", "as the last slot's: the next are drawn"
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class Turn:
 
     slot: int
     begins: str | None
-    cost_at_most: float
-    """Of ε, by the shares that were asked for last; 0 if nothing is left."""
+    cost: float | None
+    """Of ε; None where nobody can say yet."""
     weight_at_most: float
     """How much of a user is counted: 1 is all of them."""
     payments: int
@@ -52,7 +53,8 @@ class Coming:
 
     slot: int
     begins: str | None
-    cost_at_most: float
+    cost: float | None
+    """What it takes at most of one user; None where nobody can say yet."""
     classes_due: int | None
     """Where users pay by a public clock: those who have paid less often than this may be due."""
     error_users: float | None
@@ -68,8 +70,8 @@ class Budget:
     per: str
     spent_at_most: float
     newest: int | None
-    cost: str
-    """How far the costs below are known: "declared", or by what they were said to be last."""
+    costs: str
+    """How the costs below are known: they are declared, or as they were last."""
     new_user: Turn
     old_user: Turn
     next_slots: tuple[Coming, ...]
@@ -79,16 +81,19 @@ class Budget:
     def sentences(self) -> list[str]:
         """The same in words."""
         new, old = self.new_user, self.old_user
+        weight = "in full" if old.weight_at_most >= 1 else f"as {old.weight_at_most:.3g} of a user"
         return [
             f"ε = {self.epsilon:g} per user, {self.per}.",
             f"Nobody can have lost more than {self.spent_at_most:.4g} so far.",
-            f"A new user pays at most {new.cost_at_most:.4g} in slot {new.slot}, and counts in full.",
-            f"A user who was there from the beginning pays next in slot {old.slot}, at most {old.cost_at_most:.4g}"
-            + (", and counts in full." if old.weight_at_most >= 1 else f", and counts {old.weight_at_most:.3g}."),
-            f"The next {len(self.next_slots)} slots cost at most "
-            + ", ".join(f"{each.cost_at_most:.4g}" for each in self.next_slots)
-            + ".",
+            f"A new user pays {self._said(new.cost)} in slot {new.slot}, and counts in full.",
+            f"A user who was there from the beginning pays {self._said(old.cost)} in slot {old.slot}, and counts {weight}.",
+            f"The next slots cost {', '.join(self._said(each.cost) for each in self.next_slots)}.",
         ]
+
+    def _said(self, cost: float | None) -> str:
+        if cost is None:
+            return "what is drawn then"
+        return f"{cost:.4g}" if self.costs == DECLARED else f"about {cost:.4g}"
 
     def document(self) -> dict[str, object]:
         """All of it, as an answer."""
@@ -169,28 +174,29 @@ def _clocked(seen: _Seen, top: int) -> dict[str, object]:
         costs = [cost(m) for m in range(min(due, own) + 1)]
         coming.append(Coming(slot, seen.begins(slot), max(costs), due + 1, _error(max(costs))))
     return {
-        "cost": "by the shares that were asked for last",
+        "costs": ASKED,
         "new_user": turn(0),
         "old_user": turn(own),
         "next_slots": tuple(coming),
     }
 
 
-def _plain(seen: _Seen, stated: object, said: Entry, changes: object) -> dict[str, object]:
+def _plain(seen: _Seen, stated: object, said: Entry, changes: Schedule[str]) -> dict[str, object]:
     """Users who pay in every slot, while their account lasts; or a series."""
     format, epsilon = seen.options.format, seen.options.epsilon
     budget = BUDGETS.read(stated, format)
     assert isinstance(budget, Ledger | Converging)  # noqa: S101 - there are no others
     drawn = 0 if seen.first is None else seen.last + 1 - seen.first
     allocation = budget.allocation(epsilon, 1)
-    changed = len(getattr(changes, "parts", ())) > 1
+    changed = len(changes.entries) > 1
     known = isinstance(allocation, Constant) or (
         isinstance(allocation, InOrder | Concentrated) and seen.first is not None and not changed
     )
     if known and not isinstance(allocation, Constant):
         allocation.restore(json.dumps({"rule": allocation.description, "state": drawn}))
-    before = float(cast("float", said.get("epsilon", 0.0)))
+    before = cast("float | None", said.get("epsilon"))
     costs = [float(allocation.draw(SystemSource())) if known else before for _ in range(AHEAD)]
+    first = costs[0]
     following = seen.last + 1
     new = Turn(following, seen.begins(following), costs[0], 1.0, 0)
     old = new
@@ -198,17 +204,18 @@ def _plain(seen: _Seen, stated: object, said: Entry, changes: object) -> dict[st
         spent = min(int(cast("int", said.get("epsilon_spent_units", 0))), epsilon.units)
         left = (epsilon.units - spent) / UNITS
         slots = drawn if seen.options.period is None else drawn % seen.options.period
-        fits = isinstance(budget.policy, SpendFirst) and seen.options.period is None and costs[0] > 0
-        weight = min(1.0, left / costs[0]) if fits else 1.0
-        old = Turn(following, seen.begins(following), costs[0] * weight, weight, slots)
+        weight = 1.0
+        if isinstance(seen.options.policy, SpendFirst) and seen.options.period is None and first:
+            weight = min(1.0, left / first)
+        old = Turn(following, seen.begins(following), None if first is None else first * weight, weight, slots)
     coming = [Coming(following + i, seen.begins(following + i), cost, None, _error(cost)) for i, cost in enumerate(costs)]
     return {
-        "cost": "declared" if known else _DRAWN,
+        "costs": DECLARED if known else LAST,
         "new_user": new,
         "old_user": old,
         "next_slots": tuple(coming),
     }
 
 
-def _error(cost: float) -> float | None:
-    return math.log(20) / cost if cost > 0 else None
+def _error(cost: float | None) -> float | None:
+    return math.log(20) / cost if cost else None
