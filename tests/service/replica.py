@@ -1,6 +1,6 @@
 """A process that serves one stream of seconds, as one replica of several.
 
-    python replica.py STORE KEY TOKENS WITNESS PORT START LEASE
+python replica.py STORE KEY TOKENS WITNESS PORT START LEASE
 """
 
 from __future__ import annotations

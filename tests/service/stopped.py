@@ -36,7 +36,7 @@ def main(path: str, key: str, witness: str, lease: float, statement: int) -> Non
         os.kill(os.getpid(), signal.SIGSTOP)
         threading.Event().wait(0.2)  # the signal is delivered to some thread, soon
 
-    def hooked(do):  # noqa: ANN001, ANN202
+    def hooked(do):
         def done(*values: object) -> object:
             if left[0] == 0:
                 print("stops", flush=True)
@@ -51,7 +51,7 @@ def main(path: str, key: str, witness: str, lease: float, statement: int) -> Non
     else:
         alone = Witness.alone
 
-        def late(self: Witness):  # noqa: ANN202
+        def late(self: Witness):
             print("stops", flush=True)
             stop()
             return alone(self)

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpi
+from dpi.exact.integers import MOST
 from dpi.store import event_log
 from dpi.store.base import Arrival, OpenEvents
 from dpi.store.event_log import LARGEST, TOGETHER
-from dpi.exact.integers import MOST
 
 CELLS = st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 3), st.integers(1, 5))
 """Account, slot, bin, number."""

@@ -64,7 +64,9 @@ def test_private_tables_are_not_in_it(store, tmp_path) -> None:
 
 def test_every_table_is_listed_as_public_or_private() -> None:
     """A table that is added to the schema must be thought about here."""
-    made = {statement.split()[2] for step in VERSIONS.values() for statement in step if "CREATE TABLE" in str(statement)}
+    made = {
+        statement.split()[2] for step in VERSIONS.values() for statement in step if "CREATE TABLE" in str(statement)
+    }
     assert made == {"facts", *export.PUBLIC} | PRIVATE
 
 

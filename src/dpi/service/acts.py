@@ -91,7 +91,9 @@ class Acts:
                 or entry.get("previous") != head.digest
                 or entry.get("sequence") != head.sequence + 1
             ):
-                raise StateError(f"the log of acts was changed: line {head.sequence + 2} does not follow from those before.")
+                raise StateError(
+                    f"the log of acts was changed: line {head.sequence + 2} does not follow from those before."
+                )
             head = link.head
         return head
 

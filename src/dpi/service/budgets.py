@@ -208,7 +208,9 @@ def _plain(seen: _Seen, stated: object, said: Entry, changes: Schedule[str]) -> 
         if isinstance(seen.options.policy, SpendFirst) and seen.options.period is None and first:
             weight = min(1.0, left / first)
         old = Turn(following, seen.begins(following), None if first is None else first * weight, weight, slots)
-    coming = [Coming(following + i, seen.begins(following + i), cost, None, _error(cost)) for i, cost in enumerate(costs)]
+    coming = [
+        Coming(following + i, seen.begins(following + i), cost, None, _error(cost)) for i, cost in enumerate(costs)
+    ]
     return {
         "costs": DECLARED if known else LAST,
         "new_user": new,

@@ -76,7 +76,6 @@ class Config:
         """The delay in microseconds."""
         return duration(self.delay, "delay")
 
-
     @property
     def acts_file(self) -> Path:
         """Where administrative acts are noted."""

@@ -51,7 +51,9 @@ class Metrics:
             "dpi_closing_seconds", "How long slots took to close.", ("stream",), buckets=_SECONDS,
             registry=self.registry,
         )  # fmt: skip
-        self.late = Counter("dpi_late_releases", "Releases seen after their first tick.", ("stream",), registry=self.registry)
+        self.late = Counter(
+            "dpi_late_releases", "Releases seen after their first tick.", ("stream",), registry=self.registry
+        )
         self.slot = Gauge("dpi_last_slot", "The last slot that was released.", ("stream",), registry=self.registry)
         self.failures = Counter("dpi_failures", "Errors of the store, by kind.", ("kind",), registry=self.registry)
         self.leading = Gauge("dpi_leading", "1 while this replica leads.", registry=self.registry)

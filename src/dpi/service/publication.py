@@ -15,7 +15,7 @@ Sees slots, moments and places in the chain; no release.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -58,13 +58,10 @@ class Publication:
         """Have something called, by whichever thread, when a release is ready; it is not yet to be seen."""
         self._listeners.append(listener)
 
-    def begin(self, stream: str, slot: int, entry: int, closing: int) -> None:
-        """Take up a release that was there when the program came back."""
-        if closing + self.delay > self._clock():
-            self.ready(stream, slot, entry, closing, at=0)
-            slot = slot - 1
+    def begin(self, seen: Mapping[str, int], entry: int) -> None:
+        """Take up what is seen when the program comes back: the last slot of streams, and the end of the chain."""
         with self._lock:
-            self._seen[stream] = max(slot, self._seen.get(stream, slot))
+            self._seen, self._entry = dict(seen), entry
 
     def declared(self, entry: int) -> None:
         """The chain has an entry that is no release: it is seen with what stands before it."""

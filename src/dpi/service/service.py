@@ -5,6 +5,7 @@ Sees everything that one process has of a store, and hands each part to the one 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -96,11 +97,25 @@ class Service:
             if name not in self.closing.streams:
                 check_name(name)
                 self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
-        self.publication.declared(self.store.head().sequence)
-        for name, stream in self.closing.streams.items():
-            at, slots = self.store.reached(name), stream.slots
-            if at is not None and slots is not None:
-                self.publication.begin(name, at[0], self.store.head().sequence, slots.closing(at[0]))
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Have releases that were stored and not yet to be seen, when the program ended, wait for their moment."""
+        seen: dict[str, int] = {}
+        hidden: list[tuple[int, str, int, int]] = []
+        since = self.clock() - self.publication.delay
+        for name, admission in self.admissions.items():
+            slots, reached = admission.slots, self.store.reached(name)
+            first = slots.first_open(since)
+            if reached is not None and (found := self.store.extent(name, None, first - 1)) is not None:
+                seen[name] = found[2]
+            for content, link in self.store.releases(name, first):
+                slot = int(json.loads(content.partition(b"\n")[0])["slot"])
+                hidden.append((link.head.sequence, name, slot, slots.closing(slot)))
+        head = self.store.head().sequence
+        self.publication.begin(seen, min((entry - 1 for entry, *_ in hidden), default=head))
+        for entry, name, slot, closing in sorted(hidden):
+            self.publication.ready(name, slot, entry, closing, at=0)
 
     def _take(self, stream: Stream) -> None:
         before = self.closing.streams.get(stream.name)

@@ -102,7 +102,7 @@ def between(question: str, one: Distribution, other: Distribution, level: float 
 def _one(answer: Answer, level: float, least: float = -math.inf, most: float = math.inf) -> list[Row]:
     """One number; its interval is cut where no share or count can be."""
     lower, upper = answer.interval(level)
-    return [Row(None, answer.value, max(lower, least), min(upper, most))]
+    return [Row(None, float(answer.value), float(max(lower, least)), float(min(upper, most)))]
 
 
 def _top(found: Distribution, k: int, level: float) -> list[Row]:

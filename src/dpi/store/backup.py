@@ -28,7 +28,6 @@ from dpi.store.engine import Engine
 from dpi.store.export import is_export
 from dpi.store.opening import engine_at, is_remote, open_store
 from dpi.store.schema import build
-from dpi.store.sql import SQLStore
 from dpi.store.sqlite import SQLite
 from dpi.store.witness import Seen, Witness
 

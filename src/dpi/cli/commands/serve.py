@@ -71,14 +71,18 @@ def serve(
     lease: Annotated[
         str,
         typer.Option(
-            "--lease", metavar="DURATION", rich_help_panel=STORE,
+            "--lease",
+            metavar="DURATION",
+            rich_help_panel=STORE,
             help="On PostgreSQL: silence after which another replica takes over.",
         ),
     ] = "10s",
     acts: Annotated[
         Path | None,
         typer.Option(
-            "--acts", metavar="FILE", rich_help_panel=NETWORK,
+            "--acts",
+            metavar="FILE",
+            rich_help_panel=NETWORK,
             help="The log of administrative acts; acts.ndjson beside the tokens unless given.",
         ),
     ] = None,
