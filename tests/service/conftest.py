@@ -6,10 +6,7 @@ import os
 import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,18 +46,3 @@ def process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for each in started:
         each.kill()
         each.communicate()
-
-
-@contextmanager
-def serving(config: Config, service: Service | None = None) -> Iterator[str]:
-    """The address of a service that runs in a thread of this process."""
-    running = serving_of(config, Service(config) if service is None else service)
-    thread = threading.Thread(target=running.run, daemon=True)
-    thread.start()
-    try:
-        while not running.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{config.port}/v1"
-    finally:
-        running.should_exit = True
-        thread.join()

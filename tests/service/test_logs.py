@@ -6,24 +6,15 @@ import io
 import json
 import logging
 import threading
-import time
-from datetime import UTC, datetime, timedelta
 
-import httpx
 import pytest
 
-import dpi
 from dpi.errors import StateError, StoreError
 from dpi.service import logs
 from dpi.service.acts import Acts
-from dpi.service.config import Config
-from dpi.service.service import Service
-from dpi.service.tokens import Tokens
-from dpi.settings.streams import StreamSettings
-from service.conftest import free_port, serving
+from serving import BEGIN, running
 
 POISON = "poison-7f3a"
-ROLES = ("admin", "curator", "analyst", "auditor")
 
 
 @pytest.fixture
@@ -33,17 +24,6 @@ def logged():
     logs.set_up(out)
     yield out
     logging.getLogger().handlers[:] = kept
-
-
-@pytest.fixture
-def config(tmp_path):
-    """A service with a stream of seconds."""
-    begin = (datetime.now(UTC) - timedelta(seconds=2)).replace(microsecond=0).isoformat()
-    stream = StreamSettings(name="visits", domain=dpi.Categories(["a"]), epsilon="1", slot="1s", begin=begin)
-    return Config(
-        store=str(tmp_path / "visits.db"), tokens=tmp_path / "tokens.json", port=free_port(), delay="100ms",
-        streams={"visits": stream},
-    )  # fmt: skip
 
 
 def batches(now: str):
@@ -59,36 +39,34 @@ def batches(now: str):
     yield f"application/{POISON}", b"{}"
 
 
-def test_nothing_that_came_in_is_in_logs_metrics_or_errors(config, logged, monkeypatch) -> None:
+def test_nothing_that_came_in_is_in_logs_metrics_or_errors(tmp_path, logged, monkeypatch) -> None:
     """Ids, values, producers, paths, parameters, headers and tokens are poisoned, and so is the text of a fault."""
-    tokens = Tokens(config.tokens)
-    headers = {role: {"authorization": f"Bearer {tokens.create(role)}"} for role in ROLES}
-    service, said = Service(config), []
-    with serving(config, service) as url, httpx.Client(base_url=url, headers=headers["curator"], timeout=20) as client:
-        for index, (kind, body) in enumerate(batches(datetime.now(UTC).isoformat())):
+    said = []
+    with running(tmp_path) as found:
+        client, analyst = found.client("curator"), found.client("analyst")
+        for index, (kind, body) in enumerate(batches(BEGIN)):
             where = {"producer": POISON, "sequence": index}
             for packing in ({}, {"content-encoding": POISON}, {"content-encoding": "gzip"}):
                 given = {"content-type": kind, **packing}
-                said.append(client.post("/streams/visits/events", params=where, content=body, headers=given))
+                said.append(client.post("/v1/streams/visits/events", params=where, content=body, headers=given))
         for path in (f"/{POISON}", f"/streams/{POISON}", f"/streams/visits/releases/{POISON}",
                      f"/streams/visits/answers/{POISON}", f"/streams/visits/answers/share?value={POISON}",
                      f"/streams/visits/releases?first={POISON}", f"/streams/visits/releases?{POISON}=1"):  # fmt: skip
-            said.append(client.get(path, headers=headers["analyst"]))
-        said.append(client.get("/streams", headers={"authorization": f"Bearer dpi_{POISON}_{POISON}"}))
-        said.append(client.get("/streams", headers={"x-poison": POISON, "cookie": POISON, "user-agent": POISON}))
-        said.append(client.post("/streams", headers=headers["admin"], json={"name": POISON, "epsilon": POISON}))
+            said.append(analyst.get(f"/v1{path}"))
+        said.append(client.get("/v1/streams", headers={"authorization": f"Bearer dpi_{POISON}_{POISON}"}))
+        said.append(client.get("/v1/streams", headers={"x-poison": POISON, "cookie": POISON, "user-agent": POISON}))
+        said.append(found.client("admin").post("/v1/streams", json={"name": POISON, "epsilon": POISON}))
 
         def fault(*_: object, **__: object) -> None:
             raise KeyError(f"a row of {POISON}")
 
         monkeypatch.setattr("dpi.service.ingest.decoded", fault)
         body = {"user": [POISON], "time": ["2026-01-01"], "value": ["a"]}
-        said.append(client.post("/streams/visits/events", params={"producer": "p", "sequence": 0}, json=body))
+        said.append(client.post("/v1/streams/visits/events", params={"producer": "p", "sequence": 0}, json=body))
         assert said[-1].status_code == 500
-        while service.publication.upto("visits") is None:
-            time.sleep(0.05)
-        metrics = client.get("/metrics").text
-        refused = [client.get("/metrics", headers=headers[role]).status_code for role in ("analyst", "auditor")]
+        found.set(12)
+        metrics = client.get("/v1/metrics").text
+        refused = [found.client(role).get("/v1/metrics").status_code for role in ("analyst", "auditor")]
     assert refused == [403, 403]
     for answer in said:
         if answer.request.url.path.endswith("/events"):  # a question may be said back to whoever asked it
@@ -163,19 +141,18 @@ def test_acts_are_chained_and_a_change_is_found(tmp_path) -> None:
         acts.note("something else")
 
 
-def test_administrative_acts_are_noted_with_who_did_them(config) -> None:
+def test_administrative_acts_are_noted_with_who_did_them(tmp_path) -> None:
     """Opening and changing a stream by HTTP stands in the log with the token's id, for admin and auditor to read."""
-    tokens = Tokens(config.tokens)
-    headers = {role: {"authorization": f"Bearer {tokens.create(role)}"} for role in ROLES}
-    admin = next(entry.id for entry in tokens.entries() if entry.role == "admin")
     options = {"domain": ["a", "b"], "epsilon": "1", "slot": "1h", "from": "2026-01-01", "separate": True}
-    with serving(config) as url, httpx.Client(base_url=url, headers=headers["admin"], timeout=20) as client:
-        assert client.post("/streams", json={"name": "other", **options}).status_code == 201
-        assert client.put("/streams/other", json={**options, "domain": ["a", "c"]}).status_code == 200
-        found = client.get("/acts", headers=headers["auditor"]).json()
-        assert [client.get("/acts", headers=headers[role]).status_code for role in ("analyst", "curator")] == [403] * 2
-    assert found["whole"]
-    assert [(each["act"], each["by"], each["about"]["stream"]) for each in found["acts"]] == [
-        ("stream opened", f"admin {admin}", "other"),
-        ("stream changed", f"admin {admin}", "other"),
+    with running(tmp_path) as found:
+        admin, auditor = found.client("admin"), found.client("auditor")
+        assert admin.post("/v1/streams", json={"name": "other", **options}).status_code == 201
+        assert admin.put("/v1/streams/other", json={**options, "domain": ["a", "c"]}).status_code == 200
+        told = auditor.get("/v1/acts").json()
+        assert [found.client(role).get("/v1/acts").status_code for role in ("analyst", "curator")] == [403] * 2
+        by = next(entry.id for entry in found.service.tokens.entries() if entry.role == "admin")
+    assert told["whole"]
+    assert [(each["act"], each["by"], each["about"]["stream"]) for each in told["acts"]] == [
+        ("stream opened", f"admin {by}", "other"),
+        ("stream changed", f"admin {by}", "other"),
     ]
