@@ -18,7 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from dpi.errors import StoreError
+from dpi.service.problems import LOG, place
 from dpi.service.publication import Publication
 from dpi.service.receipts import Clock, Receipts
 from dpi.stream import Stream
@@ -76,7 +76,9 @@ class Closing:
             try:
                 pause = self.step()
                 self.failing = None
-            except StoreError as error:
+            except Exception as error:  # whatever it is, the slot is open and is tried again
+                if self.failing is None:
+                    LOG.error("slots cannot be closed: %s %s", type(error).__name__, place(error))
                 self.failing, pause = type(error).__name__, AGAIN
             self._wake.wait(pause)
         while self._asked:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from http import HTTPStatus
+from pathlib import Path
 
 from starlette.responses import Response
 
@@ -10,6 +13,14 @@ from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, Sta
 from dpi.settings.streams import spelled
 
 MEDIA_TYPE = "application/problem+json"
+LOG = logging.getLogger("dpi.service")
+"""What the operator reads: kinds of errors and places in this program, never a text that may quote a row."""
+
+
+def place(error: BaseException) -> str:
+    """File and line of the last call of an error, which are public."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
 
 
 class Problem(Exception):

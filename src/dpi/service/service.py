@@ -6,13 +6,10 @@ Sees everything that one process has of a store, and hands each part to the one 
 from __future__ import annotations
 
 import json
-import logging
-import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Self
 
@@ -26,7 +23,7 @@ from dpi.service.config import Config, check_name
 from dpi.service.gate import Gate
 from dpi.service.keeping import Keeping
 from dpi.service.packing import unpacked
-from dpi.service.problems import Problem
+from dpi.service.problems import LOG, Problem, place
 from dpi.service.publication import Publication
 from dpi.service.reading import Reading
 from dpi.service.receipts import Clock, Receipt, Receipts
@@ -39,7 +36,6 @@ from dpi.stream.admission import Admission
 from dpi.stream.admission.timer import system_clock
 from dpi.stream.registration import Change
 
-LOG = logging.getLogger("dpi.service")
 DECODERS = 2
 """Threads that read batches: what they do is done by libraries that let others run meanwhile."""
 
@@ -198,9 +194,3 @@ class Service:
         """Note an error that a request ended with, for the operator: its kind and its place, never its text."""
         if not isinstance(error, Problem | AboutOptions | ClockError):
             LOG.error("%s %s", type(error).__name__, place(error))
-
-
-def place(error: BaseException) -> str:
-    """File and line of the last call of an error, which are public."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
