@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
@@ -29,6 +29,8 @@ HEADERS = {
     "cache-control": "no-store",
 }
 """Of every answer, unless it says otherwise."""
+PIECE = 1 << 16
+"""Bytes that are written before the client is waited for."""
 TLS = {"strict-transport-security": "max-age=31536000"}
 
 
@@ -92,6 +94,17 @@ def authorise(service: Service, endpoint: Endpoint, request: Request) -> None:
     request.state.token, request.state.by = entry.id, f"{entry.role} {entry.id}"
 
 
+def _pieces(message: Message) -> Iterator[Message]:
+    """A message in pieces after each of which the client is waited for: a whole body would lie in memory until then."""
+    body = message.get("body", b"")
+    if len(body) <= PIECE:
+        yield message
+        return
+    for start in range(0, len(body), PIECE):
+        more = message.get("more_body", False) or start + PIECE < len(body)
+        yield {**message, "body": body[start : start + PIECE], "more_body": more}
+
+
 class Outside:
     """What every answer has: its headers, and a client that takes it in time."""
 
@@ -109,8 +122,9 @@ class Outside:
             if message["type"] == "http.response.start":
                 said = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [*message["headers"], *(each for each in self._headers if each[0] not in said)]
-            async with asyncio.timeout(self._patience):  # whoever does not read is left
-                await send(message)
+            for part in _pieces(message):
+                async with asyncio.timeout(self._patience):  # whoever does not read is left
+                    await send(part)
 
         try:
             await self._app(scope, receive, sent)
