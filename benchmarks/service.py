@@ -78,27 +78,11 @@ class Load:
             end = b"%d}\n" % now
             return end.join(columns) + end
         assert isinstance(columns, pl.DataFrame)
-        out = _Bytes()
-        columns.with_columns(pl.lit(now).cast(pl.Int64).alias("time")).write_ipc_stream(out)
-        return b"".join(out.parts)
+        return columns.with_columns(pl.lit(now).cast(pl.Int64).alias("time")).write_ipc_stream(None).getvalue()
 
     @property
     def media(self) -> str:
         return "application/x-ndjson" if self.kind == "ndjson" else "application/vnd.apache.arrow.stream"
-
-
-class _Bytes:
-    """What is written."""
-
-    def __init__(self) -> None:
-        self.parts: list[bytes] = []
-
-    def write(self, data: bytes) -> int:
-        self.parts.append(bytes(data))
-        return len(data)
-
-    def flush(self) -> None:
-        return None
 
 
 @dataclass
@@ -235,8 +219,9 @@ class Follower(threading.Thread):
     def run(self) -> None:
         while self.server.process.poll() is None:
             try:
-                with httpx.stream("GET", f"{self.server.url}/streams/visits/follow", headers=self.headers, timeout=60) as all_:
-                    for line in all_.iter_lines():
+                url = f"{self.server.url}/streams/visits/follow"
+                with httpx.stream("GET", url, headers=self.headers, timeout=60) as answer:
+                    for line in answer.iter_lines():
                         if line.startswith("id: "):
                             number = int(line[4:])
                             closing = (number + 1) * self.slot + LATENESS
@@ -252,9 +237,8 @@ def checked(options: dict[str, object], senders: Senders, slot: int) -> int:
         users = senders.load.batches[number % len(senders.load.batches)][0]
         expected.setdefault(moment // (slot * 1_000_000), set()).update(users)
     with dpi.open_store(str(options["store"]), read_only=True) as store:
-        found = {
-            paid.slot: round(int(np.frombuffer(paid.values, "<i8").sum()) / GRAINS) for paid in store.measurements("visits")
-        }
+        measured = store.measurements("visits")
+        found = {paid.slot: round(int(np.frombuffer(paid.values, "<i8").sum()) / GRAINS) for paid in measured}
         released = [json.loads(content.partition(b"\n")[0])["slot"] for content, _ in store.releases("visits")]
     assert released == sorted(set(released)), "a slot was released twice"
     missing = set(expected) - set(found)
@@ -289,8 +273,8 @@ def loaded(name: str, arguments: argparse.Namespace) -> None:
     quarter = max(1, len(server.sizes) // 4)
     print(
         f"{name:12} {senders.events / wall:10,.0f} events/s  {senders.events / cpu:10,.0f} per CPU-s  "
-        f"{cpu / wall:5.2f} cores  answer p50 {np.median(senders.waits):.2f} s p99 {np.quantile(senders.waits, 0.99):.2f} s  "
-        f"memory {np.mean(server.sizes[quarter : 2 * quarter]):.0f} → {np.mean(server.sizes[-quarter:]):.0f} MiB"
+        f"{cpu / wall:5.2f} cores  answer p50 {np.median(senders.waits):.2f} s "
+        f"p99 {np.quantile(senders.waits, 0.99):.2f} s  memory {np.mean(server.sizes[quarter : 2 * quarter]):.0f} → {np.mean(server.sizes[-quarter:]):.0f} MiB"
     )
     if ours:
         late = sorted(follower.delays.values())
@@ -334,20 +318,26 @@ def curve(arguments: argparse.Namespace) -> None:
                 "value": [f"v{number % arguments.bins}" for number in range(users)],
             })  # fmt: skip
             closed = []
-            with httpx.Client(headers={**headers, "content-type": "application/vnd.apache.arrow.stream"}, timeout=120) as client:
+            kind = {"content-type": "application/vnd.apache.arrow.stream"}
+            with httpx.Client(headers={**headers, **kind}, timeout=120) as client:
                 for turn in range(2):
                     slot = int(time.time()) // arguments.slot + 1
                     time.sleep(slot * arguments.slot - time.time() + 0.05)
                     for number, part in enumerate(frame.iter_slices(100_000)):
-                        out = _Bytes()
-                        part.with_columns(pl.lit(time.time_ns() // 1000).alias("time")).write_ipc_stream(out)
+                        timed = part.with_columns(pl.lit(time.time_ns() // 1000).alias("time"))
                         where = {"producer": f"{turn}", "sequence": str(number), "unit": "us"}
-                        client.post(f"{server.url}/streams/visits/events", params=where, content=b"".join(out.parts)).raise_for_status()
+                        body = timed.write_ipc_stream(None).getvalue()
+                        client.post(
+                            f"{server.url}/streams/visits/events", params=where, content=body
+                        ).raise_for_status()
                     _await(server, headers, slot)
                     for line in client.get(f"{server.url}/metrics").text.splitlines():
                         if line.startswith("dpi_closing_seconds_sum"):
                             closed.append(float(line.rpartition(" ")[2]))
-            print(f"{'curve':12} {users:9,} users: the first slot closes in {closed[0]:.2f} s, the second, of the same, in {closed[1] - closed[0]:.2f} s (with empty ones between)")
+            print(
+                f"{'curve':12} {users:9,} users: the first slot closes in {closed[0]:.2f} s, another one of the same "
+                f"users in {closed[1] - closed[0]:.2f} s (empty slots between them included)"
+            )
 
 
 def readers(arguments: argparse.Namespace, number: int = 500) -> None:
@@ -358,8 +348,8 @@ def readers(arguments: argparse.Namespace, number: int = 500) -> None:
 
         async def follow(index: int) -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", int(str(server.options["port"])))
-            lines = [f"GET /v1/streams/visits/follow HTTP/1.1", "host: x", f"authorization: {headers['authorization']}", "", ""]
-            writer.write("\r\n".join(lines).encode())
+            lines = ["GET /v1/streams/visits/follow HTTP/1.1", "host: x", f"authorization: {headers['authorization']}"]
+            writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
             try:
                 while line := await reader.readline():
                     if line.startswith(b"id: "):
@@ -381,8 +371,9 @@ def readers(arguments: argparse.Namespace, number: int = 500) -> None:
     seen = [each for own in delays for each in own]
     counts = {len(own) for own in delays}
     print(
-        f"{'readers':12} {number} readers, each of {min(counts)}–{max(counts)} slots: seen after p50 {np.median(seen):.2f} s, "
-        f"p99 {np.quantile(seen, 0.99):.2f} s, worst {max(seen):.2f} s; beside it {senders.events / arguments.seconds:,.0f} events/s"
+        f"{'readers':12} {number} readers, each of {min(counts)} to {max(counts)} slots: seen after p50 "
+        f"{np.median(seen):.2f} s, p99 {np.quantile(seen, 0.99):.2f} s, worst {max(seen):.2f} s; beside it "
+        f"{senders.events / arguments.seconds:,.0f} events/s"
     )
 
 

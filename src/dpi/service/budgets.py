@@ -86,7 +86,8 @@ class Budget:
             f"ε = {self.epsilon:g} per user, {self.per}.",
             f"Nobody can have lost more than {self.spent_at_most:.4g} so far.",
             f"A new user pays {self._said(new.cost)} in slot {new.slot}, and counts in full.",
-            f"A user who was there from the beginning pays {self._said(old.cost)} in slot {old.slot}, and counts {weight}.",
+            f"A user who was there from the beginning pays {self._said(old.cost)} in slot {old.slot}, "
+            f"and counts {weight}.",
             f"The next slots cost {', '.join(self._said(each.cost) for each in self.next_slots)}.",
         ]
 

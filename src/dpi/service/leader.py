@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
@@ -140,7 +140,10 @@ class Replica:
         lease = None
         try:
             if self._shared:
-                lost = partial(loop.call_soon_threadsafe, over.set)
+
+                def lost() -> None:
+                    loop.call_soon_threadsafe(over.set)
+
                 lease = await asyncio.to_thread(Lease, store, self.config.lease_seconds, lost)
             service = await asyncio.to_thread(partial(Service, self.config, store=store, clock=self.clock))
             async with _alive(application(service)) as app:
@@ -213,9 +216,9 @@ async def _alive(app: ASGIApp) -> AsyncIterator[ASGIApp]:
         await life
 
 
-async def _first_of(*waits: object) -> None:
+async def _first_of(*waits: Coroutine[object, object, object]) -> None:
     """Until one of several is done."""
-    tasks = [asyncio.ensure_future(each) for each in waits]  # type: ignore[arg-type]
+    tasks = [asyncio.ensure_future(each) for each in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -28,8 +28,10 @@ FIELDS = frozenset(
     }
 )  # fmt: skip
 """All fields that a line can have besides `at`, `level` and `event`."""
-_SAFE = ("Started server process", "Waiting for application", "Application ", "Finished server process", "Shutting down",
-         "Uvicorn running", "Invalid HTTP request received", "Waiting for ", "Cancel ", "Exceeded concurrency")  # fmt: skip
+_SAFE = (
+    "Started server process", "Waiting for application", "Application ", "Finished server process", "Shutting down",
+    "Uvicorn running", "Invalid HTTP request received", "Waiting for ", "Cancel ", "Exceeded concurrency",
+)  # fmt: skip
 """How the server's own messages begin that hold no text of a request."""
 
 _logger = logging.getLogger(NAME)

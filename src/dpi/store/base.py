@@ -309,8 +309,8 @@ class Store(ABC):
             seen = self.witness.read()
             if seen is not None and seen.witness == self.witness.name and self.lacks(seen):
                 raise StateError(
-                    "the witness has seen a release that this store lacks: another copy of the store goes on beside it. "
-                    "Nothing more is let out. Stop both, and put the newest copy back."
+                    "the witness has seen a release that this store lacks: another copy of the store goes on beside "
+                    "it. Nothing more is let out. Stop both, and put the newest copy back."
                 )
             head = self.head()
             reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}

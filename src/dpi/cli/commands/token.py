@@ -8,11 +8,14 @@ from typing import Annotated
 
 import typer
 
+from dpi.certificates.chain import Entry
 from dpi.cli.config import Config
 from dpi.cli.options import Json
 from dpi.cli.output import document, note, say, table
 from dpi.errors import OptionError
 from dpi.events.slots import duration
+
+_HERE = "command line"
 
 
 def token(
@@ -30,6 +33,10 @@ def token(
     tokens: Annotated[Path, typer.Option("--tokens", metavar="FILE", help="The file of the service's tokens.")] = Path(
         "tokens.json"
     ),
+    acts: Annotated[
+        Path | None,
+        typer.Option("--acts", metavar="FILE", help="Where it is noted; acts.ndjson beside the tokens unless given."),
+    ] = None,
     json: Json = False,
     config: Config = None,
 ) -> None:
@@ -43,15 +50,18 @@ def token(
       dpi token list
       dpi token revoke 5f0c3f8e7a6b1d42
     """
+    from dpi.service.acts import Acts
     from dpi.service.tokens import Tokens
 
-    known = Tokens(tokens)
+    known, noted = Tokens(tokens), Acts(tokens.with_name("acts.ndjson") if acts is None else acts)
     match action:
         case "create":
             if role is None:
                 raise OptionError("`--role` must be said: admin, curator, analyst or auditor.")
             end = None if expires is None else _end(expires)
             made = known.create(role, name=name, expires=end)
+            about: Entry = {"id": made.split("_")[1], "role": role, "name": name}
+            noted.note("token created", by=_HERE, about=about)
             if json:
                 document({"token": made, "role": role})
             else:
@@ -70,6 +80,7 @@ def token(
             if identity is None:
                 raise OptionError("name the token to revoke by its id: see `dpi token list`.")
             known.revoke(identity)
+            noted.note("token revoked", by=_HERE, about={"id": identity})
             say(f"{identity} opens nothing any more.")
         case _:
             raise OptionError(f"ask to create, list or revoke a token. Got {action!r}.")
