@@ -17,8 +17,9 @@ from dpi.settings.streams import StreamSettings
 def main(store: str, key: str, tokens: str, witness: str, port: str, start: str, lease: str) -> None:
     """Serve until a signal comes."""
     stream = StreamSettings(
-        name="visits", domain=dpi.Categories(["a", "b"]), epsilon="1", slot="1s", begin=start, per_slot="0.0625"
-    )
+        name="visits", domain=dpi.Categories(["a", "b"]), epsilon="1", slot="1s", begin=start, per_slot="0.0625",
+        lateness="5s",
+    )  # fmt: skip
     serve(
         Config(
             store=store, key_file=Path(key), tokens=Path(tokens), witness=Path(witness), port=int(port), delay="200ms",

@@ -9,6 +9,7 @@ import signal
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import httpx
 import pytest
@@ -154,8 +155,8 @@ def test_replicas_take_turns_and_lose_nothing(process, postgres, key_file, tmp_p
     with dpi.open_store(postgres, key_file=key_file, witness=tmp_path / "witness") as store:
         assert [*verify(store).problems, *check_accounts(store)] == []
         slots = [paid.slot for paid in store.measurements("visits")]
-        assert slots == list(range(slots[0], slots[0] + len(slots)))
-        accounts = store.engine.rows("SELECT SUM(size) FROM account_runs")[0][0] // 36
+        assert all(after == before + 1 for before, after in pairwise(slots))
+        accounts = (store.engine.rows("SELECT SUM(size) FROM account_runs")[0][0] or 0) // 36
         waiting = sum(
             len({bytes(name) for name in store.events("visits", slot).names})
             for (slot,) in store.engine.rows("SELECT DISTINCT slot FROM events")
