@@ -12,9 +12,10 @@ Each row starts a server of its own and sends batches as fast as they are answer
     readers                         500 readers who follow, while batches come
     kills                           kill -9 under load, twenty times
 
-Budgets are so large (1024 in each slot) that a release says how many users the slot had, to a seventh of a user on 10,000
-bins: a row checks that every slot holds the users of the batches that were acknowledged for it, to within one. Events per CPU-second are those of the
-server's process; on a machine that does other things as well, they say more than those per second.
+Budgets are so large (1024 in each slot) that a release says how many users the slot had, to a seventh of a user on
+10,000 bins: a row checks that every slot holds the users of the batches that were acknowledged for it, to within one.
+Events per CPU-second are those of the server's process; on a machine that does other things as well, they say more than
+those per second.
 """
 
 from __future__ import annotations
@@ -82,6 +83,7 @@ class Load:
 
     @property
     def media(self) -> str:
+        """The media type."""
         return "application/x-ndjson" if self.kind == "ndjson" else "application/vnd.apache.arrow.stream"
 
 
@@ -95,6 +97,7 @@ class Server:
 
     @property
     def url(self) -> str:
+        """Where it answers."""
         return f"http://127.0.0.1:{self.options['port']}/v1"
 
     def cpu(self) -> float:
@@ -176,6 +179,7 @@ class Senders:
             thread.start()
 
     def join(self) -> None:
+        """Wait for the last answers."""
         for thread in self._threads:
             thread.join()
 
@@ -206,6 +210,7 @@ class Senders:
 
     @property
     def events(self) -> int:
+        """How many were acknowledged."""
         return len(self.acknowledged) * BATCH[self.load.kind]
 
 
@@ -217,6 +222,7 @@ class Follower(threading.Thread):
         self.server, self.headers, self.slot, self.delays = server, headers, slot, dict[int, float]()
 
     def run(self) -> None:
+        """Read until the server ends."""
         while self.server.process.poll() is None:
             try:
                 url = f"{self.server.url}/streams/visits/follow"
@@ -274,7 +280,8 @@ def loaded(name: str, arguments: argparse.Namespace) -> None:
     print(
         f"{name:12} {senders.events / wall:10,.0f} events/s  {senders.events / cpu:10,.0f} per CPU-s  "
         f"{cpu / wall:5.2f} cores  answer p50 {np.median(senders.waits):.2f} s "
-        f"p99 {np.quantile(senders.waits, 0.99):.2f} s  memory {np.mean(server.sizes[quarter : 2 * quarter]):.0f} → {np.mean(server.sizes[-quarter:]):.0f} MiB"
+        f"p99 {np.quantile(senders.waits, 0.99):.2f} s  memory "
+        f"{np.mean(server.sizes[quarter : 2 * quarter]):.0f} → {np.mean(server.sizes[-quarter:]):.0f} MiB"
     )
     if ours:
         late = sorted(follower.delays.values())
@@ -331,9 +338,9 @@ def curve(arguments: argparse.Namespace) -> None:
                             f"{server.url}/streams/visits/events", params=where, content=body
                         ).raise_for_status()
                     _await(server, headers, slot)
-                    for line in client.get(f"{server.url}/metrics").text.splitlines():
-                        if line.startswith("dpi_closing_seconds_sum"):
-                            closed.append(float(line.rpartition(" ")[2]))
+                    lines = client.get(f"{server.url}/metrics").text.splitlines()
+                    (told,) = (line for line in lines if line.startswith("dpi_closing_seconds_sum"))
+                    closed.append(float(told.rpartition(" ")[2]))
             print(
                 f"{'curve':12} {users:9,} users: the first slot closes in {closed[0]:.2f} s, another one of the same "
                 f"users in {closed[1] - closed[0]:.2f} s (empty slots between them included)"
@@ -378,7 +385,7 @@ def readers(arguments: argparse.Namespace, number: int = 500) -> None:
 
 
 def kills(arguments: argparse.Namespace, times: int = 20) -> None:
-    """kill -9 under load: nothing that was acknowledged is lost, nothing is released twice."""
+    """Kill -9 under load: nothing that was acknowledged is lost, nothing is released twice."""
     slot = 2
     arguments = argparse.Namespace(**{**vars(arguments), "slot": slot})
     load = Load(2_000, arguments.bins, "arrow")
@@ -396,8 +403,8 @@ def kills(arguments: argparse.Namespace, times: int = 20) -> None:
         _await(server, headers, senders.acknowledged[-1][0] // (slot * 1_000_000))
         slots = checked(server.options | {"store": _store(server.options)}, senders, slot)
     print(
-        f"{'kills':12} {times} kills, {len(senders.acknowledged):,} batches acknowledged, {senders.again:,} sent again: "
-        f"{slots} slots hold exactly what was acknowledged, none was released twice"
+        f"{'kills':12} {times} kills, {len(senders.acknowledged):,} batches acknowledged, {senders.again:,} sent "
+        f"again: {slots} slots hold exactly what was acknowledged, none was released twice"
     )
 
 

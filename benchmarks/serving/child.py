@@ -1,6 +1,6 @@
 """A server that `benchmarks/service.py` starts: the service, or the same framework without privacy.
 
-    python child.py '{"kind": "sqlite", "port": 8000, …}'
+python child.py '{"kind": "sqlite", "port": 8000, …}'
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import json
 import sqlite3
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def service(options: dict[str, Any]) -> None:
 def plain(options: dict[str, Any]) -> None:
     """The framework by itself: it decodes, and discards or inserts."""
     domain = dpi.Categories(["v0"], other=None)
-    insert = {"insert": _sqlite, "copy": _postgres}.get(options["kind"], lambda options: lambda frame: None)(options)
+    insert = {"insert": _sqlite, "copy": _postgres, "bare": _nowhere}[options["kind"]](options)
 
     def work(body: bytes, kind: str) -> None:
         events = ingest.decoded(body, kind, "us", domain)
@@ -64,7 +65,14 @@ def plain(options: dict[str, Any]) -> None:
     uvicorn.run(Starlette(routes=routes), port=options["port"], log_level="warning", access_log=False)
 
 
-def _sqlite(options: dict[str, Any]) -> Any:
+Insert = Callable[[pl.DataFrame], None]
+
+
+def _nowhere(options: dict[str, Any]) -> Insert:
+    return lambda frame: None
+
+
+def _sqlite(options: dict[str, Any]) -> Insert:
     import threading
 
     turn = threading.Lock()
@@ -80,7 +88,7 @@ def _sqlite(options: dict[str, Any]) -> Any:
     return insert
 
 
-def _postgres(options: dict[str, Any]) -> Any:
+def _postgres(options: dict[str, Any]) -> Insert:
     import threading
 
     import psycopg
@@ -93,9 +101,11 @@ def _postgres(options: dict[str, Any]) -> Any:
     connection.commit()
 
     def insert(frame: pl.DataFrame) -> None:
-        with turn, connection.transaction(), connection.cursor().copy(
-            f'COPY "{schema}".events FROM STDIN (FORMAT csv)'.encode()
-        ) as copy:
+        with (
+            turn,
+            connection.transaction(),
+            connection.cursor().copy(f'COPY "{schema}".events FROM STDIN (FORMAT csv)'.encode()) as copy,
+        ):
             copy.write(frame.write_csv(include_header=False))
 
     return insert

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from dpi.service.config import Config
-from dpi.service.running import server as serving_of
-from dpi.service.service import Service
 from store.conftest import key_file, postgres, server, sqlite  # noqa: F401 - fixtures
 
 ROOT = Path(__file__).parents[2]

@@ -100,7 +100,7 @@ def wait_for(true, seconds: float = 30.0):
 
 
 STATEMENTS = range(45) if SLOW else (8, 21, 25)
-"""Before which statements of a slot a leader is frozen: in the payment, after it, and in the publication; of about 40."""
+"""Before which statements of a slot a leader is frozen, of 36: in the payment, after it, in the publication."""
 
 
 def test_a_leader_that_is_frozen_anywhere_neither_pays_nor_publishes(process, schema, key_file, tmp_path) -> None:

@@ -49,10 +49,12 @@ def test_nothing_that_came_in_is_in_logs_metrics_or_errors(tmp_path, logged, mon
             for packing in ({}, {"content-encoding": POISON}, {"content-encoding": "gzip"}):
                 given = {"content-type": kind, **packing}
                 said.append(client.post("/v1/streams/visits/events", params=where, content=body, headers=given))
-        for path in (f"/{POISON}", f"/streams/{POISON}", f"/streams/visits/releases/{POISON}",
-                     f"/streams/visits/answers/{POISON}", f"/streams/visits/answers/share?value={POISON}",
-                     f"/streams/visits/releases?first={POISON}", f"/streams/visits/releases?{POISON}=1"):  # fmt: skip
-            said.append(analyst.get(f"/v1{path}"))
+        paths = (
+            f"/{POISON}", f"/streams/{POISON}", f"/streams/visits/releases/{POISON}",
+            f"/streams/visits/answers/{POISON}", f"/streams/visits/answers/share?value={POISON}",
+            f"/streams/visits/releases?first={POISON}", f"/streams/visits/releases?{POISON}=1",
+        )  # fmt: skip
+        said += [analyst.get(f"/v1{path}") for path in paths]
         said.append(client.get("/v1/streams", headers={"authorization": f"Bearer dpi_{POISON}_{POISON}"}))
         said.append(client.get("/v1/streams", headers={"x-poison": POISON, "cookie": POISON, "user-agent": POISON}))
         said.append(found.client("admin").post("/v1/streams", json={"name": POISON, "epsilon": POISON}))
@@ -105,7 +107,7 @@ def test_a_line_has_known_fields_and_no_text_of_strangers(logged) -> None:
 
 
 def test_acts_are_chained_and_a_change_is_found(tmp_path) -> None:
-    """Lines from many threads form one chain; one that is changed, dropped, put in or moved is found, a torn one cut."""
+    """Lines of many threads form one chain; one that is changed, dropped, put in or moved is found, a torn one cut."""
     acts = Acts(tmp_path / "acts.ndjson")
     assert acts.check().sequence == -1
 

@@ -154,7 +154,7 @@ from = "{day}"
 
 @pytest.mark.parametrize("round_", range(20 if os.environ.get("DPI_SLOW") else 1))
 def test_nothing_that_was_acknowledged_is_lost_by_a_kill(tmp_path, round_):
-    """kill -9 under load: every batch that was answered is in its slot once, and so is one that is sent again."""
+    """Kill -9 under load: every batch that was answered is in its slot once, and so is one that is sent again."""
     day = datetime.now(UTC).date().isoformat()
     (tmp_path / "pages.txt").write_text("home\nsearch\n")
     port = 18000 + os.getpid() % 2000 + round_
