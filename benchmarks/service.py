@@ -174,7 +174,9 @@ class Senders:
         self.waits: list[float] = []
         self.again = 0
         self._turn = threading.Lock()
-        self._threads = [threading.Thread(target=self._send, args=(number,)) for number in range(CONNECTIONS)]
+        self._threads = [
+            threading.Thread(target=self._send, args=(number,), daemon=True) for number in range(CONNECTIONS)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -307,7 +309,7 @@ def _store(options: dict[str, object]) -> str:
 
 def _await(server: Server, headers: dict[str, str], slot: int) -> None:
     """Until a slot is seen."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         answer = httpx.get(f"{server.url}/streams/visits/releases/{slot}/certificate", headers=headers, timeout=60)
         if answer.status_code == 200:
@@ -386,10 +388,10 @@ def readers(arguments: argparse.Namespace, number: int = 500) -> None:
 
 def kills(arguments: argparse.Namespace, times: int = 20) -> None:
     """Kill -9 under load: nothing that was acknowledged is lost, nothing is released twice."""
-    slot = 2
+    slot, lateness = 2, 30  # a batch that waits for a restart still comes in time for its slot
     arguments = argparse.Namespace(**{**vars(arguments), "slot": slot})
     load = Load(2_000, arguments.bins, "arrow")
-    with running("sqlite", arguments) as (server, headers):
+    with running("sqlite", arguments, lateness=lateness) as (server, headers):
         senders = Senders(server, headers, load, time.monotonic() + 3600)
         rng = np.random.default_rng(2)
         for _ in range(times):
