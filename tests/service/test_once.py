@@ -48,7 +48,8 @@ def test_the_answer_is_the_same_whoever_is_in_a_batch(tmp_path):
         found.set(10.5)
         batches = [
             [("empty", 10.0, "home")], [("fresh", 10.0, "home")], [("fresh", 10.0, "nowhere")], [("", 10.0, "home")],
-            [("late", 1.0, "home")], [("early", 99.0, "home")], [("x" * 2000, 10.0, "home")], [], [("eve", 10, "home")] * 5000,
+            [("late", 1.0, "home")], [("early", 99.0, "home")], [("x" * 2000, 10.0, "home")], [],
+            [("eve", 10, "home")] * 5000,
         ]  # fmt: skip
         answers = [found.send(rows, number) for number, rows in enumerate(batches)]
         answers.append(found.send([("fresh", 10.0, "home")], 0))
@@ -154,7 +155,7 @@ from = "{day}"
 
 @pytest.mark.parametrize("round_", range(20 if os.environ.get("DPI_SLOW") else 1))
 def test_nothing_that_was_acknowledged_is_lost_by_a_kill(tmp_path, round_):
-    """kill -9 under load: every batch that was answered is in its slot once, and so is one that is sent again."""
+    """Kill -9 under load: every batch that was answered is in its slot once, and so is one that is sent again."""
     day = datetime.now(UTC).date().isoformat()
     (tmp_path / "pages.txt").write_text("home\nsearch\n")
     port = 18000 + os.getpid() % 2000 + round_
