@@ -230,7 +230,7 @@ BAD = {
     '[streams.visits]\ndomain = "none.txt"\nslot = "1h"': "cannot be read",
     '[streams.visits]\ndomain = "pages.txt"\nslot = "1h"\nepsilon = 1': "`from` must be said",
     '[streams.visits]\ndomain = "pages.txt"\ncolour = "red"': "unknown option `colour`",
-    '[streams.visits]\ndomain = "pages.txt"\nevery = "x"': "`every` must be a whole number",
+    '[streams.visits]\ndomain = "pages.txt"\nperiod = "x"': "`period` must be a whole number",
     "streams = 5": "must be tables by name",
     "[streams": "is not TOML",
 }
