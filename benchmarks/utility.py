@@ -3,7 +3,8 @@
     python benchmarks/utility.py [--quick] [--streams published,drift.01] [--budget constant] [--epsilon 0.05]
 
 Budgets: `constant` spends ε in every slot (all users new in each); `concentrated` spends the same on average, 30 % of
-it evenly and the rest in every fifth slot; `converging` is LogSquared with a total of 2.
+it evenly and the rest in every fifth slot (`--every` for another period); `saving` in as few slots as the tracked drift
+allows (`Ledger(every="auto")`); `converging` is LogSquared with a total of 2.
 
 For every stream, the mean of KL(truth ‖ released) over the slots, for two truths: the PDF that the slot was drawn from
 ("rate") and the slot's own PDF ("slot"). Next to ours: the uniform guess; the noisy histogram, clipped and
@@ -24,7 +25,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpi.budget import Epsilon, LogSquared
+from dpi.budget import Allocation, Constant, Epsilon, InOrder, LogSquared
+from dpi.budget.allocation import Concentrated
+from dpi.budget.saving import Saving
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Estimate
@@ -33,7 +36,8 @@ from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
 from dpi.research.datasets.generators import STREAMS, Floats
 
-Budget = Callable[[int], Epsilon]
+Budget = Callable[[], Allocation]
+"""Opens the budget of slot 0, 1, … for one run."""
 DEMO_DRAWS = 20
 
 NAMES = [name for name in STREAMS if name not in ("published1k", "published10k", "shop")]
@@ -53,17 +57,15 @@ def clipped(values: Floats) -> Floats:
     return np.asarray(positive / positive.sum())
 
 
-def budget(kind: str, epsilon: str) -> Budget:
-    """The budget of slot 0, 1, …"""
-    if kind == "converging":
-        elements = LogSquared().of(Epsilon.at_most(2))
-        return lambda slot: Epsilon(elements.element(slot + 1))
-    amount = Epsilon.at_most(epsilon)
-    if kind == "constant":
-        return lambda slot: amount
-    spread, every = 0.3, 5
-    high, low = (Epsilon(int(amount.units * x)) for x in (spread + every * (1 - spread), spread))
-    return lambda slot: low if slot % every else high
+def budget(kind: str, epsilon: str, every: int = 5) -> Budget:
+    """A budget by name."""
+    budgets: dict[str, Budget] = {
+        "constant": lambda: Constant(epsilon),
+        "concentrated": lambda: Concentrated(epsilon, every),
+        "saving": lambda: Saving(epsilon, Epsilon.at_most(1024)),
+        "converging": lambda: InOrder(LogSquared(), Epsilon.at_most(2)),
+    }
+    return budgets[kind]
 
 
 class Tally:
@@ -100,13 +102,16 @@ def run(name: str, mechanism: Boosted, slots: int, budget: Budget, seed: int) ->
     rng = np.random.default_rng([seed, zlib.crc32(data.encode())])  # the data; the noise is the mechanism's
     demo_rng = np.random.default_rng(seed)
     source = UnsafeSeededSource(seed)
-    state = None
+    state, allocation = None, budget()
     for slot, (counts, rate) in enumerate(stream.make(rng, slots)):
         state = state or mechanism.initial(stream.domain(counts.size))
-        measurement = mechanism.measure(state, Histogram(counts * GRAINS, GRAINS), budget(slot), slot, source)
+        epsilon = allocation.draw(source)
+        measurement = mechanism.measure(state, Histogram(counts * GRAINS, GRAINS), epsilon, slot, source)
         start = time.perf_counter()
         state, estimate = mechanism.update(state, measurement)
         tally.seconds.append(time.perf_counter() - start)
+        bins = float(np.exp(-(estimate.pdf @ np.log(estimate.pdf))))
+        allocation.observe(estimate.total, bins, mechanism.drift(state))
         if counts.sum() == 0:
             continue
         own = counts / counts.sum()
@@ -149,7 +154,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer slots, no trackers in hindsight")
     parser.add_argument("--streams", default=",".join(NAMES), help="names, separated by commas")
     parser.add_argument("--slots", type=int, help="slots of each stream")
-    parser.add_argument("--budget", choices=("constant", "concentrated", "converging"), default="constant")
+    parser.add_argument("--budget", choices=("constant", "concentrated", "saving", "converging"), default="constant")
+    parser.add_argument("--every", type=int, default=5, help="of `concentrated`")
     parser.add_argument("--epsilon", default="0.05", help="budget of every slot")
     parser.add_argument("--partitions", choices=("auto", "none"), default="auto", help="none: measure bins alone")
     parser.add_argument("--seed", type=int, default=0)
@@ -163,7 +169,12 @@ def main() -> None:
         most = STREAMS[name].length
         slots = options.slots or (min(320, most) if options.quick else most)
         report(
-            name, slots, budget(options.budget, options.epsilon), options.seed, not options.quick, options.partitions
+            name,
+            slots,
+            budget(options.budget, options.epsilon, options.every),
+            options.seed,
+            not options.quick,
+            options.partitions,
         )
 
 

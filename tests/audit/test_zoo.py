@@ -17,7 +17,8 @@ REQUIRED = {
     "sparse vector: no noise on the counts", "sparse vector: it never stops", "sparse vector: noise not scaled by c",
     "a refusal that depends on private scores", "a class that depends on another user",
     "a clock of payments that depends on the data", "classes without users are not measured",
-    "a change that begins after the last event",
+    "a change that begins after the last event", "quotas that sum to more than one",
+    "a quota that shrinks after it was spent", "a quota of what was spent without one",
 }  # fmt: skip
 
 

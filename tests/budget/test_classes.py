@@ -1,5 +1,6 @@
 """Public bounds of classes: no account ever holds, or has spent, more than is said of its class."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -208,6 +209,37 @@ def test_a_budget_needs_its_slot():
     drawn(allocation, 2)
     with pytest.raises(ClockError):
         allocation.draw(SystemSource())
+
+
+def test_after_lost_slots_users_may_be_a_class_further_on_and_have_spent_the_most():
+    """Who paid in the first of them was in the class after the last that was said, with all that can be spent."""
+    slot = next(slot for slot in range(64) if level(slot, TOP) == level(slot + 1, TOP) == 0)
+    before = Bounds.initial(Epsilon(UNITS), TOP).after(slot, (Fraction(3, 4),))
+    after = before.after_lost([slot + 1], (SHARE_STEPS // 2,))
+    assert [spent / UNITS for spent in after.spent] == [0.5, 0.75, 0.75]
+
+
+def test_slots_lost_before_any_was_paid_for_are_of_no_earlier_epoch():
+    """Nothing can have been lost in epochs before the first; over later ones ε may have been lost in each."""
+    first, largest = Bounds.initial(Epsilon(UNITS), TOP, period=2), (SHARE_STEPS,) * (TOP + 1)
+    begun = first.after_lost([6], largest)
+    assert (begun.epoch, begun.past, begun.most_spent) == (3, 0, UNITS)
+    later = begun.after_lost([7, 8, 9, 10], largest)
+    assert (later.epoch, later.past, later.most_spent) == (5, 2 * UNITS, 3 * UNITS)
+
+
+def test_a_snapshot_that_forgets_what_was_asked_or_restored_is_refused():
+    """By shares that were larger, epochs that were entered and copies that went on, lost slots are charged for."""
+    newer = Bounds(4 * UNITS, TOP, (4 * UNITS, UNITS), (0, UNITS), (2048, 1024), 2, 3, UNITS, (5,))
+    assert newer.follows(newer)
+    assert newer.follows(Bounds.initial(Epsilon(4 * UNITS), TOP, 2))
+    older = [
+        {"left": (4 * UNITS,)}, {"left": (4 * UNITS, UNITS - 1)}, {"spent": (0, UNITS - 1)}, {"past": 0},
+        {"largest": (2048,)}, {"largest": (2047, 1024)}, {"epoch": 2}, {"epoch": None}, {"restored": ()},
+    ]  # fmt: skip
+    for forgotten in older:
+        assert not replace(newer, **forgotten).follows(newer), forgotten
+        assert newer.follows(replace(newer, **forgotten))
 
 
 def test_an_older_or_damaged_snapshot_is_refused():

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.budget.clock import HIGHEST, level
+from dpi.budget.policy import clocked
+from dpi.errors import OptionError
 
 FAR = 10**9
 
@@ -46,3 +48,12 @@ def test_levels_do_not_change():
 
 
 LEVELS = [0, 3, 0, 1, 2, 0, 1, 0, 0, 4, 0, 1, 0, 1, 0, 2, 3, 0, 1, 0, 1, 0, 0, 2, 0, 1, 0, 6, 2, 0, 1, 0]
+
+
+@pytest.mark.parametrize("top", [0, 41, 2.0, True, "4"])
+def test_a_top_class_that_never_comes_is_refused(top):
+    """Of 1 to 40: a slot of level 40 comes once in 2^40."""
+    assert clocked(1).top == 1
+    assert clocked(40).top == 40
+    with pytest.raises(OptionError, match="`top` must be a whole number from 1 to 40"):
+        clocked(top)

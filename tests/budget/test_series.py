@@ -143,6 +143,7 @@ def test_search_finds_the_first_small_element(series, units):
     "make",
     [
         lambda: Zeta(1),
+        lambda: Zeta("64.5"),
         lambda: Zeta("x"),
         lambda: Geometric(1),
         lambda: Geometric(0),
@@ -154,6 +155,7 @@ def test_parameters_out_of_range_are_refused(make):
     """A series that does not converge, or a parameter outside its range, is an error in one sentence."""
     with pytest.raises(OptionError, match="must be"):
         make()
+    assert Zeta(64).of(Epsilon.at_most(1)).element(2) == 0
 
 
 @pytest.mark.parametrize("small", ["1e-14", "1e-20"])

@@ -110,7 +110,13 @@ def test_chains_of_the_older_format_go_on(monkeypatch):
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"epsilon": 0.2}, "in two ways"), ({"epsilon_total": None}, "in two ways"), ({"format": 3}, "format")],
+    [
+        ({"epsilon": 0.2}, "in two ways"),
+        ({"epsilon_total": None}, "in two ways"),
+        ({"format": 3}, "format"),
+        ({"first": -1}, "another first slot"),
+        ({"first": None}, "another first slot"),
+    ],
 )
 def test_numbers_that_do_not_fit_are_found(monkeypatch, change, said):
     """A number that says something else than the exact amount, or an unknown format, is a problem."""
@@ -119,6 +125,16 @@ def test_numbers_that_do_not_fit_are_found(monkeypatch, change, said):
     stream(store=store).release(["ada"], ["DE"])
     (problem,) = verify(store).problems
     assert said in problem
+
+
+def test_a_chain_without_the_slot_that_its_stream_begins_with_is_found(monkeypatch):
+    """Every slot is released from the declared one on: a chain whose first release is a later one lacks some."""
+    store, facts = dpi.MemoryStore(), driver.facts
+    opened = stream(store=store, slot="1h", start="2026-01-01")
+    later = {"slot": opened.next_slot + 1, "first": opened.next_slot + 1}
+    monkeypatch.setattr(driver, "facts", lambda self, paid, content: facts(self, paid, content) | later)
+    opened.release(["ada"], ["DE"])
+    assert "entry 1 does not release the slot that the stream begins with" in verify(store).problems
 
 
 def test_entries_are_canonical():

@@ -196,6 +196,27 @@ def test_the_ledger_tells_payments_by_class(cli):
     cli("verify", "m.db", "--curator")
 
 
+def test_streams_with_quotas(cli, visits):
+    """By an option or in a file; the ledger tells what is left of a stream's own part, and sums above ε are refused."""
+    Path("dpi.toml").write_text('[run]\nname = "visits"\nquota = 0.25\n')
+    cli("run", *visits, *PERIOD, "--store", "m.db", "--config", "dpi.toml")
+    cli("run", *visits, *PERIOD, "--store", "m.db", "--name", "orders", "--quota", "0.5")
+    cli("run", *visits, *PERIOD, "--store", "m.db", "--name", "rest")
+    assert "is in no other quota" in cli(
+        "run", *visits, *PERIOD, "--store", "m.db", "--name", "x", "--quota", "1/2", code=2
+    )
+    words = ["ledger", "m.db", "--user", "nobody", "--stream"]
+    assert cli.json(*words, "visits") == {"left": 0.25, "epsilon": 1.0, "held": 0.25, "slot": 490902, "private": True}
+    cli(*words, "orders")
+    assert cli.stdout == "left 0.5 of 0.5, this stream's quota of ε = 1\n"
+    cli(*words, "rest")
+    assert cli.stdout == "left 0.25 of 0.25, what is in no quota of ε = 1\n"
+    cli("verify", "m.db", "--curator")
+    assert "shrinks" in cli(
+        "run", *visits, *PERIOD, "--store", "m.db", "--name", "orders", "--quota", "0.3", "--change", code=2
+    )
+
+
 def test_the_ledger_tells_no_payments_of_a_stream_that_is_not_by_class(cli):
     """A stream with a cost shares a clocked ledger: what is left is told, and nothing that it does not count."""
     options = {"domain": dpi.Categories(["a"], other=None), "epsilon": 1}

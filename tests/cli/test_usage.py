@@ -81,6 +81,7 @@ def test_errors_name_options_as_they_are_written_here(cli, visits):
     assert "give `--per-slot` or `--slots`, not both" in cli(*run, "--slots", "3", code=2)
     assert "`--zone` must be a time zone" in cli(*run, "--zone", "Atlantis", code=2)
     assert "`--level`" in cli("watch", "s.db", "--level", "2", code=2)
+    assert "leave out `--per-slot`, `--slots` and `--not-returning`" in cli(*run, "--policy", "clocked", code=2)
 
 
 def test_an_option_that_is_part_of_the_promise_is_not_offered_for_change(cli, visits):

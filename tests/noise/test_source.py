@@ -1,3 +1,4 @@
+import hashlib
 import os
 
 import numpy as np
@@ -6,6 +7,14 @@ import pytest
 from dpi.noise import SystemSource, UnsafeSeededSource, uniform_below
 from dpi.noise.source import LazyUniform
 from statistics_ import assert_law
+
+
+def test_a_seed_has_one_sequence_of_words():
+    """Stored figures rest on it: call by call, SHAKE-256 of the seed and of the number of calls before."""
+    source = UnsafeSeededSource(7)
+    for call, count in enumerate([3, 1, 0, 2]):
+        expected = hashlib.shake_256(f"7/{call}".encode()).digest(8 * count)
+        assert source.words(count).tobytes() == expected
 
 
 def test_forked_processes_share_no_bits():

@@ -165,7 +165,8 @@ def test_streams_are_opened_and_changed(tmp_path):
         assert admin.put("/v1/streams/none", json=changed).status_code == 404
         for bad in (
             {"name": "<b>"}, {"name": "../x"}, {"name": 5}, {"epsilon": "much"}, {"slot": "soon"}, {"colour": "red"},
-            {"domain": {"kind": "list"}}, {"epsilon": True}, {"every": "x"}, {"draw": "rba:1"}, {"from": "x"},
+            {"domain": {"kind": "list"}}, {"epsilon": True}, {"every": "x"}, {"period": "x"},
+            {"draw": "rba:1"}, {"from": "x"},
         ):  # fmt: skip
             answer = admin.post("/v1/streams", json=new | {"name": "other"} | bad)
             assert answer.status_code == 422, bad

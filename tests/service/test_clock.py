@@ -52,7 +52,7 @@ def test_slots_close_after_downtime_in_order(tmp_path, watched):
 
 
 def test_a_slot_waits_for_what_was_received_before_its_moment(tmp_path, watched, monkeypatch):
-    """A batch that takes long to decode is in its slot; one that is received later is not, however quickly it is read."""
+    """A batch that takes long to decode is in its slot; one that is received later is not, however quick it is."""
     held, go_on = threading.Event(), threading.Event()
     decoded = service_module.ingest.decoded
 
@@ -156,13 +156,30 @@ def test_late_releases_wait_for_the_next_tick(late):
     clock = SetClock(0)
     seen = Publication(clock, delay=3)
     dues = [seen.ready("a", 1, 1, 10, at=10 + late).due, seen.ready("b", 1, 2, 11, at=11).due]
-    assert (dues[0] - 10) % 3 == 0 and dues[0] >= max(13, 10 + late) and dues[0] < 10 + max(late, 1) + 3
-    assert (dues[1] - 11) % 3 == 0 and dues[1] >= max(dues[0], 14)
+    assert (dues[0] - 10) % 3 == (dues[1] - 11) % 3 == 0
+    assert max(13, 10 + late) <= dues[0] < 10 + max(late, 1) + 3
+    assert max(dues[0], 14) <= dues[1] < max(dues[0], 14) + 3
     for moment in range(10, 40):
         clock.now = moment
         assert (seen.upto("a") == 1) == (moment >= dues[0])
         assert (seen.upto("b") == 1) == (moment >= dues[1])
         assert seen.entry == (2 if moment >= dues[1] else 1 if moment >= dues[0] else -1)
+
+
+def test_an_entry_that_is_no_release_is_seen_with_what_stands_before_it():
+    """A stream that is opened while a release waits comes after it in the chain, and is seen with it."""
+    clock = SetClock(0)
+    seen = Publication(clock, delay=10)
+    seen.declared(0)
+    assert seen.entry == 0
+    seen.ready("a", 1, 1, 100, at=100)
+    seen.declared(2)
+    dues = []
+    seen.listen(lambda published: dues.append(published.due))
+    assert dues == [110, 110]
+    assert seen.entry == 0
+    clock.now = 110
+    assert (seen.entry, seen.upto("a")) == (2, 1)
 
 
 def test_a_receipt_holds_a_slot_until_it_is_done():

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 import dpi
 from cli_files import ENVIRONMENT, PROGRAM
+from dpi.cli.app import app
 from dpi.errors import OptionError
 from dpi.service.config import Config, streams_of
 from dpi.service.tokens import Tokens
@@ -148,26 +150,27 @@ def test_the_demonstration_lives(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_tokens_by_command(tmp_path):
+@pytest.fixture
+def cli(tmp_path, monkeypatch):
+    """Commands in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words], prog_name="dpi")
+
+
+def test_tokens_by_command(tmp_path, cli):
     """Made, listed and revoked; what is wrong is told in one line."""
-
-    def token(*words):
-        return subprocess.run(
-            [*PROGRAM, "token", *words], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
-        )
-
-    made = token("create", "--role", "analyst", "--name", "ada", "--expires", "90d").stdout.strip()
+    made = cli("token", "create", "--role", "analyst", "--name", "ada", "--expires", "90d").stdout.strip()
     entry = Tokens(tmp_path / "tokens.json").check(made)
     assert (entry.role, entry.name) == ("analyst", "ada")
-    (listed,) = json.loads(token("list", "--json").stdout)["tokens"]
+    (listed,) = json.loads(cli("token", "list", "--json").stdout)["tokens"]
     assert listed["id"] == entry.id
-    assert token("revoke", entry.id).returncode == 0
+    assert cli("token", "revoke", entry.id).exit_code == 0
     assert Tokens(tmp_path / "tokens.json").check(made) is None
-    assert "revoked" in token("list").stdout
+    assert "revoked" in cli("token", "list").stdout
     for words in (["create"], ["create", "--role", "king"], ["revoke"], ["revoke", "x"], ["make"],
                   ["create", "--role", "admin", "--expires", "soon"]):  # fmt: skip
-        done = token(*words)
-        assert done.returncode == 2, words
+        done = cli("token", *words)
+        assert done.exit_code == 2, words
         assert done.stderr.startswith("dpi: error: ")
 
 
@@ -227,7 +230,7 @@ BAD = {
     '[streams.visits]\ndomain = "none.txt"\nslot = "1h"': "cannot be read",
     '[streams.visits]\ndomain = "pages.txt"\nslot = "1h"\nepsilon = 1': "`from` must be said",
     '[streams.visits]\ndomain = "pages.txt"\ncolour = "red"': "unknown option `colour`",
-    '[streams.visits]\ndomain = "pages.txt"\nevery = "x"': "`every` must be a whole number",
+    '[streams.visits]\ndomain = "pages.txt"\nperiod = "x"': "`period` must be a whole number",
     "streams = 5": "must be tables by name",
     "[streams": "is not TOML",
 }
@@ -267,17 +270,17 @@ def test_a_configuration_says_all_options(tmp_path):
         dpi.Stream.of(store, "b")
 
 
-def test_serve_says_what_it_needs(tmp_path):
-    """A store, and an extra that is installed."""
-    done = subprocess.run(
-        [*PROGRAM, "serve"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert "`--store` must be said" in done.stderr
-    done = subprocess.run(
-        [*PROGRAM, "serve", "--store", "v.db", "--host", "0.0.0.0"],  # noqa: S104 - refused
-        cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "`--certificate`" in done.stderr
+def test_serve_says_what_it_needs(tmp_path, cli, monkeypatch):
+    """A store, TLS for others than this machine, and an extra that is installed; nothing is left behind."""
+    for words, text in {
+        ("serve",): "`--store` must be said",
+        ("serve", "--store", "v.db", "--host", "0.0.0.0"): "`--certificate`",  # noqa: S104 - refused
+        ("serve", "--store", "v.db", "--delay", "0s"): "`--delay` must be above 0",
+        ("serve", "--store", "v.db", "--requests", "0"): "must be above 0",
+    }.items():
+        done = cli(*words)
+        assert done.exit_code == 2
+        assert text in done.stderr
+    monkeypatch.setattr("dpi.cli.commands.serve.NEEDED", ("no_such_library",))
+    assert "pip install 'dpi[service]'" in cli("serve").stderr
     assert os.listdir(tmp_path) == []

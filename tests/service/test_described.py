@@ -43,10 +43,10 @@ def test_no_request_is_a_fault(described, role):
             suppress_health_check=list(HealthCheck),
         )  # fmt: skip
         @schemathesis_given(made)
-        def ask(case):
-            if "stream" in (case.path_parameters or {}) and hash(str(case.query)) % 2:
+        def ask(case, made=made):
+            if "stream" in (case.path_parameters or {}) and len(str(case.query)) % 2:
                 case.path_parameters["stream"] = "visits"
-            if "slot" in (case.path_parameters or {}) and hash(str(case.query)) % 3:
+            if "slot" in (case.path_parameters or {}) and len(str(case.query)) % 3:
                 case.path_parameters["slot"] = str(FIRST)
             answer = case.call(headers=headers)
             asked.add((made.method, made.path, answer.status_code))

@@ -131,14 +131,22 @@ def test_what_is_too_large_is_refused_before_it_is_read(tmp_path):
         assert found.send([("ada", 0.0, "home")], 0).status_code == 200
 
 
+def taken(found, number):
+    """Wait until so many requests are here."""
+    deadline = time.monotonic() + 30
+    while found.service.gate._here.total() < number:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def test_places_are_counted_by_requests(tmp_path, monkeypatch):
     """With all places taken others wait; a token with too many is told so, and so is everybody when too many wait."""
     with running(tmp_path, requests=1, of_one_token=2, now=MOMENT + 5 * SECOND, patience=20.0) as found:
         held = raw(found, POST, HEAD + b"{")
-        time.sleep(0.2)
+        taken(found, 1)
         waiting = threading.Thread(target=lambda: found.send([("ada", 1.0, "home")], 0))
         waiting.start()
-        time.sleep(0.2)
+        taken(found, 2)
         refused = found.send([("ada", 1.0, "home")], 0, "third")
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
         monkeypatch.setattr(found.service.gate, "_most", 2)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import os
 import random
 
 import numpy as np
@@ -10,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpi
@@ -67,6 +68,7 @@ lines = st.lists(
 )  # fmt: skip
 
 
+@settings(max_examples=2000 if os.environ.get("DPI_SLOW") else 60)
 @given(lines)
 def test_lines_are_read_as_those_of_files(found):
     """However a line is decoded, it gives what the reader of files makes of it."""
@@ -78,6 +80,7 @@ def test_lines_are_read_as_those_of_files(found):
     ]
 
 
+@settings(max_examples=2000 if os.environ.get("DPI_SLOW") else 40)
 @given(rows)
 def test_columns_and_lines_agree(table):
     """The same rows in columns and in lines are the same events; an odd one changes no other."""

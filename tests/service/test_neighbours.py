@@ -37,8 +37,13 @@ def reached(found):
     """What every route says to an analyst that gives something: statuses, headers and bodies."""
     said = {}
     client = found.client("analyst")
-    places = {"stream": ["visits", "nobody"], "slot": [*range(FIRST - 1, FIRST + SLOTS + 1), "newest"],
-              "question": ["top", "total", "probability", "l1", "why"], "producer": ["p", "q"], "digest": ["none"]}  # fmt: skip
+    places = {
+        "stream": ["visits", "nobody"],
+        "slot": [*range(FIRST - 1, FIRST + SLOTS + 1), "newest"],
+        "question": ["top", "total", "probability", "l1", "why"],
+        "producer": ["p", "q"],
+        "digest": ["none"],
+    }
     given = {"top": {"k": 2}, "probability": {"value": "home"}, "l1": {"beside": FIRST}}
     for endpoint in ENDPOINTS:
         paths = [endpoint.path]
@@ -96,7 +101,7 @@ def seen(folder, with_eve, monkeypatch):
                     "/v1/streams/visits/events", params={"producer": "q", "sequence": 99}, content=b"eve"
                 ).status_code == 415  # fmt: skip
             found.set(begin + 10)
-            for tenth in range(0, 30):
+            for tenth in range(30):
                 found.clock.now = MOMENT + (begin + 10) * SECOND + tenth * SECOND // 10
                 moments.append((tenth, found.service.publication.upto("visits"), found.service.publication.entry))
             views.append(found.client("analyst").get("/v1/streams/visits").content)
@@ -105,7 +110,7 @@ def seen(folder, with_eve, monkeypatch):
 
 
 def test_whatever_else_an_analyst_reaches_is_equal(tmp_path, equal_releases, monkeypatch):
-    """With and without one user who floods, comes late, sends rubbish and is refused: bytes and moments are the same."""
+    """With and without one user who floods, comes late, sends rubbish and is refused: bytes and moments are equal."""
     without, with_eve = (seen(tmp_path / name, name == "with", monkeypatch) for name in ("without", "with"))
     assert without[1] == with_eve[1]
     assert without[2] == with_eve[2]

@@ -48,7 +48,8 @@ def test_the_answer_is_the_same_whoever_is_in_a_batch(tmp_path):
         found.set(10.5)
         batches = [
             [("empty", 10.0, "home")], [("fresh", 10.0, "home")], [("fresh", 10.0, "nowhere")], [("", 10.0, "home")],
-            [("late", 1.0, "home")], [("early", 99.0, "home")], [("x" * 2000, 10.0, "home")], [], [("eve", 10, "home")] * 5000,
+            [("late", 1.0, "home")], [("early", 99.0, "home")], [("x" * 2000, 10.0, "home")], [],
+            [("eve", 10, "home")] * 5000,
         ]  # fmt: skip
         answers = [found.send(rows, number) for number, rows in enumerate(batches)]
         answers.append(found.send([("fresh", 10.0, "home")], 0))

@@ -28,6 +28,26 @@ def texts(rows: list[bytes | None], kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(rows), column.buffers(), column.null_count)
 
 
+def encoded(
+    rows: list[bytes | None], kind: pa.DataType, index: pa.DataType, known: list[bytes] | None = None
+) -> pa.Array:
+    """The same as numbers and a dictionary, which begins with what is known."""
+    held = [*dict.fromkeys([*(known or []), *(row for row in rows if row is not None)])]
+    numbers = pa.array([None if row is None else held.index(row) for row in rows], index)
+    return pa.DictionaryArray.from_arrays(numbers, texts(held, kind), safe=False)
+
+
+def written(path: Path, *batches: pa.RecordBatch, **options: object) -> Path:
+    """An Arrow file."""
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pa.ipc.new_file(file, batches[0].schema, options=pa.ipc.IpcWriteOptions(**options)) as out,
+    ):
+        for batch in batches:
+            out.write_batch(batch)
+    return path
+
+
 def table(times: int, kind: pa.DataType | None = None) -> pa.Table:
     """Events with columns before, between and after, one of them nested, of many types."""
     kind = kind or pa.string()
@@ -90,16 +110,57 @@ def test_an_arrow_text_that_is_not_utf_8_costs_its_row(
     tmp_path: Path, kind: pa.DataType, compression: str | None
 ) -> None:
     """In texts of every layout, and in each of several record batches."""
-    events, options = table(3, kind), pa.ipc.IpcWriteOptions(compression=compression)
-    with (
-        pa.OSFile(str(tmp_path / "events.arrow"), "wb") as file,
-        pa.ipc.new_file(file, events.schema, options=options) as out,
-    ):
-        out.write_table(events, max_chunksize=4)
+    written(tmp_path / "events.arrow", *table(3, kind).to_batches(max_chunksize=4), compression=compression)
     try:
         assert found(tmp_path / "events.arrow") == sorted(EXPECTED * 3)
     except dpi.StateError:  # polars 2.1 reads no compressed views: that must not pass for a file without events
         assert (kind, bool(compression)) == (pa.string_view(), True)
+
+
+@pytest.mark.parametrize("index", [pa.int8(), pa.int32(), pa.uint16(), pa.int64()], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "compression"),
+    [(pa.string(), None), (pa.string(), "zstd"), (pa.large_string(), "lz4"), (pa.string_view(), None)],
+    ids=str,
+)
+def test_a_dictionary_with_a_text_that_is_not_utf_8_costs_its_rows(
+    tmp_path: Path, kind: pa.DataType, compression: str | None, index: pa.DataType
+) -> None:
+    """In dictionaries of texts of every layout, beside one of clean texts and columns without."""
+    events = table(3)
+    for at, name, rows in ((1, "user", IDS), (5, "value", VALUES)):
+        events = events.set_column(at, name, encoded(rows * 3, kind, index))
+    path = written(tmp_path / "events.arrow", *events.to_batches(max_chunksize=4), compression=compression)
+    assert found(path) == sorted(EXPECTED * 3)
+
+
+def test_a_dictionary_that_grows_between_batches_is_read_as_it_is_then(tmp_path: Path) -> None:
+    """A later batch adds texts to the dictionary of an earlier one."""
+    known: list[bytes] = []
+    batches = []
+    for rows in (slice(0, 3), slice(3, 7)):
+        user = encoded(IDS[rows], pa.string(), pa.int32(), known)
+        known = [bytes(text) for text in user.dictionary.view(pa.binary()).to_pylist()]
+        times = ["2026-01-01"] * len(user)
+        value = encoded(VALUES[rows], pa.string(), pa.int32(), [b"DE", b"FR", b"\xc3"])
+        batches.append(pa.record_batch({"user": user, "time": times, "value": value}))
+    assert found(written(tmp_path / "events.arrow", *batches, emit_dictionary_deltas=True)) == EXPECTED
+
+
+def test_broken_texts_in_columns_that_nobody_asked_for_cost_nothing(tmp_path: Path) -> None:
+    """Nested or plain, with a dictionary or without: what is not read refuses nothing, beside texts that are broken."""
+    broken, offsets = texts(IDS, pa.string()), pa.array(range(len(IDS) + 1), pa.int32())
+    numbers = encoded(IDS, pa.string(), pa.int32())
+    others = {
+        "struct": pa.StructArray.from_arrays([broken], ["x"]),
+        "list": pa.ListArray.from_arrays(offsets, broken),
+        "numbers in a list": pa.ListArray.from_arrays(offsets, numbers),
+        "numbers": numbers,
+    }
+    events = table(1)
+    for name, column in others.items():
+        events = events.append_column(name, column)
+    assert found(written(tmp_path / "events.arrow", *events.to_batches())) == EXPECTED
 
 
 def test_rows_before_the_broken_one_count_once(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_the_chain_holds_public_facts_only(durable) -> None:
         for _ in run(store, 2):
             pass
         links = [link.entry for link in store.links()]
-    names = {"parameters", "epsilon", "epsilon_spent", "epsilon_total"}
+    names = {"parameters", "epsilon", "epsilon_spent", "epsilon_total", "first"}
     names |= {"adjacency", "epsilon_spent_units", "epsilon_total_units", "epsilon_units", "format", "kind"}
     names |= {"measurement", "mechanism", "options", "previous", "program", "release", "sequence", "slot", "stream"}
     assert {name for entry in links for name in entry} == names | {"classes"}

@@ -227,6 +227,43 @@ def test_a_ledger_is_charged_for_all_of_its_streams(paths, monkeypatch) -> None:
     assert max(truth.units.values()) <= 2**40
 
 
+def test_quotas_are_charged_each_for_itself_and_seen_to_grow(paths, monkeypatch) -> None:
+    """Sub-accounts pay for their own lost slots; a copy from before a quota grew is not charged, since it was spent."""
+    truth, names = Truth(monkeypatch), {"one": "0.5", "two": "0.25", "rest": None}
+
+    def opened(store, name, quota, **options):
+        return stream(store, dpi.Ledger(per_slot="0.1", quota=quota), name=name, **options)
+
+    with paths.open() as store:
+        for name, quota in names.items():
+            go_on(opened(store, name, quota), range(1))
+        paths.copy()
+        for name, quota in names.items():
+            go_on(opened(store, name, quota), range(1, 3))
+        assert store.witness.read().quotas == {"one": 2**39, "two": 2**38}
+    paths.put_back()
+    with paths.open(charge_lost=True) as store:
+        entry = next(link.entry for link in store.links() if link.entry["kind"] == "restored")
+        assert set(entry["charged_units"]) == {"", "quota one", "quota two"}
+        for name, quota in names.items():
+            again = opened(store, name, quota)
+            go_on(again, range(again.next_slot, 6))
+        assert verify(store).problems == ()
+        assert check_accounts(store) == ()
+    assert max(truth.units.values()) <= 2**40
+
+
+def test_a_copy_from_before_a_quota_grew_is_not_charged(paths) -> None:
+    """The witness has seen what the quota was: in the copy, the difference is in the rest."""
+    with paths.open() as store:
+        go_on(stream(store, dpi.Ledger(per_slot="0.1", quota="0.25")), range(1))
+        paths.copy()
+        go_on(stream(store, dpi.Ledger(per_slot="0.1", quota="0.5"), change=True), range(1, 3))
+    paths.put_back()
+    with pytest.raises(StateError, match="grew after this copy"):
+        paths.open(charge_lost=True)
+
+
 def test_a_crash_after_the_charge_charges_once(paths, monkeypatch) -> None:
     """If the process ends between the charge and telling the witness, the next one goes on, with nothing added."""
     with paths.open() as store:

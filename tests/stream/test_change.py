@@ -274,16 +274,22 @@ def test_compression_and_mechanism_change_with_their_slot(given):
 
 
 def test_a_hashed_domain_of_an_open_slot_needs_its_key():
-    """The newest domain has it, or it cannot be found: then values of open slots are refused, not misread."""
+    """The newest domain has it, or it cannot be found: then open slots are released first, or the change is theirs too.
+
+    It is refused when it is declared, for then every event would be refused until the open slots are released.
+    """
     store, key = dpi.MemoryStore(), bytes(range(32))
     stream(store, domain=dpi.Hashed(8, key), **CLOCK)
-    product = dpi.Hashed(16, key)
-    changed = stream(store, domain=product, change="2026-01-01T01:00", **CLOCK)
+    changed = stream(store, domain=dpi.Hashed(16, key), change="2026-01-01T01:00", **CLOCK)
     append(changed, 0)
     assert changed.domain.index("DE") == dpi.Hashed(8, key).index("DE")
-    other = stream(store, domain=dpi.Hashed(4, bytes(32)), change="2026-01-01T01:00", **CLOCK)
-    with pytest.raises(OptionError, match="without its key"):
-        append(other, 0)
+    for other in (dpi.Hashed(4, bytes(32)), dpi.Product(page=dpi.Hashed(4, bytes(32)), land=OLD)):
+        with pytest.raises(StateError, match="whose key is not here"):
+            stream(store, domain=other, change="2026-01-01T01:00", **CLOCK)
+    assert begins(store) == [None, changed.next_slot + 1]
+    later = stream(store, domain=dpi.Hashed(4, bytes(32)), change="next", **CLOCK)
+    append(later, 0)
+    assert verify(store).whole
 
 
 def test_a_paid_slot_is_released_under_its_own_options(monkeypatch):

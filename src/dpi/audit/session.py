@@ -97,6 +97,10 @@ class Probe(Mechanism[object]):
         """As the mechanism behind."""
         return self.inner.initial(domain) if classes == 1 else self.inner.initial(domain, classes)
 
+    def drift(self, state: object) -> float | None:
+        """As the mechanism behind."""
+        return self.inner.drift(state)
+
     def shares(self, state: object, slot: int) -> tuple[Fraction, ...]:
         """As the mechanism behind."""
         return self.inner.shares(state, slot)

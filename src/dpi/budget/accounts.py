@@ -22,6 +22,8 @@ keeps the promise:* class and weight are functions of the user's own account and
 every other user is in the same class with the same weight; u moves one class's histogram by at most w, whose noise
 loses ε_{t,m} · w; the rest is as above. A user whose weight is zero has not paid, and stays in their class.
 
+With quotas (`dpi.budget.quota`) an account here is a user's sub-account: ε in what is said above is then what it holds.
+
 What an account holds is private, and so is how many there are. Accounts are never deleted: that would be a refill.
 """
 
@@ -104,6 +106,7 @@ class Accounts:
         (`active`)."""
         self._slots: dict[str, int] = {}
         self._levies: list[tuple[int, int]] = []
+        self._assigned = 0
         self._version = object()
 
     def __repr__(self) -> str:
@@ -130,10 +133,25 @@ class Accounts:
         self._version = object()
         return self._levies[-1]
 
+    def assign(self, units: int) -> None:
+        """Hold back this much of ε from every account: it is other streams' (`dpi.budget.quota`).
+
+        Bills that were written before are no longer payable.
+        """
+        if not 0 <= units <= self.epsilon.units:
+            raise OptionError("what is assigned must lie between 0 and ε.")
+        if units != self._assigned:
+            self._assigned, self._version = units, object()
+
+    @property
+    def held(self) -> Epsilon:
+        """What an account holds at first: ε, less what is assigned to others. Public."""
+        return Epsilon(self.epsilon.units - self._assigned)
+
     def _available(self, slot: int) -> int:
         """What an account holds at first, after levies."""
         levied = sum(units for epoch, units in self._levies if epoch >= self._epoch(slot))
-        return billing.available(self.epsilon.units, levied)
+        return billing.available(self.held.units, levied)
 
     def names(self, users: pl.Series) -> Digests:
         """The accounts' names of canonical ids. Private."""
@@ -353,8 +371,8 @@ class Accounts:
 
     @property
     def within(self) -> bool:
-        """Whether no account has spent more than ε: what the curator checks. Private."""
-        return self._table.largest() <= self.epsilon.units
+        """Whether no account has spent more than it held: what the curator checks. Private."""
+        return self._table.largest() <= self.held.units
 
     def _options(self) -> dict[str, object]:
         return {"epsilon": self.epsilon.units, "policy": self.policy.description, "period": self.period}

@@ -48,8 +48,11 @@ class Allocation(ABC):
     def draw(self, source: RandomSource) -> Epsilon:
         """The next slot's budget."""
 
-    def observe(self, users: float, bins: float) -> None:  # noqa: B027 - most allocations do not listen
-        """Hear what the last release said: the estimated users, and the number of bins that matter (e^entropy)."""
+    def observe(self, users: float, bins: float, drift: float | None = None) -> None:  # noqa: B027 - most do not listen
+        """Hear what the last release said: the estimated users, the number of bins that matter (e^entropy), the drift.
+
+        The drift is the step by which log-probabilities move in a slot, as far as a mechanism tracks it.
+        """
 
     @property
     @abstractmethod

@@ -64,7 +64,7 @@ class Auto(Allocation):
         self.share = self._share()
         return Epsilon(units)
 
-    def observe(self, users: float, bins: float) -> None:
+    def observe(self, users: float, bins: float, drift: float | None = None) -> None:
         """Move to the next slot's budget."""
         paying = min(self._next, float(self.share) * self._total) / self._next
         seen = max(users, 0.0) / paying
@@ -85,7 +85,7 @@ class Auto(Allocation):
         return f"auto {self._epsilon.units} {self._bins}"
 
     def _follows(self, rule: str) -> bool:
-        return rule.split(" ")[:2] == self.description.split(" ")[:2]  # of another number of bins: it goes on
+        return rule.split(" ")[0] == "auto"  # of another number of bins, or with a larger quota: it goes on
 
     def _state(self) -> object:
         return [self._next, self._users, self._highest, self._spent, self._log_gain]

@@ -35,7 +35,6 @@ class ClassAllocation(Allocation):
     """
 
     def __init__(self, epsilon: Epsilon, top: int, period: int | None = None) -> None:
-        self._rule = f"{_RULE} {epsilon.units} {top}" + ("" if period is None else f" {period}")
         self.bounds = Bounds.initial(epsilon, top, period)
         self._heard: tuple[int, tuple[Fraction, ...]] | None = None
 
@@ -55,16 +54,20 @@ class ClassAllocation(Allocation):
     @property
     def description(self) -> str:
         """ε, the top class and, with refills, the period."""
-        return self._rule
+        return _rule(self.bounds)
+
+    def succeed(self, text: str) -> None:
+        """Go on where a snapshot was taken; of accounts that held less, as their quota grew, with what was added."""
+        before, here = bounds_of(text), self.bounds
+        if before is not None and (before.top, before.period) == (here.top, here.period):
+            self.restore(text if before.epsilon == here.epsilon else with_bounds(text, before.grown(here.epsilon)))
 
     def _state(self) -> object:
         return _written(self.bounds, self.classes)
 
     def _resume(self, state: object) -> None:
         bounds, classes = _read(state, self.bounds)
-        here = self.bounds
-        behind = len(bounds.left) < len(here.left) or any(a < b for a, b in zip(bounds.left, here.left, strict=False))
-        if behind or bounds.most_spent < here.most_spent:
+        if not bounds.follows(self.bounds):
             raise StateError(OLDER)
         self.bounds, self.classes = bounds, classes
 
@@ -94,7 +97,11 @@ def bounds_of(snapshot: str) -> Bounds | None:
 
 def with_bounds(snapshot: str, bounds: Bounds) -> str:
     """A snapshot with other bounds, after slots that no account remembers: no slot was drawn last."""
-    return json.dumps({**json.loads(snapshot), "state": _written(bounds, ())})
+    return json.dumps({**json.loads(snapshot), "rule": _rule(bounds), "state": _written(bounds, ())})
+
+
+def _rule(bounds: Bounds) -> str:
+    return f"{_RULE} {bounds.epsilon} {bounds.top}" + ("" if bounds.period is None else f" {bounds.period}")
 
 
 def _written(bounds: Bounds, classes: Sequence[ClassBudget]) -> dict[str, object]:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import zip_longest
 
 import numpy as np
 
@@ -143,6 +144,26 @@ class Bounds:
         if len(spent) <= self.top:
             spent += (max(spent),)
         return replace(begun, spent=spent, largest=_larger(self.largest, largest), restored=again)
+
+    def follows(self, before: Bounds) -> bool:
+        """Whether these can be the bounds after further slots: nothing that was known to be taken is forgotten."""
+        grown = (
+            zip_longest(self.left, before.left, fillvalue=-1),
+            zip_longest(self.largest, before.largest, fillvalue=0),
+        )
+        return (
+            all(now >= then for pairs in grown for now, then in pairs)
+            and self.most_spent >= before.most_spent
+            and (before.epoch is None or (self.epoch is not None and self.epoch >= before.epoch))
+            and {*self.restored} >= {*before.restored}
+        )
+
+    def grown(self, epsilon: int) -> Bounds:
+        """The bounds after accounts got more, so that they hold this much: everybody has left what was added, too."""
+        more = epsilon - self.epsilon
+        if more < 0:
+            raise OptionError("accounts never get less.")
+        return replace(self, epsilon=epsilon, left=tuple(left + more for left in self.left))
 
     def _epoch(self, slot: int) -> int | None:
         return None if self.period is None else slot // self.period

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
+from dpi.budget import quota as quotas
 from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import DRAWS, SPREAD, Allocation, Concentrated, Constant, Draw, InOrder
 from dpi.budget.auto import Auto
 from dpi.budget.epsilon import Amount, Epsilon, rational
 from dpi.budget.policy import POLICIES, Policy, spend_first
+from dpi.budget.saving import Saving
 from dpi.budget.series import SERIES, Series
-from dpi.budget.written import AMOUNT, or_word
+from dpi.budget.written import AMOUNT, NUMBER, UNITS, or_word
 from dpi.errors import OptionError
 from dpi.options import Codec, Family, Option
 
@@ -45,12 +47,17 @@ class Ledger(Option):
 
     `per_slot` is what a slot costs a user of weight one: an amount, or "auto" to choose it from the public transcript;
     `slots=20` is short for a twentieth of ε. With `every=5` the same is spent on average, most of it in every fifth
-    slot, which suits a stream that moves slowly. With `period` the accounts are refilled every so many slots, and the
+    slot, which suits a stream that moves slowly; with `every="auto"`, in as few slots as the tracked drift allows
+    (`dpi.budget.saving`). With `period` the accounts are refilled every so many slots, and the
     guarantee is ε per epoch.
 
     `returning=False` declares that nobody comes back once their account is empty, as where people are seen once: then
     a slot with fewer payers is a slot with fewer users, and "auto" spends all of ε in every slot. It is a statement
     about the users for the sake of accuracy; accounts are kept all the same, so the guarantee does not rest on it.
+
+    `quota="0.25"` gives the stream a quarter of every user's ε for itself (`dpi.budget.quota`): streams that share the
+    ledger cannot take from it, and it takes from nobody else. Quotas of a ledger sum to at most one; one grows by a
+    change of options, out of what no quota has, and never shrinks. Streams without a quota share the rest.
 
     >>> Ledger(), Ledger(per_slot=0.05)
     (Ledger(), Ledger(per_slot=0.05))
@@ -61,21 +68,31 @@ class Ledger(Option):
 
     per_slot: Amount | str = "auto"
     slots: int | None = None
-    every: int = 1
+    every: int | Literal["auto"] = 1
     policy: Policy | Literal["auto"] = "auto"
     period: int | None = None
     returning: bool = True
+    quota: Amount | None = None
+    rest: Epsilon | None = field(default=None, repr=False)
+    """Without a quota: what no quota had when the stream was declared, if there were any. The store says it."""
 
-    codecs = MappingProxyType({"per_slot": or_word(AMOUNT, "auto"), "policy": Codec(_written, _read)})
+    codecs = MappingProxyType(
+        {
+            "per_slot": or_word(AMOUNT, "auto"),
+            "policy": Codec(_written, _read),
+            "quota": NUMBER.or_none,
+            "rest": UNITS.or_none,
+        }
+    )
 
     def __post_init__(self) -> None:
         if self.slots is not None and self.per_slot != "auto":
             raise OptionError("give `per_slot` or `slots`, not both.", options=("per_slot", "slots"))
         if self.slots is not None and (type(self.slots) is not int or self.slots < 1):
             raise OptionError(f"`slots` must be a whole number above 0. Got {self.slots!r}.")
-        if type(self.every) is not int or self.every < 1:
-            raise OptionError(f"`every` must be a whole number above 0. Got {self.every!r}.")
-        if self.every > 1 and self.per_slot == "auto" and self.slots is None:
+        if self.every != "auto" and (type(self.every) is not int or self.every < 1):
+            raise OptionError(f"`every` must be 'auto', or a whole number above 0. Got {self.every!r}.")
+        if self.every != 1 and self.per_slot == "auto" and self.slots is None:
             raise OptionError(
                 "`every` needs `per_slot` or `slots`: auto has a rule of its own.",
                 options=("every", "per_slot", "slots"),
@@ -89,6 +106,21 @@ class Ledger(Option):
             raise OptionError(f"`returning` must be True or False. Got {self.returning!r}.")
         if self.per_slot != "auto":
             Epsilon.at_most(self.per_slot, "per_slot")
+        if self.quota is not None and not 0 < rational(self.quota, "quota") <= 1:
+            raise OptionError(f"`quota` must be a part of ε, above 0 and at most 1. Got {self.quota!r}.")
+        if self.quota is not None and self.period is not None:
+            raise OptionError(
+                "accounts with a `period` serve one stream, which needs no `quota`.", options=("quota", "period")
+            )
+
+    def held(self, epsilon: Epsilon) -> Epsilon:
+        """What an account holds at first: all of ε, the stream's quota of it, or the rest when it was declared."""
+        if self.quota is None:
+            return epsilon if self.rest is None else self.rest
+        units = quotas.held(epsilon.units, rational(self.quota, "quota"))
+        if units < 1:
+            raise OptionError("a `quota` must be at least 2^-40 of budget.", options=("quota",))
+        return Epsilon(units)
 
     @property
     def by_shares(self) -> bool:
@@ -96,7 +128,7 @@ class Ledger(Option):
         return self.per_slot == "auto" and self.slots is None and self.returning
 
     def allocation(self, epsilon: Epsilon, bins: int) -> Allocation:
-        """What each slot gets, where users are not measured by class."""
+        """What each slot gets of accounts that hold ε, where users are not measured by class."""
         if self.slots is not None:
             return self._even(epsilon.fraction / self.slots, epsilon)
         if self.per_slot == "auto":
@@ -104,10 +136,16 @@ class Ledger(Option):
         return self._even(rational(self.per_slot, "per_slot"), epsilon)
 
     def _even(self, per_slot: Fraction, epsilon: Epsilon) -> Allocation:
-        largest = per_slot if self.every == 1 else per_slot * (SPREAD + self.every * (1 - SPREAD))
+        every = 1 if self.every == "auto" else self.every
+        largest = per_slot if every == 1 else per_slot * (SPREAD + every * (1 - SPREAD))
         if Epsilon.at_most(largest, "per_slot") > epsilon:
-            raise OptionError(f"a slot must cost at most epsilon ({float(epsilon):g}). Got {float(largest):g}.")
-        return Constant(per_slot) if self.every == 1 else Concentrated(per_slot, self.every)
+            raise OptionError(
+                f"a slot must cost at most epsilon, or the stream's part of it ({float(epsilon):g}). Got "
+                f"{float(largest):g}."
+            )
+        if self.every == "auto":
+            return Saving(per_slot, epsilon)
+        return Constant(per_slot) if every == 1 else Concentrated(per_slot, every)
 
     def accounts(self, epsilon: Epsilon, key: bytes) -> Accounts:
         """Empty accounts; which policy "auto" is, the stream has said by then."""
@@ -118,14 +156,16 @@ class Ledger(Option):
         parts = [f"slots={self.slots}"] if self.slots is not None else []
         if self.per_slot != "auto":
             parts.append(f"per_slot={self.per_slot!r}")
-        if self.every > 1:
-            parts.append(f"every={self.every}")
+        if self.every != 1:
+            parts.append(f"every={self.every!r}")
         if self.policy != "auto" and (self.by_shares or self.policy != spend_first):
             parts.append(f"policy={self.policy!r}")
         if self.period is not None:
             parts.append(f"period={self.period}")
         if not self.returning:
             parts.append("returning=False")
+        if self.quota is not None:
+            parts.append(f"quota={self.quota!r}")
         return f"Ledger({', '.join(parts)})"
 
 

@@ -10,15 +10,17 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from fractions import Fraction
 from functools import lru_cache
 
+from dpi.budget import quota as quotas
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS
 from dpi.budget.policy import POLICIES, Clocked, Policy, spend_first
 from dpi.certificates.chain import canonical, options_digest
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
-from dpi.options import DEFAULTS, Options, complete
+from dpi.options import DEFAULTS, Options, complete, fraction_of
 
 PRINTED = 1
 """The format that wrote objects as Python prints them."""
@@ -50,6 +52,10 @@ class DeclaredOptions:
     """Slots after which accounts are refilled, if they are."""
     start: int | None
     """The first slot, if it was declared."""
+    quota: Fraction | None
+    """The part of ε that is this stream's alone, if it has one."""
+    rest: int | None
+    """Without a quota: the units that no quota had when the stream was declared, if there were any."""
     stated: Options = field(repr=False, hash=False)
     """All of it, as it stands in the chain."""
 
@@ -74,17 +80,23 @@ class DeclaredOptions:
         stated = options if format == PRINTED else {**DEFAULTS[format]["stream"], **options}
         if format != PRINTED and set(options) - {*DEFAULTS[format]["stream"], *_NEEDED}:
             raise StateError(_DAMAGED)  # what is not known cannot be left out of a promise
-        period = options.get("period") if format == PRINTED else _period(stated["budget"], format)
-        match stated:
+        budget = {} if format == PRINTED else _budget(stated["budget"], format)
+        period = options.get("period") if format == PRINTED else budget.get("period")
+        match {**stated, "rest": budget.get("rest"), "quota": budget.get("quota")}:
             case {
                 "domain": str(domain),
                 "epsilon_units": int(units),
                 "name": str(name),
                 "ledger": str() | None as ledger,
                 "start": int() | None as start,
-            } if period is None or isinstance(period, int):
+                "rest": int() | None as rest,
+                "quota": str() | None as part,
+            } if isinstance(period, int | None):
                 try:
-                    return cls(format, name, domain, Epsilon(units), ledger, period, start, options)
+                    quota = None if part is None else fraction_of(part)
+                    if quota is None or 0 < quota <= 1:
+                        total = Epsilon(units)
+                        return cls(format, name, domain, total, ledger, period, start, quota, rest, options)
                 except OptionError:
                     pass
         raise StateError(_DAMAGED)
@@ -100,9 +112,21 @@ class DeclaredOptions:
         return options_digest(self.text)
 
     @property
-    def promise(self) -> tuple[Epsilon, str | None, int | None]:
-        """What no change of options may touch: ε, the ledger that keeps it, and how often it is refilled."""
-        return self.epsilon, self.ledger, self.period
+    def promise(self) -> tuple[Epsilon, str | None, int | None, str | None, int | None]:
+        """What no change of options may touch: ε, the ledger that keeps it, how often it is refilled, the accounts."""
+        return self.epsilon, self.ledger, self.period, self.accounts, self.rest
+
+    @property
+    def accounts(self) -> str | None:
+        """The name under which a store keeps the accounts that pay: the ledger's or, with a quota, the stream's own."""
+        return accounts_of(self.name, self.ledger, own=self.quota is not None)
+
+    @property
+    def held(self) -> int:
+        """What those accounts hold at first, in units, as far as this stream knows: quotas of others may take more."""
+        if self.quota is not None:
+            return quotas.held(self.epsilon.units, self.quota)
+        return self.epsilon.units if self.rest is None else self.rest
 
     @property
     def pool(self) -> tuple[str, str]:
@@ -149,6 +173,28 @@ def pool_of(name: str, ledger: str | None) -> tuple[str, str]:
     return ("series", name) if ledger is None else ("ledger", ledger)
 
 
+def accounts_of(name: str, ledger: str | None, *, own: bool) -> str | None:
+    """The name of the accounts that pay for a stream; `own` are those of a quota."""
+    return f"quota {name}" if own and ledger is not None else ledger
+
+
+def assigned(accounts: str, streams: Mapping[str, DeclaredOptions]) -> int:
+    """What accounts of this name do not hold of ε, in units, beside these streams: it is in others' quotas.
+
+    Accounts of the rest lack all quotas of their ledger; those of a quota lack all that is not in it.
+    """
+    mine = next((options for options in streams.values() if options.accounts == accounts), None)
+    if mine is None:
+        return 0
+    return mine.epsilon.units - (mine.held if mine.quota is not None else rest_of(mine, streams))
+
+
+def rest_of(stream: DeclaredOptions, streams: Mapping[str, DeclaredOptions]) -> int:
+    """The units of a stream's ε that are in no quota of its ledger."""
+    pool = [options for options in streams.values() if options.ledger == stream.ledger]
+    return quotas.rest(stream.epsilon.units, (options.held for options in pool if options.quota is not None))
+
+
 @lru_cache(maxsize=256)
 def _from_text(text: str) -> DeclaredOptions:
     try:
@@ -158,15 +204,15 @@ def _from_text(text: str) -> DeclaredOptions:
     return DeclaredOptions.from_options(options)
 
 
-def _period(stated: object, format: int) -> object:
-    """The period of a budget, which need not be made for it: its series, draw or policy may be somebody else's."""
+def _budget(stated: object, format: int) -> Options:
+    """A budget's fields, which need not be made for it: its series, draw or policy may be somebody else's."""
     if not isinstance(stated, dict) or stated.get("kind") not in BUDGETS.kinds:
         raise StateError(_DAMAGED)
     cls = BUDGETS.kinds[stated["kind"]]
     known: set[str] = {part.name for part in fields(cls)} if is_dataclass(cls) else set()
     if set(stated) - {"kind"} - known:
         raise StateError(_DAMAGED)  # what is not known cannot be left out of a promise
-    return {**DEFAULTS[format].get(stated["kind"], {}), **stated}.get("period")
+    return {**DEFAULTS[format].get(stated["kind"], {}), **stated}
 
 
 def declared(streams: Mapping[str, str]) -> dict[str, DeclaredOptions]:

@@ -29,6 +29,9 @@ STORE = 3
 FAULT = 70
 """A fault of this program."""
 
+_WRITTEN = {"start": "--from", "end": "--to"}
+"""Options whose flag has another name; one that is true unless it is denied has `--not-` before its own."""
+
 P = ParamSpec("P")
 
 
@@ -39,8 +42,9 @@ def exit_on_error(command: Callable[P, None], flags: Callable[[], Collection[str
     """
 
     def spelling(option: str) -> str | None:
-        flag = f"--{option.replace('_', '-')}"
-        return flag if flag in flags() else None
+        name = option.replace("_", "-")
+        written = (f"--{name}", f"--not-{name}", _WRITTEN.get(option))
+        return next((flag for flag in written if flag in flags()), None)
 
     @wraps(command)
     def ended(*arguments: P.args, **options: P.kwargs) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import secrets
 import threading
 import time
@@ -12,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
-from dpi.client.requests import Requests, TooLarge
+from dpi.client.requests import AGAIN, Requests, TooLarge, checked
 from dpi.client.store import RemoteStore
 from dpi.errors import OptionError
 from dpi.events.columns import canonical, read
@@ -121,9 +120,11 @@ class RemoteStream(Releases):
 
         headers, timeout = {"last-event-id": str(since)}, httpx.Timeout(30.0)
         with self._requests.client.stream("GET", f"{self._path}/follow", headers=headers, timeout=timeout) as answer:
+            if answer.status_code in AGAIN:
+                return
             if answer.status_code >= 400:
                 answer.read()
-                raise OptionError(str(json.loads(answer.text).get("detail")))
+            checked(answer)
             for line in answer.iter_lines():
                 if stop is not None and stop.is_set():
                     return

@@ -86,6 +86,13 @@ def keys_of(domain: Domain) -> dict[str, bytes]:
     return domain.keys if isinstance(domain, Hashed) else {}
 
 
+def lacks_key(domain: Domain) -> bool:
+    """Whether a hashed domain in it was opened without its key, so that no value can be told."""
+    if isinstance(domain, Product):
+        return any(lacks_key(part) for part in domain.parts.values())
+    return isinstance(domain, Hashed) and not domain.keys
+
+
 def read(path: str | os.PathLike[str], *, keys: Mapping[str, bytes] | None = None) -> Domain:
     """The domain in a file: JSON if it ends in .json, otherwise one value a line (empty lines are left out)."""
     file = Path(path)

@@ -109,6 +109,13 @@ class Mechanism(Option, ABC, Generic[State]):
     def initial(self, domain: Domain, classes: int = 1) -> State:
         """The state before the first slot; of users in so many classes, which is one unless it measures `by_class`."""
 
+    def drift(self, state: State) -> float | None:
+        """The step by which log-probabilities move in a slot, as released so far; None if it is not tracked.
+
+        By it budgets are saved up (`dpi.budget.saving`). After a jump it is large, until the new PDF is known.
+        """
+        return None
+
     def shares(self, state: State, slot: int) -> tuple[Fraction, ...]:
         """By class: the part of what is left that users of each class that is due in a slot are asked for, before it.
 

@@ -69,7 +69,7 @@ _SECOND: dict[str, Mapping[str, object]] = {
 
 DEFAULTS: dict[int, Mapping[str, Mapping[str, object]]] = {
     2: MappingProxyType(_SECOND),
-    3: MappingProxyType({**_SECOND, "ledger": {**_LEDGER, "policy": "auto"}}),
+    3: MappingProxyType({**_SECOND, "ledger": {**_LEDGER, "policy": "auto", "quota": None, "rest": None}}),
 }
 """For each format, kind and field: the value, as it would be written."""
 

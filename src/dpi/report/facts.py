@@ -118,6 +118,8 @@ class Facts:
     """Whether the totals look as if nobody had been there."""
     freshness: str | None = None
     """How old the newest picture is, in words, where users are measured by class."""
+    before: int = 0
+    """How many slots came before a change of the domain: they are not in the page."""
 
     @property
     def largest(self) -> float:
@@ -139,8 +141,6 @@ class _Numbers:
 
     def add(self, release: Release) -> None:
         """Keep what is drawn of the next release."""
-        if self.slots and release.slot <= self.slots[-1]:
-            raise OptionError("`releases` must be in the order of their slots, each slot once.")
         i = len(self.slots)
         self.shares.put(i, *self.rows.shares(release, LEVEL))
         self.rest.put(i, *self.rows.rest(release, LEVEL))
@@ -155,15 +155,24 @@ class _Numbers:
 
 
 def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
-    """The facts of a stream with at least one release; `values` have a row, or the largest (`dpi.report.rows`)."""
-    count = len(releases)
-    newest = releases[count - 1]
+    """The facts of a stream with at least one release; `values` have a row, or the largest (`dpi.report.rows`).
+
+    Where the domain has changed on the way, they are those of the slots since: bins of two domains have no common axis.
+    """
+    newest = releases[len(releases) - 1]
     rows = Rows.of(newest, values)
-    read = _Numbers(rows, count)
-    for release in releases:
+    read, before, last = _Numbers(rows, len(releases)), 0, -math.inf
+    for number, release in enumerate(releases, start=1):
+        if release.slot <= last:
+            raise OptionError("`releases` must be in the order of their slots, each slot once.")
+        last = release.slot
         if release.domain is not newest.domain and release.domain != newest.domain:
-            raise OptionError("`releases` must be of one stream: all with the same domain.")
+            before = number
+            continue
+        if before and before == number - 1:
+            read = _Numbers(rows, len(releases) - before)
         read.add(release)
+    count = len(releases) - before
     clock = times.moments(read.starts)
     called = times.names(clock) if clock else [f"slot {slot:,}" for slot in read.slots]
     per_column = max(1, math.ceil((count - 1) / (COLUMNS - 1)))
@@ -196,6 +205,7 @@ def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
         recent=tuple(zip(reversed(called), reversed(read.recent), strict=False)),
         nobody=unheard(read.loudnesses),
         freshness=newest.freshness,
+        before=before,
     )
 
 

@@ -36,7 +36,7 @@ def page(
     """The HTML page of a stream of releases, oldest first; `verification` says what a check of the store found.
 
     `values` is how many of the largest values are drawn by name, or a list of values or, for a product, either of them
-    by the names of its parts.
+    by the names of its parts. Where the domain has changed on the way, the page has the slots since, and says so.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -164,6 +164,9 @@ def _headline(facts: Facts) -> Html:
     every = f" of {facts.width}" if facts.width else ""
     span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
     text = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}. {sentence(facts.domain)}."
+    if facts.before:
+        others = "the slot before it is" if facts.before == 1 else f"the {facts.before:,} slots before it are"
+        text += f" The domain changed with the first of them: {others} not in this page."
     text += f" In the newest slot: {facts.freshness}" if facts.freshness else ""
     return element("p", text, class_="lead")
 

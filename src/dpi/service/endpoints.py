@@ -126,12 +126,12 @@ class Call:
         if kind != JSON:
             raise Problem(415, f"what is sent must be {JSON}.")
         try:
-            return msgspec.json.decode(await self.body())
+            return msgspec.json.decode(b"".join(await self.body()))
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             raise Problem(400, "the body is not JSON.") from None
 
-    async def body(self) -> bytes:
-        """What was sent: of at most so many bytes, within so many seconds."""
+    async def body(self) -> list[bytes]:
+        """What was sent, in parts: of at most so many bytes, within so many seconds."""
         config, parts, size = self.service.config, list[bytes](), 0
         declared = whole(self.request.headers.get("content-length", "0"))
         if declared is not None and declared > config.body:
@@ -145,7 +145,7 @@ class Call:
                     parts.append(part)
         except TimeoutError:
             raise Problem(408, "the body took too long.") from None
-        return b"".join(parts)
+        return parts
 
     async def read(self, reading: Callable[[], Found]) -> Found:
         """Something that is read from the store, by a thread that may wait."""

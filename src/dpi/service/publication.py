@@ -26,7 +26,8 @@ from dpi.service.receipts import Clock
 class Published:
     """A release that is ready, and when it is seen."""
 
-    stream: str
+    stream: str | None
+    """None for an entry of the chain that is no release."""
     slot: int
     entry: int
     """Its place in the chain."""
@@ -55,8 +56,12 @@ class Publication:
         self._listeners: list[Callable[[Published], None]] = []
 
     def listen(self, listener: Callable[[Published], None]) -> None:
-        """Have something called, by whichever thread, when a release is ready; it is not yet to be seen."""
-        self._listeners.append(listener)
+        """Have something called, by whichever thread, for each release that is ready and not yet to be seen."""
+        with self._lock:
+            self._listeners.append(listener)
+            waiting = list(self._waiting)
+        for published in waiting:
+            listener(published)
 
     def begin(self, seen: Mapping[str, int], entry: int) -> None:
         """Take up what is seen when the program comes back: the last slot of streams, and the end of the chain."""
@@ -66,7 +71,9 @@ class Publication:
     def declared(self, entry: int) -> None:
         """The chain has an entry that is no release: it is seen with what stands before it."""
         with self._lock:
-            if not self._waiting:
+            if self._waiting:
+                self._waiting.append(Published(None, 0, entry, self._due))
+            else:
                 self._entry = max(self._entry, entry)
 
     def ready(self, stream: str, slot: int, entry: int, closing: int, at: int) -> Published:
@@ -94,7 +101,8 @@ class Publication:
         now = self._clock()
         while self._waiting and self._waiting[0].due <= now:
             first = self._waiting.pop(0)
-            self._seen[first.stream] = first.slot
+            if first.stream is not None:
+                self._seen[first.stream] = first.slot
             self._entry = max(self._entry, first.entry)
 
     def upto(self, stream: str) -> int | None:

@@ -36,10 +36,10 @@ async def post_events(call: Call) -> Response:
         raise Problem(415, f"a batch must be one of {', '.join(ingest.KINDS)}.")
     packing = request.headers.get("content-encoding", "")
     async with service.gate.enter(request.state.token):
-        body = await call.body()
+        parts = await call.body()
         receipt = service.receipts.stamp()
-        batch = Batch(stream, body, kind, packing, unit, producer, sequence, receipt)
-        del body
+        batch = Batch(stream, b"".join(parts), kind, packing, unit, producer, sequence, receipt)
+        del parts
         await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
     return document({"kept": True})
 

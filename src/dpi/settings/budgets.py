@@ -96,27 +96,37 @@ def spending(text: str) -> Policy | Literal["auto"]:
     )
 
 
+def concentration(text: str) -> int | Literal["auto"]:
+    """In which slots most of a budget is spent: every so many, or as few as the stream allows."""
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or int(text) < 1:
+        raise OptionError(f"`--every` must be auto, or a whole number above 0. Got {text!r}.")
+    return int(text)
+
+
 def budget(
     *,
     per_slot: str | None = None,
     slots: int | None = None,
-    every: int | None = None,
+    every: str | None = None,
     period: int | None = None,
     policy: str | None = None,
     returning: bool = True,
+    quota: str | None = None,
     converging: str | None = None,
     drawn: str | None = None,
 ) -> Ledger | Converging:
     """The budget of a stream; accounts, chosen automatically, unless something else is said.
 
-    >>> budget(per_slot="0.05", every=5), budget(converging="log-squared")
+    >>> budget(per_slot="0.05", every="5"), budget(converging="log-squared")
     (Ledger(per_slot='0.05', every=5), Converging(LogSquared()))
     """
     if converging is not None:
-        if not returning or any(each is not None for each in (per_slot, slots, every, period, policy)):
+        if not returning or any(each is not None for each in (per_slot, slots, every, period, policy, quota)):
             raise OptionError(
-                "`--converging` needs no accounts: leave out --per-slot, --slots, --every, --period, --policy and "
-                "--not-returning."
+                "`--converging` needs no accounts: leave out --per-slot, --slots, --every, --period, --policy, "
+                "--quota and --not-returning."
             )
         return Converging(series(converging), draw=None if drawn is None else draw(drawn))
     if drawn is not None:
@@ -124,10 +134,11 @@ def budget(
     return Ledger(
         per_slot="auto" if per_slot is None else per_slot,
         slots=slots,
-        every=1 if every is None else every,
+        every=1 if every is None else concentration(every),
         policy="auto" if policy is None else spending(policy),
         period=period,
         returning=returning,
+        quota=quota,
     )
 
 

@@ -47,9 +47,10 @@ class StreamSettings:
     lateness: str = "0s"
     per_slot: str | None = None
     slots_paid: int | None = None
-    every: int | None = None
+    every: str | None = None
     period: int | None = None
     policy: str | None = None
+    quota: str | None = None
     not_returning: bool = False
     converging: str | None = None
     draw: str | None = None
@@ -82,6 +83,7 @@ class StreamSettings:
                 every=self.every,
                 period=self.period,
                 policy=self.policy,
+                quota=self.quota,
                 returning=not self.not_returning,
                 converging=self.converging,
                 drawn=self.draw,

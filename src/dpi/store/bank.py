@@ -1,6 +1,7 @@
 """The accounts of a store while streams pay from them: between streams, which write bills, and a store of bytes.
 
-A store object has one bank, and all its streams share it, and by it one set of accounts for each ledger. Here is what
+A store object has one bank, and all its streams share it, and by it one set of accounts for each ledger. A stream with
+a quota has a set of its own, which a store keeps as it keeps a ledger, under `DeclaredOptions.accounts`. Here is what
 they must agree on while they live: what accounts hold, whether a write was interrupted so that only the store knows,
 and in which order live streams close their slots. Nothing of it is stored.
 
@@ -23,7 +24,7 @@ from dpi.budget.accounts import Accounts
 from dpi.budget.bill import Charge
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
-from dpi.certificates.declared import declared
+from dpi.certificates.declared import assigned, declared
 from dpi.errors import OptionError, StateError
 from dpi.store.base import PaidSlot, Store
 from dpi.store.closings import Closings
@@ -112,7 +113,7 @@ class Bank:
         """The last slot that each stream of a ledger has paid for."""
         slots = {}
         for name, options in declared(self.store.streams()).items():
-            if options.ledger == ledger:
+            if options.accounts == ledger:
                 pending, reached = self.store.pending(name), self.store.reached(name)
                 if pending is not None:
                     slots[name] = pending.slot
@@ -127,6 +128,7 @@ def stored_accounts(store: Store, ledger: str) -> Accounts:
     accounts = Accounts.of_description(options, store.key)
     records, levies = store.load_ledger(ledger, options)
     accounts.resume(records, {}, [], paid_by_class(store, ledger))
+    accounts.assign(assigned(ledger, declared(store.streams())))
     for levy in levies:
         accounts.levy(levy.units, levy.slot)
     return accounts
@@ -134,7 +136,7 @@ def stored_accounts(store: Store, ledger: str) -> Accounts:
 
 def paid_by_class(store: Store, ledger: str) -> dict[str, bytes]:
     """What accounts have paid in each stream of a ledger that measures by class, as records. Private."""
-    names = [name for name, options in declared(store.streams()).items() if options.ledger == ledger]
+    names = [name for name, options in declared(store.streams()).items() if options.accounts == ledger]
     return {name: records for name in names if (records := store.payments(name))}
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from dpi.budget.class_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
+from dpi.certificates.declared import declared
 from dpi.errors import StateError
 from dpi.events.identity import Digests
 from dpi.exact.integers import MOST, Integers
@@ -315,6 +316,7 @@ class Store(ABC):
             head = self.head()
             reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
             bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}
+            streams = declared({name: text for name, text in self.streams().items() if name in reached})
             self.witness.write(
                 Seen(
                     head.sequence,
@@ -323,6 +325,7 @@ class Store(ABC):
                     {name: spent for name, (_, spent) in reached.items()},
                     largest={name: [*known.largest] for name, known in bounds.items()},
                     restored={name: [*known.restored] for name, known in bounds.items() if known.restored},
+                    quotas={name: known.held for name, known in streams.items() if known.quota is not None},
                 )
             )
 

@@ -14,6 +14,9 @@ know which were, so it cannot go on.
 amount, by the clock and the largest shares that the witness has seen (`dpi.budget.classes.most_taken`): its record says
 so, and future accounts are charged as newcomers. Nobody changes class: who truly has, pays once more as of the old one,
 of what the charge has left. That this has happened after a slot is kept with the bounds, and in the witness.
+
+**With quotas** all of this is of each stream's own accounts, and of those of the rest. A copy from before a quota grew
+is refused: in it the difference is in the rest, where it would be spent a second time.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from dataclasses import replace
 from dpi.budget.accounts import Lost
 from dpi.budget.class_allocation import bounds_of, with_bounds
 from dpi.certificates.chain import Entry, extend
-from dpi.certificates.declared import DeclaredOptions
+from dpi.certificates.declared import DeclaredOptions, declared
 from dpi.certificates.signature import Signer
 from dpi.errors import StateError
 from dpi.store.bank import stored_accounts
@@ -49,19 +52,21 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
             "the store and its witness went different ways: what accounts have spent in both is not known. Put the "
             "newest copy back, or start a new store."
         )
+    _check_quotas(store, seen)
     progress: dict[str, Checkpoint] = {}
     lost: dict[str, dict[str, Lost]] = {}
     for name, last in seen.last.items():
         if name not in store.streams():
             raise StateError(f"the stream {name!r} began after this copy was made: start a new store.")
-        here, ledger = store.progress(name), DeclaredOptions.from_text(store.streams()[name]).ledger
+        here, ledger = store.progress(name), DeclaredOptions.from_text(store.streams()[name]).accounts
         if here is None:
             raise StateError(f"the stream {name!r} had no release when this copy was made: start a new store.")
         gone, bounds, spent = range(here.last + 1, last + 1), bounds_of(here.allocation), seen.spent[name]
         allocation = here.allocation if ledger is not None else _skip(here.allocation, len(gone))
         again = tuple(seen.restored.get(name, ()))
         if bounds is not None:
-            bounds = bounds.after_lost(gone, seen.largest.get(name, ()), again)
+            held = DeclaredOptions.from_text(store.options(name).at(last)).held
+            bounds = bounds.grown(held).after_lost(gone, seen.largest.get(name, ()), again)
             allocation, spent = with_bounds(here.allocation, bounds), bounds.most_spent
         if ledger is not None:
             largest = None if bounds is None else bounds.largest
@@ -90,6 +95,14 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
     if seen.largest:
         facts |= {"largest_shares": seen.largest, "restored_before": seen.restored}
     store.restored(levies, progress, extend(store.head(), facts, signer), charges)
+
+
+def _check_quotas(store: Store, seen: Seen) -> None:
+    """Refuse a copy from before a quota grew: what it got lies in the rest there, and would be spent again."""
+    streams = declared(store.streams())
+    for name, units in seen.quotas.items():
+        if name in streams and streams[name].held < units:
+            raise StateError(f"the quota of stream {name!r} grew after this copy was made: start a new store.")
 
 
 def _skip(allocation: str, slots: int) -> str:

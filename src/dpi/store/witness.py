@@ -53,6 +53,8 @@ class Seen:
     """
     restored: dict[str, list[int]] = field(default_factory=dict)
     """Of the same streams: the slots after which an old copy went on, and so with the classes that it remembered."""
+    quotas: dict[str, int] = field(default_factory=dict)
+    """What accounts of each stream that has a quota hold, in units."""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -60,7 +62,7 @@ class Seen:
         try:
             seen = cls(**json.loads(text))
             lists = chain(*seen.largest.values(), *seen.restored.values())
-            numbers = [seen.sequence, *seen.last.values(), *seen.spent.values(), *lists]
+            numbers = [seen.sequence, *seen.last.values(), *seen.spent.values(), *seen.quotas.values(), *lists]
             if (
                 not isinstance(seen.digest, str)
                 or not isinstance(seen.witness, str)
@@ -108,7 +110,7 @@ class Witness:
     def write(self, seen: Seen) -> None:
         """Remember, durably."""
         told = asdict(replace(seen, witness=self.name))
-        told = {name: fact for name, fact in told.items() if fact or name not in ("largest", "restored")}
+        told = {name: fact for name, fact in told.items() if fact or name not in ("largest", "restored", "quotas")}
         text = json.dumps(told, sort_keys=True) + "\n"
         try:
             whole.write(self.path, text.encode(), mode=0o666)  # public facts: the owner's umask decides who reads them

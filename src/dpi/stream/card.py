@@ -30,6 +30,8 @@ def stream_card(course: StreamState, guarantee: str | None) -> Html:
         "mechanism": repr(setting.mechanism),
         "compression": repr(setting.compression),
     }
+    if setting.quota is not None:
+        told["quota"] = f"{float(setting.held):g} of it, for this stream alone"
     if setting.accumulate is not None:
         told["accumulative PDF"] = repr(setting.accumulate)
     if guarantee is None:

@@ -26,6 +26,7 @@ def facts(state: StreamState, paid: PaidSlot, content: bytes) -> Entry:
         "format": 2,
         "stream": options.name,
         "slot": paid.slot,
+        "first": state.first,
         "mechanism": options.mechanism.name,
         "parameters": options.mechanism.parameters,
         "adjacency": "all events of one user",
@@ -39,8 +40,14 @@ def facts(state: StreamState, paid: PaidSlot, content: bytes) -> Entry:
         "measurement": paid.digest,
         "release": content_digest(content),
         "program": PROGRAM,
+        **({} if options.quota is None else _quota(options.held)),
         **({"classes": [_stated(due) for due in classes]} if classes else {}),
     }
+
+
+def _quota(held: Epsilon) -> Entry:
+    """What of ε is this stream's alone, and so the most that it can cost a user."""
+    return {"epsilon_quota": float(held), "epsilon_quota_units": held.units}
 
 
 def _stated(due: ClassBudget) -> Entry:

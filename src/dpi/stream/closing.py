@@ -86,7 +86,9 @@ class ReleasedSlot:
     users: float
     """What the allocation hears (`Allocation.observe`): the estimated users …"""
     bins: float
-    """… and the number of bins that matter, e^entropy."""
+    """… the number of bins that matter, e^entropy …"""
+    drift: float | None = None
+    """… and the step by which log-probabilities move in a slot, as far as the mechanism tracks it."""
 
 
 def billed(options: StreamOptions, accounts: Accounts, users: Users, offer: Offer, slot: int) -> Bill:
@@ -191,4 +193,4 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         age=float(estimate.age) if options.classes > 1 else None,
     )
     entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
-    return ReleasedSlot(release, after, users, float(np.exp(entropy)))
+    return ReleasedSlot(release, after, users, float(np.exp(entropy)), options.mechanism.drift(remembered))

@@ -20,7 +20,7 @@ from dpi.budget.allocation import Allocation
 from dpi.budget.bill import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
-from dpi.certificates.declared import declared
+from dpi.certificates.declared import assigned, declared
 from dpi.certificates.signature import Signer
 from dpi.errors import ClockError
 from dpi.histogram.compression import Histogram
@@ -53,8 +53,8 @@ class Driver:
         newest = self.newest = self.course.newest
         self.accounts: Accounts | None = None
         if isinstance(newest.budget, Ledger):
-            assert newest.ledger is not None  # noqa: S101 - a ledger budget has a ledger
-            self.accounts = self.bank.accounts(newest.ledger, newest.budget, newest.epsilon)
+            assert newest.accounts is not None  # noqa: S101 - a ledger budget has a ledger
+            self.accounts = self.bank.accounts(newest.accounts, newest.budget, newest.epsilon)
         progress, pending = store.progress(newest.name), store.pending(newest.name)
         if progress is None:
             first = newest.start if pending is None else pending.slot
@@ -143,7 +143,12 @@ class Driver:
     # Closing it.
 
     def close(self, number: int, rows: Rows | StoredRows) -> Release:
-        """Close a slot of users."""
+        """Close a slot of users; what their accounts hold is as quotas are now, and this stream's is in this slot."""
+        options = self.options
+        if self.accounts is not None and options.quota is not None:
+            self.accounts.assign(options.epsilon.units - options.held.units)
+        elif self.accounts is not None:
+            self.accounts.assign(assigned(str(options.accounts), declared(self._store.streams())))
         clean, charge = weighed(self.options, rows, self.accounts, self._offered(number), number)
         return self._pay(number, clean, charge)
 
@@ -166,13 +171,13 @@ class Driver:
     def _pay(self, number: int, clean: Histogram, charge: Charge | None) -> Release:
         paid = measured(self.state, clean, self._offered(number), number, self.source)
         with self.bank.writing():
-            self.bank.pay(paid, self.options.ledger, charge)
+            self.bank.pay(paid, self.options.accounts, charge)
             return self._publish(paid)
 
     def _publish(self, paid: PaidSlot) -> Release:
         """Make the release of a paid slot, and let nobody have it before it is stored."""
         store, made = self._store, released(self.state, paid, self.guarantee)
-        self._allocation.observe(made.users, made.bins)
+        self._allocation.observe(made.users, made.bins, made.drift)
         content = made.release.content()
         link = extend(store.head(), facts(made.state, paid, content), self._signer)
         store.publish(self.options.name, content, link, made.state.progress(self._allocation))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dpi.budget.epsilon import UNITS
-from dpi.certificates.declared import DeclaredOptions
+from dpi.certificates.declared import DeclaredOptions, rest_of
 from dpi.stream.options import StreamOptions
 
 
@@ -23,8 +23,17 @@ def guarantee(options: StreamOptions, streams: Mapping[str, DeclaredOptions]) ->
         total = f" All streams of this store sum to {_sum(list(pools.values()))}."
     return (
         f"Pure differential privacy, ε = {float(options.epsilon):g} per user {unit}, for {scope}; "
-        f"neighbours differ in all events of one user. Kept by {kept}.{total}"
+        f"neighbours differ in all events of one user. Kept by {kept}.{_quotas(options, streams)}{total}"
     )
+
+
+def _quotas(options: StreamOptions, streams: Mapping[str, DeclaredOptions]) -> str:
+    """What this stream has of an ε that is shared by quotas."""
+    if options.quota is not None:
+        return f" This stream has a quota of {float(options.held):g} of it, and takes no more from anybody."
+    others = [each for each in streams.values() if each.quota is not None and each.ledger == options.ledger]
+    left = f"{rest_of(others[0], streams) / UNITS:g}" if others else ""
+    return f" Other streams have quotas of it; this one takes at most the {left} that are left." if others else ""
 
 
 def assuming(promise: str, assumption: str) -> str:

@@ -94,8 +94,8 @@ def text(thing: object) -> str:
 def _ledger(ledger: Ledger) -> str:
     parts = [f"slots={ledger.slots}" if ledger.slots is not None else f"per_slot={ledger.per_slot!r}"]
     known = {"kind", "per_slot", "slots", "every", "policy", "period", "returning"}
-    if ledger.every > 1:
-        parts.append(f"every={ledger.every}")
+    if ledger.every != 1:
+        parts.append(f"every={ledger.every!r}")
     if ledger.policy not in ("auto", spend_first):
         parts.append(f"policy={text(ledger.policy)}")
     if ledger.period is not None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from dpi.budget.allocation import Allocation
 from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.classes import ClassBudget
-from dpi.budget.epsilon import Epsilon
+from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import Clocked, Policy, clocked, spend_first
 from dpi.certificates.chain import canonical, options_digest
-from dpi.certificates.declared import FORMATS, PRINTED, DeclaredOptions, pool_of
+from dpi.certificates.declared import FORMATS, PRINTED, DeclaredOptions, accounts_of, pool_of, rest_of
 from dpi.domain import Domain
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
@@ -142,6 +142,21 @@ class StreamOptions:
         return self.budget.period if isinstance(self.budget, Ledger) else None
 
     @property
+    def quota(self) -> Amount | None:
+        """The part of ε that is this stream's alone, if it has one."""
+        return self.budget.quota if isinstance(self.budget, Ledger) else None
+
+    @property
+    def accounts(self) -> str | None:
+        """The name under which a store keeps the accounts that pay: the ledger's or, with a quota, the stream's own."""
+        return accounts_of(self.name, self.ledger, own=self.quota is not None)
+
+    @property
+    def held(self) -> Epsilon:
+        """What one user can pay for this stream, at most."""
+        return self.budget.held(self.epsilon) if isinstance(self.budget, Ledger) else self.epsilon
+
+    @property
     def whole_weights(self) -> bool:
         """Whether a user who cannot pay in full must not take part."""
         return self.mechanism.whole_weights or isinstance(self.compression, WholePDF)
@@ -170,30 +185,45 @@ class StreamOptions:
         return clocked() if divided else spend_first
 
     def resolved(self, streams: Mapping[str, DeclaredOptions]) -> StreamOptions:
-        """With the policy that "auto" is beside the streams of a store: that of its ledger or, of a new one, `policy`.
+        """With the policy that "auto" is beside the streams of a store: that of its accounts or, of new ones, `policy`.
 
         So what is declared says it, and a stream keeps it: one that was declared when "auto" was `spend_first`, or
-        would be another for its domain by now, goes on as it is.
+        would be another for its domain by now, goes on as it is. A stream without a quota keeps in the same way what
+        quotas of others had left when it was declared.
         """
         budget, policy = self.budget, self.policy
         if not isinstance(budget, Ledger) or policy is None:
             return self
+        budget = replace(budget, rest=self._rest(streams))
         if budget.policy == "auto":
-            shared = (options.policy for options in streams.values() if options.ledger == self.ledger)
+            shared = (options.policy for options in streams.values() if options.accounts == self.accounts)
             return replace(self, budget=replace(budget, policy=next(filter(None, shared), policy)))
         if isinstance(policy, Clocked) and not budget.by_shares and self.mechanism.by_class and not self.whole_weights:
             raise OptionError(
                 "`clocked` asks for shares of what users have left: leave out `per_slot`, `slots` and `returning`.",
                 options=("per_slot", "slots", "returning"),
             )
-        return self
+        return replace(self, budget=budget)
+
+    def _rest(self, streams: Mapping[str, DeclaredOptions]) -> Epsilon | None:
+        """What a stream without a quota found in no quota when it was declared; None if there were none."""
+        known = streams.get(self.name)
+        if known is not None:
+            return None if known.rest is None else Epsilon(known.rest)
+        others = [each for each in streams.values() if each.quota is not None and each.ledger == self.ledger]
+        if self.quota is not None or not others:
+            return None
+        units = rest_of(others[0], streams)
+        if units == 0:
+            raise OptionError("all of ε is in quotas of other streams: nothing is left for a stream without one.")
+        return Epsilon(units)
 
     def allocation(self) -> Allocation:
         """What each slot gets."""
         budget = self.budget
         if self.classes == 1 or not isinstance(budget, Ledger):
-            return budget.allocation(self.epsilon, self.domain.size)
-        return ClassAllocation(self.epsilon, self.classes - 1, budget.period)
+            return budget.allocation(self.held, self.domain.size)
+        return ClassAllocation(self.held, self.classes - 1, budget.period)
 
     def split_classes(self, classes: Sequence[ClassBudget]) -> tuple[list[bool], tuple[ClassBudget, ...]]:
         """Which classes go into the tree, and what it leaves the mechanism: a class below its share stays out."""
@@ -234,13 +264,14 @@ class StreamOptions:
             )
         if not may_change:
             raise OptionError(
-                "only domain, mechanism, compression and a ledger's per-slot budget may change in mid-stream; anything "
-                "else would be another promise."
+                "only domain, mechanism, compression and a ledger's per-slot budget may change in mid-stream, and a "
+                "quota may grow; anything else would be another promise."
             )
 
     def different(self, known: DeclaredOptions) -> set[str]:
         """Names of the options that are not as known."""
         mine, theirs = self.to_options(known.format), known.stated
         names = {key for key in mine.keys() | theirs.keys() if mine.get(key, _ABSENT) != theirs.get(key, _ABSENT)}
-        # A period is part of the budget, and of the promise: what may change of a budget does not include it.
-        return {_ONCE_CALLED.get(name, name) for name in names} | ({"period"} if self.period != known.period else set())
+        # Parts of the budget that are parts of the promise: what may change of a budget does not include them.
+        fixed = {"period": self.period != known.period, "quota": (self.quota is None) != (known.quota is None)}
+        return {_ONCE_CALLED.get(name, name) for name in names} | {name for name, other in fixed.items() if other}

@@ -19,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from dpi.budget.epsilon import UNITS
 from dpi.budget.ledger import Ledger
+from dpi.budget.quota import assignable
 from dpi.certificates.chain import canonical, extend
-from dpi.certificates.declared import PRINTED, DeclaredOptions, declared
+from dpi.certificates.declared import PRINTED, DeclaredOptions, declared, rest_of
 from dpi.certificates.signature import Signer
-from dpi.domain.file import describe
+from dpi.domain.file import describe, lacks_key
 from dpi.domain.overlap import recoding
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import Integers
@@ -64,6 +66,7 @@ def declare(
             first = facts["from"] = _first(setting, store, change, following)
             recoded = _recoded(setting, store, first)
     _check_ledger(setting, store, streams)
+    _check_quota(setting, store, streams)
     link = extend(store.head(), {**facts, "program": PROGRAM}, signer)
     domain = (setting.domain.digest, canonical(describe(setting.domain)))
     with bank.writing():
@@ -101,10 +104,16 @@ def _first(setting: StreamOptions, store: Store, change: Change, following: int)
     unreleased = following if store.pending(setting.name) is None else following - 1
     if first > unreleased:
         for _, text in stated.since(unreleased, first).entries:
-            if isinstance(earlier(setting, text, store).mechanism, Forgotten) or printed:
+            before = earlier(setting, text, store)
+            if lacks_key(before.domain):
+                raise StateError(
+                    "slots that are not released yet have a hashed domain whose key is not here: release them first, "
+                    "or begin the change with the slot that is released next."
+                )
+            if isinstance(before.mechanism, Forgotten) or printed:
                 raise StateError(
                     "slots that are not released yet have options that this program cannot make again: release them "
-                    "with the options they were declared with, or say `change='next'`."
+                    "with the options they were declared with, or begin the change with the slot that is released next."
                 )
     return first
 
@@ -133,15 +142,46 @@ def _check_ledger(setting: StreamOptions, store: Store, streams: Mapping[str, De
     if not isinstance(setting.budget, Ledger):
         return
     described = setting.budget.accounts(setting.epsilon, store.key).description
-    if store.ledgers().get(str(setting.ledger), described) != described:
+    others = [each for name, each in streams.items() if name != setting.name and each.ledger == setting.ledger]
+    same = all(each.epsilon == setting.epsilon for each in others)
+    if not same or store.ledgers().get(str(setting.accounts), described) != described:
         raise OptionError(
             "`epsilon`, `policy` and `period` must be those of the ledger that streams share; a `policy` that is left "
             "out is the ledger's.",
             options=("epsilon", "policy", "period"),
         )
-    others = [options for name, options in streams.items() if name != setting.name]
-    if setting.period is not None and any(options.ledger == setting.ledger for options in others):
+    if others and any(period is not None for period in (setting.period, *(each.period for each in others))):
         raise OptionError(
             "accounts with a `period` serve one stream: others would count their epochs differently.",
             options=("period",),
         )
+
+
+def _check_quota(setting: StreamOptions, store: Store, streams: Mapping[str, DeclaredOptions]) -> None:
+    """Refuse a quota that shrinks, or that takes what is another's or may be spent (`dpi.budget.quota`)."""
+    if setting.quota is None:
+        return
+    known = streams.get(setting.name)
+    before = 0 if known is None else known.held
+    if setting.ledger != "":
+        raise OptionError("a `quota` is a part of the ε that streams of a store share: leave out `separate`.")
+    if setting.held.units < before:
+        raise OptionError("a `quota` never shrinks: what it had may be spent.", options=("quota",))
+    pool = [each for each in streams.values() if each.ledger == setting.ledger]
+    free = setting.epsilon.units
+    if pool:
+        spent = sum(_most_spent(store, each.name) for each in pool if each.quota is None)
+        free = assignable(rest_of(pool[0], streams), spent)
+    if setting.held.units - before > free:
+        raise OptionError(
+            f"`quota` asks for {(setting.held.units - before) / UNITS:g} of ε = {float(setting.epsilon):g}, and "
+            f"{free / UNITS:g} is in no other quota and not spent by streams without one.",
+            options=("quota",),
+        )
+
+
+def _most_spent(store: Store, stream: str) -> int:
+    """What a stream can have cost one user, in units, with a slot that is paid for and not yet released: public."""
+    reached, pending = store.reached(stream), store.pending(stream)
+    spent = 0 if reached is None else reached[1]
+    return spent if pending is None else pending.spent_after(spent)

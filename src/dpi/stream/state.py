@@ -64,7 +64,7 @@ class StreamState:
 
     def partial(self, epsilon: Epsilon, share: Fraction) -> bool:
         """Whether accounts may fall short of the next slot, of which it takes `share` at most: some then pay less."""
-        budget, left = self.setting.budget, self.setting.epsilon.units - self.spent
+        budget, left = self.setting.budget, self.setting.held.units - self.spent
         return isinstance(budget, Ledger) and budget.returning and left * share < epsilon.units
 
     @property
@@ -72,7 +72,7 @@ class StreamState:
         """The most that any one user can have lost so far, in units."""
         if self.first is None or self.last is None:
             return 0
-        return most_spent(self.setting.epsilon.units, self.setting.period, self.first, self.last, self.spent)
+        return most_spent(self.setting.held.units, self.setting.period, self.first, self.last, self.spent)
 
     def progress(self, allocation: Allocation) -> Checkpoint:
         """For a store, after a slot."""

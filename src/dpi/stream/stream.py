@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from dpi.budget.accounts import Accounts
 from dpi.budget.epsilon import Amount, Epsilon, promised
 from dpi.budget.ledger import Converging, Ledger
-from dpi.certificates.declared import DeclaredOptions, declared
+from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
 from dpi.domain import Domain
 from dpi.domain.file import keys_of
@@ -28,7 +28,7 @@ from dpi.errors import OptionError, StoreError
 from dpi.events.clock import Clock, Window
 from dpi.events.slots import Slots
 from dpi.events.tables import Table
-from dpi.histogram.compression import Compression, Histogram, normalise, truncation_key
+from dpi.histogram.compression import Compression, Histogram, normalise
 from dpi.histogram.grouping import Rows, StoredRows
 from dpi.mechanism import mechanism_named
 from dpi.mechanism.base import Mechanism
@@ -40,7 +40,7 @@ from dpi.sources import FileEvents, PlayedSlots, SlotRows, TableEvents
 from dpi.store import MemoryStore, Store, open_store
 from dpi.store.bank import Bank
 from dpi.stream.admission.events import Admission, Events, Names, stamped
-from dpi.stream.course import domain_of
+from dpi.stream.course import stored_options
 from dpi.stream.driver import Driver
 from dpi.stream.options import StreamOptions
 from dpi.stream.prefix_tree import PrefixTree
@@ -113,47 +113,30 @@ class Stream:
         )
         self._owns_store = isinstance(store, str | os.PathLike)
         kept = MemoryStore(history=1) if store is None else store if isinstance(store, Store) else open_store(store)
-        self._open(kept, signer, unsafe_source, separate=separate, change=change)
+        self._open(kept, signer, unsafe_source, separate, change)
 
     @classmethod
     def of(
         cls, store: Store, name: str, *, keys: Mapping[str, bytes] | None = None, signer: Signer | None = None
     ) -> Stream:
-        """A stream that is in a store already, with the options it was declared with; none is said again.
-
-        `keys` are those of hashed domains, by their fingerprints.
+        """A stream of a store with the options it was declared with; `keys` are those of hashed domains.
 
         >>> import dpi
         >>> store = dpi.MemoryStore()
-        >>> begun = dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, store=store, name="visits")
-        >>> dpi.Stream.of(store, "visits").digest == begun.digest
+        >>> dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, store=store).digest == dpi.Stream.of(store, "").digest
         True
         """
-        if name not in store.streams():
-            raise OptionError("there is no such stream in the store.")
-        text = store.streams()[name]
         stream = cls.__new__(cls)
-        stream._given = stream._newest = StreamOptions.from_options(
-            DeclaredOptions.from_text(text).stated,
-            domain_of(text, store, dict(keys or {})),
-            key=truncation_key(store.key),
-        )
+        stream._given = stream._newest = stored_options(store, name, keys or {})
         stream._owns_store = False
-        stream._open(store, signer, None, separate=True, change=False)
+        stream._open(store, signer, None, True, False)
         return stream
 
     def _open(
-        self,
-        store: Store,
-        signer: Signer | None,
-        source: RandomSource | None,
-        *,
-        separate: bool,
-        change: Change,
+        self, store: Store, signer: Signer | None, source: RandomSource | None, separate: bool, change: Change
     ) -> None:
-        self._signer = signer
+        self.store, self._signer = store, signer
         self._source: RandomSource = SystemSource() if source is None else source
-        self.store: Store = store
         self._bank = Bank.of(self.store)
         try:
             self._newest = declare(self._given, self._bank, signer, separate=separate, change=change)
@@ -366,9 +349,8 @@ class Stream:
 
     def admission(self) -> Admission:
         """How events are admitted from the next slot on, for whoever keeps them in the store without the stream."""
-        slots, store = self._live("admit"), self.store
-        first = self._driver.following()
-        return Admission(slots, first, self.domains, Names(store.key, store.identity_rule))
+        names = Names(self.store.key, self.store.identity_rule)
+        return Admission(self._live("admit"), self._driver.following(), self.domains, names)
 
     def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
         """Release every slot that the public clock has closed, from the events that were appended.

@@ -40,7 +40,7 @@ def verify_releases(
     >>> stream = dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Ledger(per_slot=0.1))
     >>> releases = [stream.release(["u"], ["a"]) for _ in range(3)]
     >>> verify_releases(releases).whole, verify_releases(releases[1:]).missing
-    (True, ("releases of stream '' from before slot 1",))
+    (True, ("releases of stream '' from slot 0 to before slot 1",))
     """
     read = _Reading(verifier, store)
     for release in releases:
@@ -61,6 +61,7 @@ def verify_releases(
         last_entry=read.head.sequence,
         spans=read.spans,
         missing=tuple(missing),
+        begin_known=store is not None or all("first" in entry for entry in read.firsts.values()),
         end_known=store is not None or seen is not None,
     )
 
@@ -123,11 +124,17 @@ class _Reading:
             yield f"{left_out}, which was released before it, is missing"
 
     def missing_before(self) -> Iterator[str]:
-        """Streams whose first certificate says that others were before it: more was spent than it cost."""
+        """Streams whose first certificate says that others were before it: by the slot it began with, or by its cost.
+
+        Older certificates do not say where the stream began, but more may have been spent than this slot cost.
+        """
         for stream, entry in self.firsts.items():
             own, spent = entry.get("epsilon_units"), entry.get("epsilon_spent_units")
-            if isinstance(own, int) and isinstance(spent, int) and spent > own:
-                yield f"releases of stream {stream!r} from before slot {self.spans[stream].first}"
+            here, first = self.spans[stream].first, entry.get("first")
+            if isinstance(first, int) and first < here:
+                yield f"releases of stream {stream!r} from slot {first} to before slot {here}"
+            elif isinstance(own, int) and isinstance(spent, int) and spent > own:
+                yield f"releases of stream {stream!r} from before slot {here}"
 
 
 def _holds(store: Store, head: Head) -> bool:

@@ -88,7 +88,7 @@ def demo(
         seconds = time.perf_counter() - began
         guarantee = stream.guarantee
     with open(files["shop.db"], NAME) as stored:
-        problems = write_page(stored.store, files["report.html"], NAME, "A made-up shop", None)
+        problems = write_page(stored, files["report.html"], "A made-up shop", None)
         releases = list(stored)
     if problems:
         raise StateError(problems[0])

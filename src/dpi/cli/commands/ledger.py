@@ -32,7 +32,8 @@ def ledger(
 ) -> None:
     """Say how much of ε one user has left. Private: it tells whether the user was there.
 
-    A user who was never seen has all of ε left, like everybody else who was never seen.
+    A user who was never seen has all of ε left, like everybody else who was never seen. Of a stream with a quota, it
+    is what is left of that; of one without, what is left of the rest.
 
     Examples:
       dpi ledger visits.db --user ada
@@ -44,7 +45,8 @@ def ledger(
     with open_store(store, read_only=True, curator=True, key_file=key_file) as opened:
         ids = users(asked, opened.identity_rule)
         name = stream_named(opened, stream)
-        ledger = DeclaredOptions.from_text(opened.streams()[name]).ledger
+        declared = DeclaredOptions.from_text(opened.streams()[name])
+        ledger = declared.accounts
         if ledger is None or ledger not in opened.ledgers():
             raise OptionError("this stream has no accounts: everybody pays every slot of its converging series.")
         accounts, reached = stored_accounts(opened, ledger), opened.reached(name)
@@ -54,9 +56,14 @@ def ledger(
     epsilon = float(accounts.epsilon)
     if json:
         paid = {"payments": payments} if by_class else {}
-        document({"left": left, "epsilon": epsilon, "slot": following, **paid, "private": True})
+        held = {} if accounts.held == accounts.epsilon else {"held": float(accounts.held)}
+        document({"left": left, "epsilon": epsilon, **held, "slot": following, **paid, "private": True})
         return
     epoch = "" if accounts.period is None else f" in the epoch of slot {following}"
     times = f", {payments} payment{'' if payments == 1 else 's'} in this stream" if by_class else ""
-    say(f"left {left:.6g} of {epsilon:g}{epoch}{times}")
+    of = f"{epsilon:g}"
+    if accounts.held != accounts.epsilon:
+        part = "this stream's quota" if declared.quota is not None else "what is in no quota"
+        of = f"{float(accounts.held):g}, {part} of ε = {epsilon:g}"
+    say(f"left {left:.6g} of {of}{epoch}{times}")
     note("this is private: it tells whether and how often the user was there.")

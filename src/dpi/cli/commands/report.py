@@ -14,7 +14,7 @@ from dpi.cli.options import Json, PublicKey, StoreArgument, StreamName
 from dpi.cli.output import document, note, say
 from dpi.errors import OptionError
 from dpi.reader import Releases
-from dpi.store import Store, open_store
+from dpi.store import open_store
 from dpi.verification import verify
 
 
@@ -24,6 +24,10 @@ def report(
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", help="The page; the store's name with .html unless given."),
     ] = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="The slots that begin at this time or later …")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="… and before this time.")] = None,
     stream: StreamName = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="The store's name unless given.")] = None,
     public_key: PublicKey = None,
@@ -44,12 +48,14 @@ def report(
     """Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.
 
     It is made of releases only, so it may be given to anybody. The chain is verified on the way; if something is wrong
-    with it, the page says so and the exit code is 1.
+    with it, the page says so and the exit code is 1. Where the domain has changed, the page has the slots since the
+    last change; `--to` asks for those before it.
 
     Examples:
       dpi report visits.db
       dpi report visits.db -o visits.html --title "Visits by country"
       dpi report visits.db --values DE,FR,elsewhere
+      dpi report visits.db --from 2026-01-01 --to 2026-02-01
       dpi report pairs.db --values country=DE,FR --values age=30,50
     """
     if out is not None and out.suffix not in (".html", ".htm"):
@@ -61,7 +67,10 @@ def report(
     with open_store(store, read_only=True) as opened:
         target = out or Path(Path(store).stem + ".html")
         drawn = top if top is not None else values
-        problems = write_page(opened, target, stream, title or Path(store).stem, public_key, drawn)
+        stored = Releases(opened, stream).between(begin, end)
+        if not len(stored) and (begin is not None or end is not None):
+            raise OptionError("no slot that begins from `--from` on and before `--to` was released.")
+        problems = write_page(stored, target, title or Path(store).stem, public_key, drawn)
     if json:
         document({"page": str(target), "problems": problems})
     else:
@@ -73,23 +82,26 @@ def report(
 
 
 def write_page(
-    store: Store,
+    stored: Releases,
     target: Path,
-    stream: str | None,
     title: str,
     public_key: Path | None,
     drawn: int | list[str] | None = None,
 ) -> list[str]:
-    """Write the page with the values that are drawn, or as many of the largest; what a verification found wrong."""
+    """Write the page with the values that are drawn, or as many of the largest; what a verification found wrong.
+
+    Where the domain has changed among the releases, it has those since the last change, and a note says so.
+    """
     from dpi.release.choice import Values, values_from_text
     from dpi.report import Status, page, write
 
-    stored = Releases(store, stream)
-    found = verify(store, verifier=None if public_key is None else Verifier.open(public_key))
+    found = verify(stored.store, verifier=None if public_key is None else Verifier.open(public_key))
     releases = list(stored)
-    if releases:  # a change of the domain begins a new page
-        domain = releases[-1].domain
-        releases = [release for release in releases if release.domain == domain]
+    since = releases[-1].domain if releases else None
+    other = [release for release in releases if release.domain != since]
+    if other:
+        changed = f"the domain changed after slot {other[-1].slot}"
+        note(f"{changed}: the page has the slots since. `--to` asks for earlier ones.")
     status = Status(
         entries=found.entries,
         head=found.head,

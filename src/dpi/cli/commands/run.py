@@ -126,8 +126,13 @@ def run(
         typer.Option("--slots", metavar="N", rich_help_panel=BUDGET, help="Instead: how many slots an account pays."),
     ] = None,
     every: Annotated[
-        int | None,
-        typer.Option("--every", metavar="N", rich_help_panel=BUDGET, help="Spend most of it in every N-th slot."),
+        str | None,
+        typer.Option(
+            "--every",
+            metavar="N",
+            rich_help_panel=BUDGET,
+            help="Spend most of it in every N-th slot; auto: in as few as the releases' drift allows.",
+        ),
     ] = None,
     period: Annotated[
         int | None,
@@ -145,6 +150,15 @@ def run(
             metavar="RULE",
             rich_help_panel=BUDGET,
             help="Of accounts: auto (the default), clocked, spend-first, or less in each slot (fade, fade:zeta:2).",
+        ),
+    ] = None,
+    quota: Annotated[
+        str | None,
+        typer.Option(
+            "--quota",
+            metavar="PART",
+            rich_help_panel=BUDGET,
+            help="The part of every user's ε that is for this stream alone, such as 0.25; may grow by --change.",
         ),
     ] = None,
     not_returning: Annotated[
@@ -273,6 +287,7 @@ def run(
         period=period,
         policy=policy,
         returning=not not_returning,
+        quota=quota,
         converging=converging,
         drawn=draw,
     )

@@ -174,10 +174,10 @@ def _nothing(found: Verification, of_store: bool) -> str:
         return "–"
     if of_store or found.first_entry == 0:
         return "nothing from the first entry on"
-    return (
-        f"no release of these streams; entries 0 … {found.first_entry - 1} are not seen (options, other streams, slots "
-        "without a budget)"
-    )
+    unseen = f"entries 0 … {found.first_entry - 1} are not seen"
+    if found.begin_known:
+        return f"no release of these streams; {unseen} (options, other streams)"
+    return f"no slot that cost anybody more; {unseen} (options, other streams, slots at no more cost)"
 
 
 def _stream(name: str) -> str:

@@ -137,6 +137,19 @@ class Boosted(Mechanism[State]):
             known=False,
         )
 
+    def drift(self, state: State) -> float | None:
+        """The root of the mean squared step of the trackers, by their weights; one, where all of them have lost.
+
+        None by class, with a season or with partitions: the trackers alone do not say how such a stream moves.
+        """
+        if not isinstance(state, BoostedState) or self.season is not None:
+            return None
+        weights = np.exp(state.log_weights - state.log_weights.max())
+        trackers = weights[: len(self.drifts)]
+        if trackers.sum() < weights.sum() / 2:
+            return 1.0
+        return float(np.sqrt(trackers @ np.square(self.drifts) / trackers.sum()))
+
     def shares(self, state: State, slot: int) -> tuple[Fraction, ...]:
         """By class: what users that are due in a slot pay of what they have left, from released rates of return."""
         if not isinstance(state, CellsState):

@@ -97,7 +97,7 @@ class Played:
         self._cohorts.step(int(counts.sum()))
         clean = Histogram(self._grains(counts, offer), self._state.setting.compression.sensitivity)
         made = released(self._state, measured(self._state, clean, offer, self._slot, self._source), "")
-        self._allocation.observe(made.users, made.bins)
+        self._allocation.observe(made.users, made.bins, made.drift)
         self._state = made.state
         self._slot += 1
         return made.release
