@@ -83,6 +83,19 @@ def test_by_the_clock_it_is_said_who_is_due_and_when(slots) -> None:
         assert stream._accounts.payments(_users(["ada"]), stream.next_slot, "visits")[0] > paid[0]
 
 
+def test_quotas_are_told_and_costs_are_of_what_a_stream_holds() -> None:
+    """A stream with a quota pays from that; one without, from what quotas leave."""
+    options = {"domain": DOMAIN, "epsilon": 1, "slot": "1h", "start": "2026-01-01", "store": dpi.MemoryStore()}
+    visits = dpi.Stream(**options, name="visits", budget=dpi.Ledger(quota="0.5", slots=5))
+    orders = dpi.Stream(**options, name="orders", budget=dpi.Ledger(slots=4))
+    for stream, holds in ((visits, 0.5), (orders, 0.5)):
+        found = budget_of(Releases(options["store"], stream.name, {}), stream.name, "promised")
+        assert (found.holds, found.quotas) == (holds, {"visits": 0.5})
+        assert "0.5 to visits" in " ".join(found.sentences)
+        for each in found.next_slots[:3]:
+            assert stream.release(["ada"], ["a"]).epsilon == each.cost
+
+
 def test_a_series_drawn_at_random_is_not_foretold() -> None:
     """Nobody knows what is drawn: before the first slot nothing is said, and then what the last one cost."""
     for slots in (0, 3):

@@ -17,11 +17,11 @@ from typing import cast
 
 from dpi.budget.allocation import Concentrated, Constant, InOrder
 from dpi.budget.clock import level, next_due
-from dpi.budget.epsilon import UNITS
+from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import SpendFirst
 from dpi.certificates.chain import Entry
-from dpi.certificates.declared import DeclaredOptions
+from dpi.certificates.declared import DeclaredOptions, declared, rest_of
 from dpi.noise import SystemSource
 from dpi.options import DEFAULTS, complete
 from dpi.options.schedule import Schedule
@@ -68,6 +68,10 @@ class Budget:
     stream: str
     epsilon: float
     per: str
+    holds: float
+    """What accounts of this stream hold of ε at first: all of it, its quota, or what quotas of others leave."""
+    quotas: dict[str, float]
+    """The parts of ε that streams of the same ledger have to themselves, by stream. They may grow, never shrink."""
     spent_at_most: float
     newest: int | None
     costs: str
@@ -84,11 +88,21 @@ class Budget:
         weight = "in full" if old.weight_at_most >= 1 else f"as {old.weight_at_most:.3g} of a user"
         return [
             f"ε = {self.epsilon:g} per user, {self.per}.",
+            *self._shared,
             f"Nobody can have lost more than {self.spent_at_most:.4g} so far.",
             f"A new user pays {self._said(new.cost)} in slot {new.slot}, and counts in full.",
             f"A user who was there from the beginning pays {self._said(old.cost)} in slot {old.slot}, "
             f"and counts {weight}.",
             f"The next slots cost {', '.join(self._said(each.cost) for each in self.next_slots)}.",
+        ]
+
+    @property
+    def _shared(self) -> list[str]:
+        if not self.quotas:
+            return []
+        others = ", ".join(f"{part:g} to {name}" for name, part in sorted(self.quotas.items()))
+        return [
+            f"Of every user's ε these parts belong to streams: {others}; this stream's accounts hold {self.holds:g}."
         ]
 
     def _said(self, cost: float | None) -> str:
@@ -108,12 +122,19 @@ def budget_of(releases: Releases, name: str, guarantee: str) -> Budget:
     newest = releases.newest if len(releases) else None
     stated = complete(options.stated.get("budget", DEFAULTS[options.format]["stream"]["budget"]), options.format)
     last = (options.start or 0) - 1 if newest is None else newest.slot
-    seen = _Seen(releases, options, last, options.start)
+    streams = declared(store.streams())
+    same = {
+        name: each for name, each in streams.items() if each.ledger == options.ledger and options.ledger is not None
+    }
+    held = options.held if options.quota is not None or options.ledger is None else rest_of(options, streams)
+    seen = _Seen(releases, options, last, options.start, Epsilon(held))
     said = cast("Entry", {} if newest is None else newest.certificate)
     told = _clocked(seen, options.top) if options.top is not None else _plain(seen, stated, said, store.options(name))
     return Budget(
         stream=name,
         epsilon=float(options.epsilon),
+        holds=held / UNITS,
+        quotas={name: float(each.quota) for name, each in same.items() if each.quota is not None},
         per="for ever" if options.period is None else f"in every epoch of {options.period} slots",
         spent_at_most=float(cast("float", said.get("epsilon_spent", 0.0))),
         newest=None if newest is None else newest.slot,
@@ -130,6 +151,7 @@ class _Seen:
     options: DeclaredOptions
     last: int
     first: int | None
+    held: Epsilon
 
     def begins(self, slot: int) -> str | None:
         slots = self.options.slots
@@ -149,7 +171,7 @@ class _Seen:
 
 def _clocked(seen: _Seen, top: int) -> dict[str, object]:
     """Users who pay by a public clock."""
-    epsilon = float(seen.options.epsilon)
+    epsilon = float(seen.held)
 
     def cost(m: int) -> float:
         found = seen.due_before(min(m, top))
@@ -184,7 +206,7 @@ def _clocked(seen: _Seen, top: int) -> dict[str, object]:
 
 def _plain(seen: _Seen, stated: object, said: Entry, changes: Schedule[str]) -> dict[str, object]:
     """Users who pay in every slot, while their account lasts; or a series."""
-    format, epsilon = seen.options.format, seen.options.epsilon
+    format, epsilon = seen.options.format, seen.held
     budget = BUDGETS.read(stated, format)
     assert isinstance(budget, Ledger | Converging)  # noqa: S101 - there are no others
     drawn = 0 if seen.first is None else seen.last + 1 - seen.first
