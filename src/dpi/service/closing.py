@@ -95,7 +95,9 @@ class Closing:
             return min((closing - now) / 1e6, LISTENING)
         if not self._receipts.settle_before(closing, timeout=LISTENING):
             return 0.0  # others may have asked for something meanwhile
-        for release in stream.close_before(stream.next_slot + 1):
-            entry = stream.store.head().sequence
-            self._publication.ready(stream.name, release.slot, entry, closing, at=self._clock())
+        release = next(stream.close_before(stream.next_slot + 1), None)
+        if release is None:  # another process has a say in it
+            return AGAIN
+        entry = stream.store.head().sequence
+        self._publication.ready(stream.name, release.slot, entry, closing, at=self._clock())
         return 0.0

@@ -37,7 +37,6 @@ class Keeping:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
-        self._last: dict[tuple[str, str], int] = {}
         self._thread = threading.Thread(target=self._run, name="dpi keeping", daemon=True)
 
     def start(self) -> None:
