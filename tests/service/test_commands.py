@@ -59,7 +59,7 @@ def test_the_page_for_teams_runs_as_written(tmp_path):
     text, port = (DOCS / "howto-team.md").read_text(), free_port()
     text = text.replace("8321", str(port))
     blocks = re.findall(r"```(toml|console|python)\n(.*?)```", text, flags=re.DOTALL)
-    begin = dates.datetime.now(dates.UTC).replace(microsecond=0).isoformat()
+    begin = dates.datetime.now(dates.UTC).replace(second=0, microsecond=0).isoformat()
     said, variables, process = 0, {}, None
     try:
         for kind, block in blocks:
