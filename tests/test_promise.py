@@ -53,3 +53,14 @@ def test_the_tables_are_found():
     assert not defined("test_promise.py", "test_that_is_nowhere")
     assert not defined("test_nowhere.py", "test_the_tables_are_found")
     assert not defined("stream/test_live.py", "test_a_later_one_waits")  # it is defined in a class
+
+
+def test_the_threat_model_names_tests_that_are_there():
+    """Every file and every test that docs/threat-model.md points to."""
+    text = (TESTS.parent / "docs" / "threat-model.md").read_text(encoding="utf-8")
+    files = set(re.findall(r"`((?:[a-z]+/)+test_\w+\.py)", text))
+    assert len(files) >= 12
+    assert [file for file in files if not (TESTS / file).is_file()] == []
+    tests = named(text)
+    assert len(tests) >= 4
+    assert [test for test in tests if not defined(*test)] == []

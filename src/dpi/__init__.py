@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi.budget import fade as fade
     from dpi.budget import spend_first as spend_first
     from dpi.certificates.signature import Signer as Signer
+    from dpi.client import connect as connect
     from dpi.domain import Bins as Bins
     from dpi.domain import Categories as Categories
     from dpi.domain import Hashed as Hashed
@@ -81,6 +82,7 @@ _EXPORTS = {
         "spend_first",
     ),
     "dpi.certificates.signature": ("Signer",),
+    "dpi.client": ("connect",),
     "dpi.domain": ("Bins", "Categories", "Hashed", "Product"),
     "dpi.domain.partition": ("Blocks", "Marginal"),
     "dpi.errors": (

@@ -42,7 +42,8 @@ def kept():
     """How many events the store keeps for open slots."""
     try:
         with dpi.open_store("live.db", read_only=True) as store:
-            return sum(number for (number,) in store.engine.rows("SELECT number FROM events"))
+            slots = {slot for (slot,) in store.engine.rows("SELECT slot FROM events")}
+            return sum(int(store.events("", slot).counts.sum()) for slot in slots)
     except (dpi.StateError, dpi.StoreError):
         return 0
 

@@ -7,8 +7,8 @@ import pytest
 
 import dpi
 from cli_files import ENVIRONMENT, PERIOD, PROGRAM, rows
-from dpi.cli.compressions import compression
 from dpi.cli.outfile import read_releases
+from dpi.settings.compressions import compression
 from dpi.store.witness import Witness
 
 

@@ -164,7 +164,7 @@ def test_doubled_rows_are_made_one_before_anything_is_rounded():
 def test_a_flood_is_cut_at_the_most():
     """Counts of one (account, bin) stop at `MOST`, also where several batches have it."""
     names = digests(pl.Series(["ada"]), KEY)[[0, 0]]
-    (_, pairs), *more = StoredRows.summed(names, np.array([1, 1]), np.array([MOST, MOST])).pairs()
+    (_, pairs), *more = StoredRows(names, np.array([1, 1]), np.array([MOST, MOST])).pairs()
     assert not more
     assert pairs.counts.tolist() == pairs.rows.tolist() == [MOST]
 

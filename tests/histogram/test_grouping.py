@@ -37,6 +37,28 @@ def test_stored_rows_are_the_rows(method, rows):
     assert histogram(of_store(rows), 5, method=method).grains.tolist() == plain.grains.tolist()
 
 
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(1, 9)), max_size=60),
+    bits=st.sampled_from([0, 60]),
+)
+def test_pairs_that_come_several_times_are_one(rows, bits):
+    """Blocks of a slot repeat accounts and bins: their numbers add up, also where names share their first bits."""
+    names = np.array([(user // 2 << bits, user) for user, _, _ in rows], dtype=np.uint64).reshape(-1, 2)
+    bins, numbers = (np.array([row[i] for row in rows], dtype=np.int64) for i in (1, 2))
+    found = StoredRows(names, bins, numbers)
+    users = found.users()[:, 1].tolist()
+    pairs = [pairs for _, pairs in found.pairs()]
+    told = {(users[u], b): c for each in pairs for u, b, c in zip(each.users, each.bins, each.counts, strict=True)}
+    expected: dict[tuple[int, int], int] = {}
+    for user, value, number in rows:
+        expected[user, value] = expected.get((user, value), 0) + number
+    assert told == expected
+    assert sum(len(each.bins) for each in pairs) == len(expected)
+    assert [r for each in pairs for r in each.rows] == [
+        sum(c for (u, _), c in told.items() if u == user) for user in users
+    ]
+
+
 @pytest.mark.parametrize("c", [1, 3])
 @given(rows=stored)
 def test_stored_rows_are_truncated_by_their_own_content(c, rows):

@@ -129,7 +129,7 @@ def test_a_crowd_after_accounts_ran_empty_is_seen():
 
 
 def test_a_part_of_an_account_is_no_empty_account():
-    """Where all pay nine tenths, a slot's own deviation is released; where all pay half, it may be that of newcomers."""
+    """Where all pay nine tenths, a slot's own deviation is released; where half is paid, it may be newcomers'."""
     mechanism, domain, rng = Boosted(), Categories(range(100), other=None), np.random.default_rng(0)
     errors = {}
     for part in (0.9, 1.0, 0.5):

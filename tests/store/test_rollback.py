@@ -6,7 +6,7 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError, StateError
-from dpi.store.rollback import charge, lost
+from dpi.store.rollback import charge
 from dpi.store.witness import Seen
 
 DOMAIN = dpi.Categories(["a", "b"], other=None)
@@ -38,11 +38,11 @@ def test_a_store_lacks_what_its_witness_saw_if_the_entry_is_missing_or_another()
     store = dpi.MemoryStore()
     stream(store)
     head = store.head()
-    assert not lost(store, Seen(-1, "nothing seen"))
+    assert not store.lacks(Seen(-1, "nothing seen"))
     for number in range(head.sequence + 1):
-        assert not lost(store, Seen(number, store.link(number).digest))
-        assert lost(store, Seen(number, "another"))
-    assert lost(store, Seen(head.sequence + 1, head.digest))
+        assert not store.lacks(Seen(number, store.link(number).digest))
+        assert store.lacks(Seen(number, "another"))
+    assert store.lacks(Seen(head.sequence + 1, head.digest))
 
 
 @pytest.mark.parametrize("behind", [0, 1])
@@ -67,7 +67,7 @@ def test_lost_slots_of_all_streams_of_a_ledger_are_charged_together(reopen):
     entry = store.link(store.head().sequence).entry
     assert (entry["kind"], entry["format"], entry["lost_sequence"]) == ("restored", 1, told.sequence)
     assert entry["charged_units"] == {"": UNIT // 4 + UNIT // 8}
-    assert not lost(store, told)
+    assert not store.lacks(told)
     assert store.reached("one") == (6, spent["one"] + UNIT // 4)
     assert store.reached("two") == (4, spent["two"] + UNIT // 8)
     store = reopen(store)

@@ -19,7 +19,7 @@ PRIVATE_TEXT = "postgres-would-quote-this"
     ("statement", "values"),
     [
         ("INSERT INTO facts (name, value) VALUES ('schema', ?)", (PRIVATE_TEXT,)),
-        ("INSERT INTO events (stream, slot, account, bin, number) VALUES (?, 0, ?, 0, 0)", (PRIVATE_TEXT, None)),
+        ("INSERT INTO events (stream, slot, block, data) VALUES (?, 0, 0, ?)", (PRIVATE_TEXT, None)),
         ("INSERT INTO sequences (stream, producer, sequence) VALUES ('', '', ?)", (PRIVATE_TEXT,)),
         ("SELECT nothing FROM facts WHERE name = ?", (PRIVATE_TEXT,)),
         ("SELECT ?::int", (PRIVATE_TEXT,)),

@@ -34,6 +34,24 @@ def level(slot: int, top: int) -> int:
     return top
 
 
+def next_due(after: int, m: int) -> int:
+    """The first slot after a slot in which class m is due, in m steps: one in each block of 2^m.
+
+    >>> [next_due(0, 2), next_due(7, 2), next_due(3, 0)], [level(slot, 3) for slot in (1, 8)]
+    ([1, 8, 4], [3, 3])
+    """
+    block = (after + 1) >> m
+    slot = _place(block, m)
+    return slot if slot > after else _place(block + 1, m)
+
+
+def _place(block: int, m: int) -> int:
+    """The slot of level m or more in a block of 2^m."""
+    for size in reversed(range(m)):
+        block = 2 * block + _chosen(block, size)
+    return block
+
+
 def _chosen(block: int, size: int) -> int:
     """Which half of a block of 2^(size + 1) slots goes on: one bit."""
     text = b"%d %d" % (size, block)

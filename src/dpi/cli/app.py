@@ -32,8 +32,13 @@ COMMANDS = {
     "verify": "Recompute the chain of certificates and its sums. The exit code is 1 if anything is wrong.",
     "export": "Write releases, certificates, options and domains of a store to a new file that may be handed to "
     "analysts.",
+    "backup": "Copy a store to a new file while it is in use. Private: keep it closed, encrypted, and apart from the "
+    "key.",
+    "restore": "Put a back-up in a place where there is no store. Nobody's budget comes back with it.",
     "ledger": "Say how much of ε one user has left. Private: it tells whether the user was there.",
     "keys": "Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.",
+    "serve": "Serve streams over HTTP: events come in, releases go out by the public clock.",
+    "token": "Make, list and revoke the tokens of a service. A new one is printed once; its file keeps a hash of it.",
     "audit": "Try to refute every claim: all mechanisms, what an analyst can reach, and broken ones that must be "
     "caught.",
     "compare": "Compare systems at an equal guarantee, or as they were published: errors of every slot, and what a "

@@ -11,7 +11,6 @@ from pathlib import Path
 from dpi.budget import Converging, Ledger
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Signer
-from dpi.cli.compressions import Keyed
 from dpi.cli.outfile import OutFile
 from dpi.cli.progress import Bars
 from dpi.cli.signals import Signals
@@ -22,6 +21,7 @@ from dpi.events.slots import Slots
 from dpi.histogram.compression import normalise
 from dpi.mechanism.base import Mechanism
 from dpi.reader import Releases
+from dpi.settings.compressions import Keyed
 from dpi.sources import FileEvents
 from dpi.store import MemoryStore, Store, open_store, store_exists
 from dpi.store.unused import remove_unused

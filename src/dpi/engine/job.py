@@ -197,7 +197,7 @@ def closed(rows: OpenEvents, bucket: int, buckets: Buckets, holdings: Holdings, 
         accounts.assign(closing.assigned)
         for levy in closing.levies:
             accounts.levy(levy.units, levy.slot)
-    kept = StoredRows.summed(rows.names, rows.bins, rows.counts)
+    kept = StoredRows(rows.names, rows.bins, rows.counts)
     grains, charge = contributed(closing.counting, kept, accounts, closing.offer, closing.slot)
     if charge is None:
         return ClosedBucket(bucket, grains, b"", None, control)

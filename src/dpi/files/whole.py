@@ -37,6 +37,21 @@ def put(draft: Path, path: Path) -> None:
     sync_folder(path.absolute().parent)
 
 
+def put_new(draft: Path, path: Path) -> None:
+    """Give a finished draft its name, durably; raises `FileExistsError` if something has that name by now."""
+    with draft.open("rb") as file:
+        os.fsync(file.fileno())
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without hard links
+        if path.exists():
+            raise FileExistsError from None
+        draft.replace(path)
+    sync_folder(path.absolute().parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names of new files in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)

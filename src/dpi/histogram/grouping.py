@@ -126,47 +126,36 @@ class Rows:
 
 
 class StoredRows:
-    """One slot's rows as a store keeps them: the number of events of each (account, bin) pair.
+    """One slot's rows as a store keeps them: numbers of events of accounts in bins; a pair may come several times.
 
-    >>> names = np.array([[1, 1], [0, 2], [1, 1]], dtype=np.uint64)
-    >>> rows = StoredRows(names, np.array([1, 0, 0]), np.array([5, 1, 1]))
-    >>> rows.users().tolist()
-    [[0, 2], [1, 1]]
+    >>> names = np.array([[1, 1], [0, 2], [1, 1], [1, 1]], dtype=np.uint64)
+    >>> rows = StoredRows(names, np.array([1, 0, 0, 1]), np.array([5, 1, 1, 2]))
+    >>> rows.users().tolist(), [pairs.counts.tolist() for _, pairs in rows.pairs()]
+    ([[0, 2], [1, 1]], [[1, 1, 7]])
     """
 
     def __init__(self, names: Digests, bins: Integers, counts: Integers) -> None:
         order = by_name(names, bins)
-        self._names, self._columns = names.take(order, axis=0), (bins[order], counts[order])
-        self._new = np.append(np.ones(min(1, order.size), np.bool_), _differ(self._names))
-
-    @classmethod
-    def summed(cls, names: Digests, bins: Integers, counts: Integers) -> StoredRows:
-        """Rows of which some may be of the same account and bin: these are made one, cut at `MOST`."""
-        rows = cls(names, bins, counts)
-        bins, counts = rows._columns
-        first = np.flatnonzero(rows._new | np.append(np.ones(min(1, bins.size), np.bool_), bins[1:] != bins[:-1]))
-        if first.size < bins.size:
-            total = np.minimum(np.add.reduceat(counts, first), MOST)
-            rows._names, rows._new = rows._names.take(first, axis=0), rows._new[first]
-            rows._columns = bins[first], total
-        return rows
+        names, bins, counts = names.take(order, axis=0), bins[order], counts[order]
+        user = _changes(names[:, 0]) | _changes(names[:, 1])
+        pair = np.flatnonzero(user | _changes(bins))
+        self._names, self._new, self._bins = names.compress(user, axis=0), user[pair], bins[pair]
+        self._counts = np.minimum(np.add.reduceat(counts, pair), MOST) if pair.size else counts
 
     def users(self) -> Digests:
         """The different accounts, in the order in which `pairs` numbers them."""
-        different: Digests = self._names.compress(self._new, axis=0)
-        return different
+        return self._names
 
     def pairs(self) -> Iterator[tuple[int, Pairs]]:
         """All pairs at once, if there are any."""
-        bins, counts = self._columns
-        if counts.size:
-            yield 0, Pairs(np.cumsum(self._new) - 1, bins, counts, np.add.reduceat(counts, np.flatnonzero(self._new)))
+        if self._counts.size:
+            rows = np.add.reduceat(self._counts, np.flatnonzero(self._new))
+            yield 0, Pairs(np.cumsum(self._new) - 1, self._bins, self._counts, rows)
 
 
-def _differ(names: Digests) -> npt.NDArray[np.bool_]:
-    """Whether each name but the first is another than the one before it."""
-    different: npt.NDArray[np.bool_] = (names[1:, 0] != names[:-1, 0]) | (names[1:, 1] != names[:-1, 1])
-    return different
+def _changes(column: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+    """Where a column is not as in the row before; True in the first."""
+    return np.append(np.ones(min(1, column.size), np.bool_), column[1:] != column[:-1])
 
 
 def _summed(keys: Integers, counts: Integers) -> tuple[Integers, Integers]:

@@ -36,24 +36,34 @@ class Ndjson:
         import polars as pl
 
         rows = list(_objects(readable(lines).decode()))
-        return pl.DataFrame({name: self._texts([row.get(name) for row in rows], name) for name in self._names})
+        return pl.DataFrame(
+            {name: texts([row.get(name) for row in rows], name, exact=name == self._user) for name in self._names}
+        )
 
-    def _texts(self, column: list[object], name: str) -> pl.Series:
-        import polars as pl
 
-        # A float too large to be exact is no id, but it is a number, and a numeric bin can hold it.
-        return canonical(column, name, exact=name == self._user).cast(pl.String)
+def texts(column: list[object], name: str, *, exact: bool) -> pl.Series:
+    """Canonical texts of scalars.
+
+    With `exact`, as for ids, a float too large to be exact is missing; it is a number all the same, and a numeric bin
+    can hold it.
+    """
+    import polars as pl
+
+    return canonical(column, name, exact=exact).cast(pl.String)
 
 
 def _objects(text: str) -> Iterator[dict[str, object]]:
-    for line in text.split("\n"):
-        line = line.strip(" \t\r")
-        try:
-            row, end = _read(line)
-        except (ValueError, RecursionError):
-            continue
-        if end == len(line) and isinstance(row, dict):
-            yield row
+    return (row for row in map(json_object, text.split("\n")) if row is not None)
+
+
+def json_object(line: str) -> dict[str, object] | None:
+    """The JSON object in a line; None if it is something else."""
+    line = line.strip(" \t\r")
+    try:
+        row, end = _read(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if end == len(line) and isinstance(row, dict) else None
 
 
 def _read(line: str) -> tuple[object, int]:

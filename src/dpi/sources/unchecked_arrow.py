@@ -30,33 +30,56 @@ _FIELDS = 1
 _FIELD_NAME, _FIELD_TYPE, _FIELD_TYPE_AT, _FIELD_DICTIONARY, _FIELD_CHILDREN = 0, 2, 3, 4, 5
 _DICTIONARY_ID, _INDEX_TYPE = 0, 1
 _BATCH_ID, _BATCH_DATA, _BATCH_DELTA = 0, 1, 2
+_ROWS, _COMPRESSION = 0, 3
 
 
 def record_batches(path: str, names: Sequence[str]) -> Iterator[pl.DataFrame]:
     """The columns of each record batch; raises `ValueError` or `struct.error` for a file that is damaged."""
-    schema, others = _Schema(bytearray()), b""
-    dictionaries: dict[int, pl.Series] = {}
     with Path(path).open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise ValueError("no Arrow file")
-        while message := _message(file):
-            head, body = message
-            root = _follow(head, 0)
-            kind, number = head[_field(head, root, _HEADER_TYPE)], -1
-            if kind == _DICTIONARY:
-                number = _long(head, _follow(head, _field(head, root, _HEADER)), _BATCH_ID)
-            if kind == _SCHEMA:
-                schema = _Schema(head)
-            elif kind == _DICTIONARY and number in schema.values:
-                values, delta = _dictionary(head, body, schema.values[number])
-                dictionaries[number] = dictionaries[number].append(values) if delta else values
-            elif kind == _DICTIONARY and number not in schema.unread:
-                others += _written(head) + body
-            elif kind == _BATCH:
-                # Columns that nobody asked for are left unread: a text inside one of them need not be UTF-8 either.
-                frame = _read(schema.head, others, _written(head) + body, names)
-                encoded = {name: dictionaries[number] for name, number in schema.encoded.items() if name in names}
-                yield frame.with_columns(texts.gather(frame[name]).alias(name) for name, texts in encoded.items())
+        yield from stream_batches(file, names)
+
+
+def stream_batches(file: BinaryIO, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """The columns of each record batch of a stream: what a file holds between its marks, or what was sent."""
+    schema, others = _Schema(bytearray()), b""
+    dictionaries: dict[int, pl.Series] = {}
+    while message := _message(file):
+        head, body = message
+        root = _follow(head, 0)
+        kind, number = head[_field(head, root, _HEADER_TYPE)], -1
+        if kind == _DICTIONARY:
+            number = _long(head, _follow(head, _field(head, root, _HEADER)), _BATCH_ID)
+        if kind == _SCHEMA:
+            schema = _Schema(head)
+        elif kind == _DICTIONARY and number in schema.values:
+            values, delta = _dictionary(head, body, schema.values[number])
+            dictionaries[number] = dictionaries[number].append(values) if delta else values
+        elif kind == _DICTIONARY and number not in schema.unread:
+            others += _written(head) + body
+        elif kind == _BATCH:
+            # Columns that nobody asked for are left unread: a text inside one of them need not be UTF-8 either.
+            frame = _read(schema.head, others, _written(head) + body, names)
+            encoded = {name: dictionaries[number] for name, number in schema.encoded.items() if name in names}
+            yield frame.with_columns(texts.gather(frame[name]).alias(name) for name, texts in encoded.items())
+
+
+def is_plain(file: BinaryIO, most: int) -> bool:
+    """Whether no part of a stream is packed, or says that it has more rows than `most`: what it takes is what it is.
+
+    Raises `ValueError` or `struct.error` for a stream that is damaged.
+    """
+    while message := _message(file):
+        head, _ = message
+        root = _follow(head, 0)
+        kind, batch = head[_field(head, root, _HEADER_TYPE)], _follow(head, _field(head, root, _HEADER))
+        if kind == _DICTIONARY:
+            batch = _follow(head, _field(head, batch, _BATCH_DATA))
+        packed = kind != _SCHEMA and bool(_field(head, batch, _COMPRESSION))
+        if packed or (kind != _SCHEMA and _long(head, batch, _ROWS) > most):
+            return False
+    return True
 
 
 class _Schema:
@@ -145,7 +168,10 @@ def _read(schema: bytes, dictionaries: bytes, batch: bytes, names: Sequence[str]
 
 def _message(file: BinaryIO) -> tuple[bytearray, bytes] | None:
     """The head of the next message and its body; None at the end."""
-    if file.read(4) != _CONTINUATION:
+    mark = file.read(4)
+    if not mark:  # a stream may end without a word
+        return None
+    if mark != _CONTINUATION:
         raise ValueError("no message")
     head = bytearray(file.read(int.from_bytes(file.read(4), "little")))
     if not head:

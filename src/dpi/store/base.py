@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from dpi.budget.class_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.certificates.declared import declared
+from dpi.errors import StateError
 from dpi.events.identity import Digests, by_name
 from dpi.exact.integers import MOST, Integers
 from dpi.options.schedule import BEGINNING, Schedule
@@ -101,8 +102,10 @@ class OpenEvents:
         empty = np.empty(0, dtype=np.int64)
         return cls(np.empty((0, 2), dtype=np.uint64), empty, empty, empty)
 
-    def only(self, rows: npt.NDArray[np.bool_]) -> OpenEvents:
+    def only(self, rows: npt.NDArray[np.bool_] | slice) -> OpenEvents:
         """Some of the events."""
+        if isinstance(rows, slice):
+            return OpenEvents(self.names[rows], self.slots[rows], self.bins[rows], self.counts[rows])
         return OpenEvents(self.names.compress(rows, axis=0), self.slots[rows], self.bins[rows], self.counts[rows])
 
     def recoded(self, bins: Integers) -> OpenEvents:
@@ -139,6 +142,15 @@ class OpenEvents:
         first = np.flatnonzero(np.append(np.ones(min(1, order.size), np.bool_), ~same))
         total = np.add.reduceat(counts, first) if first.size else counts
         return cls(names.take(first, axis=0), slots[first], bins[first], np.minimum(total, MOST))
+
+
+class Arrival(NamedTuple):
+    """A batch of events on its way into a store. Private."""
+
+    stream: str
+    events: OpenEvents
+    producer: str
+    sequence: int
 
 
 @dataclass(eq=False)
@@ -292,9 +304,30 @@ class Store(ABC):
         `charges` are records of accounts that are charged other than by a levy alone, by ledger.
         """
 
+    def lacks(self, seen: Seen) -> bool:
+        """Whether the store does not contain what a witness saw."""
+        if seen.sequence < 0:
+            return False
+        head = self.head()
+        if head.sequence >= 0 and self.link(head.sequence).entry.get("lost_head") == seen.digest:
+            return False  # charged for already: the process ended before it could tell the witness
+        return head.sequence < seen.sequence or self.link(seen.sequence).digest != seen.digest
+
     def testify(self) -> None:
-        """Tell the witness, if there is one, how far the store has come."""
-        if self.witness is not None:
+        """Tell the witness, if there is one, how far the store has come.
+
+        Raises `StateError` if the witness has heard of a release that is not in this store: another copy of it goes on
+        beside this one, and the accounts of both lack what the other has taken.
+        """
+        if self.witness is None:
+            return
+        with self.witness.alone():
+            seen = self.witness.read()
+            if seen is not None and seen.witness == self.witness.name and self.lacks(seen):
+                raise StateError(
+                    "the witness has seen a release that this store lacks: another copy of the store goes on beside "
+                    "it. Nothing more is let out. Stop both, and put the newest copy back."
+                )
             head = self.head()
             reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
             bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}
@@ -313,12 +346,16 @@ class Store(ABC):
 
     # Events of open slots.
 
-    @abstractmethod
     def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
         """Keep events durably, once for each (producer, sequence); False if they were there already.
 
         Sequences of a producer increase; one at or below the last is a repetition.
         """
+        return self.append_all([Arrival(stream, events, producer, sequence)])[0]
+
+    @abstractmethod
+    def append_all(self, arrivals: Sequence[Arrival]) -> list[bool]:
+        """Keep several batches as `append` does, all of them at once or none: one wait for the disk serves them all."""
 
     @abstractmethod
     def sequence(self, stream: str, producer: str) -> int:
@@ -326,7 +363,7 @@ class Store(ABC):
 
     @abstractmethod
     def events(self, stream: str, slot: int) -> OpenEvents:
-        """The events of one open slot."""
+        """The events of one open slot; an account and a bin may come several times."""
 
     # How far inputs had got.
 

@@ -76,6 +76,9 @@ class Engine(ABC):
     def read_only(self) -> bool:
         """Whether nothing may be written."""
 
+    def lease(self, seconds: float) -> None:  # noqa: B027 - a file is let go of when its process ends
+        """Let others write if nothing is heard of this process for so long, also in the middle of a transaction."""
+
     @abstractmethod
     def erase(self) -> None:
         """Make what was deleted unreadable on disk, as far as the engine can."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpi.errors import OptionError, StateError, StoreError
-from dpi.files.whole import sync_folder
+from dpi.files.whole import put_new
 from dpi.store.schema import EXPORT, VERSIONS
 from dpi.store.sql import SQLStore
 
@@ -80,7 +80,7 @@ def export(store: SQLStore, target: str | os.PathLike[str]) -> None:
         os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))  # for others to read, unlike a store
         with store.snapshot():
             _fill(store, draft)
-        _put_in_place(draft, path)
+        put_new(draft, path)
     except sqlite3.Error as error:
         raise StoreError(f"the export {path} cannot be written: {type(error).__name__}.") from None
     except FileExistsError:
@@ -138,21 +138,6 @@ def _paged(
 def _plain(row: Sequence[object]) -> list[object]:
     """Bytes as bytes, whatever an engine gives for them."""
     return [bytes(cell) if isinstance(cell, bytearray | memoryview) else cell for cell in row]
-
-
-def _put_in_place(draft: Path, path: Path) -> None:
-    """Give the draft its name, durably, unless something has that name by now."""
-    with draft.open("rb") as file:
-        os.fsync(file.fileno())
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a disk without hard links
-        if path.exists():
-            raise FileExistsError from None
-        draft.replace(path)
-    sync_folder(path.absolute().parent)
 
 
 def is_export(path: Path) -> bool:

@@ -6,6 +6,9 @@ or both would draw the same element of a series. So every write begins with a co
 the head of the chain, the last slot that each stream has paid for, and for a payment the seal of its ledger must be as
 this process knows them. Otherwise nothing is written, and everything is read anew before the next attempt.
 
+Where replicas take turns (`dpi.service.leader`), each begins a *term* when it takes over: a number that grows, and that
+every write compares first. Who led in an earlier term is refused for good, also if nothing was written since.
+
 **Guarantee.** Whatever writers there are, payments form one sequence, in which each was made from the accounts, the
 allocation and the options that the one before it left. So Σ_t ε_t·w_{u,t} ≤ ε as with one writer. *Why:* engines run
 transactions that write one after the other, and a payment changes what the next one compares.
@@ -25,6 +28,10 @@ from dpi.certificates.chain import Head
 from dpi.errors import StateError, StoreBusy
 from dpi.store.engine import OTHER_WRITER, Engine
 
+TERM = "term"
+"""The fact that says in which term the store is written to."""
+SUPERSEDED = "another process leads by now, so nothing was written: this one is to open the store again and wait."
+
 
 @dataclass(eq=False, repr=False)
 class Known:
@@ -37,6 +44,26 @@ class Known:
     """The last slot that each stream has paid for."""
     seals: dict[str, bytes] = field(default_factory=dict)
     """The seals of the ledgers whose accounts are in memory."""
+    term: int | None = None
+    """The term in which this process leads; None if it takes no turns with others."""
+
+    def lead(self) -> None:
+        """Begin a term, inside a transaction: whoever led before writes no more."""
+        self.term = self.stored_term() + 1
+        self.engine.execute(
+            "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            (TERM, str(self.term)),
+        )
+
+    def compare_term(self) -> None:
+        """Raise `StoreBusy` if another process leads."""
+        if self.term is not None and self.stored_term() != self.term:
+            raise StoreBusy(SUPERSEDED)
+
+    def stored_term(self) -> int:
+        """The term as it is stored; 0 before the first."""
+        rows = self.engine.rows("SELECT value FROM facts WHERE name = ?", (TERM,))
+        return int(rows[0][0]) if rows else 0
 
     def read(self) -> None:
         """Look how far the store has come; before anything else is read anew, so that a later write is noticed.
@@ -44,6 +71,7 @@ class Known:
         No ledger counts as read until it is read anew.
         Raises `StateError` if the store has gone back behind what this process knows: it would refill accounts.
         """
+        self.compare_term()
         paid, head = self.stored_paid(), self.stored_head()
         if not self._holds(self.head) or any(paid.get(name, slot - 1) < slot for name, slot in self.paid.items()):
             raise StateError(
@@ -54,6 +82,7 @@ class Known:
 
     def compare(self, ledger: str | None) -> None:
         """Raise `StoreBusy` if the store, or this ledger of it, is not as this process knows it."""
+        self.compare_term()
         same = self.stored_head() == self.head and self.stored_paid() == self.paid
         if not same or (ledger in self.seals and self.seal(ledger) != self.seals[ledger]):
             raise StoreBusy(OTHER_WRITER)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import setitem
@@ -21,7 +21,7 @@ from dpi.events.identity import RULE, check_key, known_rule
 from dpi.exact.integers import Integers
 from dpi.files import sealed
 from dpi.options.schedule import BEGINNING, Schedule
-from dpi.store.base import Checkpoint, Levy, OpenEvents, PaidSlot, Store
+from dpi.store.base import Arrival, Checkpoint, Levy, OpenEvents, PaidSlot, Store
 
 _Entry = TypeVar("_Entry")
 _Step = Callable[[], object]
@@ -235,13 +235,19 @@ class MemoryStore(Store):
         steps += [partial(setattr, kept.streams[stream], "progress", after) for stream, after in progress.items()]
         self._write(*steps, partial(_append, kept.links, link))
 
-    def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
-        """Keep events, once for each (producer, sequence)."""
-        kept = self._kept.streams[stream]
-        if sequence <= kept.sequences.get(producer, -1):
-            return False
-        self._write(partial(_append, kept.events, events), partial(setitem, kept.sequences, producer, sequence))
-        return True
+    def append_all(self, arrivals: Sequence[Arrival]) -> list[bool]:
+        """Keep several batches, each once for its (producer, sequence)."""
+        steps: list[_Step] = []
+        last: dict[tuple[str, str], int] = {}
+        fresh = []
+        for stream, events, producer, sequence in arrivals:
+            kept, place = self._kept.streams[stream], (stream, producer)
+            fresh.append(sequence > last.get(place, kept.sequences.get(producer, -1)))
+            if fresh[-1]:
+                last[place] = sequence
+                steps += [partial(_append, kept.events, events), partial(setitem, kept.sequences, producer, sequence)]
+        self._write(*steps)
+        return fresh
 
     def sequence(self, stream: str, producer: str) -> int:
         """The last sequence of a producer."""

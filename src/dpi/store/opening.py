@@ -50,20 +50,20 @@ def open_store(
     >>> store.close()
     """
     name = os.fspath(target)
-    remote = name.startswith(_REMOTE)
+    remote = is_remote(name)
     key_path = Path(key_file if key_file is not None else DEFAULT_KEY if remote else name + ".key")
     if read_only and not remote and not Path(name).exists():
         raise StateError(f"there is no store at {name}.")
     if not remote and (curator or not read_only):
         export.refuse(Path(name))
-    engine = _engine(name, remote, read_only, wait)
+    engine = engine_at(name, read_only=read_only, wait=wait)
     try:
         key = None if read_only and not curator else ledger_key(key_path, new=not read_only and not engine.exists())
         store = SQLStore(engine, key)
         path = None if witness is None else Path(witness)
         if read_only:
             seen = None if path is None else Witness(path).read()
-            if seen is not None and rollback.lost(store, seen):
+            if seen is not None and store.lacks(seen):
                 rollback.refuse(store, seen)
         elif path is not None:
             _call(store, path, charge_lost, new_witness, signer)
@@ -78,13 +78,17 @@ def open_store(
         raise
 
 
+def is_remote(target: str) -> bool:
+    """Whether a store is in a database of a server, to which processes of several machines can turn."""
+    return target.startswith(_REMOTE)
+
+
 def store_exists(target: str | os.PathLike[str]) -> bool:
     """Whether there is a store at a path or URL; nothing is made or changed."""
     name = os.fspath(target)
-    remote = name.startswith(_REMOTE)
-    if not remote and not Path(name).exists():
+    if not is_remote(name) and not Path(name).exists():
         return False
-    engine = _engine(name, remote, True, 0.0)
+    engine = engine_at(name, read_only=True)
     try:
         return engine.exists()
     finally:
@@ -102,7 +106,7 @@ def _call(store: SQLStore, path: Path, charge_lost: bool, new_witness: bool, sig
         )
     if seen is not None and known not in (None, seen.witness):
         raise StateError(f"the witness {path} is not the one of this store.")
-    if seen is not None and rollback.lost(store, seen):
+    if seen is not None and store.lacks(seen):
         if not charge_lost:
             rollback.refuse(store, seen)
         if known is None:
@@ -116,8 +120,9 @@ def _call(store: SQLStore, path: Path, charge_lost: bool, new_witness: bool, sig
         store.witnessed_by = store.witness.name
 
 
-def _engine(name: str, remote: bool, read_only: bool, wait: float) -> Engine:
-    if not remote:
+def engine_at(name: str, *, read_only: bool = False, wait: float = 0.0) -> Engine:
+    """A connection to whatever is, or shall be, at a path or URL."""
+    if not is_remote(name):
         return SQLite(Path(name), read_only=read_only, wait=wait)
     from dpi.store.postgres import PostgreSQL
 

@@ -64,6 +64,15 @@ class PostgreSQL(Engine):
             time.sleep(0.1)
         self.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"')
 
+    def lease(self, seconds: float) -> None:
+        """Have the server end this session, its transaction and its right to write, when nothing is heard for so long.
+
+        It is the server that looks, so a process that is stopped, or cut off, or whose machine is asleep is noticed;
+        when it comes back its session is gone, and all that it can do is to open the store again. (PostgreSQL 14.)
+        """
+        for name in ("idle_session_timeout", "idle_in_transaction_session_timeout"):
+            self.execute("SELECT set_config(?, ?, false)", (name, f"{max(1, round(seconds * 1000))}ms"))
+
     def __repr__(self) -> str:
         return f"PostgreSQL(schema={self.schema!r})"
 

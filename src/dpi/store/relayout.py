@@ -114,7 +114,7 @@ def embed(store: SQLStore) -> None:
             target.reseal(name)
         store.engine.execute("DELETE FROM arrivals")
         for stream, kept in events:
-            store._add(stream, kept)
+            store._log.add(stream, [kept])
     _settle(store, old)
 
 

@@ -35,16 +35,6 @@ from dpi.store.base import Checkpoint, Levy, Store
 from dpi.store.witness import Seen
 
 
-def lost(store: Store, seen: Seen) -> bool:
-    """Whether the store does not contain what the witness saw."""
-    if seen.sequence < 0:
-        return False
-    head = store.head()
-    if head.sequence >= 0 and store.link(head.sequence).entry.get("lost_head") == seen.digest:
-        return False  # charged for already: the process ended before it could tell the witness
-    return head.sequence < seen.sequence or store.link(seen.sequence).digest != seen.digest
-
-
 def refuse(store: Store, seen: Seen) -> None:
     """Raise, saying what to do."""
     raise StateError(

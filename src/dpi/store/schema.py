@@ -1,20 +1,26 @@
 """The tables of an SQL store, and how an older store becomes a newer one.
 
-Each version is a list of statements that turn the version before it into this one. They never touch the text of a
+Each version is a list of steps that turn the version before it into this one. They never touch the text of a
 chain entry or the content of a release, so the chain stays as it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dpi.errors import StateError
 from dpi.events.identity import RULE
 from dpi.options.schedule import BEGINNING
 from dpi.store.engine import Engine
+from dpi.store.event_log import pack_rows
 
 EXPORT = "export"
 """The fact by which a file says that it is an export (`dpi.store.export`)."""
 
-VERSIONS: dict[int, tuple[str, ...]] = {
+Step = str | Callable[[Engine], None]
+"""A statement, or what no statement can say."""
+
+VERSIONS: dict[int, tuple[Step, ...]] = {
     1: (
         "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
         "CREATE TABLE domains (digest TEXT PRIMARY KEY, description TEXT NOT NULL)",
@@ -53,8 +59,16 @@ VERSIONS: dict[int, tuple[str, ...]] = {
         f"INSERT INTO streams (stream, first, options) SELECT stream, {BEGINNING}, options FROM streams_of_2",  # noqa: S608
         "DROP TABLE streams_of_2",
     ),
-    # A ledger in buckets: the list of its run files, and of files with events of open slots.
+    # Events of open slots as blocks of packed rows (`dpi.store.event_log`).
     4: (
+        "ALTER TABLE events RENAME TO events_of_3",
+        "CREATE TABLE events (stream TEXT NOT NULL, slot {whole} NOT NULL, block {whole} NOT NULL, "
+        "tier {whole} NOT NULL, size {whole} NOT NULL, data {bytes} NOT NULL, PRIMARY KEY (stream, slot, block))",
+        pack_rows,
+        "DROP TABLE events_of_3",
+    ),
+    # A ledger in buckets: the list of its run files, and of files with events of open slots.
+    5: (
         "CREATE TABLE manifest (ledger TEXT NOT NULL, bucket {whole} NOT NULL, run {whole} NOT NULL, "
         "name TEXT NOT NULL, size {whole} NOT NULL, seal {bytes} NOT NULL, PRIMARY KEY (ledger, bucket, run))",
         "CREATE TABLE arrivals (stream TEXT NOT NULL, slot {whole} NOT NULL, name TEXT NOT NULL, "
@@ -85,12 +99,7 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
         )
     if version < newest:
         with engine.transaction():
-            for step in range(version + 1, newest + 1):
-                for statement in VERSIONS[step]:
-                    engine.execute(statement.format(**engine.types))
-            set_fact(engine, "schema", str(newest))
-            if version == 0:
-                set_fact(engine, "identity", str(RULE))
+            build(engine, version)
             if fingerprint is not None and version == 0:
                 set_fact(engine, "key", fingerprint)
     if fingerprint is not None and fact(engine, "key") != fingerprint:
@@ -98,6 +107,20 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
             "the ledger key is not the one this store was made with: users would get new accounts. Put the right key "
             "back; without it the store can be read, not continued."
         )
+
+
+def build(engine: Engine, since: int = 0) -> None:
+    """Make the tables, or what a store of the version `since` lacks, inside a transaction."""
+    newest = max(VERSIONS)
+    for step in range(since + 1, newest + 1):
+        for change in VERSIONS[step]:
+            if callable(change):
+                change(engine)
+            else:
+                engine.execute(change.format(**engine.types))
+    set_fact(engine, "schema", str(newest))
+    if since == 0:
+        set_fact(engine, "identity", str(RULE))
 
 
 def _version(engine: Engine) -> int:

@@ -1,21 +1,19 @@
 """Events of open slots in an SQL store, and how far inputs had got.
 
-A slot's events are rows of (account, bin, number), so that one user's flood of equal events takes one row; or they lie
-in files that an engine's tasks have written (`dpi.store.arrival_files`), of which the store has the list and the keys.
-Whoever asks for the events of a slot gets both. Both are gone when the slot is paid for.
+A slot's events are blocks of rows (`dpi.store.event_log`); or they lie in files that an engine's tasks have written
+(`dpi.store.arrival_files`), of which the store has the list and the keys. Whoever asks for the events of a slot gets
+both. Both are gone when the slot is paid for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from dpi.budget.buckets import Buckets
-from dpi.exact.integers import MOST, Integers
+from dpi.exact.integers import Integers
 from dpi.options.schedule import Schedule
 from dpi.store.arrival_files import Section, read_segments, sorted_by_bucket, write_sections
-from dpi.store.base import OpenEvents
+from dpi.store.base import Arrival, OpenEvents
 from dpi.store.sql_tables import SQLTables
 
 
@@ -24,18 +22,18 @@ class SQLEvents(SQLTables):
 
     # Events of open slots.
 
-    def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
-        """Keep events durably, once for each (producer, sequence)."""
+    def append_all(self, arrivals: Sequence[Arrival]) -> list[bool]:
+        """Keep several batches durably, each once for its (producer, sequence).
+
+        May be called by another thread than everything else.
+        """
         with self._writing():
-            if not self._follows(stream, producer, sequence):
-                return False
-            self._add(stream, events)
-        return True
+            return self._log.append(arrivals)
 
     def append_sections(self, stream: str, sections: Sequence[Section], producer: str, sequence: int) -> bool:
         """List sections that tasks have written, once for each (producer, sequence), as `append` keeps events."""
         with self._writing():
-            if not self._follows(stream, producer, sequence):
+            if not self._log.follows(stream, producer, sequence):
                 return False
             self._list(stream, sections)
         return True
@@ -49,33 +47,9 @@ class SQLEvents(SQLTables):
             [(stream, s.slot, s.name, s.start, s.size, s.buckets, s.rows, s.events, s.key) for s in sections],
         )
 
-    def _follows(self, stream: str, producer: str, sequence: int) -> bool:
-        """Note a producer's sequence, unless it is a repetition."""
-        if sequence <= self.sequence(stream, producer):
-            return False
-        self.engine.execute(
-            "INSERT INTO sequences (stream, producer, sequence) VALUES (?, ?, ?) "
-            "ON CONFLICT (stream, producer) DO UPDATE SET sequence = excluded.sequence",
-            (stream, producer, sequence),
-        )
-        return True
-
-    def _add(self, stream: str, events: OpenEvents) -> None:
-        names = [row.tobytes() for row in events.names]
-        rows = zip(events.slots.tolist(), names, events.bins.tolist(), events.counts.tolist(), strict=True)
-        self.engine.execute_many(
-            "INSERT INTO events (stream, slot, account, bin, number) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (stream, slot, account, bin) DO UPDATE SET number = "
-            "CASE WHEN events.number + excluded.number > ? THEN ? ELSE events.number + excluded.number END",
-            [(stream, *row, MOST, MOST) for row in rows],
-        )
-
     def sequence(self, stream: str, producer: str) -> int:
         """The last sequence of a producer."""
-        rows = self.engine.rows(
-            "SELECT sequence FROM sequences WHERE stream = ? AND producer = ?", (stream, producer)
-        )  # fmt: skip
-        return int(rows[0][0]) if rows else -1
+        return self._log.sequence(stream, producer)
 
     def events(self, stream: str, slot: int) -> OpenEvents:
         """The events of one open slot, in rows and in files."""
@@ -86,19 +60,8 @@ class SQLEvents(SQLTables):
         return OpenEvents.together([self.stored_events(stream, slot), *parts])
 
     def stored_events(self, stream: str, slot: int) -> OpenEvents:
-        """The events of one open slot that are rows."""
-        rows = self.engine.rows(
-            "SELECT account, bin, number FROM events WHERE stream = ? AND slot = ?", (stream, slot)
-        )  # fmt: skip
-        if not rows:
-            return OpenEvents.none()
-        names, bins, numbers = zip(*rows, strict=True)
-        return OpenEvents(
-            np.frombuffer(b"".join(bytes(name) for name in names), dtype=np.uint64).reshape(-1, 2),
-            np.full(len(bins), slot, dtype=np.int64),
-            np.array(bins, dtype=np.int64),
-            np.array(numbers, dtype=np.int64),
-        )
+        """The events of one open slot that are in the database; an account and a bin may come several times."""
+        return self._log.read(stream, slot)
 
     def sections(self, stream: str, slot: int) -> list[Section]:
         """The sections of files that hold events of an open slot."""
@@ -114,14 +77,8 @@ class SQLEvents(SQLTables):
 
     def open_slots(self, stream: str, first: int) -> list[int]:
         """The slots from `first` on that have events."""
-        return sorted(
-            int(slot)
-            for (slot,) in self.engine.rows(
-                "SELECT slot FROM events WHERE stream = ? AND slot >= ? "
-                "UNION SELECT slot FROM arrivals WHERE stream = ? AND slot >= ?",
-                (stream, first, stream, first),
-            )
-        )
+        rows = self.engine.rows("SELECT DISTINCT slot FROM arrivals WHERE stream = ? AND slot >= ?", (stream, first))
+        return sorted({*self._log.slots(stream, first), *(int(slot) for (slot,) in rows)})
 
     def _recode(self, stream: str, first: int, recoded: Schedule[Integers]) -> None:
         """Tell events of the slots from `first` on by other bins."""
@@ -134,7 +91,7 @@ class SQLEvents(SQLTables):
         """Keep events that were kept before: in a file, if that is where they can be."""
         layout, folder = self.layout, self.folder
         if layout is None or folder is None:
-            self._add(stream, events)
+            self._log.add(stream, [events])
             return
         order, buckets = sorted_by_bucket(events, Buckets(layout.bits))
         with folder.attempt() as attempt:

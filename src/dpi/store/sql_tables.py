@@ -16,6 +16,7 @@ from dpi.store.base import Store
 from dpi.store.bucket_log import BucketLog
 from dpi.store.embedded_log import EmbeddedLog
 from dpi.store.engine import Engine
+from dpi.store.event_log import EventLog
 from dpi.store.folder import Folder
 from dpi.store.known import Known
 from dpi.store.layout import Layout, layout_of
@@ -32,7 +33,7 @@ class SQLTables(Store):
 
     def __post_init__(self) -> None:
         prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
-        self._known = Known(self.engine)
+        self._known, self._log = Known(self.engine), EventLog(self.engine)
         self._folder: Folder | None = None
         if not self.engine.read_only:
             self._known.read()
@@ -102,13 +103,28 @@ class SQLTables(Store):
     def _writing(self, link: Link | None = None, ledger: str | None = None) -> Iterator[None]:
         """A transaction on the store as this process knows it (`dpi.store.known`), which then knows what it wrote."""
         known = self._known
+        with self.engine.turn:  # another thread must not compare between a commit and what is known of it
+            with self.engine.transaction():
+                known.compare(ledger)
+                yield
+                paid = known.paid if ledger is None else known.stored_paid()
+                seals = {} if ledger not in known.seals else {ledger: known.seal(ledger) or b""}
+            known.head = known.head if link is None else link.head
+            known.paid, known.seals = paid, known.seals | seals
+
+    def lead(self, lease: float) -> None:
+        """Write from now on in a term of its own, and for as long as `renew` is called once in `lease` seconds.
+
+        Who led before can write nothing any more (`dpi.store.known`).
+        """
+        self.engine.lease(lease)
         with self.engine.transaction():
-            known.compare(ledger)
-            yield
-            paid = known.paid if ledger is None else known.stored_paid()
-            seals = {} if ledger not in known.seals else {ledger: known.seal(ledger) or b""}
-        known.head = known.head if link is None else link.head
-        known.paid, known.seals = paid, known.seals | seals
+            self._known.lead()
+
+    def renew(self) -> None:
+        """Say that this process is still there; raises `StoreError` if the store is lost, or another leads."""
+        with self.engine.turn:
+            self._known.compare_term()
 
     # Life.
 

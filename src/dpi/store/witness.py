@@ -7,18 +7,30 @@ than the store, and out of the store's back-up.
 
 Witness and store know each other by a name drawn at random: a store that has a witness is not continued without it. So
 an old copy cannot go on unseen for a while and then come back, which is what charging for lost slots relies on.
+
+What it remembers does not go back where replicas take turns: the store is read and the witness written in one step,
+with a lock on a file beside it. A process that stood still before that step, while another took over, has lost its
+session with the store and reads nothing; one that stands still in its midst keeps the other from writing here.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
 
-from dpi.errors import StateError, StoreError
+from dpi.errors import StateError, StoreBusy, StoreError
 from dpi.files import whole
+
+PATIENCE = 10.0
+"""Seconds that another process may take to write the witness."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,23 @@ class Witness:
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be read: {error.strerror}.") from None
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One process at a time, by a lock that ends with its process; not for ever, if that one stands still."""
+        try:
+            descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while not _locked(descriptor):
+                if time.monotonic() >= deadline:
+                    raise StoreBusy("another process is writing to the witness, and does not end: stop it.")
+                time.sleep(0.05)
+            yield
+        finally:
+            os.close(descriptor)
+
     def write(self, seen: Seen) -> None:
         """Remember, durably."""
         told = asdict(replace(seen, witness=self.name))
@@ -87,3 +116,11 @@ class Witness:
             whole.write(self.path, text.encode(), mode=0o666)  # public facts: the owner's umask decides who reads them
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -8,6 +8,7 @@ options or, of a `truncate`, made of the store's. Sees public options and a stor
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dpi.budget.epsilon import Epsilon
@@ -76,6 +77,15 @@ def earlier(newest: StreamOptions, text: str, store: Store) -> StreamOptions:
         return forgotten
     made = replace(forgotten, budget=budget, mechanism=mechanism, compression=compression)
     return made.as_declared(text)
+
+
+def stored_options(store: Store, name: str, keys: Mapping[str, bytes]) -> StreamOptions:
+    """The newest options of a stream as its store states them; `keys` are those of hashed domains."""
+    if name not in store.streams():
+        raise OptionError("there is no such stream in the store.")
+    text = store.streams()[name]
+    stated, domain = DeclaredOptions.from_text(text).stated, domain_of(text, store, dict(keys))
+    return StreamOptions.from_options(stated, domain, key=truncation_key(store.key))
 
 
 def domain_of(text: str, store: Store, keys: dict[str, bytes] | None = None) -> Domain:

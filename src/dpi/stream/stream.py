@@ -13,7 +13,7 @@ streams of one store share one ledger, so that ε covers them together.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 
@@ -39,7 +39,8 @@ from dpi.sources import FileEvents, SlotRows, TableEvents
 from dpi.sources.source import Progress
 from dpi.store import MemoryStore, Store, open_store
 from dpi.store.bank import Bank
-from dpi.stream.admission.events import Events, stamped
+from dpi.stream.admission.events import Admission, Events, Names, stamped
+from dpi.stream.course import stored_options
 from dpi.stream.driver import Closings, Driver, Engine, Played
 from dpi.stream.options import StreamOptions
 from dpi.stream.prefix_tree import PrefixTree
@@ -111,16 +112,41 @@ class Stream:
             name=name,
             ledger=None if isinstance(budget, Converging) else f"stream {name}" if separate else "",
         )
-        self._signer = signer
-        self._source: RandomSource = SystemSource() if unsafe_source is None else unsafe_source
         self._owns_store = isinstance(store, str | os.PathLike)
-        self.store: Store = (
-            MemoryStore(history=1) if store is None else store if isinstance(store, Store) else open_store(store)
-        )
+        kept = MemoryStore(history=1) if store is None else store if isinstance(store, Store) else open_store(store)
+        self._open(kept, signer, Driver if engine is None else engine.driver, unsafe_source, separate, change)
+
+    @classmethod
+    def of(
+        cls, store: Store, name: str, *, keys: Mapping[str, bytes] | None = None, signer: Signer | None = None
+    ) -> Stream:
+        """A stream of a store with the options it was declared with; `keys` are those of hashed domains.
+
+        >>> import dpi
+        >>> store = dpi.MemoryStore()
+        >>> dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, store=store).digest == dpi.Stream.of(store, "").digest
+        True
+        """
+        stream = cls.__new__(cls)
+        stream._given = stream._newest = stored_options(store, name, keys or {})
+        stream._owns_store = False
+        stream._open(store, signer, Driver, None, True, False)
+        return stream
+
+    def _open(
+        self,
+        store: Store,
+        signer: Signer | None,
+        drive: Callable[[StreamOptions, Bank, Signer | None, RandomSource], Driver],
+        source: RandomSource | None,
+        separate: bool,
+        change: Change,
+    ) -> None:
+        self.store, self._signer = store, signer
+        self._source: RandomSource = SystemSource() if source is None else source
         self._bank = Bank.of(self.store)
         try:
             self._newest = declare(self._given, self._bank, signer, separate=separate, change=change)
-            drive = Driver if engine is None else engine.driver
             self._driver = drive(self._newest, self._bank, signer, self._source)
         except BaseException:
             self.close()
@@ -330,6 +356,11 @@ class Stream:
     def admit(self, events: Events, window: Window, producer: str, sequence: int) -> bool:
         """Keep the events that a window admits durably; False if the (producer, sequence) was there already."""
         return self._driver.keep(events, window, self._live("admit"), producer, sequence)
+
+    def admission(self) -> Admission:
+        """How events are admitted from the next slot on, for whoever keeps them in the store without the stream."""
+        names = Names(self.store.key, self.store.identity_rule)
+        return Admission(self._live("admit"), self._driver.following(), self.domains, names)
 
     def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
         """Release every slot that the public clock has closed, from the events that were appended.

@@ -11,7 +11,6 @@ import typer
 
 from dpi.cli.comparing import Played, compare_events, compare_made_up, draw
 from dpi.cli.config import Config
-from dpi.cli.domains import read_domain
 from dpi.cli.options import (
     CLOCK,
     EVENTS,
@@ -37,6 +36,7 @@ from dpi.errors import OptionError
 from dpi.events.slots import Slots
 from dpi.research.compare import USUAL, Mode, Terms, mechanisms, published_tables
 from dpi.research.datasets.generators import stream_named
+from dpi.settings.domains import read_domain
 
 TERMS, STREAM = "Terms", "A made-up stream"
 SLOTS = 100

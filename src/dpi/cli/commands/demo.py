@@ -12,7 +12,6 @@ import numpy as np
 import typer
 
 from dpi import demo as shop
-from dpi.cli import budgets
 from dpi.cli.commands.report import write_page
 from dpi.cli.config import Config
 from dpi.cli.options import Json
@@ -27,6 +26,7 @@ from dpi.histogram.compression import compress
 from dpi.mechanism.base import Floats
 from dpi.reader import Releases, open
 from dpi.release import Release
+from dpi.settings import budgets
 from dpi.sources import read
 from dpi.store import open_store
 

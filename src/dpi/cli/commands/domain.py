@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 
 from dpi.cli.config import Config
-from dpi.cli.domains import domain_keys, read_key
 from dpi.cli.options import DomainKeys, Json
 from dpi.cli.output import document, say
 from dpi.domain import Bins, Categories, Domain, Hashed, Product
 from dpi.domain import file as domain_file
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
+from dpi.settings.domains import domain_keys, read_key
 
 MOST_BINS = 1 << 20
 

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from dpi.cli.config import Config
-from dpi.cli.domains import domain_keys
 from dpi.cli.options import DomainKeys, Json, StoreArgument, StreamName
 from dpi.cli.output import address, document, number, table
-from dpi.domain import Bins, Domain, Product
-from dpi.errors import OptionError
 from dpi.reader import open
 from dpi.release import Release
 from dpi.release.interval import LEVEL, LEVEL_TEXT
-from dpi.release.queries import Answer, Distribution
-
-
-@dataclass(frozen=True)
-class Row:
-    """One number of an answer: about a label, if the question names several."""
-
-    label: str | None
-    value: float
-    lower: float
-    upper: float
+from dpi.settings.domains import domain_keys
+from dpi.settings.questions import QUESTIONS, Row, asked, narrowed, whole
 
 
 def query(
@@ -39,8 +24,7 @@ def query(
         typer.Argument(
             metavar="QUESTION",
             show_default=False,
-            help="top K, probability VALUE, count [VALUE], total, mean, median, quantile Q, range LOW HIGH, sum, "
-            "spread, correlation PART PART.",
+            help=f"{QUESTIONS}.",
         ),
     ],
     slot: Annotated[str, typer.Option("--slot", metavar="N|last", help="Which slot.")] = "last",
@@ -76,7 +60,7 @@ def query(
         if begin is not None or end is not None:
             releases = list(stored.between(begin, end))
         else:
-            releases = [stored.newest if slot == "last" else stored.at(_whole(slot, "--slot"))]
+            releases = [stored.newest if slot == "last" else stored.at(whole(slot, "--slot"))]
         answers = [(release, ask(narrowed(release, part, given or []))) for release in releases]
     words = " ".join(question)
     if json:
@@ -92,99 +76,8 @@ def query(
     _print(words, answers)
 
 
-def asked(words: Sequence[str]) -> Callable[[Distribution], list[Row]]:
-    """The question that the words mean.
-
-    >>> from dpi.domain import Bins
-    >>> ages = Distribution(Bins([0, 10, 20]), np.array([0.0, 0.5, 0.5, 0.0]), np.zeros(4), total=100.0)
-    >>> asked(["mean"])(ages), asked(["total"])(ages)[0].value
-    ([Row(label=None, value=10.0, lower=10.0, upper=10.0)], 100.0)
-    """
-    match list(words):
-        case ["top", k]:
-            return lambda d: _top(d, _whole(k, "top"))
-        case ["probability" | "count" as what, value, *rest]:
-            texts = [value, *rest]
-            return lambda d: _one(getattr(d, what)(meant(d.domain, texts)), 0, 1 if what == "probability" else math.inf)
-        case ["count"] | ["total"]:
-            return lambda d: _one(d.count(), 0)
-        case ["mean" | "median" | "sum" | "spread" as what]:
-            return lambda d: _one(getattr(d, what)())
-        case ["quantile", q]:
-            return lambda d: _one(d.quantile(_number(q, "quantile")))
-        case ["range", low, high]:
-            return lambda d: _one(d.range(_number(low, "range"), _number(high, "range")), 0, 1)
-        case ["correlation", one, other]:
-            return lambda d: _one(d.correlation(one, other))
-    raise OptionError(
-        f"unknown question {' '.join(words)!r}: ask top K, probability VALUE, count [VALUE], total, mean, median, "
-        "quantile Q, range LOW HIGH, sum, spread, or correlation PART PART."
-    )
-
-
-def meant(domain: Domain, texts: Sequence[str]) -> object:
-    """A value of the domain: a text, a number for ordered bins, PART=VALUE … for a product."""
-    if isinstance(domain, Product):
-        named = dict(text.partition("=")[::2] for text in texts)
-        if named.keys() != domain.parts.keys():
-            raise OptionError(f"a value of this domain is {' '.join(f'{part}=VALUE' for part in domain.parts)}.")
-        return {part: meant(domain.parts[part], [text]) for part, text in named.items()}
-    if len(texts) > 1:
-        raise OptionError("ask about one value at a time; put it in quotes if it holds spaces.")
-    return _number(texts[0], "value") if isinstance(domain, Bins) else texts[0]
-
-
-def narrowed(release: Release, part: str | None, given: Sequence[str]) -> Distribution:
-    """The release, or one part of it, among those with some value."""
-    found: Distribution = release
-    if given:
-        domain, named = release.domain, dict(text.partition("=")[::2] for text in given)
-        parts = domain.parts if isinstance(domain, Product) else {}
-        found = found.conditional(**{n: meant(parts[n], [text]) if n in parts else text for n, text in named.items()})
-    return found.marginal(part) if part is not None and isinstance(found.domain, Product) else found
-
-
-def _one(answer: Answer, least: float = -math.inf, most: float = math.inf) -> list[Row]:
-    """One number; its interval is cut where no share or count can be."""
-    lower, upper = answer.interval(LEVEL)
-    return [Row(None, answer.value, max(lower, least), min(upper, most))]
-
-
-def _top(found: Distribution, k: int) -> list[Row]:
-    if k < 1:
-        raise OptionError(f"`top` must be a whole number above 0. Got {k}.")
-    lower, upper = found.interval(LEVEL)
-    order = [int(code) for code in np.argsort(-found.pdf, kind="stable")[:k]]
-    return [Row(found.domain.label(c), float(found.pdf[c]), float(lower[c]), float(upper[c])) for c in order]
-
-
-def _whole(text: str, name: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise OptionError(f"`{name}` must be a whole number. Got {text!r}.") from None
-
-
-def _number(text: str, name: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise OptionError(f"`{name}` must be a number. Got {text!r}.")
-    return value
-
-
 def _plain(release: Release, rows: Sequence[Row]) -> dict[str, object]:
-    plain = [
-        {
-            **({} if row.label is None else {"label": row.label}),
-            "value": row.value,
-            "lower": row.lower,
-            "upper": row.upper,
-        }
-        for row in rows
-    ]
+    plain = [row.plain() for row in rows]
     return {"slot": release.slot, "start": release.start, "level": LEVEL, "rows": plain}
 
 

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from dpi.certificates.signature import Signer
-from dpi.cli import budgets, compressions, engines
+from dpi.cli import engines
 from dpi.cli.config import Config
-from dpi.cli.domains import read_domain
 from dpi.cli.dry_run import rehearse
 from dpi.cli.following import follow as follow_file
 from dpi.cli.options import (
@@ -46,6 +45,8 @@ from dpi.cli.streaming import ClockOptions, StoreOptions, first_slot, opened, pl
 from dpi.cli.summary import summary
 from dpi.errors import OptionError
 from dpi.reader import Releases
+from dpi.settings import budgets, compressions
+from dpi.settings.domains import read_domain
 
 
 def run(

@@ -13,7 +13,6 @@ import typer
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Verifier
 from dpi.cli.config import Config
-from dpi.cli.domains import read_domain
 from dpi.cli.ending import FOUND
 from dpi.cli.options import Json, KeyFile, PublicKey, StreamName
 from dpi.cli.outfile import read_releases
@@ -23,6 +22,7 @@ from dpi.domain import Domain
 from dpi.domain.file import from_description
 from dpi.errors import OptionError, StateError
 from dpi.reader import stream_named
+from dpi.settings.domains import read_domain
 from dpi.store import Store, open_store
 from dpi.store.witness import Seen, Witness
 from dpi.verification import Span, Verification, check_accounts

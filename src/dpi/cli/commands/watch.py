@@ -10,7 +10,6 @@ import typer
 
 from dpi.apps import Alert, Watch
 from dpi.cli.config import Config
-from dpi.cli.domains import domain_keys
 from dpi.cli.ending import FOUND
 from dpi.cli.options import DomainKeys, Json, StoreArgument, StreamName
 from dpi.cli.output import address, document, number, say, table
@@ -18,6 +17,7 @@ from dpi.cli.signals import Signals
 from dpi.errors import OptionError
 from dpi.reader import Releases, open
 from dpi.release import Release
+from dpi.settings.domains import domain_keys
 
 
 def watch(

@@ -80,6 +80,24 @@ def admitted(events: Events, window: Window, *, slots: Slots, first: int, domain
     )
 
 
+class Admission(NamedTuple):
+    """Everything public, and the store's secret, by which events of a stream become what is kept of them.
+
+    A value: another thread than the stream's own may use it. Slots that close after it was made are kept out by the
+    window of what arrives then, and options change for slots alone that have not begun.
+    """
+
+    slots: Slots
+    first: int
+    """The stream's next slot when this was made."""
+    domain: Domains
+    names: Names
+
+    def keep(self, events: Events, window: Window) -> OpenEvents:
+        """What is kept of the events that count."""
+        return admitted(events, window, slots=self.slots, first=self.first, domain=self.domain, names=self.names)
+
+
 def stamped(stamps: object, unit: str | None, slots: Slots, now: int) -> Window:
     """The window of events whose arrival was recorded with each of them: then that decides, however late they are read.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpi.cli.budgets import part_of, split
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
 from dpi.histogram.compression import Compression, normalise, truncate, truncation_key, whole_pdf
+from dpi.settings.budgets import part_of, split
 from dpi.stream.prefix_tree import PrefixTree
 
 Keyed = Callable[[bytes], Compression]

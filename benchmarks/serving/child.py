@@ -1,0 +1,116 @@
+"""A server that `benchmarks/service.py` starts: the service, or the same framework without privacy.
+
+python child.py '{"kind": "sqlite", "port": 8000, …}'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+import dpi
+from dpi.service import ingest
+from dpi.service.config import Config
+from dpi.service.running import serve
+from dpi.settings.streams import StreamSettings
+
+
+def service(options: dict[str, Any]) -> None:
+    """The service, with a budget so large that noise hides nothing."""
+    domain = dpi.Categories([f"v{number}" for number in range(options["bins"])], other=None)
+    stream = StreamSettings(
+        name="visits", domain=domain, epsilon="1024", slot=f"{options['slot']}s", begin=options["begin"],
+        lateness=f"{options['lateness']}s", per_slot="1024", period=1,
+    )  # fmt: skip
+    folder = Path(options["folder"])
+    serve(
+        Config(
+            store=options["postgres"] if options["kind"] == "postgres" else str(folder / "visits.db"),
+            key_file=folder / "key", tokens=Path(options["tokens"]), port=options["port"], delay="1s",
+            body=64 << 20, streams={"visits": stream},
+        )
+    )  # fmt: skip
+
+
+def plain(options: dict[str, Any]) -> None:
+    """The framework by itself: it decodes, and discards or inserts."""
+    domain = dpi.Categories(["v0"], other=None)
+    insert = {"insert": _sqlite, "copy": _postgres, "bare": _nowhere}[options["kind"]](options)
+
+    def work(body: bytes, kind: str) -> None:
+        events = ingest.decoded(body, kind, "us", domain)
+        insert(pl.DataFrame({"user": events.users, "time": events.times, "value": events.values}))
+
+    async def post(request: Request) -> JSONResponse:
+        body = await request.body()
+        await asyncio.to_thread(work, body, request.headers["content-type"])
+        return JSONResponse({"kept": True})
+
+    async def ready(request: Request) -> JSONResponse:
+        return JSONResponse({})
+
+    routes = [Route("/v1/streams/visits/events", post, methods=["POST"]), Route("/v1/ready", ready)]
+    uvicorn.run(Starlette(routes=routes), port=options["port"], log_level="warning", access_log=False)
+
+
+Insert = Callable[[pl.DataFrame], None]
+
+
+def _nowhere(options: dict[str, Any]) -> Insert:
+    return lambda frame: None
+
+
+def _sqlite(options: dict[str, Any]) -> Insert:
+    import threading
+
+    turn = threading.Lock()
+    database = sqlite3.connect(f"{options['folder']}/plain.db", check_same_thread=False)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("CREATE TABLE events (user TEXT, time INTEGER, value TEXT)")
+
+    def insert(frame: pl.DataFrame) -> None:
+        with turn, database:
+            database.executemany("INSERT INTO events VALUES (?, ?, ?)", frame.rows())
+
+    return insert
+
+
+def _postgres(options: dict[str, Any]) -> Insert:
+    import threading
+
+    import psycopg
+
+    turn = threading.Lock()
+    connection = psycopg.connect(options["postgres"].partition("?")[0])
+    schema = options["schema"]
+    connection.execute(f'CREATE SCHEMA "{schema}"')
+    connection.execute(f'CREATE TABLE "{schema}".events ("user" TEXT, time BIGINT, value TEXT)')
+    connection.commit()
+
+    def insert(frame: pl.DataFrame) -> None:
+        with (
+            turn,
+            connection.transaction(),
+            connection.cursor().copy(f'COPY "{schema}".events FROM STDIN (FORMAT csv)'.encode()) as copy,
+        ):
+            copy.write(frame.write_csv(include_header=False))
+
+    return insert
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    (service if given["kind"] in ("sqlite", "postgres") else plain)(given)

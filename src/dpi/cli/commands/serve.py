@@ -1,0 +1,147 @@
+"""`dpi serve`: the service, from a configuration or as a demonstration."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpi.cli.config import Config
+from dpi.cli.options import STORE, Json, KeyFile
+from dpi.cli.output import document, note
+from dpi.errors import OptionError
+from dpi.settings.budgets import size
+
+NETWORK, LIMITS = "Network", "Limits"
+NEEDED = ("httpx", "msgspec", "prometheus_client", "starlette", "uvicorn", "zstandard")
+
+
+def serve(
+    store: Annotated[
+        str | None,
+        typer.Option("--store", metavar="STORE", rich_help_panel=STORE, help="A path, or postgresql://…"),
+    ] = None,
+    key_file: KeyFile = None,
+    witness: Annotated[
+        Path | None,
+        typer.Option("--witness", metavar="FILE", rich_help_panel=STORE, help="Remembers the chain's head, elsewhere."),
+    ] = None,
+    sign: Annotated[
+        Path | None, typer.Option("--sign", metavar="FILE", rich_help_panel=STORE, help="Private key; see dpi keys.")
+    ] = None,
+    tokens: Annotated[
+        Path, typer.Option("--tokens", metavar="FILE", rich_help_panel=NETWORK, help="As dpi token makes it.")
+    ] = Path("tokens.json"),
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", rich_help_panel=NETWORK, help="Where to listen.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", rich_help_panel=NETWORK, help="Where to listen.")] = 8321,
+    certificate: Annotated[
+        Path | None, typer.Option("--certificate", metavar="FILE", rich_help_panel=NETWORK, help="Of TLS.")
+    ] = None,
+    private_key: Annotated[
+        Path | None, typer.Option("--private-key", metavar="FILE", rich_help_panel=NETWORK, help="Of TLS.")
+    ] = None,
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", rich_help_panel=NETWORK, help="A proxy in front does TLS.")
+    ] = False,
+    delay: Annotated[
+        str,
+        typer.Option(
+            "--delay",
+            metavar="DURATION",
+            rich_help_panel=LIMITS,
+            help="A release is seen so long after its slot has closed.",
+        ),
+    ] = "1s",
+    body: Annotated[
+        str, typer.Option("--body", metavar="SIZE", rich_help_panel=LIMITS, help="Of one request, also unpacked.")
+    ] = "16MiB",
+    requests: Annotated[
+        int, typer.Option("--requests", metavar="N", rich_help_panel=LIMITS, help="Batches taken at a time.")
+    ] = 32,
+    of_one_token: Annotated[
+        int, typer.Option("--of-one-token", metavar="N", rich_help_panel=LIMITS, help="Batches of one, with waiting.")
+    ] = 64,
+    patience: Annotated[
+        float, typer.Option("--patience", metavar="SECONDS", rich_help_panel=LIMITS, help="For a body or a reader.")
+    ] = 30.0,
+    lease: Annotated[
+        str,
+        typer.Option(
+            "--lease",
+            metavar="DURATION",
+            rich_help_panel=STORE,
+            help="On PostgreSQL: silence after which another replica takes over.",
+        ),
+    ] = "10s",
+    acts: Annotated[
+        Path | None,
+        typer.Option(
+            "--acts",
+            metavar="FILE",
+            rich_help_panel=NETWORK,
+            help="The log of administrative acts; acts.ndjson beside the tokens unless given.",
+        ),
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Serve a made-up shop whose visitors come and go while you look.")
+    ] = False,
+    json: Json = False,
+    config: Config = None,
+) -> None:
+    """Serve streams over HTTP: events come in, releases go out by the public clock.
+
+    Streams are those of the store, and those that the configuration names in tables such as [streams.visits]. Without
+    TLS files or a proxy in front it listens on this machine alone.
+
+    Examples:
+      dpi serve --demo
+      dpi token create --role curator
+      dpi serve --config dpi.toml
+    """
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise OptionError(f"a service needs {', '.join(missing)}: pip install 'dpi[service]'.")
+    from dpi.service import config as settings
+    from dpi.service import logs
+    from dpi.service.running import serve as start
+
+    if demo:
+        from dpi.cli.serving import demonstrate
+
+        demonstrate(host, port, json)
+        return
+    if store is None:
+        raise OptionError("`--store` must be said, on the command line or under [serve] of --config.")
+    streams, keys = ({}, {}) if config is None else settings.streams_of(config)
+    made = settings.Config(
+        store=store,
+        tokens=tokens,
+        host=host,
+        port=port,
+        delay=delay,
+        key_file=key_file,
+        witness=witness,
+        sign=sign,
+        certificate=certificate,
+        private_key=private_key,
+        behind_proxy=behind_proxy,
+        body=size(body),
+        requests=requests,
+        of_one_token=of_one_token,
+        patience=patience,
+        lease=lease,
+        acts=acts,
+        streams=streams,
+        keys=keys,
+    )
+    url = f"{'http' if certificate is None else 'https'}://{host}:{port}"
+    if json:
+        document({"url": url, "streams": sorted(streams)})
+    else:
+        note(f"serving on {url}/v1")
+    logs.set_up()
+    start(made)

@@ -1,0 +1,93 @@
+"""`dpi token`: who may do what with a service."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpi.certificates.chain import Entry
+from dpi.cli.config import Config
+from dpi.cli.options import Json
+from dpi.cli.output import document, note, say, table
+from dpi.errors import OptionError
+from dpi.events.slots import duration
+
+_HERE = "command line"
+
+
+def token(
+    action: Annotated[str, typer.Argument(metavar="create|list|revoke", show_default=False, help="What to do.")],
+    identity: Annotated[
+        str | None, typer.Argument(metavar="ID", show_default=False, help="Which one to revoke, as `list` names it.")
+    ] = None,
+    role: Annotated[
+        str | None, typer.Option("--role", metavar="ROLE", help="admin, curator, analyst or auditor.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Whose it is, for the list.")] = "",
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="DURATION", help="From now on, such as 90d; never unless given.")
+    ] = None,
+    tokens: Annotated[Path, typer.Option("--tokens", metavar="FILE", help="The file of the service's tokens.")] = Path(
+        "tokens.json"
+    ),
+    acts: Annotated[
+        Path | None,
+        typer.Option("--acts", metavar="FILE", help="Where it is noted; acts.ndjson beside the tokens unless given."),
+    ] = None,
+    json: Json = False,
+    config: Config = None,
+) -> None:
+    """Make, list and revoke the tokens of a service. A new one is printed once; its file keeps a hash of it.
+
+    A running service hears of it at once. Roles: an admin opens and changes streams, a curator brings events, an
+    analyst reads releases and asks questions, an auditor reads the chain.
+
+    Examples:
+      dpi token create --role curator --name gate --expires 90d
+      dpi token list
+      dpi token revoke 5f0c3f8e7a6b1d42
+    """
+    from dpi.service.acts import Acts
+    from dpi.service.tokens import Tokens
+
+    known, noted = Tokens(tokens), Acts(tokens.with_name("acts.ndjson") if acts is None else acts)
+    match action:
+        case "create":
+            if role is None:
+                raise OptionError("`--role` must be said: admin, curator, analyst or auditor.")
+            end = None if expires is None else _end(expires)
+            made = known.create(role, name=name, expires=end)
+            about: Entry = {"id": made.split("_")[1], "role": role, "name": name}
+            noted.note("token created", by=_HERE, about=about)
+            if json:
+                document({"token": made, "role": role})
+            else:
+                print(made)
+                note("this token is shown once: keep it like a password.")
+        case "list":
+            entries = known.entries()
+            if json:
+                plain = [{"id": e.id, "role": e.role, "name": e.name, "expires": e.expires, "revoked": e.revoked}
+                         for e in entries]  # fmt: skip
+                document({"tokens": plain})
+            else:
+                rows = [(e.id, e.role, e.name, e.expires or "never", "revoked" if e.revoked else "") for e in entries]
+                table(["id", "role", "name", "expires", ""], rows, left=5)
+        case "revoke":
+            if identity is None:
+                raise OptionError("name the token to revoke by its id: see `dpi token list`.")
+            known.revoke(identity)
+            noted.note("token revoked", by=_HERE, about={"id": identity})
+            say(f"{identity} opens nothing any more.")
+        case _:
+            raise OptionError(f"ask to create, list or revoke a token. Got {action!r}.")
+
+
+def _end(text: str) -> datetime:
+    try:
+        return datetime.now(UTC) + timedelta(microseconds=duration(text, "expires"))
+    except OverflowError:
+        raise OptionError(f"`--expires` must be a duration such as 90d. Got {text!r}.") from None

@@ -1,0 +1,132 @@
+"""The application: routes, what each asks of a token, and how answers and errors leave."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dpi.service.endpoints import Call, Endpoint
+from dpi.service.following import News
+from dpi.service.metrics import span
+from dpi.service.problems import Problem, problem_of
+from dpi.service.routes import ENDPOINTS
+from dpi.service.service import Service
+
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+}
+"""Of every answer, unless it says otherwise."""
+PIECE = 1 << 16
+"""Bytes that are written before the client is waited for."""
+TLS = {"strict-transport-security": "max-age=31536000"}
+
+
+def application(service: Service) -> ASGIApp:
+    """The routes of a service, which is started and stopped with them."""
+
+    @asynccontextmanager
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        app.state.news = News(service.publication)
+        service.leaving.append(app.state.news.close)
+        service.start()
+        try:
+            yield
+        finally:
+            app.state.news.close()
+            await run_in_threadpool(service.stop)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        return Problem(status, "there is nothing here, or not by this method.").response()
+
+    app = Starlette(
+        routes=[_routed(service, endpoint) for endpoint in ENDPOINTS],
+        exception_handlers={HTTPException: refused},
+        lifespan=life,
+    )
+    secure = service.config.certificate is not None or service.config.behind_proxy
+    return Outside(app, HEADERS | (TLS if secure else {}), service.config.patience)
+
+
+def _routed(service: Service, endpoint: Endpoint) -> Route:
+    async def answer(request: Request) -> Response:
+        began = time.perf_counter()
+        with span(f"{endpoint.method} {endpoint.path}"):
+            try:
+                authorise(service, endpoint, request)
+                response = await endpoint.handler(Call(service, endpoint, request))
+            except ClientDisconnect:
+                raise
+            except Exception as error:
+                service.heard(error)
+                response = problem_of(error).response()
+        service.metrics.requests.labels(endpoint.method, endpoint.path, str(response.status_code)).inc()
+        service.metrics.request_seconds.labels(endpoint.path).observe(time.perf_counter() - began)
+        return response
+
+    return Route(endpoint.path, answer, methods=[endpoint.method])
+
+
+def authorise(service: Service, endpoint: Endpoint, request: Request) -> None:
+    """Refuse whoever has no token, or one of another role."""
+    request.state.token = ""
+    if endpoint.roles is None:
+        return
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    entry = service.tokens.check(token.strip()) if kind.lower() == "bearer" else None
+    if entry is None:
+        raise Problem(401, "a valid token is needed.", headers={"www-authenticate": "Bearer"})
+    if entry.role not in endpoint.roles:
+        raise Problem(403, "this token has another role.")
+    request.state.token, request.state.by = entry.id, f"{entry.role} {entry.id}"
+
+
+def _pieces(message: Message) -> Iterator[Message]:
+    """A message in pieces after each of which the client is waited for: a whole body would lie in memory until then."""
+    body = message.get("body", b"")
+    if len(body) <= PIECE:
+        yield message
+        return
+    for start in range(0, len(body), PIECE):
+        more = message.get("more_body", False) or start + PIECE < len(body)
+        yield {**message, "body": body[start : start + PIECE], "more_body": more}
+
+
+class Outside:
+    """What every answer has: its headers, and a client that takes it in time."""
+
+    def __init__(self, app: ASGIApp, headers: dict[str, str], patience: float) -> None:
+        self._app, self._patience = app, patience
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                said = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(each for each in self._headers if each[0] not in said)]
+            for part in _pieces(message):
+                async with asyncio.timeout(self._patience):  # whoever does not read is left
+                    await send(part)
+
+        try:
+            await self._app(scope, receive, sent)
+        except (TimeoutError, ClientDisconnect):
+            return

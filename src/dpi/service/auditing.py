@@ -1,0 +1,64 @@
+"""Routes for whoever checks: the chain of certificates, and the public part of the store as a file.
+
+What is given of the chain ends where releases that are not yet to be seen begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from starlette.responses import Response
+
+from dpi.service.endpoints import Call, document
+from dpi.service.problems import Problem
+from dpi.store.export import export
+from dpi.store.sql import SQLStore
+
+MOST_ENTRIES = 1000
+DATABASE = "application/vnd.sqlite3"
+TRIES = 40
+PAUSE = 0.1
+
+
+async def get_chain(call: Call) -> Response:
+    """Entries of the chain after a number, in order, as they are hashed and signed."""
+    after = call.whole("after", -1, -1) or 0
+    limit = call.whole("limit", MOST_ENTRIES, 1, MOST_ENTRIES) or MOST_ENTRIES
+    seen = call.service.publication.entry
+
+    def read() -> list[dict[str, object]]:
+        with call.service.reading.store() as store:
+            entries = range(after + 1, min(seen, after + limit) + 1)
+            links = ((entry, store.link(entry)) for entry in entries)
+            return [{"entry": n, "text": x.text, "digest": x.digest, "signature": x.signature} for n, x in links]
+
+    entries = await call.read(read)
+    return document({"entries": entries, "head": seen})
+
+
+async def get_export(call: Call) -> Response:
+    """The public part of the store as a file that `dpi verify`, `dpi query` and `dpi report` read.
+
+    It is made at a moment at which all that is stored is seen.
+    """
+    for _ in range(TRIES):
+        made = await call.read(lambda: _export(call))
+        if made is not None:
+            return Response(made, headers={"content-disposition": 'attachment; filename="public.db"'},
+                            media_type=DATABASE)  # fmt: skip
+        await asyncio.sleep(PAUSE)
+    raise Problem(503, "a release is on its way: come again.", retry=1)
+
+
+def _export(call: Call) -> bytes | None:
+    with tempfile.TemporaryDirectory() as folder, call.service.reading.store() as store:
+        assert isinstance(store, SQLStore)  # noqa: S101 - a service opens no other
+        target = Path(folder) / "public.db"
+        if store.head().sequence > call.service.publication.entry:
+            return None
+        before = call.service.publication.entry
+        export(store, target)
+        # what was stored meanwhile may be in it, and is not yet to be seen
+        return target.read_bytes() if store.head().sequence <= before else None

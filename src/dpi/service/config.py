@@ -1,0 +1,118 @@
+"""What a service is told: `[serve]` and `[streams.NAME]` of `dpi.toml`.
+
+Public, but for the names of files that hold secrets.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from dpi.errors import OptionError
+from dpi.events.slots import duration
+from dpi.settings.streams import StreamSettings, from_file, keys_in
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""Names of streams that can stand in an address."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """The options of a service."""
+
+    store: str
+    tokens: Path
+    host: str = "127.0.0.1"
+    port: int = 8321
+    delay: str = "1s"
+    """A release is seen so long after its slot has closed, or at a later whole number of delays."""
+    key_file: Path | None = None
+    witness: Path | None = None
+    sign: Path | None = None
+    certificate: Path | None = None
+    private_key: Path | None = None
+    """The files of TLS."""
+    behind_proxy: bool = False
+    body: int = 16 << 20
+    """Bytes of one request at most, as sent and as unpacked."""
+    requests: int = 32
+    """Batches that are received or wait to be kept at a time; so many times `body` is what they can take of memory."""
+    of_one_token: int = 64
+    """Batches of one token at a time, those that wait included."""
+    patience: float = 30.0
+    """Seconds that the body of a request may take."""
+    lease: str = "10s"
+    """On PostgreSQL: another replica takes over when nothing was heard of this one for so long."""
+    acts: Path | None = None
+    """The log of administrative acts; `acts.ndjson` beside the tokens unless given."""
+    streams: dict[str, StreamSettings] = field(default_factory=dict)
+    keys: dict[str, bytes] = field(default_factory=dict, repr=False)
+    """Of hashed domains, by their fingerprints."""
+
+    def __post_init__(self) -> None:
+        if duration(self.delay, "delay") <= 0:
+            raise OptionError(f"`delay` must be above 0. Got {self.delay!r}.")
+        if not 1_000_000 <= duration(self.lease, "lease") <= 3_600_000_000:
+            raise OptionError(f"`lease` must be from 1s to 1h. Got {self.lease!r}.")
+        if min(self.body, self.requests, self.of_one_token) < 1 or not self.patience > 0:
+            raise OptionError("`body`, `requests`, `of_one_token` and `patience` must be above 0.")
+        if (self.certificate is None) != (self.private_key is None):
+            raise OptionError("TLS needs both files: `certificate` and `private_key`.")
+        if self.host not in LOOPBACK and self.certificate is None and not self.behind_proxy:
+            raise OptionError(
+                f"tokens would cross the network in the clear on {self.host!r}: give `certificate` and `private_key`, "
+                "or say `behind_proxy` if a proxy in front does TLS.",
+                options=("certificate", "private_key", "behind_proxy"),
+            )
+        for name in self.streams:
+            check_name(name)
+
+    @property
+    def delay_us(self) -> int:
+        """The delay in microseconds."""
+        return duration(self.delay, "delay")
+
+    @property
+    def acts_file(self) -> Path:
+        """Where administrative acts are noted."""
+        return self.tokens.with_name("acts.ndjson") if self.acts is None else self.acts
+
+    @property
+    def lease_seconds(self) -> float:
+        """The lease in seconds."""
+        return duration(self.lease, "lease") / 1e6
+
+
+def check_name(name: str) -> str:
+    """The name of a stream that is served; refuses one that cannot stand in an address."""
+    if NAME.fullmatch(name) is None:
+        raise OptionError(
+            "the name of a stream that is served must be 1 to 100 letters, digits, dots, dashes or underscores."
+        )
+    return name
+
+
+def streams_of(path: Path) -> tuple[dict[str, StreamSettings], dict[str, bytes]]:
+    """The streams that a `dpi.toml` states, and the keys of their hashed domains; files are looked for beside it."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+    except OSError as error:
+        raise OptionError(f"the configuration {path} cannot be read: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"the configuration {path} is not TOML: {error}.") from None
+    tables = content.get("streams", {})
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise OptionError(f"`streams` in {path} must be tables by name, such as [streams.visits].")
+    found: dict[str, StreamSettings] = {}
+    keys: dict[str, bytes] = {}
+    for name, table in tables.items():
+        try:
+            found[name] = from_file(name, table, path.parent)
+        except OptionError as error:
+            raise OptionError(f"[streams.{name}] of {path}: {error}") from None
+        keys |= keys_in(table, path.parent)
+    return found, keys

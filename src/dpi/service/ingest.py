@@ -1,0 +1,149 @@
+"""Reading a batch: Arrow IPC stream, columns in JSON, or NDJSON, each row by itself.
+
+Columns are `user`, `time` and `value`; for a product, `value` has a field for each part. A row that cannot be read is
+dropped by itself, and the answer does not say so. A body that is no batch at all is refused as a whole, by its form: by
+what its producer wrote around the rows, never by what is in one. So no user's row decides whether others' are kept.
+
+Lines are decoded by msgspec where it and `dpi.sources.ndjson` agree, line by line; a line that msgspec refuses, or that
+has other fields, is read as lines of files are.
+
+Sees events; keeps none.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Sequence
+
+import msgspec
+import polars as pl
+
+from dpi.domain import Domain, Product
+from dpi.service.problems import Problem
+from dpi.sources.lines import BYTE_ORDER_MARK, readable
+from dpi.sources.ndjson import json_object, texts
+from dpi.sources.unchecked_arrow import is_plain, stream_batches
+from dpi.stream.admission import Events
+
+ARROW, COLUMNS, LINES = "application/vnd.apache.arrow.stream", "application/json", "application/x-ndjson"
+KINDS = (ARROW, COLUMNS, LINES)
+NAMES = ("user", "time", "value")
+UNITS = ("s", "ms", "us", "ns")
+_NO_ARROW = "the body is not an Arrow IPC stream."
+_NO_COLUMNS = "columns in JSON are an object of `user`, `time` and `value`: lists of the same length, each."
+
+
+class Columns(msgspec.Struct, forbid_unknown_fields=True):
+    """A batch as columns."""
+
+    user: list[object]
+    time: list[object]
+    value: list[object] | dict[str, list[object]]
+
+
+class Row(msgspec.Struct, forbid_unknown_fields=True):
+    """A batch's line."""
+
+    user: object = None
+    time: object = None
+    value: object = None
+
+
+_columns = msgspec.json.Decoder(Columns)
+_row = msgspec.json.Decoder(Row)
+
+
+def decoded(body: bytes, kind: str, unit: str | None, domain: Domain) -> Events:
+    """The columns of a batch for a stream with this domain."""
+    parts = tuple(domain.parts) if isinstance(domain, Product) else None
+    if kind == ARROW:
+        return _arrow(body, unit, parts)
+    return _lines(body, unit, parts) if kind == LINES else _json(body, unit, parts)
+
+
+def _json(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
+    try:
+        found = _columns.decode(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise Problem(422, _NO_COLUMNS) from None
+    if isinstance(found.value, dict) != (parts is not None) or (parts and set(parts) != set(found.value)):
+        raise Problem(422, _shape(parts))
+    values = [found.value] if isinstance(found.value, list) else list(found.value.values())
+    if {len(column) for column in (found.time, *values)} != {len(found.user)}:
+        raise Problem(422, _NO_COLUMNS)
+    by_part = found.value if isinstance(found.value, dict) else None
+    return _events(found.user, found.time, found.value if by_part is None else by_part, unit)
+
+
+def _lines(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
+    text = readable(body.removeprefix(BYTE_ORDER_MARK) + b"\n")
+    rows = [row for row in map(_line, text.split(b"\n")) if row is not None]
+    values = [row.value for row in rows]
+    by_part = None if parts is None else {
+        part: [value.get(part) if isinstance(value, dict) else None for value in values] for part in parts
+    }  # fmt: skip
+    return _events([row.user for row in rows], [row.time for row in rows], by_part or values, unit)
+
+
+def _line(line: bytes) -> Row | None:
+    try:
+        return _row.decode(line)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        row = json_object(line.decode())
+        return None if row is None else Row(row.get("user"), row.get("time"), row.get("value"))
+
+
+def _events(users: list[object], times: list[object], values: object, unit: str | None) -> Events:
+    plain: object
+    if isinstance(values, dict):
+        plain = {part: texts(column, "value", exact=False) for part, column in values.items()}
+    else:
+        assert isinstance(values, list)  # noqa: S101 - one of the two
+        plain = texts(values, "value", exact=False)
+    return Events(texts(users, "user", exact=True), texts(times, "time", exact=False), plain, unit)
+
+
+def _arrow(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
+    refusals = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, TypeError, LookupError)
+    try:
+        if not is_plain(io.BytesIO(body), len(body)):
+            raise Problem(415, "buffers of an Arrow stream must not be packed by themselves: use Content-Encoding.")
+        try:
+            frame = pl.read_ipc_stream(io.BytesIO(body), columns=list(NAMES))
+        except refusals:  # a text that is not UTF-8, or damage
+            frame = pl.concat(_unchecked(body))
+    except (*refusals, struct.error):
+        raise Problem(400, _NO_ARROW) from None
+    users, times, values = (frame[name].rechunk() for name in NAMES)
+    if isinstance(values.dtype, pl.Struct) != (parts is not None):
+        raise Problem(422, _shape(parts))
+    if parts is None:
+        return Events(users, times, values, unit)
+    if not set(parts) <= set(values.struct.fields):
+        raise Problem(422, _shape(parts))
+    return Events(users, times, {part: values.struct.field(part) for part in parts}, unit)
+
+
+def _unchecked(body: bytes) -> list[pl.DataFrame]:
+    """The columns with texts that are not UTF-8 as missing, each by itself."""
+    frames = list(stream_batches(io.BytesIO(body), NAMES))
+
+    def text(content: object) -> str | None:
+        try:
+            return content.decode() if isinstance(content, bytes) else None
+        except UnicodeError:
+            return None
+
+    return [
+        frame.with_columns(
+            pl.Series(name, map(text, frame[name]), dtype=pl.String) for name in NAMES if frame[name].dtype == pl.Binary
+        )
+        for frame in frames
+    ]
+
+
+def _shape(parts: Sequence[str] | None) -> str:
+    if parts is None:
+        return "`value` must hold one plain value a row: the stream's domain is no product."
+    return f"`value` must have a field for each part of the stream's domain: {', '.join(parts)}."

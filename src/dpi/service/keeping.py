@@ -1,0 +1,98 @@
+"""Keeping batches: many small ones in one transaction, each answered when it is durable.
+
+One thread takes whatever has been decoded, writes it in one transaction and answers all of it: one wait for the disk
+serves as many batches as came meanwhile. A batch that follows one which was not kept is refused, so that nothing is
+left out without a word where a producer sends several at a time.
+
+Sees names of accounts, bins and numbers; no id and no value.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from dpi.service.metrics import Metrics
+from dpi.service.problems import Problem
+from dpi.store.base import Arrival, Store
+
+MOST = 256
+"""Batches in one transaction."""
+
+OUT_OF_ORDER = "a batch before this one was not kept: send the batches of a producer one after the other, from 0 on."
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """A batch that is decoded, and whoever waits for it to be durable."""
+
+    arrival: Arrival
+    kept: Future[None] = field(default_factory=Future)
+
+
+class Keeping:
+    """The thread that writes batches."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store, self._metrics = store, metrics
+        self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="dpi keeping", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is there, and end."""
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def keep(self, arrival: Arrival) -> Future[None]:
+        """Have a batch written; done when it is durable, or was before."""
+        waiting = Waiting(arrival)
+        self._queue.put(waiting)
+        return waiting.kept
+
+    def last(self, stream: str, producer: str) -> int:
+        """The last sequence that is durable."""
+        return self._store.sequence(stream, producer)
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            group = [self._queue.get()]
+            while len(group) < MOST:
+                try:
+                    group.append(self._queue.get_nowait())
+                except queue.Empty:
+                    break
+            ended = None in group
+            self._write([each for each in group if each is not None])
+
+    def _write(self, group: list[Waiting]) -> None:
+        last: dict[tuple[str, str], int] = {}
+        fitting: list[Waiting] = []
+        try:
+            for each in sorted(group, key=lambda waiting: waiting.arrival.sequence):
+                stream, _, producer, sequence = each.arrival
+                place = (stream, producer)
+                if place not in last:
+                    last[place] = self._store.sequence(stream, producer)
+                if sequence > last[place] + 1:
+                    each.kept.set_exception(Problem(409, OUT_OF_ORDER))
+                    continue
+                last[place] = max(last[place], sequence)
+                fitting.append(each)
+            if fitting:
+                with self._metrics.stage("keeping"):
+                    self._store.append_all([each.arrival for each in fitting])
+        except BaseException as error:
+            for each in group:
+                if not each.kept.done():
+                    each.kept.set_exception(error)
+        else:
+            for each in fitting:
+                each.kept.set_result(None)

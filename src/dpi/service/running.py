@@ -1,0 +1,57 @@
+"""Running a service in this process, until it is told to stop."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+
+import uvicorn
+
+from dpi.service.app import application
+from dpi.service.config import Config
+from dpi.service.leader import Replica
+from dpi.service.service import Service
+
+
+class Server(uvicorn.Server):
+    """Serves until a signal comes; then what was received is kept, and readers who follow are let go."""
+
+    def __init__(self, config: uvicorn.Config, leave: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._leave = leave
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop."""
+        self._leave()
+        super().handle_exit(sig, frame)
+
+
+def server(config: Config, service: Service | Replica) -> Server:
+    """A server of a service, or of a replica; `run` serves until a signal comes."""
+    settings = uvicorn.Config(
+        service if isinstance(service, Replica) else application(service),
+        host=config.host,
+        port=config.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ssl_certfile=config.certificate,
+        ssl_keyfile=config.private_key,
+        timeout_graceful_shutdown=30,
+    )
+    return Server(settings, service.leave)
+
+
+def serve(config: Config) -> None:
+    """Serve until a signal comes; raises what keeps this process from ever leading."""
+    replica = Replica(config)
+    running = server(config, replica)
+    replica.on_failure = partial(setattr, running, "should_exit", True)
+    for number in (signal.SIGINT, signal.SIGTERM):  # the server sends itself once more what it has heeded
+        signal.signal(number, lambda *_: None)
+    running.run()
+    if replica.failed is not None:
+        raise replica.failed

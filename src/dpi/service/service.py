@@ -1,0 +1,213 @@
+"""A service without its network: a store, the streams in it, and the threads that keep, close and read.
+
+Sees everything that one process has of a store, and hands each part to the one room that needs it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import Self
+
+from dpi.certificates.signature import Signer
+from dpi.domain.scheduled import by_slot
+from dpi.errors import AboutOptions, ClockError
+from dpi.events.clock import Window
+from dpi.service import ingest, logs
+from dpi.service.acts import Acts
+from dpi.service.closing import Closing
+from dpi.service.config import Config, check_name
+from dpi.service.gate import Gate
+from dpi.service.keeping import Keeping
+from dpi.service.metrics import Metrics
+from dpi.service.packing import unpacked
+from dpi.service.problems import Problem
+from dpi.service.publication import Publication
+from dpi.service.reading import Reading
+from dpi.service.receipts import Clock, Receipt, Receipts
+from dpi.service.tokens import Tokens
+from dpi.settings.streams import StreamSettings
+from dpi.store import open_store
+from dpi.store.base import Arrival
+from dpi.store.sql import SQLStore
+from dpi.stream import Stream
+from dpi.stream.admission import Admission
+from dpi.stream.admission.timer import system_clock
+from dpi.stream.registration import Change
+
+DECODERS = 2
+"""Threads that read batches: what they do is done by libraries that let others run meanwhile."""
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """A batch as it was received. Private."""
+
+    stream: str
+    body: bytes
+    kind: str
+    packing: str
+    unit: str | None
+    producer: str
+    sequence: int
+    receipt: Receipt
+
+
+def opened(config: Config, signer: Signer | None) -> SQLStore:
+    """The store of a service, for the one process that writes to it."""
+    return open_store(config.store, key_file=config.key_file, witness=config.witness, signer=signer)
+
+
+class Service:
+    """Streams that are fed and read by others, from `start` to `stop`."""
+
+    def __init__(self, config: Config, *, store: SQLStore | None = None, clock: Clock = system_clock) -> None:
+        self.config, self.clock = config, clock
+        self._signer = None if config.sign is None else Signer.open(config.sign)
+        self.store = opened(config, self._signer) if store is None else store
+        try:
+            self.tokens, self.acts, self.metrics = Tokens(config.tokens), Acts(config.acts_file), Metrics()
+            self.receipts = Receipts(clock)
+            self.publication = Publication(clock, config.delay_us)
+            self.closing = Closing(self.receipts, self.publication, clock, self.metrics)
+            self.keeping = Keeping(self.store, self.metrics)
+            self.reading = Reading(config.store, self.publication, config.keys)
+            self._decoders = ThreadPoolExecutor(DECODERS, "dpi decoding")
+            self.admissions: dict[str, Admission] = {}
+            """By stream; replaced when one is opened or changed."""
+            self.guarantees: dict[str, str] = {}
+            """What is promised of each stream, in words."""
+            self.gate = Gate(config.requests, config.of_one_token)
+            self.leaving: list[Callable[[], None]] = []
+            """What is called when the service begins to stop."""
+            self._opening = Lock()
+            self._open_all()
+        except BaseException:
+            self.store.close()
+            raise
+
+    def _open_all(self) -> None:
+        paid = {name: self.store.pending(name) for name in self.store.streams()}
+        for settings in self.config.streams.values():
+            self._take(settings.open(self.store, change=True, signer=self._signer))
+        for name in self.store.streams():
+            if name not in self.closing.streams:
+                check_name(name)
+                self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
+        self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
+
+    def _take_up(self, made: Mapping[str, int]) -> None:
+        """Have releases that were not yet to be seen when the program ended wait for their moment.
+
+        Those that were `made` just now, of slots that had been paid for, wait for their next tick.
+        """
+        seen: dict[str, int] = {}
+        hidden: list[tuple[int, str, int, int]] = []
+        since = self.clock() - self.publication.delay
+        for name, admission in self.admissions.items():
+            slots, reached = admission.slots, self.store.reached(name)
+            first = min(slots.first_open(since), made.get(name, 1 << 62))
+            if reached is not None and (found := self.store.extent(name, None, first - 1)) is not None:
+                seen[name] = found[2]
+            for content, link in self.store.releases(name, first):
+                slot = int(json.loads(content.partition(b"\n")[0])["slot"])
+                hidden.append((link.head.sequence, name, slot, slots.closing(slot)))
+        head = self.store.head().sequence
+        self.publication.begin(seen, min((entry - 1 for entry, *_ in hidden), default=head))
+        for entry, name, slot, closing in sorted(hidden):
+            self.publication.ready(name, slot, entry, closing, at=self.clock() if made.get(name) == slot else 0)
+        self.publication.declared(head)
+
+    def _take(self, stream: Stream) -> None:
+        before = self.closing.streams.get(stream.name)
+        if before is not None:
+            before.leave()
+        self.admissions[stream.name] = stream.admission()
+        self.closing.streams[stream.name] = stream
+        self.guarantees = {name: each.guarantee for name, each in self.closing.streams.items()}
+
+    def start(self) -> Self:
+        """Keep events and close slots from now on."""
+        self.keeping.start()
+        self.closing.start()
+        return self
+
+    def leave(self) -> None:
+        """Begin to stop: whoever follows releases is let go."""
+        for each in self.leaving:
+            each()
+
+    def stop(self) -> None:
+        """Keep what was received, close no slot any more, and let go of the store."""
+        self._decoders.shutdown(wait=True)
+        self.keeping.stop()
+        self.closing.stop()
+        self.reading.close()
+        self.store.close()
+
+    # Streams.
+
+    def declare(self, settings: StreamSettings, *, change: Change = False) -> Future[None]:
+        """Open a stream or, with `change`, go on with other options from a slot on that has not begun."""
+        check_name(settings.name)
+        return self.closing.call(partial(self._declare, settings, change))
+
+    def _declare(self, settings: StreamSettings, change: Change) -> None:
+        there = settings.name in self.closing.streams
+        if there and not change:
+            raise Problem(409, "there is a stream of this name already.")
+        if change and not there:
+            raise Problem(404, "there is no such stream.")
+        # Whoever reads a batch meanwhile waits: one that was stamped after a change may hold events of its slots.
+        with self._opening:
+            self._take(settings.open(self.store, change=change, signer=self._signer))
+        self.publication.declared(self.store.head().sequence)
+
+    # Events.
+
+    def receive(self, batch: Batch) -> Future[None]:
+        """Keep a batch; done when it is durable, or refused by itself."""
+        answer: Future[None] = Future()
+
+        def finish(error: BaseException | None) -> None:
+            self.receipts.done(batch.receipt)
+            self.metrics.batches.labels(batch.stream, str(error is None).lower()).inc()
+            self.metrics.batch_bytes.labels(batch.stream).inc(len(batch.body))
+            if error is None:
+                answer.set_result(None)
+            else:
+                answer.set_exception(error)
+
+        def work() -> None:
+            try:
+                kept = self.keeping.keep(self._arrival(batch))
+            except BaseException as error:
+                finish(error)
+            else:
+                kept.add_done_callback(lambda done: finish(done.exception()))
+
+        try:
+            self._decoders.submit(work)
+        except RuntimeError:  # it is being stopped
+            finish(Problem(503, "the service is being stopped.", retry=1))
+        return answer
+
+    def _arrival(self, batch: Batch) -> Arrival:
+        with self._opening:
+            admission = self.admissions[batch.stream]
+        moment = batch.receipt.moment
+        with self.metrics.stage("decoding"):
+            body = unpacked(batch.body, batch.packing, self.config.body)
+            events = ingest.decoded(body, batch.kind, batch.unit, by_slot(admission.domain).newest)
+        with self.metrics.stage("admission"):
+            kept = admission.keep(events, Window(admission.slots.first_open(moment), moment))
+        return Arrival(batch.stream, kept, batch.producer, batch.sequence)
+
+    def heard(self, error: BaseException) -> None:
+        """Note an error that a request ended with, for the operator (`dpi.service.logs`)."""
+        if not isinstance(error, Problem | AboutOptions | ClockError):
+            logs.failed("request failed", error)

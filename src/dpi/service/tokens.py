@@ -1,0 +1,126 @@
+"""Tokens: random, kept as hashes in a file of their own, with a role and an end.
+
+A token is `dpi_<id>_<secret>`: the id finds the entry, the secret of 256 random bits is compared as a hash, in constant
+time. A hash without salt or stretching is enough for a secret that nobody can guess. The file is read again when it has
+changed, so that one that is revoked is refused from the next request on.
+
+Sees secrets while they are checked; keeps hashes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dpi.errors import OptionError, StateError
+from dpi.files import whole
+from dpi.service.roles import ROLES
+
+_NOBODY = hashlib.sha256(b"").hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is kept of a token."""
+
+    id: str
+    role: str
+    hash: str
+    name: str = ""
+    """Whose it is, as the administrator wrote it."""
+    expires: str | None = None
+    revoked: bool = False
+
+    def valid(self, now: datetime) -> bool:
+        """Whether it still opens anything."""
+        return not self.revoked and (self.expires is None or now < datetime.fromisoformat(self.expires))
+
+
+class Tokens:
+    """The tokens in a file, which appears with the first one.
+
+    >>> import tempfile
+    >>> tokens = Tokens(Path(tempfile.mkdtemp()) / "tokens.json")
+    >>> token = tokens.create("analyst", name="ada")
+    >>> tokens.check(token).role, tokens.check(token[:-1] + "x")
+    ('analyst', None)
+    >>> tokens.revoke(tokens.check(token).id); tokens.check(token)
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read: tuple[tuple[int, int, int], dict[str, Entry]] | None = None
+
+    def create(self, role: str, *, name: str = "", expires: datetime | None = None) -> str:
+        """A new token; it is shown here and never again."""
+        if role not in ROLES:
+            raise OptionError(f"`role` must be one of {', '.join(ROLES)}. Got {role!r}.")
+        if expires is not None and expires.tzinfo is None:
+            raise OptionError("`expires` must name its zone.")
+        identity, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+        entry = Entry(identity, role, _hash(secret), name, None if expires is None else expires.isoformat())
+        with self._changing() as entries:
+            entries[identity] = entry
+        return f"dpi_{identity}_{secret}"
+
+    def revoke(self, identity: str) -> None:
+        """Let a token open nothing any more."""
+        with self._changing() as entries:
+            if identity not in entries:
+                raise OptionError(f"there is no token {identity!r}.")
+            entries[identity] = replace(entries[identity], revoked=True)
+
+    def entries(self) -> list[Entry]:
+        """All that were made, as they are kept: no secret is among it."""
+        return list(self._entries().values())
+
+    def check(self, token: str, now: datetime | None = None) -> Entry | None:
+        """The entry of a token that is valid now; None for any other text, after the same comparison."""
+        kind, _, rest = token.partition("_")
+        identity, _, secret = rest.partition("_")
+        entry = self._entries().get(identity) if kind == "dpi" else None
+        same = hmac.compare_digest(_hash(secret), _NOBODY if entry is None else entry.hash)
+        return entry if entry is not None and same and entry.valid(now or datetime.now(UTC)) else None
+
+    def _entries(self) -> dict[str, Entry]:
+        try:
+            state = os.stat(self.path)
+        except FileNotFoundError:
+            return {}
+        version = (state.st_mtime_ns, state.st_size, state.st_ino)
+        if self._read is None or self._read[0] != version:
+            self._read = version, self._parsed()
+        return self._read[1]
+
+    def _parsed(self) -> dict[str, Entry]:
+        try:
+            listed = json.loads(self.path.read_text("utf-8"))["tokens"]
+            return {entry.id: entry for entry in (Entry(**each) for each in listed)}
+        except (ValueError, TypeError, KeyError):
+            raise StateError(f"the file of tokens {self.path} is damaged.") from None
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, Entry]]:
+        """The entries, to be changed by one process at a time and written back whole."""
+        lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, whole.OWNER)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            entries = dict(self._entries())
+            yield entries
+            text = json.dumps({"tokens": [asdict(entry) for entry in entries.values()]}, indent=1)
+            whole.write(self.path, text.encode() + b"\n")
+        finally:
+            os.close(lock)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()

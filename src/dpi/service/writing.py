@@ -1,0 +1,136 @@
+"""Routes that write: batches of events, and streams."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from starlette.responses import Response
+
+from dpi.certificates.chain import Entry
+from dpi.errors import OptionError
+from dpi.service import ingest
+from dpi.service.endpoints import JSON, Call, Schema, document
+from dpi.service.packing import PACKINGS
+from dpi.service.problems import Problem
+from dpi.service.service import Batch
+from dpi.settings.streams import KEYS, from_table
+
+LONGEST_PRODUCER = 200
+
+
+async def post_events(call: Call) -> Response:
+    """Keep a batch. The answer says that it is durable, and is the same whatever was in it.
+
+    It is stamped when its last byte is there: nothing waits between the two.
+    """
+    service, request, stream = call.service, call.request, call.stream
+    producer, sequence = call.text("producer") or "", call.whole("sequence", least=0)
+    if not 0 < len(producer) <= LONGEST_PRODUCER or not producer.isprintable() or sequence is None:
+        raise Problem(422, f"`producer` must be 1 to {LONGEST_PRODUCER} printable characters.")
+    unit = call.text("unit")
+    if unit is not None and unit not in ingest.UNITS:
+        raise Problem(422, f"`unit` must be one of {', '.join(ingest.UNITS)}.")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ingest.KINDS:
+        raise Problem(415, f"a batch must be one of {', '.join(ingest.KINDS)}.")
+    packing = request.headers.get("content-encoding", "")
+    async with service.gate.enter(request.state.token):
+        parts = await call.body()
+        receipt = service.receipts.stamp()
+        batch = Batch(stream, b"".join(parts), kind, packing, unit, producer, sequence, receipt)
+        del parts
+        await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
+    return document({"kept": True})
+
+
+async def get_producer(call: Call) -> Response:
+    """The last sequence of a producer that is durable: a batch up to it need not be sent again."""
+    service, stream, producer = call.service, call.stream, str(call.request.path_params["producer"])
+    if not producer.isprintable() or len(producer) > LONGEST_PRODUCER:
+        raise Problem(404, "there is no such producer.")
+    last = await call.read(lambda: service.keeping.last(stream, producer))
+    return document({"producer": producer, "sequence": last})
+
+
+async def post_stream(call: Call) -> Response:
+    """Open a stream, with the options of `dpi.toml`."""
+    table = _table(await call.document())
+    name = table.pop("name", None)
+    if not isinstance(name, str):
+        raise Problem(422, "`name` must be a text.")
+    settings = from_table(name, table, keys=call.service.config.keys)
+    await asyncio.wrap_future(call.service.declare(settings))
+    await _noted(call, "stream opened", name)
+    return document({"name": name}, 201, {"location": f"/v1/streams/{name}"})
+
+
+async def put_stream(call: Call) -> Response:
+    """Go on with other options from a slot on that has not begun."""
+    name, table = call.stream, _table(await call.document())
+    change = table.pop("change", True)
+    if table.pop("name", name) != name or not (change is True or isinstance(change, str)):
+        raise Problem(422, "`change` must be true, or the time at which a slot begins; a stream keeps its name.")
+    if change == "next":
+        raise Problem(422, "`change` must be true, or the time at which a slot begins: events of open slots are here.")
+    table.setdefault("from", "1970-01-01")  # it has begun
+    settings = from_table(name, table, keys=call.service.config.keys)
+    await asyncio.wrap_future(call.service.declare(settings, change=change))
+    await _noted(call, "stream changed", name)
+    return document({"name": name})
+
+
+async def _noted(call: Call, act: str, name: str) -> None:
+    """Note what an administrator did; the options themselves stand in the chain."""
+    entry = call.service.publication.entry
+    about: Entry = {"stream": name, "entry": entry}
+    await call.read(partial(call.service.acts.note, act, by=str(call.request.state.by), about=about))
+
+
+def _table(content: object) -> dict[str, object]:
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise OptionError("the options of a stream are a JSON object.")
+    return dict(content)
+
+
+DOMAIN: Schema = {
+    "description": "A list of values, or a domain's description as `dpi domain` writes it.",
+    "oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object"}],
+}
+_KINDS: dict[str, Schema] = {
+    "str": {"type": ["string", "number"]},
+    "str | None": {"type": ["string", "number"]},
+    "int | None": {"type": "integer"},
+    "bool": {"type": "boolean"},
+}
+OPTIONS: Schema = {
+    "type": "object",
+    "properties": {
+        name: DOMAIN if name == "domain" else {"type": "string"} if name == "name" else _KINDS[str(field.type)]
+        for name, field in KEYS.items()
+    },
+    "additionalProperties": False,
+}
+NEW_STREAM: Schema = {**OPTIONS, "required": ["name", "domain", "epsilon", "slot", "from"]}
+CHANGED_STREAM: Schema = {
+    **OPTIONS,
+    "properties": {**OPTIONS["properties"], "change": {"type": ["boolean", "string"]}},  # type: ignore[dict-item]
+    "required": ["domain", "epsilon", "slot"],
+}
+_ANY: Schema = {}
+COLUMNS: Schema = {
+    "type": "object",
+    "properties": {
+        "user": {"type": "array", "items": _ANY},
+        "time": {"type": "array", "items": _ANY},
+        "value": {"description": "A list, or for a product one for each part."},
+    },
+    "required": ["user", "time", "value"],
+    "additionalProperties": False,
+}
+BATCH: dict[str, Schema] = {
+    JSON: COLUMNS,
+    ingest.LINES: {"type": "string", "description": "An object with `user`, `time` and `value` a line."},
+    ingest.ARROW: {"type": "string", "format": "binary", "description": "Columns `user`, `time` and `value`."},
+}
+PACKED = f"May be packed: `Content-Encoding` {' or '.join(PACKINGS)}."

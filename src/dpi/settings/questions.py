@@ -1,0 +1,131 @@
+"""Questions to releases as they are written in words, and their answers as rows with intervals.
+
+Everything here is post-processing of released numbers: a question costs no privacy, however many are asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpi.domain import Bins, Domain, Product
+from dpi.errors import OptionError
+from dpi.release import Release
+from dpi.release.interval import LEVEL
+from dpi.release.queries import Answer, Distribution
+
+QUESTIONS = (
+    "top K, probability VALUE, count [VALUE], total, mean, median, quantile Q, range LOW HIGH, sum, spread, "
+    "correlation PART PART"
+)
+"""What can be asked of one release."""
+BETWEEN = ("l1", "kl", "join-size")
+"""What can be asked of two."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of an answer: about a label, if the question names several."""
+
+    label: str | None
+    value: float
+    lower: float
+    upper: float
+
+    def plain(self) -> dict[str, object]:
+        """The row as JSON values."""
+        label = {} if self.label is None else {"label": self.label}
+        return {**label, "value": self.value, "lower": self.lower, "upper": self.upper}
+
+
+def asked(words: Sequence[str], level: float = LEVEL) -> Callable[[Distribution], list[Row]]:
+    """The question that the words mean, with intervals of a level.
+
+    >>> from dpi.domain import Bins
+    >>> ages = Distribution(Bins([0, 10, 20]), np.array([0.0, 0.5, 0.5, 0.0]), np.zeros(4), total=100.0)
+    >>> asked(["mean"])(ages), asked(["total"])(ages)[0].value
+    ([Row(label=None, value=10.0, lower=10.0, upper=10.0)], 100.0)
+    """
+    match list(words):
+        case ["top", k]:
+            return lambda d: _top(d, whole(k, "top"), level)
+        case ["probability" | "count" as what, value, *rest]:
+            texts = [value, *rest]
+            return lambda d: _one(
+                getattr(d, what)(meant(d.domain, texts)), level, 0, 1 if what == "probability" else math.inf
+            )
+        case ["count"] | ["total"]:
+            return lambda d: _one(d.count(), level, 0)
+        case ["mean" | "median" | "sum" | "spread" as what]:
+            return lambda d: _one(getattr(d, what)(), level)
+        case ["quantile", q]:
+            return lambda d: _one(d.quantile(_number(q, "quantile")), level)
+        case ["range", low, high]:
+            return lambda d: _one(d.range(_number(low, "range"), _number(high, "range")), level, 0, 1)
+        case ["correlation", one, other]:
+            return lambda d: _one(d.correlation(one, other), level)
+    raise OptionError(f"unknown question {' '.join(words)!r}: ask {QUESTIONS}.")
+
+
+def meant(domain: Domain, texts: Sequence[str]) -> object:
+    """A value of the domain: a text, a number for ordered bins, PART=VALUE … for a product."""
+    if isinstance(domain, Product):
+        named = dict(text.partition("=")[::2] for text in texts)
+        if named.keys() != domain.parts.keys():
+            raise OptionError(f"a value of this domain is {' '.join(f'{part}=VALUE' for part in domain.parts)}.")
+        return {part: meant(domain.parts[part], [text]) for part, text in named.items()}
+    if len(texts) > 1:
+        raise OptionError("ask about one value at a time; put it in quotes if it holds spaces.")
+    return _number(texts[0], "value") if isinstance(domain, Bins) else texts[0]
+
+
+def narrowed(release: Release, part: str | None, given: Sequence[str]) -> Distribution:
+    """The release, or one part of it, among those with some value."""
+    found: Distribution = release
+    if given:
+        domain, named = release.domain, dict(text.partition("=")[::2] for text in given)
+        parts = domain.parts if isinstance(domain, Product) else {}
+        found = found.conditional(**{n: meant(parts[n], [text]) if n in parts else text for n, text in named.items()})
+    return found.marginal(part) if part is not None and isinstance(found.domain, Product) else found
+
+
+def between(question: str, one: Distribution, other: Distribution, level: float = LEVEL) -> list[Row]:
+    """The answer to a question about two releases."""
+    if question not in BETWEEN:
+        raise OptionError(f"unknown question {question!r} about two releases: ask {', '.join(BETWEEN)}.")
+    return _one(getattr(one, question.replace("-", "_"))(other), level, 0)
+
+
+def _one(answer: Answer, level: float, least: float = -math.inf, most: float = math.inf) -> list[Row]:
+    """One number; its interval is cut where no share or count can be."""
+    lower, upper = answer.interval(level)
+    return [Row(None, float(answer.value), float(max(lower, least)), float(min(upper, most)))]
+
+
+def _top(found: Distribution, k: int, level: float) -> list[Row]:
+    if k < 1:
+        raise OptionError(f"`top` must be a whole number above 0. Got {k}.")
+    lower, upper = found.interval(level)
+    order = [int(code) for code in np.argsort(-found.pdf, kind="stable")[:k]]
+    return [Row(found.domain.label(c), float(found.pdf[c]), float(lower[c]), float(upper[c])) for c in order]
+
+
+def whole(text: str, name: str) -> int:
+    """The whole number that a text means."""
+    try:
+        return int(text)
+    except ValueError:
+        raise OptionError(f"`{name}` must be a whole number. Got {text!r}.") from None
+
+
+def _number(text: str, name: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise OptionError(f"`{name}` must be a number. Got {text!r}.")
+    return value

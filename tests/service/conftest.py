@@ -1,0 +1,45 @@
+"""What tests of the service share: the stores of `tests/store`, and processes that serve."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from store.conftest import key_file, postgres, server, sqlite  # noqa: F401 - fixtures
+
+ROOT = Path(__file__).parents[2]
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+def process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts programs of this folder; whatever is left of them is killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(program: str, *options: object) -> subprocess.Popen[str]:
+        command = [sys.executable, str(Path(__file__).with_name(program)), *map(str, options)]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])}
+        started.append(
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                env=environment,
+            )
+        )  # fmt: skip
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+        each.communicate()

@@ -1,0 +1,245 @@
+"""What the routes do: streams, batches, releases, questions, the chain, and how all of it is described."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+import dpi
+from dpi.service.routes import ENDPOINTS
+from dpi.store import open_store
+from dpi.verification import verify
+from serving import BEGIN, FIRST, MOMENT, PAGES, running, settings
+
+ROWS = [(f"user {number}", 1.0, ("home", "search")[number % 3 == 0]) for number in range(30)]
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """A service whose stream has three releases, of which the first had visitors."""
+    with running(tmp_path_factory.mktemp("api")) as found:
+        found.clock.now += 5_000_000
+        assert found.send(ROWS, 0).status_code == 200
+        found.set(31)
+        yield found
+
+
+def get(shop, path, role="analyst", **parameters):
+    """An answer, which must be there."""
+    answer = shop.client(role).get(path, params=parameters)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def test_a_batch_is_in_the_release_of_its_slot(shop):
+    """What was kept is counted in its own slot, and in no other."""
+    with open_store(shop.service.config.store, read_only=True) as store:
+        counted = [sum(memoryview(paid.values).cast("q")) for paid in store.measurements("visits")]
+    assert counted[0] != 0
+    assert store is not None
+
+
+def test_releases_by_slot_time_range_and_since(shop):
+    """One release however it is named, and ranges of them in order, some at a time."""
+    path = "/v1/streams/visits/releases"
+    everything = get(shop, path).json()
+    assert [each["slot"] for each in everything["releases"]] == [FIRST, FIRST + 1, FIRST + 2]
+    assert everything["more_since"] is None
+    assert get(shop, f"{path}/{FIRST}").json() == everything["releases"][0]
+    assert get(shop, f"{path}/2026-01-01T00:00:07Z").json() == everything["releases"][0]
+    assert get(shop, f"{path}/newest").json() == everything["releases"][2]
+    assert [each["slot"] for each in get(shop, path, since=FIRST).json()["releases"]] == [FIRST + 1, FIRST + 2]
+    assert [each["slot"] for each in get(shop, path, first=FIRST + 1, end=FIRST + 2).json()["releases"]] == [FIRST + 1]
+    by_time = get(shop, path, first="2026-01-01T00:00:10Z", end="2026-01-01T00:00:20Z").json()["releases"]
+    assert [each["slot"] for each in by_time] == [FIRST + 1]
+    some = get(shop, path, limit=2)
+    assert some.json()["more_since"] == FIRST + 1
+    assert some.links["next"]["url"].endswith(f"since={FIRST + 1}")
+    lines = shop.client("analyst").get(path, headers={"accept": "application/x-ndjson"})
+    assert [json.loads(line) for line in lines.text.splitlines()] == everything["releases"]
+    assert get(shop, "/v1/streams/visits/extent", first=FIRST + 1).json() == {
+        "number": 2, "first": FIRST + 1, "last": FIRST + 2,
+    }  # fmt: skip
+
+
+def test_a_slot_that_is_not_released_is_not_there(shop):
+    """Slots before the first and after the last, and streams that there are not."""
+    for path in (f"visits/releases/{FIRST - 1}", f"visits/releases/{FIRST + 3}", "nobody/releases", "a%2Fb/releases"):
+        answer = shop.client("analyst").get(f"/v1/streams/{path}")
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["status"] == 404
+
+
+QUESTIONS = {
+    "top": ({"k": 2}, lambda r: [share for _, share in r.top(2)]),
+    "probability": ({"value": "home"}, lambda r: [r.probability("home").value]),
+    "count": ({"value": "home"}, lambda r: [r.count("home").value]),
+    "total": ({}, lambda r: [r.count().value]),
+    "l1": ({"beside": FIRST + 1}, None),
+    "kl": ({"beside": FIRST + 1}, None),
+    "join-size": ({"beside": FIRST + 1}, None),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_are_answered_as_a_release_answers_them(shop, question):
+    """With the release's own numbers, and an interval that holds them."""
+    given, expected = QUESTIONS[question]
+    (found,) = get(shop, f"/v1/streams/visits/answers/{question}", slot=FIRST, **given).json()["answers"]
+    first, second = (dpi.open(shop.service.store, "visits")[FIRST + n] for n in (0, 1))
+    values = expected(first) if expected else [getattr(first, question.replace("-", "_"))(second).value]
+    assert [row["value"] for row in found["rows"]] == pytest.approx(values)
+    assert all(row["lower"] <= row["value"] <= row["upper"] for row in found["rows"])
+    assert found["slot"] == FIRST
+
+
+def test_questions_about_numbers_and_pairs(tmp_path):
+    """Ordered domains, products, parts of them, and levels."""
+    pairs = dpi.Product(age=dpi.Bins([0, 50, 100]), height=dpi.Bins([0, 1, 2]))
+    with running(tmp_path, settings(domain=pairs)) as found:
+        found.clock.now += 5_000_000
+        value = {"age": [10, 60] * 20, "height": [0.5, 1.5] * 20}
+        body = {"user": list(range(40)), "time": [MOMENT] * 40, "value": value}
+        given = {"producer": "p", "sequence": 0, "unit": "us"}
+        assert found.client("curator").post("/v1/streams/visits/events", params=given, json=body).status_code == 200
+        found.set(11)
+        path = "/v1/streams/visits/answers"
+        for question, more in {
+            "mean": {"part": "age"}, "median": {"part": "age"}, "sum": {"part": "age"}, "spread": {"part": "age"},
+            "quantile": {"part": "age", "q": 0.9}, "range": {"part": "age", "low": 0, "high": 50},
+            "correlation": {"one": "age", "other": "height"}, "top": {"k": 1, "given": "height=1.5"},
+            "probability": {"value": ["age=10", "height=0.5"]},
+        }.items():  # fmt: skip
+            wide, narrow = (get(found, f"{path}/{question}", level=level, **more).json() for level in (0.99, 0.5))
+            rows = [each["answers"][0]["rows"][0] for each in (wide, narrow)]
+            assert rows[0]["upper"] - rows[0]["lower"] >= rows[1]["upper"] - rows[1]["lower"]
+        bad = [("mean", {}), ("top", {}), ("top", {"k": 0}), ("top", {"k": 1, "q": 1}), ("quantile", {"q": "x"}),
+               ("mean", {"part": "age", "level": 1}), ("l1", {}), ("correlation", {"one": "age", "other": "x"}),
+               ("probability", {"value": "age=10"}), ("mean", {"slot": FIRST, "first": FIRST})]  # fmt: skip
+        for question, more in bad:
+            assert found.client("analyst").get(f"{path}/{question}", params=more).status_code == 422, question
+        assert found.client("analyst").get(f"{path}/why").status_code == 404
+
+
+def test_the_chain_and_the_export_verify(shop, tmp_path):
+    """What an auditor gets is whole, and can be checked without the service."""
+    chain = get(shop, "/v1/chain", role="auditor").json()
+    assert [each["entry"] for each in chain["entries"]] == list(range(chain["head"] + 1))
+    certificate = get(shop, f"/v1/streams/visits/releases/{FIRST}/certificate", role="auditor").json()
+    assert certificate["digest"] in {each["digest"] for each in chain["entries"]}
+    part = get(shop, "/v1/chain", role="auditor", after=1, limit=1).json()["entries"]
+    assert part == [chain["entries"][2]]
+    (tmp_path / "public.db").write_bytes(get(shop, "/v1/export", role="auditor").content)
+    with open_store(tmp_path / "public.db", read_only=True) as store:
+        assert verify(store).intact
+        assert len(dpi.open(store)) == 3
+
+
+def test_what_a_stream_is(shop):
+    """Its options, its promise in words, and when its next release is seen."""
+    found = get(shop, "/v1/streams/visits", role="auditor").json()
+    assert found["guarantee"].startswith("Pure differential privacy, ε = 1 per user for ever")
+    assert (found["first"], found["newest"]) == (FIRST, FIRST + 2)
+    assert found["clock"]["next"] == FIRST + 3
+    assert found["clock"]["closes"] == "2026-01-01T00:00:40+00:00"
+    assert found["clock"]["seen"] == "2026-01-01T00:00:41+00:00"
+    domain = get(shop, f"/v1/domains/{found['domain']}").json()
+    assert domain["values"] == ["home", "search"]
+    assert shop.client("analyst").get("/v1/domains/none").status_code == 404
+
+
+def test_streams_are_opened_and_changed(tmp_path):
+    """By an admin, with the options of dpi.toml; a change begins with a slot that has not begun, and survives."""
+    new = {"name": "ages", "domain": {"kind": "bins", "edges": [0, 18, 65]}, "epsilon": 1, "slot": "1h",
+           "from": BEGIN, "per-slot": 0.1}  # fmt: skip
+    begin = datetime.now(UTC).replace(minute=0, second=0, microsecond=0).isoformat()
+    with running(tmp_path, settings(begin=begin, per_slot="0.1", slot="1h"), now=None) as found:
+        admin = found.client("admin")
+        assert admin.post("/v1/streams", json=new | {"from": begin}).status_code == 201
+        assert admin.post("/v1/streams", json=new | {"from": begin}).status_code == 409
+        assert [each["name"] for each in get(found, "/v1/streams").json()["streams"]] == ["ages", "visits"]
+        changed = {key: value for key, value in new.items() if key not in ("name", "from")} | {"per-slot": 0.2}
+        assert admin.put("/v1/streams/ages", json=changed).status_code == 200
+        assert admin.put("/v1/streams/ages", json=changed | {"epsilon": 2}).status_code == 422
+        assert admin.put("/v1/streams/none", json=changed).status_code == 404
+        for bad in (
+            {"name": "<b>"}, {"name": "../x"}, {"name": 5}, {"epsilon": "much"}, {"slot": "soon"}, {"colour": "red"},
+            {"domain": {"kind": "list"}}, {"epsilon": True}, {"every": "x"}, {"period": "x"},
+            {"draw": "rba:1"}, {"from": "x"},
+        ):  # fmt: skip
+            answer = admin.post("/v1/streams", json=new | {"name": "other"} | bad)
+            assert answer.status_code == 422, bad
+            assert answer.json()["detail"]
+        assert admin.post("/v1/streams", content=b"{", headers={"content-type": "application/json"}).status_code == 400
+        assert admin.post("/v1/streams", content=b"[]", headers={"content-type": "application/json"}).status_code == 422
+        assert admin.post("/v1/streams", content=b"x=1").status_code == 415
+    with running(tmp_path, settings(begin=begin, per_slot="0.1", slot="1h"), now=None) as again:
+        assert [each["name"] for each in get(again, "/v1/streams").json()["streams"]] == ["ages", "visits"]
+        assert len(again.service.store.options("ages").entries) == 2
+
+
+def test_every_answer_has_its_headers(shop):
+    """Nothing is cached that changes, nothing is sniffed or framed, and nobody is told which program this is."""
+    for path in ("/v1/health", "/v1/ready", "/v1/streams/visits", "/nowhere", "/v1/streams/x"):
+        answer = shop.client("analyst").get(path)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert "server" not in answer.headers
+    lasting = shop.client("analyst").get(f"/v1/streams/visits/releases/{FIRST}")
+    assert "immutable" in lasting.headers["cache-control"]
+    wrong = shop.client("analyst").delete("/v1/streams")
+    assert (wrong.status_code, wrong.headers["content-type"]) == (405, "application/problem+json")
+
+
+def test_the_description_has_every_route(shop):
+    """OpenAPI names each route with its method, and says who may use it."""
+    described = get(shop, "/v1/openapi.json", role=None).json()
+    routes = {(method.upper(), path) for path, methods in described["paths"].items() for method in methods}
+    assert routes == {(each.method, each.path) for each in ENDPOINTS}
+    assert described["openapi"].startswith("3.1")
+
+
+def test_unknown_parameters_are_refused(shop):
+    """A parameter that is misspelt would otherwise be taken for left out."""
+    for path in (
+        "/v1/streams?x=1",
+        "/v1/streams/visits/releases?form=1",
+        "/v1/streams/visits/releases?since=1&since=2",
+    ):
+        assert shop.client("analyst").get(path).status_code == 422
+    for path in ("since=x", "since=99999999999999999999", "limit=0", "first=soon", "since=1&first=2"):
+        assert shop.client("analyst").get(f"/v1/streams/visits/releases?{path}").status_code == 422
+
+
+def test_a_domain_with_markup_is_only_text(tmp_path):
+    """Values of a domain are JSON, whatever they hold."""
+    odd = dpi.Categories(["<script>alert(1)</script>", "a\nb", "\u202e"])
+    with running(tmp_path, settings(domain=odd)) as found:
+        found.set(11)
+        (answer,) = get(found, "/v1/streams/visits/answers/top", k=3).json()["answers"]
+        assert {row["label"] for row in answer["rows"]} <= {*odd.values, "other"}
+    assert PAGES.size == 3
+
+
+def test_events_are_told_by_the_domain_of_their_own_slot(tmp_path):
+    """Over a change that an admin makes while events come: slots before it keep their values."""
+    with running(tmp_path, settings(per_slot="0.1"), now=MOMENT + 5_000_000) as found:
+        changed = {"domain": ["home", "shop"], "epsilon": 1, "slot": "10s", "per-slot": 0.1}
+        answer = found.client("admin").put("/v1/streams/visits", json=changed | {"change": "2026-01-01T00:00:20+00:00"})
+        assert answer.status_code == 200, answer.text
+        assert found.send([("ada", 1.0, "search"), ("bob", 1.0, "shop")], 0).status_code == 200
+        found.set(25)
+        assert found.send([("ada", 21.0, "search"), ("bob", 21.0, "shop")], 1).status_code == 200
+        assert sorted(found.service.store.events("visits", FIRST + 2).bins.tolist()) == [1, 2]
+        found.set(31)
+        values = [
+            get(found, f"/v1/domains/{get(found, f'/v1/streams/visits/releases/{slot}').json()['domain']}").json()[
+                "values"
+            ]
+            for slot in (FIRST, FIRST + 1, FIRST + 2)
+        ]
+        assert values == [["home", "search"], ["home", "search"], ["home", "shop"]]
+        with found.connect("analyst") as service:
+            assert [len(release.domain.values) for release in service.stream()] == [2, 2, 2]

@@ -1,0 +1,47 @@
+"""What is handed to operators fits the program: its unit, its container file, its configuration."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dpi.cli import app  # noqa: F401 - registers the commands
+from dpi.cli import config as options
+from dpi.service.config import Config, streams_of
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+EXTRAS = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+def test_the_configuration_is_one() -> None:
+    """Every key is an option of `dpi serve`; the stream can be made; without TLS it listens on this machine alone."""
+    given = tomllib.loads((DEPLOY / "dpi.toml").read_text())["serve"]
+    assert set(given) <= set(options.known("serve"))
+    streams, keys = streams_of(DEPLOY / "dpi.toml")
+    made = Config(store=given["store"], tokens=Path(given["tokens"]), host=given["host"], streams=streams, keys=keys)
+    assert [*made.streams] == ["visits"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_systemd_understands_the_unit() -> None:
+    """It finds nothing but the program that is not installed where tests run."""
+    command = ["systemd-analyze", "verify", str(DEPLOY / "dpi.service")]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr.splitlines()
+    assert [line for line in said if "dpi.service" in line and "is not executable" not in line] == []
+
+
+def test_the_container_is_nobody_special_and_stops_as_the_service_does() -> None:
+    """Extras that are there, a user without rights, a signal that keeps what was received."""
+    text = (DEPLOY / "Containerfile").read_text()
+    (extras,) = re.findall(r"'\.\[([a-z,]+)\]'", text)
+    assert set(extras.split(",")) <= set(EXTRAS)
+    assert text.index("USER dpi") < text.index("ENTRYPOINT")
+    assert "STOPSIGNAL SIGTERM" in text
+    copied = [source for line in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE) for source in line.split()]
+    assert [name for name in copied if not (DEPLOY.parent / name).exists()] == []
+    assert '"dpi", "serve", "--config"' in text

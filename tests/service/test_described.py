@@ -1,0 +1,60 @@
+"""Requests that are made up from the description of all routes: none of them is a fault of the program."""
+
+import os
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from serving import FIRST, MOMENT, SECOND, running
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+EXAMPLES = 300 if os.environ.get("DPI_SLOW") else 8
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory):
+    """The routes of a service that has releases, as it describes them."""
+    with running(tmp_path_factory.mktemp("described"), now=MOMENT + 5 * SECOND, patience=5.0) as found:
+        assert found.send([("ada", 1.0, "home")], 0).status_code == 200
+        found.set(21)
+        found.schema = schemathesis.openapi.from_url(f"{found.url}/v1/openapi.json")
+        yield found
+
+
+@pytest.mark.parametrize("role", ["admin", "curator"])
+def test_no_request_is_a_fault(described, role):
+    """Whatever is sent is answered as described: no 5xx, and each answer is of the form that is promised."""
+    asked = set()
+    for found in described.schema.get_all_operations():
+        operation = found.ok()
+        if not operation.path.endswith("/follow"):  # it goes on for ever
+            ask(operation, {"authorization": f"Bearer {described.tokens[role]}"}, asked)
+    assert asked >= {200, 403, 404, 422}
+    assert not any(status >= 500 for status in asked)
+
+
+def ask(operation, headers, asked):
+    """Requests to one route; what it answers is noted."""
+
+    @settings(
+        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(case=operation.as_strategy())
+    def asking(case):
+        if "stream" in (case.path_parameters or {}) and len(str(case.query)) % 2:
+            case.path_parameters["stream"] = "visits"
+        if "slot" in (case.path_parameters or {}) and len(str(case.query)) % 3:
+            case.path_parameters["slot"] = str(FIRST)
+        answer = case.call(headers=headers)
+        asked.add(answer.status_code)
+        case.validate_response(answer, checks=CHECKS)
+
+    asking()

@@ -1,0 +1,160 @@
+"""Logs, metrics and errors of a service hold nothing that came in with an event; the log of acts cannot be changed."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import threading
+
+import pytest
+
+from dpi.errors import StateError, StoreError
+from dpi.service import logs
+from dpi.service.acts import Acts
+from serving import BEGIN, running
+
+POISON = "poison-7f3a"
+
+
+@pytest.fixture
+def logged():
+    """Everything that is logged."""
+    kept, out = logging.getLogger().handlers[:], io.StringIO()
+    logs.set_up(out)
+    yield out
+    logging.getLogger().handlers[:] = kept
+
+
+def batches(now: str):
+    """Bodies of batches, good and bad, with a poisoned id, value or time in each."""
+    good = {"user": [POISON, f"{POISON}2"], "time": [now, now], "value": ["a", POISON]}
+    yield "application/json", json.dumps(good).encode()
+    yield "application/json", json.dumps({**good, "time": [POISON, now]}).encode()
+    yield "application/json", json.dumps({**good, POISON: []}).encode()
+    yield "application/json", json.dumps({**good, "user": [[POISON], {POISON: 1}]}).encode()
+    yield "application/json", f'{{"user": ["{POISON}'.encode()
+    yield "application/x-ndjson", f'{{"user": "{POISON}", "time": "{now}", "value": "{POISON}"}}\n{POISON}\n'.encode()
+    yield "application/vnd.apache.arrow.stream", POISON.encode() * 10
+    yield f"application/{POISON}", b"{}"
+
+
+def test_nothing_that_came_in_is_in_logs_metrics_or_errors(tmp_path, logged, monkeypatch) -> None:
+    """Ids, values, producers, paths, parameters, headers and tokens are poisoned, and so is the text of a fault."""
+    said = []
+    with running(tmp_path) as found:
+        client, analyst = found.client("curator"), found.client("analyst")
+        for index, (kind, body) in enumerate(batches(BEGIN)):
+            where = {"producer": POISON, "sequence": index}
+            for packing in ({}, {"content-encoding": POISON}, {"content-encoding": "gzip"}):
+                given = {"content-type": kind, **packing}
+                said.append(client.post("/v1/streams/visits/events", params=where, content=body, headers=given))
+        paths = (
+            f"/{POISON}", f"/streams/{POISON}", f"/streams/visits/releases/{POISON}",
+            f"/streams/visits/answers/{POISON}", f"/streams/visits/answers/share?value={POISON}",
+            f"/streams/visits/releases?first={POISON}", f"/streams/visits/releases?{POISON}=1",
+        )  # fmt: skip
+        said += [analyst.get(f"/v1{path}") for path in paths]
+        said.append(client.get("/v1/streams", headers={"authorization": f"Bearer dpi_{POISON}_{POISON}"}))
+        said.append(client.get("/v1/streams", headers={"x-poison": POISON, "cookie": POISON, "user-agent": POISON}))
+        said.append(found.client("admin").post("/v1/streams", json={"name": POISON, "epsilon": POISON}))
+
+        def fault(*_: object, **__: object) -> None:
+            raise KeyError(f"a row of {POISON}")
+
+        monkeypatch.setattr("dpi.service.ingest.decoded", fault)
+        body = {"user": [POISON], "time": ["2026-01-01"], "value": ["a"]}
+        said.append(client.post("/v1/streams/visits/events", params={"producer": "p", "sequence": 0}, json=body))
+        assert said[-1].status_code == 500
+        found.set(12)
+        metrics = client.get("/v1/metrics").text
+        refused = [found.client(role).get("/v1/metrics").status_code for role in ("analyst", "auditor")]
+    assert refused == [403, 403]
+    for answer in said:
+        if answer.request.url.path.endswith("/events"):  # a question may be said back to whoever asked it
+            texts = [answer.text, *(f"{name}: {value}" for name, value in answer.headers.items())]
+            assert POISON not in " ".join(texts)
+    lines = [json.loads(line) for line in logged.getvalue().splitlines()]
+    assert POISON not in logged.getvalue()
+    assert POISON not in metrics
+    fault_line = next(line for line in lines if line["event"] == "request failed")
+    assert fault_line["kind"] == "KeyError"
+    assert fault_line["place"].startswith("test_logs.py:")
+    assert {"closed"} <= {line["event"] for line in lines}
+    assert 'dpi_batches_total{kept="true",stream="visits"}' in metrics
+
+
+def test_a_line_has_known_fields_and_no_text_of_strangers(logged) -> None:
+    """A field that nobody has thought about is no line; other libraries' texts and arguments are left out."""
+    logging.raiseExceptions, kept = False, logging.raiseExceptions
+    try:
+        logs.tell("closed", user=POISON)
+        assert logged.getvalue() == ""
+    finally:
+        logging.raiseExceptions = kept
+    try:
+        raise ValueError(POISON)
+    except ValueError:
+        logging.getLogger("uvicorn.error").exception("Exception in %s", POISON)
+    logging.getLogger("other").warning(POISON)
+    logging.getLogger("uvicorn.access").warning(POISON)
+    logs.failed("no slot can be closed", StoreError("the store cannot be read or written."))
+    lines = [json.loads(line) for line in logged.getvalue().splitlines()]
+    assert POISON not in logged.getvalue()
+    assert [line["event"] for line in lines] == ["uvicorn.error", "other", "no slot can be closed"]
+    assert (lines[0]["kind"], lines[0]["place"].split(":")[0]) == ("ValueError", "test_logs.py")
+    assert lines[2]["error"] == "the store cannot be read or written."
+
+
+def test_acts_are_chained_and_a_change_is_found(tmp_path) -> None:
+    """Lines of many threads form one chain; one that is changed, dropped, put in or moved is found, a torn one cut."""
+    acts = Acts(tmp_path / "acts.ndjson")
+    assert acts.check().sequence == -1
+
+    def note(number: int) -> None:
+        for each in range(10):
+            acts.note("token created", by=f"admin {number}", about={"id": str(each)})
+
+    threads = [threading.Thread(target=note, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert acts.check().sequence == 29
+    assert [entry["sequence"] for entry in acts.entries()] == list(range(30))
+    assert (tmp_path / "acts.ndjson").stat().st_mode & 0o077 == 0
+    lines = acts.path.read_bytes().splitlines(keepends=True)
+    bad = [
+        [*lines[:5], lines[5].replace(b"admin", b"nimda"), *lines[6:]],
+        [*lines[:5], *lines[6:]],
+        [*lines[:5], lines[7], *lines[5:]],
+        [*lines[:5], lines[6], lines[5], *lines[7:]],
+        [b"{}\n", *lines],
+    ]
+    for changed in bad:
+        acts.path.write_bytes(b"".join(changed))
+        with pytest.raises(StateError, match="was changed"):
+            acts.check()
+    acts.path.write_bytes(b"".join(lines) + lines[3][:20])  # a crash in the middle of a line
+    assert acts.check().sequence == 29
+    acts.note("service stopped")
+    assert acts.check().sequence == 30
+    with pytest.raises(ValueError, match="unknown act"):
+        acts.note("something else")
+
+
+def test_administrative_acts_are_noted_with_who_did_them(tmp_path) -> None:
+    """Opening and changing a stream by HTTP stands in the log with the token's id, for admin and auditor to read."""
+    options = {"domain": ["a", "b"], "epsilon": "1", "slot": "1h", "from": "2026-01-01", "separate": True}
+    with running(tmp_path) as found:
+        admin, auditor = found.client("admin"), found.client("auditor")
+        assert admin.post("/v1/streams", json={"name": "other", **options}).status_code == 201
+        assert admin.put("/v1/streams/other", json={**options, "domain": ["a", "c"]}).status_code == 200
+        told = auditor.get("/v1/acts").json()
+        assert [found.client(role).get("/v1/acts").status_code for role in ("analyst", "curator")] == [403] * 2
+        by = next(entry.id for entry in found.service.tokens.entries() if entry.role == "admin")
+    assert told["whole"]
+    assert [(each["act"], each["by"], each["about"]["stream"]) for each in told["acts"]] == [
+        ("stream opened", f"admin {by}", "other"),
+        ("stream changed", f"admin {by}", "other"),
+    ]
