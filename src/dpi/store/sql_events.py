@@ -7,11 +7,12 @@ Whoever asks for the events of a slot gets both. Both are gone when the slot is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from dpi.budget.buckets import Buckets
+from dpi.errors import StateError
 from dpi.exact.integers import MOST, Integers
 from dpi.options.schedule import Schedule
 from dpi.store.arrival_files import Section, read_segments, sorted_by_bucket, write_sections
@@ -76,6 +77,23 @@ class SQLEvents(SQLTables):
             "SELECT sequence FROM sequences WHERE stream = ? AND producer = ?", (stream, producer)
         )  # fmt: skip
         return int(rows[0][0]) if rows else -1
+
+    def producers(self, stream: str) -> set[str]:
+        """Who has sent events of a stream."""
+        return {str(name) for (name,) in self.engine.rows("SELECT producer FROM sequences WHERE stream = ?", (stream,))}
+
+    def forget_producers(self, stream: str, producers: Collection[str]) -> None:
+        """Drop the events of all open slots, and how far these producers had got, who will send them again.
+
+        Refused where others have sent events too: theirs would be lost.
+        """
+        with self._writing():
+            if self.producers(stream).difference(producers):
+                raise StateError("other producers have sent events of open slots, which would be lost.")
+            self._drop_events(stream, 1 << 62)
+            self.engine.execute_many(
+                "DELETE FROM sequences WHERE stream = ? AND producer = ?", [(stream, name) for name in producers]
+            )
 
     def events(self, stream: str, slot: int) -> OpenEvents:
         """The events of one open slot, in rows and in files."""
