@@ -9,10 +9,10 @@ run: .venv/core
 	$(BIN)/dpi demo --folder out
 
 test: .venv/dev lint
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup
 
 test-slow: .venv/dev
-	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto
+	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto --dist loadgroup
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -46,7 +46,7 @@ docs: .venv/docs
 	touch $@
 
 .venv/dev: .venv/core
-	$(INSTALL) -e '.[test,lint]'
+	$(INSTALL) -e '.[test,lint,spark,redis]'
 	touch $@
 
 .venv/reproduce: .venv/core

@@ -12,7 +12,7 @@ from dpi.errors import OptionError, meant
 from dpi.store.relayout import embed, lay_out
 from dpi.store.sql import SQLStore
 
-ENGINES = ("local", "pool")
+ENGINES = ("local", "pool", "spark")
 LAYOUTS = ("buckets", "embedded")
 
 
@@ -29,8 +29,14 @@ def engine(name: str | None, path: Path | None, workers: int | None) -> Iterator
         raise OptionError(f"there is no engine {name!r}{meant(name, ENGINES)}")
     if workers is not None and name != "pool":
         raise OptionError("`--workers` is for `--engine pool`.")
-    with local(path) if name == "local" else pool(workers, path) as found:
+    with local(path) if name == "local" else pool(workers, path) if name == "pool" else _spark(path) as found:
         yield found
+
+
+def _spark(path: Path | None) -> BucketEngine:
+    from dpi.engine.spark import spark  # the others run without it
+
+    return spark(path=path)
 
 
 def move(store: SQLStore, layout: str, path: Path | None, bits: int) -> None:

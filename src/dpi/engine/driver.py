@@ -128,7 +128,7 @@ class BucketDriver(Driver):
 
     def close_kept(self, number: int) -> Release:
         """Close a slot with the events that were kept for it, in files and in rows of the store."""
-        with self._passing() as attempt:
+        with self.passing() as attempt:
             rows = self._written(self._sql.stored_events(self.newest.name, number), attempt)
             return self.close_sections(number, [*self._sql.sections(self.newest.name, number), *rows])
 
@@ -139,11 +139,11 @@ class BucketDriver(Driver):
         names = digests(ids.gather(valid), self._sql.key)
         slots = np.full(valid.size, number, dtype=np.int64)
         events = OpenEvents.together([OpenEvents(names, slots, rows.bins[valid], rows.counts[valid])])
-        with self._passing() as attempt:
+        with self.passing() as attempt:
             return self.close_sections(number, self._written(events, attempt))
 
     @contextmanager
-    def _passing(self) -> Iterator[str]:
+    def passing(self) -> Iterator[str]:
         """An attempt at files that no store will list: they are removed when it ends."""
         with self.folder.attempt() as attempt:
             yield attempt
@@ -158,7 +158,7 @@ class BucketDriver(Driver):
 
         What was read lies encrypted in the folder, and its keys in this process alone: they are gone when it ends.
         """
-        with self._passing() as attempt:
+        with self.passing() as attempt:
             first, found = self.following(), dict[int, list[Section]]()
             for sections in self._played(events, self.reading(slots, last), attempt, progress):
                 for section in sections:

@@ -7,9 +7,10 @@ both. Both are gone when the slot is paid for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dpi.budget.buckets import Buckets
+from dpi.errors import StateError
 from dpi.exact.integers import Integers
 from dpi.options.schedule import Schedule
 from dpi.store.arrival_files import Section, read_segments, sorted_by_bucket, write_sections
@@ -50,6 +51,23 @@ class SQLEvents(SQLTables):
     def sequence(self, stream: str, producer: str) -> int:
         """The last sequence of a producer."""
         return self._log.sequence(stream, producer)
+
+    def producers(self, stream: str) -> set[str]:
+        """Who has sent events of a stream."""
+        return {str(name) for (name,) in self.engine.rows("SELECT producer FROM sequences WHERE stream = ?", (stream,))}
+
+    def forget_producers(self, stream: str, producers: Collection[str]) -> None:
+        """Drop the events of all open slots, and how far these producers had got, who will send them again.
+
+        Refused where others have sent events too: theirs would be lost.
+        """
+        with self._writing():
+            if self.producers(stream).difference(producers):
+                raise StateError("other producers have sent events of open slots, which would be lost.")
+            self._drop_events(stream, 1 << 62)
+            self.engine.execute_many(
+                "DELETE FROM sequences WHERE stream = ? AND producer = ?", [(stream, name) for name in producers]
+            )
 
     def events(self, stream: str, slot: int) -> OpenEvents:
         """The events of one open slot, in rows and in files."""

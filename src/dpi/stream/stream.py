@@ -223,6 +223,11 @@ class Stream:
         return self._driver.guarantee
 
     @property
+    def driver(self) -> Driver:
+        """What closes the slots: for engines, which read events in their own way."""
+        return self._driver
+
+    @property
     def _accounts(self) -> Accounts | None:
         """What the users have left: private, for checks."""
         return self._driver.accounts

@@ -253,7 +253,7 @@ def run(
             "--engine",
             metavar="NAME",
             rich_help_panel=STORE,
-            help="Accounts in buckets of files: local (bucket by bucket) or pool (processes).",
+            help="Accounts in buckets of files: local (bucket by bucket), pool (processes) or spark.",
         ),
     ] = None,
     path: BucketPath = None,
