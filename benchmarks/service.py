@@ -414,8 +414,8 @@ def kills(arguments: argparse.Namespace, times: int = 20) -> None:
         exact, slots = checked(server.options | {"store": _store(server.options)}, senders, slot, lateness)
     print(
         f"{'kills':12} {times} kills, {len(senders.acknowledged):,} batches acknowledged, {senders.again:,} sent "
-        f"again: {slots} slots hold what was acknowledged in time ({exact} of them had no batch that was answered late), "
-        "none was released twice"
+        f"again: {slots} slots hold what was acknowledged in time ({exact} of them had no batch that was answered "
+        "late), none was released twice"
     )
 
 
