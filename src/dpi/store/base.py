@@ -322,6 +322,7 @@ class Store(ABC):
         head = self.head()
         reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
         bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}
+        streams = declared({name: text for name, text in self.streams().items() if name in reached})
         return Seen(
             head.sequence,
             head.digest,
@@ -329,6 +330,7 @@ class Store(ABC):
             {name: spent for name, (_, spent) in reached.items()},
             largest={name: [*known.largest] for name, known in bounds.items()},
             restored={name: [*known.restored] for name, known in bounds.items() if known.restored},
+            quotas={name: known.held for name, known in streams.items() if known.quota is not None},
         )
 
     # Events of open slots.
