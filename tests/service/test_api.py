@@ -221,3 +221,25 @@ def test_a_domain_with_markup_is_only_text(tmp_path):
         (answer,) = get(found, "/v1/streams/visits/answers/top", k=3).json()["answers"]
         assert {row["label"] for row in answer["rows"]} <= {*odd.values, "other"}
     assert PAGES.size == 3
+
+
+def test_events_are_told_by_the_domain_of_their_own_slot(tmp_path):
+    """Over a change that an admin makes while events come: slots before it keep their values."""
+    with running(tmp_path, settings(per_slot="0.1"), now=MOMENT + 5_000_000) as found:
+        changed = {"domain": ["home", "shop"], "epsilon": 1, "slot": "10s", "per-slot": 0.1}
+        answer = found.client("admin").put("/v1/streams/visits", json=changed | {"change": "2026-01-01T00:00:20+00:00"})
+        assert answer.status_code == 200, answer.text
+        assert found.send([("ada", 1.0, "search"), ("bob", 1.0, "shop")], 0).status_code == 200
+        found.set(25)
+        assert found.send([("ada", 21.0, "search"), ("bob", 21.0, "shop")], 1).status_code == 200
+        assert sorted(found.service.store.events("visits", FIRST + 2).bins.tolist()) == [1, 2]
+        found.set(31)
+        values = [
+            get(found, f"/v1/domains/{get(found, f'/v1/streams/visits/releases/{slot}').json()['domain']}").json()[
+                "values"
+            ]
+            for slot in (FIRST, FIRST + 1, FIRST + 2)
+        ]
+        assert values == [["home", "search"], ["home", "search"], ["home", "shop"]]
+        with found.connect("analyst") as service:
+            assert [len(release.domain.values) for release in service.stream()] == [2, 2, 2]

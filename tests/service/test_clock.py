@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+import dpi
 from dpi.service import service as service_module
 from dpi.service.publication import Publication
 from dpi.service.receipts import Receipts
@@ -148,6 +149,27 @@ def test_after_a_restart_a_release_waits_for_its_moment(tmp_path):
     with running(tmp_path, delay="4s", now=MOMENT + 15 * SECOND) as found:
         assert found.service.publication.upto("visits") == FIRST
         assert found.service.publication.entry == 1
+
+
+def test_a_slot_that_was_paid_for_and_not_released_waits_for_a_tick(tmp_path, monkeypatch):
+    """The program ended between the two: the release that is made on coming back is seen at a tick, not at once."""
+
+    def fails(*_, **__):
+        raise dpi.StoreError("the store is gone.")
+
+    with running(tmp_path, delay="4s") as found:
+        monkeypatch.setattr(type(found.service.store), "publish", fails)
+        found.clock.now = MOMENT + 10 * SECOND
+        found.service.closing.call(lambda: None)
+        deadline = time.monotonic() + 30
+        while found.service.store.pending("visits") is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+    monkeypatch.undo()
+    with running(tmp_path, delay="4s", now=MOMENT + 19 * SECOND) as found:
+        assert found.service.store.reached("visits")[0] == FIRST
+        assert found.service.publication.upto("visits") is None
+        found.clock.now = MOMENT + 22 * SECOND
+        assert found.service.publication.upto("visits") == FIRST
 
 
 @pytest.mark.parametrize("late", range(12))

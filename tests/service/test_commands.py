@@ -59,7 +59,7 @@ def test_the_page_for_teams_runs_as_written(tmp_path):
     text, port = (DOCS / "howto-team.md").read_text(), free_port()
     text = text.replace("8321", str(port))
     blocks = re.findall(r"```(toml|console|python)\n(.*?)```", text, flags=re.DOTALL)
-    begin = dates.datetime.now(dates.UTC).replace(microsecond=0).isoformat()
+    begin = dates.datetime.now(dates.UTC).replace(second=0, microsecond=0).isoformat()
     said, variables, process = 0, {}, None
     try:
         for kind, block in blocks:
@@ -185,7 +185,7 @@ def test_only_this_machine_unless_tls(tmp_path):
         Config(**places, certificate=tmp_path / "c.pem")
     certificate, key = self_signed(tmp_path)
     port = free_port()
-    words = ["--store", "v.db", "--host", "127.0.0.1", "--port", str(port)]
+    words = ["--store", "v.db", "--host", "127.0.0.1", "--port", str(port), "--json"]
     process = started(
         tmp_path, *words, "--certificate", certificate, "--private-key", key, url=f"https://localhost:{port}",
         verify=ssl.create_default_context(cafile=str(certificate)),
@@ -199,7 +199,8 @@ def test_only_this_machine_unless_tls(tmp_path):
         assert answer.headers["strict-transport-security"]
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        stdout, _ = process.communicate(timeout=60)
+    assert json.loads(stdout) == {"url": f"https://127.0.0.1:{port}", "streams": []}
 
 
 def self_signed(folder):

@@ -13,7 +13,7 @@ import dpi
 from dpi.store import memory
 from dpi.testing.workload import KEY, outcome, run
 
-WRITES = ("declare", "pay", "publish", "append")
+WRITES = ("declare", "pay", "publish", "append_all")
 SLOTS = 2
 
 

@@ -55,6 +55,15 @@ def test_users_are_measured_by_class_where_nothing_else_is_said(options):
     assert "classes" in opened.release([], []).certificate
 
 
+def test_a_huge_domain_without_order_has_fewer_classes():
+    """Blocks of it tell nothing; and its state stays below 20 MB."""
+    opened = stream(domain=dpi.Hashed(10_000, KEY))
+    assert opened.setting.policy == dpi.clocked(12)
+    assert opened.setting.classes == 13
+    mechanism = dpi.Boosted()
+    assert len(mechanism.to_bytes(mechanism.initial(dpi.Hashed(19_999, KEY), classes=6))) < 20e6
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -69,6 +78,7 @@ def test_users_are_measured_by_class_where_nothing_else_is_said(options):
         {"mechanism": dpi.Boosted(drifts=(0.1,))},
         {"mechanism": dpi.Boosted(partitions=(dpi.Blocks(2),)), "domain": dpi.Bins(range(5))},
         {"domain": dpi.Bins(range(10_000))},
+        {"domain": dpi.Hashed(20_000, KEY)},
     ],
 )
 def test_elsewhere_accounts_are_spent_first(options):

@@ -26,7 +26,7 @@ def note(*lines: str) -> None:
 
 def document(value: object) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))
+    print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False), flush=True)
 
 
 def table(

@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from dpi.cli.output import note, say
+from dpi.cli.output import document, note, say
 from dpi.client import connect
 from dpi.demo import PAGES, hourly
 from dpi.domain import Categories
@@ -24,7 +24,7 @@ HOUR = 4
 NAME = "shop"
 
 
-def demonstrate(host: str, port: int) -> None:
+def demonstrate(host: str, port: int, json: bool) -> None:
     """Serve until a signal comes; everything lies in a temporary folder, and is gone after it."""
     with tempfile.TemporaryDirectory() as folder:
         tokens = Tokens(Path(folder) / "tokens.json")
@@ -36,16 +36,17 @@ def demonstrate(host: str, port: int) -> None:
             store=f"{folder}/shop.db", tokens=tokens.path, host=host, port=port, delay="500ms", streams={NAME: settings}
         )
         running, stop, url = server(config, Service(config)), threading.Event(), f"http://{host}:{port}"
-        note(f"serving a made-up shop on {url}/v1, until Ctrl-C; an hour of it takes {HOUR} seconds.")
-        say(
-            "Releases as they are seen, and a question, from another terminal:",
-            f'  curl -N -H "Authorization: Bearer {analyst}" {url}/v1/streams/{NAME}/follow',
-            f'  curl -H "Authorization: Bearer {analyst}" "{url}/v1/streams/{NAME}/answers/top?k=3"',
-        )
-        threads = [
-            threading.Thread(target=_visit, args=(url, curator, stop), daemon=True),
-            threading.Thread(target=_tell, args=(url, analyst, stop), daemon=True),
-        ]
+        threads = [threading.Thread(target=_visit, args=(url, curator, stop), daemon=True)]
+        if json:
+            document({"url": url, "streams": [NAME], "analyst": analyst})
+        else:
+            note(f"serving a made-up shop on {url}/v1, until Ctrl-C; an hour of it takes {HOUR} seconds.")
+            say(
+                "Releases as they are seen, and a question, from another terminal:",
+                f'  curl -N -H "Authorization: Bearer {analyst}" {url}/v1/streams/{NAME}/follow',
+                f'  curl -H "Authorization: Bearer {analyst}" "{url}/v1/streams/{NAME}/answers/top?k=3"',
+            )
+            threads.append(threading.Thread(target=_tell, args=(url, analyst, stop), daemon=True))
         for thread in threads:
             thread.start()
         try:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import Epsilon
+from dpi.budget.policy import Clocked
 from dpi.domain import Domain
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
@@ -104,6 +105,10 @@ class Mechanism(Option, ABC, Generic[State]):
         become better: what it came to is declared with each stream.
         """
         return self.by_class
+
+    def top(self, domain: Domain) -> int:
+        """The class that takes all further payments, where users are divided and nobody says which it is."""
+        return Clocked().top
 
     @abstractmethod
     def initial(self, domain: Domain, classes: int = 1) -> State:

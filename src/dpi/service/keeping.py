@@ -38,7 +38,6 @@ class Keeping:
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store, self._metrics = store, metrics
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
-        self._last: dict[tuple[str, str], int] = {}
         self._thread = threading.Thread(target=self._run, name="dpi keeping", daemon=True)
 
     def start(self) -> None:

@@ -6,7 +6,7 @@ Sees everything that one process has of a store, and hands each part to the one 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -91,22 +91,26 @@ class Service:
             raise
 
     def _open_all(self) -> None:
+        paid = {name: self.store.pending(name) for name in self.store.streams()}
         for settings in self.config.streams.values():
             self._take(settings.open(self.store, change=True, signer=self._signer))
         for name in self.store.streams():
             if name not in self.closing.streams:
                 check_name(name)
                 self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
-        self._take_up()
+        self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
 
-    def _take_up(self) -> None:
-        """Have releases that were stored and not yet to be seen, when the program ended, wait for their moment."""
+    def _take_up(self, made: Mapping[str, int]) -> None:
+        """Have releases that were not yet to be seen when the program ended wait for their moment.
+
+        Those that were `made` just now, of slots that had been paid for, wait for their next tick.
+        """
         seen: dict[str, int] = {}
         hidden: list[tuple[int, str, int, int]] = []
         since = self.clock() - self.publication.delay
         for name, admission in self.admissions.items():
             slots, reached = admission.slots, self.store.reached(name)
-            first = slots.first_open(since)
+            first = min(slots.first_open(since), made.get(name, 1 << 62))
             if reached is not None and (found := self.store.extent(name, None, first - 1)) is not None:
                 seen[name] = found[2]
             for content, link in self.store.releases(name, first):
@@ -115,7 +119,8 @@ class Service:
         head = self.store.head().sequence
         self.publication.begin(seen, min((entry - 1 for entry, *_ in hidden), default=head))
         for entry, name, slot, closing in sorted(hidden):
-            self.publication.ready(name, slot, entry, closing, at=0)
+            self.publication.ready(name, slot, entry, closing, at=self.clock() if made.get(name) == slot else 0)
+        self.publication.declared(head)
 
     def _take(self, stream: Stream) -> None:
         before = self.closing.streams.get(stream.name)

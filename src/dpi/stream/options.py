@@ -182,7 +182,7 @@ class StreamOptions:
         if self.budget.policy != "auto":
             return self.budget.policy
         divided = self.budget.by_shares and self.mechanism.divides(self.domain) and not self.whole_weights
-        return clocked() if divided else spend_first
+        return clocked(self.mechanism.top(self.domain)) if divided else spend_first
 
     def resolved(self, streams: Mapping[str, DeclaredOptions]) -> StreamOptions:
         """With the policy that "auto" is beside the streams of a store: that of its accounts or, of new ones, `policy`.

@@ -10,7 +10,7 @@ from dpi.mechanism.filtering import laplace_gauss, population
 def test_an_unknown_law_is_uniform():
     """Before anything was measured every bin is alike."""
     unknown = Law.unknown(8)
-    assert (law.read(unknown, law.table(population.initial(8), (unknown,))).pdf == 1 / 8).all()
+    assert (law.table(population.initial(8), (unknown,)).read(unknown).pdf == 1 / 8).all()
 
 
 def test_a_law_learns_what_it_is_shown():
@@ -19,9 +19,10 @@ def test_a_law_learns_what_it_is_shown():
     one = law.begun(Law.unknown(4), Counts(1000 * truth, 2.0), 1000.0)
     shares = population.initial(4)
     for _ in range(5):
-        readout = law.table(shares, (one,))
-        one = law.aged(law.assimilated(one, law.read(one, readout), Counts(1000 * truth, 2.0), 1000.0).law, readout, 1)
-    assert law.read(one, law.table(shares, (one,))).pdf == pytest.approx(truth, abs=0.01)
+        table = law.table(shares, (one,))
+        learned = law.assimilated(one, table.read(one), Counts(1000 * truth, 2.0), 1000.0)
+        (one,) = law.aged([learned.law], table.readout, 1)
+    assert law.table(shares, (one,)).read(one).pdf == pytest.approx(truth, abs=0.01)
 
 
 def test_a_law_of_noise_stays_where_it_is():
@@ -31,14 +32,14 @@ def test_a_law_of_noise_stays_where_it_is():
     shares = population.initial(50)
     before = one.messages.mean
     for _ in range(50):
-        one = law.aged(one, law.table(shares, (one,)), 1)
+        (one,) = law.aged([one], law.table(shares, (one,)).readout, 1)
     assert (one.messages.mean == before).all()
 
 
 def test_the_sum_of_a_clear_law_comes_back_to_one():
     """Messages of a wrong scale, well known, are put right."""
     one = law.begun(Law.unknown(4), Counts(np.full(4, 1000.0), 1.0), 1000.0)
-    one = law.aged(one, law.table(population.initial(4), (one,)), 1)
+    (one,) = law.aged([one], law.table(population.initial(4), (one,)).readout, 1)
     assert one.messages.mean.sum(1) == pytest.approx(1, abs=0.1)
 
 
@@ -62,9 +63,8 @@ def test_rare_users_are_not_taken_for_none():
 def test_doubtful_counts_teach_less():
     """Counts that are estimates themselves move a law less than measured ones."""
     start = law.begun(Law.unknown(4), Counts(np.full(4, 250.0), 5.0), 1000.0)
-    readout = law.table(population.initial(4), (start,))
     other = np.array([400.0, 200.0, 200.0, 200.0])
-    reading = law.read(start, readout)
+    reading = law.table(population.initial(4), (start,)).read(start)
 
     def moved(doubt):
         after = law.assimilated(start, reading, Counts(other, 5.0, doubt), 1000.0).law

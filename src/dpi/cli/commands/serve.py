@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from dpi.cli.config import Config
-from dpi.cli.options import STORE, KeyFile
-from dpi.cli.output import note
+from dpi.cli.options import STORE, Json, KeyFile
+from dpi.cli.output import document, note
 from dpi.errors import OptionError
 from dpi.settings.budgets import size
 
@@ -89,6 +89,7 @@ def serve(
     demo: Annotated[
         bool, typer.Option("--demo", help="Serve a made-up shop whose visitors come and go while you look.")
     ] = False,
+    json: Json = False,
     config: Config = None,
 ) -> None:
     """Serve streams over HTTP: events come in, releases go out by the public clock.
@@ -111,7 +112,7 @@ def serve(
     if demo:
         from dpi.cli.serving import demonstrate
 
-        demonstrate(host, port)
+        demonstrate(host, port, json)
         return
     if store is None:
         raise OptionError("`--store` must be said, on the command line or under [serve] of --config.")
@@ -137,6 +138,10 @@ def serve(
         streams=streams,
         keys=keys,
     )
-    note(f"serving on {'http' if certificate is None else 'https'}://{host}:{port}/v1")
+    url = f"{'http' if certificate is None else 'https'}://{host}:{port}"
+    if json:
+        document({"url": url, "streams": sorted(streams)})
+    else:
+        note(f"serving on {url}/v1")
     logs.set_up()
     start(made)

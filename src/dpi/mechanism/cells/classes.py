@@ -6,17 +6,18 @@ life, with what is missing in it. Sees counts after noise; no histogram, no user
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells import dynamics, law, sizes
 from dpi.mechanism.cells.calibration import Calibration
 from dpi.mechanism.cells.cells import BEHIND, PAID
 from dpi.mechanism.cells.counts import ClassCounts
-from dpi.mechanism.cells.dynamics import Cell
+from dpi.mechanism.cells.dynamics import Batch
 from dpi.mechanism.cells.law import softmax
 from dpi.mechanism.cells.parts import Carried, Measured
 from dpi.mechanism.cells.sizes import Rates
@@ -65,54 +66,61 @@ class Due:
     sizes: Calibration
 
 
-def _cells(state: CellsState, m: int, rates: Rates) -> list[Cell]:
-    """The two cells of a class."""
+def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> Batch:
+    """Cells by their kinds and classes; own past stands in for kin or absentees that a cell has not."""
+    cells, column = state.cells, (slice(None), None, None)
+    size, age = cells.size[kind, m][column], cells.age[kind, m][column]
+    own = Gaussians(cells.mean[kind, m][:, None], cells.variance[kind, m][:, None])
+    apart = Gaussians(own.mean, own.variance + own.mean / np.maximum(size, 1.0))
+    seen = (cells.size[BEHIND, m] > 0)[column]
+    missing = Gaussians(state.absent.mean[m], state.absent.variance[m])
+    users, doubt = missing.mean.sum(1), missing.variance.sum(1)
+    told = (kind == BEHIND) & (users**2 > 1 + doubt)  # otherwise nothing is known of who is missing
+    users = np.where(told, users, 1.0)[:, None]
+    absent = Gaussians(missing.mean / users, (missing.variance + missing.mean) / users**2)
+    return Batch(
+        law=own,
+        size=size,
+        age=age,
+        active=rates.active[kind, m][column],
+        kin=_either(seen, Gaussians(cells.mean[BEHIND, m][:, None], cells.variance[BEHIND, m][:, None]), apart),
+        kin_age=np.where(seen, cells.age[BEHIND, m][column], age),
+        absent=_either(told[column], Gaussians(absent.mean[:, None], absent.variance[:, None]), apart),
+    )
+
+
+def _either(first: npt.NDArray[np.bool_], one: Gaussians, other: Gaussians) -> Gaussians:
+    return Gaussians(np.where(first, one.mean, other.mean), np.where(first, one.variance, other.variance))
+
+
+def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> list[Carried]:
+    """The cells of the classes from `lowest` on, which are not due."""
+    m, kind = np.nonzero(rates.active.T[lowest:] >= NEGLIGIBLE)
+    m += lowest
+    if m.size == 0:
+        return []
+    cells = _cells(state, kind, m, rates)
+    weights = dynamics.together(state.cells.weights[kind, m], state.class_weights[m])
+    rows, few = dynamics.condensed(weights)
+    mixed = dynamics.mixed(few, dynamics.forecast(cells, common, rows))
+    active = cells.active[:, 0, 0]
+    drawn = weights @ dynamics.REDRAWN * mixed.mean / np.maximum(active, 1.0)[:, None]
+    laws = Gaussians(mixed.mean, mixed.variance + drawn)
+    spread = rates.alone(state.cells)[kind, m].tolist()
+    sizes_ages = zip(active.tolist(), spread, cells.age[:, 0, 0].tolist(), strict=True)
+    return [Carried(size, wide, laws[i], age) for i, (size, wide, age) in enumerate(sizes_ages)]
+
+
+def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: Gaussians) -> Due:
+    """A class that was measured; `common` has the laws of all to which cells are shrunk."""
     cells = state.cells[:, m]
-    active = rates.active[:, m].tolist()
-    size, age = cells.size.tolist(), cells.age.tolist()
-    kin = Gaussians(cells.mean[BEHIND], cells.variance[BEHIND]) if size[BEHIND] > 0 else None
-    missing = state.absent[m]
-    users = float(missing.mean.sum())
-    absent = None
-    if users**2 > 1 + float(missing.variance.sum()):  # otherwise nothing is known of who is missing
-        absent = Gaussians(missing.mean / users, (missing.variance + missing.mean) / users**2)
-    return [
-        Cell(
-            Gaussians(cells.mean[i], cells.variance[i]),
-            size[i],
-            age[i],
-            active[i],
-            kin,
-            age[BEHIND],
-            absent if i == BEHIND else None,
-        )
-        for i in (PAID, BEHIND)
-    ]
-
-
-def carried(state: CellsState, m: int, rates: Rates, pool: Gaussians) -> Iterator[Carried]:
-    """The cells of a class that is not due."""
-    for i, cell in enumerate(_cells(state, m, rates)):
-        if cell.active >= NEGLIGIBLE:
-            weights = dynamics.together(state.cells.weights[i, m], state.class_weights[m])
-            rows, few = dynamics.condensed(weights)
-            mixed = dynamics.mixed(few, dynamics.forecast(cell, pool, rows))
-            drawn = float(weights @ dynamics.REDRAWN[:, 0]) * mixed.mean / max(cell.active, 1.0)
-            law_now = Gaussians(mixed.mean, mixed.variance + drawn)
-            yield Carried(cell.active, rates.spread(state.cells, m, i), law_now, cell.age)
-
-
-def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, pool: Gaussians) -> Due:
-    """A class that was measured; `pool` is the pooled law."""
-    cells = state.cells[:, m]
-    pair = _cells(state, m, rates)
     active = rates.active[:, m]
     expected = max(float(active.sum()), 1e-3)
     portion = active / active.sum() if active.sum() > 0 else np.array([0.5, 0.5])
-    each = [dynamics.forecast(cell, pool) for cell in pair]
+    each = dynamics.forecast(_cells(state, np.array([PAID, BEHIND]), np.array([m, m]), rates), common)
     forecast = Gaussians(
-        portion[0] * each[0].mean + portion[1] * each[1].mean,
-        portion[0] ** 2 * each[0].variance + portion[1] ** 2 * each[1].variance,
+        portion[0] * each.mean[0] + portion[1] * each.mean[1],
+        portion[0] ** 2 * each.variance[0] + portion[1] ** 2 * each.variance[1],
     )
     weights = portion @ cells.weights
     left = float(portion @ cells.left)
@@ -147,7 +155,7 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, pool: Ga
     class_weights = softmax(np.log(state.class_weights[m]) + score)
     realised = _normalised(dynamics.mixed(believed, counted))
     precision, evidence = sizes.learned(state.precision[m], state.evidence[m], rates.ready[:, m], sized, expected)
-    part = Measured(expected, prior, counts, sized, realised, redrawn)
+    part = Measured(expected, spread + float(rates.absent[m]), prior, counts, sized, realised, redrawn)
     missed = counts.values - size * prior.mean
     weight = min(size / max(float(rates.active.sum()), 1.0), 1.0)
     return Due(

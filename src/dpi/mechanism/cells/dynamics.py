@@ -2,8 +2,9 @@
 
 *Own*: the cell keeps its past, which drifts; its users are fixed, or draw their bins anew in every slot. *Kin*: it is
 what the class's previous users were, as where everybody changes after some time. *Absent*: who was behind is what was
-missing when the class was measured, as where users have a bin for life. *Shrunk*: own past and the pooled law, by
-precision. Never the pool alone: it would drag cells along when it is stale.
+missing when the class was measured, as where users have a bin for life. *Shrunk*: own past and a law of all, by
+precision: the pooled one, which newcomers teach most, or that of everybody. Never such a law alone: it would drag cells
+along when it is stale.
 
 Sees laws and weights made of counts after noise; no histogram, no user.
 """
@@ -31,7 +32,7 @@ OWN_DRIFT = 0.03
 Source: by trial; not measured by itself.
 """
 
-OWN_SHARE, KIN_SHARE, ABSENT_SHARE, SHRUNK_SHARE = 0.3, 0.1, 0.1, 0.5
+OWN_SHARE, KIN_SHARE, ABSENT_SHARE, SHRUNK_SHARES = 0.3, 0.1, 0.1, (0.25, 0.25)
 """Prior weights of the four kinds.
 
 Source: by trial; what the third does is measured by benchmarks/clocked.py (swap, weekly).
@@ -49,7 +50,7 @@ PRIOR: Floats = np.concatenate(
         np.tile(_PATIENCE / _PATIENCE.sum() * OWN_SHARE / 2, 2),
         np.full(len(KIN_DRIFTS), KIN_SHARE / len(KIN_DRIFTS)),
         np.full(len(ABSENT_DRIFTS), ABSENT_SHARE / len(ABSENT_DRIFTS)),
-        np.full(len(SHRUNK_DRIFTS), SHRUNK_SHARE / len(SHRUNK_DRIFTS)),
+        np.repeat(np.array(SHRUNK_SHARES) / len(SHRUNK_DRIFTS), len(SHRUNK_DRIFTS)),
     ]
 )
 """Weights of the dynamics before anything was seen: own past of fixed users, of redrawing ones, kin, absent, shrunk."""
@@ -58,10 +59,23 @@ _FIXED = len(DRIFTS)
 _OWN = 2 * _FIXED
 _KIN = _OWN + len(KIN_DRIFTS)
 _ABSENT = _KIN + len(ABSENT_DRIFTS)
-_SHRUNK_STEP = np.array(SHRUNK_DRIFTS)[:, None] ** 2
+_SHRUNK_STEP = np.tile(np.array(SHRUNK_DRIFTS) ** 2, len(SHRUNK_SHARES))[:, None]
 
 REDRAWN: Floats = (np.arange(PRIOR.size) >= _FIXED).astype(np.float64)[:, None]
 """One where users draw anew, so that a slot's own PDF differs from the law; zero where they are fixed."""
+
+
+FIRST = _ABSENT + len(SHRUNK_DRIFTS)
+"""Dynamics of the first version of saved states, which had one law to shrink to.
+
+Source: by definition.
+"""
+
+
+def divided(weights: Floats) -> Floats:
+    """Weights of that version as those of this one: the two laws share what the one had."""
+    old, shrunk = weights[..., :_ABSENT], weights[..., _ABSENT:]
+    return np.concatenate([old, *(shrunk * share / sum(SHRUNK_SHARES) for share in SHRUNK_SHARES)], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,58 +98,68 @@ ALL = Rows(
 
 
 def condensed(weights: Floats) -> tuple[Rows, Floats]:
-    """Dynamics with a common mean as one row, of the same mixture, and the weights of these fewer rows."""
-    parts = [weights[:_OWN], weights[_OWN:_KIN], weights[_KIN:_ABSENT]]
-    totals = [float(part.sum()) for part in parts]
+    """Dynamics with a common mean as one row, of the same mixture, and the weights of these fewer rows: of cells."""
+    parts = [weights[:, :_OWN], weights[:, _OWN:_KIN], weights[:, _KIN:_ABSENT]]
+    totals = [part.sum(1, keepdims=True) for part in parts]
 
     def average(values: Floats, i: int) -> Floats:
-        return np.array([[float(parts[i] @ values[:, 0]) / totals[i]]])
+        return np.asarray(parts[i] @ values / totals[i])[:, :, None]
 
     rows = Rows(average(ALL.own, 0), average(ALL.redrawn, 0), average(ALL.kin, 1), average(ALL.absent, 2))
-    return rows, np.concatenate([totals, weights[_ABSENT:]])
+    return rows, np.concatenate([*totals, weights[:, _ABSENT:]], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
-class Cell:
-    """One cell in one slot: its law when it was measured, its size then, the slots since, and who of it is active."""
+class Batch:
+    """Cells in one slot, arrays of shape (cells, 1, bins) and (cells, 1, 1)."""
 
     law: Gaussians
-    size: float
-    age: float
-    active: float
-    kin: Gaussians | None
-    """The law of the class when it was last measured, if it ever was, and"""
-    kin_age: float
+    """Of each when it was measured."""
+    size: Floats
+    """Users then."""
+    age: Floats
+    """Slots since."""
+    active: Floats
+    """Who of it is active."""
+    kin: Gaussians
+    """The law of the class when it was last measured, and"""
+    kin_age: Floats
     """the slots since then."""
-    absent: Gaussians | None
-    """The law of those who were missing then, if this cell is made of them."""
+    absent: Gaussians
+    """The law of those who were missing then."""
 
 
-def forecast(cell: Cell, pool: Gaussians, rows: Rows = ALL) -> Gaussians:
-    """A cell's law under every dynamic, (dynamics, bins); its own past stands in for kin or absentees it has not."""
-    own, users = cell.law, max(cell.size, 1.0)
+def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Gaussians:
+    """Each cell's law under every dynamic, (cells, dynamics, bins).
+
+    `common` has the laws that it is shrunk to, (2, bins): the pooled one, and that of everybody.
+    """
+    own, users, kin, absent = cells.law, np.maximum(cells.size, 1.0), cells.kin, cells.absent
+    squared = own.mean**2
     sampled = own.mean / users
-    subset = own.mean * max(1 / max(cell.active, 1.0) - 1 / users, 0.0)
-    alone = own.variance + cell.age * rows.own * (own.mean**2 + own.variance)
+    subset = own.mean * np.maximum(1 / np.maximum(cells.active, 1.0) - 1 / users, 0.0)
+    alone = own.variance + cells.age * rows.own * (squared + own.variance)
     alone += rows.redrawn * sampled + (1 - rows.redrawn) * subset
-    kin, waited = cell.kin, cell.kin_age
-    if kin is None:
-        kin, waited = Gaussians(own.mean, own.variance + sampled), cell.age
-    absent = cell.absent or Gaussians(own.mean, own.variance + sampled)
-    wide = pool.variance + _SHRUNK_STEP * pool.mean**2
-    near = own.variance + sampled + cell.age * OWN_DRIFT**2 * own.mean**2 + 1e-18
-    shrunk = pool.mean + wide / (wide + near) * (own.mean - pool.mean)
-    shape = np.zeros_like(own.mean)
-    mean = [rows.own * shape + own.mean, rows.kin * shape + kin.mean, rows.absent * shape + absent.mean]
+    to = np.repeat(common.mean, len(SHRUNK_DRIFTS), 0)
+    wide = np.repeat(common.variance, len(SHRUNK_DRIFTS), 0) + _SHRUNK_STEP * to**2
+    near = own.variance + sampled + cells.age * OWN_DRIFT**2 * squared + 1e-18
+    pull = wide / (wide + near)
+    shrunk = to + pull * (own.mean - to)
+    many, _, bins = own.mean.shape
+
+    def each(mean: Floats, row: Floats) -> Floats:
+        return np.broadcast_to(mean, (many, row.shape[-2], bins))
+
+    mean = [each(own.mean, rows.own), each(kin.mean, rows.kin), each(absent.mean, rows.absent)]
     variance = [
         alone,
-        kin.variance + rows.kin * (1 + WAITING * waited) * kin.mean**2,
+        kin.variance + rows.kin * (1 + WAITING * cells.kin_age) * kin.mean**2,
         absent.variance + rows.absent * absent.mean**2,
-        wide * near / (wide + near),
+        pull * near,
     ]
     return Gaussians(
-        np.concatenate([*mean, shrunk / shrunk.sum(-1, keepdims=True)]),
-        np.concatenate(variance),
+        np.concatenate([*mean, shrunk / shrunk.sum(-1, keepdims=True)], axis=1),
+        np.concatenate(variance, axis=1),
     )
 
 
@@ -146,6 +170,8 @@ def together(cell: Floats, of_class: Floats) -> Floats:
 
 
 def mixed(weights: Floats, each: Gaussians) -> Gaussians:
-    """The mixture of the dynamics as one Gaussian for each bin."""
-    mean = weights @ each.mean
-    return Gaussians(mean, weights @ (each.variance + (each.mean - mean) ** 2))
+    """The mixture of the dynamics as one Gaussian for each bin; of one cell, or of many."""
+    row = weights[..., None, :]
+    mean = row @ each.mean
+    variance = row @ (each.variance + (each.mean - mean) ** 2)
+    return Gaussians(mean[..., 0, :], variance[..., 0, :])

@@ -14,18 +14,17 @@ import numpy as np
 
 from dpi.errors import StateError
 from dpi.mechanism.base import Estimate
-from dpi.mechanism.cells import everybody, law, sizes
+from dpi.mechanism.cells import activity, everybody, law, sizes
 from dpi.mechanism.cells.classes import Due, carried, due
 from dpi.mechanism.cells.counts import ClassCounts, Counts
 from dpi.mechanism.cells.everybody import Common
-from dpi.mechanism.cells.law import Law
+from dpi.mechanism.cells.law import Law, Table
 from dpi.mechanism.cells.moves import moved
 from dpi.mechanism.cells.parts import Measured
 from dpi.mechanism.cells.release import released
 from dpi.mechanism.cells.sizes import Sized
 from dpi.mechanism.cells.state import CellsState, sealed
 from dpi.mechanism.filtering.gaussians import Gaussians
-from dpi.mechanism.filtering.population import Readout
 
 FIRST_LOOKS = 4
 """Times that the population of levels is learned from the first measurement.
@@ -45,29 +44,32 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     """A slot with the noisy counts of its due classes, the lowest first."""
     if not 0 < len(counts) <= state.classes or any(one.values.shape != (state.bins,) for one in counts):
         raise StateError("the measurement has another number of classes or bins than the state.")
-    state, readout = _later(state, slot)
-    state, new, readout = _newcomers(state, readout, counts[0].of_users(1.0))
-    rates = sizes.rates(state.precision, state.evidence, state.cells)
-    pool = _pooled(state.pool, readout, new)
+    state, table = _later(state, slot)
+    state, new, table = _newcomers(state, table, counts[0].of_users(1.0))
+    rates = sizes.rates(state.precision, state.evidence, state.cells, state.missing)
+    pool = _pooled(state.pool, table, new)
     classes: dict[int, Due] = {}
     for m, one in enumerate(counts[1:], 1):
         if state.cells.size[:, m].sum() > 0:
-            classes[m] = due(state, m, one, rates, _law(pool, readout))
-            pool = _pooled(pool, readout, classes[m].part)
+            classes[m] = due(state, m, one, rates, _common(pool, state.everybody, table))
+            pool = _pooled(pool, table, classes[m].part)
             state = replace(state, laws=classes[m].laws, sizes=classes[m].sizes)
-    common = _law(pool, readout)
-    kept = [cell for m in range(len(counts), state.classes) for cell in carried(state, m, rates, common)]
+    common = _common(pool, state.everybody, table)
+    kept = carried(state, len(counts), rates, common)
     parts = [each.part for each in classes.values()]
+    regulars = [each.part for m, each in classes.items() if m > 1]  # who has paid once may have been passing by
+    active, now = activity.told(state.activity, regulars)
+    kept = [cell.scaled(now.factor) for cell in kept]
     before = Common(state.veterans, state.everybody, state.moments)
     old = sum(part.size for part in parts) + sum(cell.size for cell in kept)
-    said = everybody.opinions(before, readout, new, max(old, 1e-3))
-    after = everybody.polled(before, readout, new, parts, kept, said)
+    said = everybody.opinions(before, table, new, max(old, 1e-3))
+    after = everybody.polled(before, table, new, parts, kept, said)
     weights = everybody.weights(replace(before, moments=after.moments))
-    estimate = released(new, parts, kept, said, weights, state.laws.factor, state.sizes.factor)
-    state = replace(state, veterans=after.veterans, everybody=after.everybody, moments=after.moments)
+    estimate = released(new, parts, kept, said, weights, state.laws.factor, state.sizes.factor, now.variance)
+    state = replace(state, activity=active, veterans=after.veterans, everybody=after.everybody, moments=after.moments)
     if law.clear(new.size * new.prior.mean, new.counts.noise) > HALF:
         best = law.leader(pool)
-        population = readout.learned(best, law.levels(best, readout), reach=3 * new.counts.noise / new.size)
+        population = table.readout.learned(best, law.levels(best, table.readout), reach=3 * new.counts.noise / new.size)
         state = replace(state, population=population)
     return sealed(replace(moved(state, new, counts[0].share, classes), pool=pool)), estimate
 
@@ -81,76 +83,83 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
         even = np.full(state.bins, 1 / state.bins)
         nothing = float("nan")
         return state, Estimate(even, even * (1 - even), np.ones(state.bins), nothing, nothing, carried=1.0)
-    state, readout = _later(state, slot)
-    rates = sizes.rates(state.precision, state.evidence, state.cells)
-    expected = _law(state.newcomers, readout)
+    state, table = _later(state, slot)
+    rates = sizes.rates(state.precision, state.evidence, state.cells, state.missing)
+    expected = table.gaussians(state.newcomers)
     inflow = state.inflow
     size = max(inflow.size, 0.0) * sizes.not_empty(inflow.size, inflow.variance)
     spread = inflow.variance + inflow.change * size**2
     drawn = Gaussians(expected.mean, expected.variance + expected.mean / max(size, 1.0))
-    new = Measured(size, expected, Counts(size * expected.mean, 1.0), Sized(size, spread, size, spread), drawn, 1.0)
-    common = _law(state.pool, readout)
-    kept = [cell for m in range(1, state.classes) for cell in carried(state, m, rates, common)]
+    new = Measured(
+        size, spread, expected, Counts(size * expected.mean, 1.0), Sized(size, spread, size, spread), drawn, 1.0
+    )
+    common = _common(state.pool, state.everybody, table)
+    kept = carried(state, 1, rates, common)
+    _, now = activity.told(state.activity, [])
+    kept = [cell.scaled(now.factor) for cell in kept]
     known = Common(state.veterans, state.everybody, state.moments)
-    said = everybody.opinions(known, readout, new, max(sum(cell.size for cell in kept), 1e-3))
-    estimate = released(new, [], kept, said, everybody.weights(known), state.laws.factor, state.sizes.factor)
+    said = everybody.opinions(known, table, new, max(sum(cell.size for cell in kept), 1e-3))
+    estimate = released(
+        new, [], kept, said, everybody.weights(known), state.laws.factor, state.sizes.factor, now.variance
+    )
     return sealed(state), replace(estimate, carried=1.0)
 
 
-def _later(state: CellsState, slot: int) -> tuple[CellsState, Readout]:
+def _later(state: CellsState, slot: int) -> tuple[CellsState, Table]:
     """The state, aged to a slot, and the table in which its laws are read."""
     laws = (state.newcomers, state.pool, state.veterans, state.everybody)
-    readout = law.table(state.population, laws)
+    table = law.table(state.population, laws)
     if not state.known:
-        return replace(state, slot=slot), readout
+        return replace(state, slot=slot), table
     elapsed = max(slot - state.slot, 1)
-    newcomers, pool, veterans, all_of_them = (law.aged(one, readout, elapsed) for one in laws)
+    newcomers, pool, veterans, all_of_them = law.aged(laws, table.readout, elapsed)
     cells = replace(state.cells, age=state.cells.age + elapsed)
     later = replace(state, slot=slot, newcomers=newcomers, pool=pool, veterans=veterans, everybody=all_of_them)
-    return replace(later, cells=cells), readout
+    return replace(later, cells=cells, activity=activity.later(state.activity, elapsed)), table
 
 
-def _law(one: Law, readout: Readout) -> Gaussians:
-    reading = law.read(one, readout)
-    return Gaussians(reading.pdf, reading.variance)
+def _common(pool: Law, everybody: Law, table: Table) -> Gaussians:
+    """The laws to which cells are shrunk, (2, bins); before everybody was polled, both are the pooled one."""
+    both = [table.gaussians(one) for one in (pool, everybody if everybody.known else pool)]
+    return Gaussians(np.stack([one.mean for one in both]), np.stack([one.variance for one in both]))
 
 
-def _newcomers(state: CellsState, readout: Readout, counts: Counts) -> tuple[CellsState, Measured, Readout]:
+def _newcomers(state: CellsState, table: Table, counts: Counts) -> tuple[CellsState, Measured, Table]:
     """Class 0, which is due in every slot; its first measurement is where the population of levels is learned from."""
     if not state.known:
         return _first(state, counts)
-    reading = law.read(state.newcomers, readout)
+    reading = table.read(state.newcomers)
     prior = Gaussians(reading.pdf, reading.variance)
     inflow, sized = sizes.newcomers(state.inflow, counts, prior)
     learned = law.assimilated(state.newcomers, reading, counts, max(sized.size, 1e-2))
-    new = Measured(max(state.inflow.size, 1e-3), prior, counts, sized, learned.realised, 1.0)
-    return replace(state, newcomers=learned.law, inflow=inflow), new, readout
+    new = Measured(max(state.inflow.size, 1e-3), state.inflow.variance, prior, counts, sized, learned.realised, 1.0)
+    return replace(state, newcomers=learned.law, inflow=inflow), new, table
 
 
-def _first(state: CellsState, counts: Counts) -> tuple[CellsState, Measured, Readout]:
+def _first(state: CellsState, counts: Counts) -> tuple[CellsState, Measured, Table]:
     inflow, sized = sizes.first(counts)
     scale = max(counts.total, counts.total_variance**0.5, 1.0)  # of levels: never less than the noise of the sum
     begun = law.begun(state.newcomers, counts, scale)
     messages, population = law.leader(begun), state.population
-    readout = law.table(population, (begun,))
+    table = law.table(population, (begun,))
     for _ in range(FIRST_LOOKS):
-        levels = law.levels(messages, readout)
-        population = readout.learned(messages, levels, reach=3 * counts.noise / scale)
-        readout = law.table(population, (begun,))
+        levels = law.levels(messages, table.readout)
+        population = table.readout.learned(messages, levels, reach=3 * counts.noise / scale)
+        table = law.table(population, (begun,))
     noise = np.full(state.bins, 2 * (counts.noise / scale) ** 2)
-    realised = law.levels(Gaussians(messages.mean, noise), readout)
+    realised = law.levels(Gaussians(messages.mean, noise), table.readout)
     realised = realised.rescaled(1 / float(realised.mean.sum()))
     even = Gaussians(np.full(state.bins, 1 / state.bins), np.full(state.bins, 1 / state.bins**2))
-    new = Measured(sized.size, even, counts, sized, realised, 1.0)
-    return replace(state, newcomers=begun, inflow=inflow, population=population), new, readout
+    new = Measured(sized.size, sized.variance, even, counts, sized, realised, 1.0)
+    return replace(state, newcomers=begun, inflow=inflow, population=population), new, table
 
 
-def _pooled(pool: Law, readout: Readout, part: Measured) -> Law:
+def _pooled(pool: Law, table: Table, part: Measured) -> Law:
     """The pooled law after one class; one that is likely empty would teach it noise."""
     if not pool.known:
         return law.begun(pool, part.counts, max(part.counts.total, part.counts.total_variance**0.5, 1.0))
     if sizes.not_empty(part.size, part.sized.variance) < HALF:
         return pool
-    reading = law.read(pool, readout)
+    reading = table.read(pool)
     size = law.refitted(reading, part.counts, part.size, part.sized.variance)
     return law.assimilated(pool, reading, part.counts, size).law

@@ -19,10 +19,9 @@ import numpy as np
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells import law
 from dpi.mechanism.cells.counts import Counts
-from dpi.mechanism.cells.law import Law
+from dpi.mechanism.cells.law import Law, Table
 from dpi.mechanism.cells.parts import Carried, Measured
 from dpi.mechanism.filtering.gaussians import Gaussians
-from dpi.mechanism.filtering.population import Readout
 
 WEIGHTS, PRECISIONS = (0.2, 0.3, 0.0), (8.0, 8.0, 80.0)
 """Prior weights of the laws of veterans, of everybody and of the uniform one, and the precisions of these.
@@ -43,7 +42,7 @@ Source: by trial; measured by benchmarks/clocked.py (swap, flights-carrier).
 """
 
 SWEEPS = 30
-"""Rounds of coordinate descent: enough for three weights.
+"""Rounds of coordinate descent, at most: enough for three weights.
 
 Source: by trial; tests/mechanism/cells/test_everybody.py compares with all subsets.
 """
@@ -75,22 +74,25 @@ def weights(common: Common) -> Floats:
     known = (common.veterans.known, common.everybody.known, common.everybody.known)
     found = [0.0, 0.0, 0.0]
     for _ in range(SWEEPS):
+        before = list(found)
         for i in range(3):
             others = sum(precision[i][j] * found[j] for j in range(3) if j != i)
             found[i] = max((along[i] - others) / precision[i][i], 0.0) if known[i] else 0.0
+        if all(abs(new - old) < 1e-9 for new, old in zip(found, before, strict=True)):
+            break
     return np.array(found) / max(sum(found), 1.0)
 
 
-def opinions(common: Common, readout: Readout, new: Measured, old: float) -> Floats:
+def opinions(common: Common, table: Table, new: Measured, old: float) -> Floats:
     """What each law says of the PDF of `old` veterans, (3, bins): that of everybody, less the newcomers."""
-    own, all_of_them = (law.read(one, readout).pdf for one in (common.veterans, common.everybody))
+    own, all_of_them = (table.read(one).pdf for one in (common.veterans, common.everybody))
     rest = np.maximum((old + new.size) * all_of_them - new.size * new.realised.mean, 0.1 * old * all_of_them)
     return np.stack([own, rest / rest.sum(), np.full(own.size, 1 / own.size)])
 
 
 def polled(
     common: Common,
-    readout: Readout,
+    table: Table,
     new: Measured,
     parts: Sequence[Measured],
     kept: Sequence[Carried],
@@ -109,11 +111,11 @@ def polled(
     old = max(heard + float(rest.mean.sum()), 1e-3)
     everybody, veterans, moments = common.everybody, common.veterans, common.moments
     if heard + new.size > MOST * (old + new.size):
-        everybody = _assimilated(everybody, readout, [new, *good], rest, old + new.size)
+        everybody = _assimilated(everybody, table, [new, *good], rest, old + new.size)
     if good and heard > MOST * old:
         if veterans.known:
             moments = MEMORY * moments + _moments(good, rest, old, said)
-        veterans = _assimilated(veterans, readout, good, rest, old)
+        veterans = _assimilated(veterans, table, good, rest, old)
     return Common(veterans, everybody, moments)
 
 
@@ -134,9 +136,9 @@ def _poll(parts: Sequence[Measured], rest: Gaussians) -> Counts:
     return Counts(values, float(noise), rest.variance)
 
 
-def _assimilated(one: Law, readout: Readout, parts: Sequence[Measured], rest: Gaussians, size: float) -> Law:
+def _assimilated(one: Law, table: Table, parts: Sequence[Measured], rest: Gaussians, size: float) -> Law:
     counts, size = _poll(parts, rest), max(size, 1.0)
     if not one.known:
         return law.begun(one, counts, max(size, counts.total_variance**0.5))
-    reading = law.read(one, readout)
+    reading = table.read(one)
     return law.assimilated(one, reading, counts, law.refitted(reading, counts, size, 0.0)).law

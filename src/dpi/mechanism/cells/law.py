@@ -113,14 +113,34 @@ class Learned:
     realised: Gaussians
 
 
-def table(population: Floats, laws: Sequence[Law]) -> Readout:
-    """The table in which laws are read in one slot."""
+class Table:
+    """The table in which laws are read in one slot; each law is read once."""
+
+    def __init__(self, readout: Readout) -> None:
+        self.readout = readout
+        self._readings: dict[int, tuple[Law, Reading]] = {}
+
+    def read(self, law: Law) -> Reading:
+        """A law's reading."""
+        known = self._readings.get(id(law))  # the law is kept beside it, so that its id is no other's
+        if known is None:
+            known = self._readings[id(law)] = law, read(law, self.readout)
+        return known[1]
+
+    def gaussians(self, law: Law) -> Gaussians:
+        """A law's PDF with its variance."""
+        reading = self.read(law)
+        return Gaussians(reading.pdf, reading.variance)
+
+
+def table(population: Floats, laws: Sequence[Law]) -> Table:
+    """The table for laws as they are, or a little later."""
     bins = laws[0].messages.mean.shape[1]
     variances = [law.messages.variance for law in laws if law.known]
     low = min((float(v.min()) for v in variances), default=_NARROWEST)
     high = max((float(v.max()) for v in variances), default=_WIDEST)
     low, high = (float(np.clip(v, _NARROWEST / bins**2, _WIDEST)) for v in (0.05 * low, 4 * high))
-    return Readout.snapped(population, bins, low, max(high, 2 * low))
+    return Table(Readout.snapped(population, bins, low, max(high, 2 * low)))
 
 
 def levels(messages: Gaussians, readout: Readout) -> Gaussians:
@@ -215,14 +235,21 @@ def lumpy(scored: Score, residual: Floats, variance: Floats, noise: float) -> tu
     return slope, exact * laplace_gauss.information(variance, noise) + (1 - exact) * plain
 
 
-def aged(law: Law, readout: Readout, elapsed: int) -> Law:
-    """A law some slots later: a log-walk of step d adds d²·E[level²] in each; the sum of levels is kept near one.
+def aged(laws: Sequence[Law], readout: Readout, elapsed: int) -> list[Law]:
+    """Laws some slots later: a log-walk of step d adds d²·E[level²] in each; the sum of levels is kept near one.
 
     Only a sum that messages know is moved: that of the population would move them in every slot, without end.
     """
-    if not law.known:
-        return law
-    each = levels(law.messages, readout)
+    known = [law for law in laws if law.known]
+    if not known:
+        return list(laws)
+    together = Gaussians(*(np.stack([getattr(law.messages, part) for law in known]) for part in ("mean", "variance")))
+    read_once = levels(together, readout)
+    later = iter([_aged(law, read_once[i], elapsed) for i, law in enumerate(known)])
+    return [next(later) if law.known else law for law in laws]
+
+
+def _aged(law: Law, each: Gaussians, elapsed: int) -> Law:
     mass, messages, best = float((np.exp(law.log_weights) @ each.mean).sum()), law.messages, leader(law)
     heard = float(best.variance.sum()) < (SUMMED * float(best.mean.sum())) ** 2
     if heard and not 0.8 < mass < 1.25:

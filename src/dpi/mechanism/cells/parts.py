@@ -5,7 +5,7 @@ Sees sizes and laws made of counts after noise; no histogram, no user.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells.counts import Counts
@@ -19,6 +19,8 @@ class Measured:
 
     expected: float
     """Its size before it was looked at,"""
+    spread: float
+    """the variance of that, absentees who may return included,"""
     prior: Gaussians
     """and its PDF."""
     counts: Counts
@@ -51,6 +53,10 @@ class Carried:
     """The PDF of those of it who are active."""
     age: float
     """Slots since it was measured."""
+
+    def scaled(self, factor: float) -> Carried:
+        """The same with so many times as many users."""
+        return replace(self, size=factor * self.size, spread=factor**2 * self.spread)
 
     @property
     def counts(self) -> tuple[Floats, Floats]:

@@ -16,7 +16,7 @@ import numpy as np
 from dpi.mechanism.base import Estimate, Floats
 from dpi.mechanism.cells.law import SHARPEST
 from dpi.mechanism.cells.parts import Carried, Measured
-from dpi.mechanism.cells.sizes import ACTIVITY, not_empty
+from dpi.mechanism.cells.sizes import not_empty
 from dpi.mechanism.filtering import laplace_gauss
 
 FLOOR = 0.0005
@@ -52,11 +52,12 @@ def released(
     weights: Floats,
     laws: float,
     sizes: float,
+    activity: float,
 ) -> Estimate:
     """The estimate of a slot.
 
     `said` is what the laws of all say of the veterans' PDF, (3, bins), with their `weights`; `laws` and `sizes` are the
-    factors of calibration.
+    factors of calibration, `activity` the variance of how active those are who are carried, relative to what is said.
     """
     bins = said.shape[1]
     carried = np.zeros(bins)
@@ -90,7 +91,7 @@ def released(
         variance += laws * one.size**2 * one.law.variance + spread * (one.law.mean - pdf) ** 2
     old = [*doubts, *spreads]
     together = (1 - IN_COMMON) * sum(old) + IN_COMMON * sum(spread**0.5 for spread in old) ** 2
-    together += (ACTIVITY * weight) ** 2  # days on which all who are carried are more active, or less
+    together += activity * weight**2  # days on which all who are carried are more active, or less
     total_variance = float(new.sized.variance + sum(doubts) + together)
     # Where so many users would not stand out from noise, by their sum or by their shape, nothing is known of them; the
     # largest of `bins` draws of noise has a shape too.
@@ -111,4 +112,6 @@ def released(
 
 def _doubt(part: Measured, factor: float) -> float:
     """Variance of a measured class's size: calibrated, but no more than what the counts alone leave."""
-    return min(factor * part.sized.variance, max(part.sized.variance, part.sized.seen_variance))
+    found, seen = part.sized.variance, part.sized.seen_variance
+    with_absent = part.spread * seen / (part.spread + seen)
+    return min(factor * max(found, with_absent), max(found, seen))

@@ -24,7 +24,7 @@ Source: by trial; not measured by itself.
 
 def shares(state: CellsState, due: int) -> tuple[Fraction, ...]:
     """The fractions of the `due` lowest classes, in steps of 1/`SHARE_STEPS`, rounded down."""
-    means = sizes.rates(state.precision, state.evidence, state.cells).mean
+    means = sizes.rates(state.precision, state.evidence, state.cells, state.missing).mean
     top = state.classes - 1
 
     def share(m: int) -> Fraction:

@@ -59,6 +59,13 @@ ACTIVITY = 0.15
 Source: by trial; the coverage that it leads to is measured by benchmarks/clocked.py.
 """
 
+ABSENT = 0.05
+"""Deviation of the number of active users from what rates say, as a share of those who entered a class and were not
+there when it was measured: they may come back, and where a class drowns in noise no rate tells it.
+
+Source: by trial; the coverage that it leads to is measured by benchmarks/clocked.py.
+"""
+
 SURPRISE = 4.0
 """A size this many deviations from what was expected is believed as it was measured.
 
@@ -174,16 +181,31 @@ class Rates:
     active: Floats
     ready: Floats
     """Users of every cell of which α and β are shares."""
+    missing: Floats
+    """Users of every class who were absent when it was measured."""
 
-    def spread(self, cells: Cells, m: int, only: int | None = None) -> float:
-        """Variance of the active users of a class, or of one of its cells: rates, activity, and the cells' sizes."""
-        take = np.array([only in (None, i) for i in (0, 1)], dtype=np.float64)
-        size, active = take * self.ready[:, m], take * self.active[:, m]
+    def spread(self, cells: Cells, m: int) -> float:
+        """Variance of the active users of a class: rates, activity, and the cells' sizes."""
+        size, active = self.ready[:, m], self.active[:, m]
         by_rates = 0.25 * float(size @ self.covariance[m] @ size)
         return by_rates + (ACTIVITY * float(active.sum())) ** 2 + float(active**2 @ cells.doubt[:, m]) + 1.0
 
+    @property
+    def absent(self) -> Floats:
+        """Variance of the active users of every class beside that, for what no rate tells: who was absent may return.
 
-def rates(precision: Floats, evidence: Floats, cells: Cells) -> Rates:
+        It widens what is said, and moves no size: it would make small classes follow their noise.
+        """
+        return np.asarray((ABSENT * self.missing) ** 2)
+
+    def alone(self, cells: Cells) -> Floats:
+        """Both of every cell by itself, (2, classes)."""
+        by_rates = 0.25 * self.ready**2 * np.diagonal(self.covariance, axis1=1, axis2=2).T
+        absent = np.stack([np.zeros_like(self.missing), self.absent])
+        return np.asarray(by_rates + self.active**2 * (ACTIVITY**2 + cells.doubt) + absent + 1.0)
+
+
+def rates(precision: Floats, evidence: Floats, cells: Cells, missing: Floats) -> Rates:
     """Rates by regression: a class is like the one below, give or take `RATE_STEPS`; class 0 has none."""
     mean, covariance = FIRST_RATES, (FIRST_DEVIATIONS[0] ** 2, 0.0, FIRST_DEVIATIONS[1] ** 2)
     means, covariances = [mean], [covariance]
@@ -208,7 +230,7 @@ def rates(precision: Floats, evidence: Floats, cells: Cells) -> Rates:
     found = np.array(means)
     spread = np.array([((a, b), (b, d)) for a, b, d in covariances])
     ready = _ready(cells, found)
-    return Rates(found, spread, ready * found.T, ready)
+    return Rates(found, spread, ready * found.T, ready, missing)
 
 
 def _inverse(a: float, b: float, d: float) -> tuple[float, float, float]:

@@ -15,6 +15,7 @@ import numpy as np
 from dpi.errors import StateError
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells import dynamics
+from dpi.mechanism.cells.activity import Activity
 from dpi.mechanism.cells.calibration import Calibration
 from dpi.mechanism.cells.cells import Cells
 from dpi.mechanism.cells.law import Law
@@ -22,7 +23,7 @@ from dpi.mechanism.cells.sizes import Inflow
 from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import Gaussians
 
-_MAGIC = b"dpi cells state 1\n"
+_MAGIC, _FIRST = b"dpi cells state 2\n", b"dpi cells state 1\n"
 _DIGEST = 32
 
 
@@ -63,6 +64,8 @@ class CellsState:
     cells: Cells
     absent: Gaussians
     """Users of each class and bin, (classes, bins), who were not there when it was last measured."""
+    missing: Floats
+    """How many they are, (classes,): those who entered and were not measured, the longer ago the less."""
     class_weights: Floats
     """Of the dynamics, (classes, dynamics), by what the class has shown."""
     precision: Floats
@@ -71,6 +74,8 @@ class CellsState:
     laws: Calibration
     sizes: Calibration
     """How far forecasts of laws and of sizes were off."""
+    activity: Activity
+    """How active all are, against what rates of return say."""
     moments: Floats
     """The regression behind the weights of the laws of veterans, of everybody and of the uniform one."""
 
@@ -103,11 +108,13 @@ def initial(bins: int, classes: int) -> CellsState:
         inflow=Inflow(),
         cells=Cells.empty(bins, classes),
         absent=Gaussians(np.zeros((classes, bins)), np.zeros((classes, bins))),
+        missing=np.zeros(classes),
         class_weights=np.broadcast_to(dynamics.PRIOR, (classes, dynamics.PRIOR.size)).copy(),
         precision=np.zeros((classes, 2, 2)),
         evidence=np.zeros((classes, 2)),
         laws=Calibration(),
         sizes=Calibration(),
+        activity=Activity(),
         moments=np.zeros((3, 4)),
     )
     return sealed(state)
@@ -142,6 +149,7 @@ def to_bytes(state: CellsState) -> bytes:
         "inflow": asdict(state.inflow),
         "laws": asdict(state.laws),
         "sizes": asdict(state.sizes),
+        "activity": asdict(state.activity),
     }
     body = b"".join([json.dumps(header).encode(), b"\n", *(a.astype("<f8").tobytes() for a in _arrays(state))])
     return _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
@@ -149,13 +157,17 @@ def to_bytes(state: CellsState) -> bytes:
 
 def holds(data: bytes) -> bool:
     """Whether bytes say that they are such a state."""
-    return data.startswith(_MAGIC)
+    return data.startswith((_MAGIC, _FIRST))
 
 
 def from_bytes(data: bytes) -> CellsState:
-    """The state of `to_bytes`, bit for bit."""
+    """The state of `to_bytes`, bit for bit.
+
+    One of the first version has no activity, no missing users, and cells that were shrunk to the pooled law alone.
+    """
     digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
-    if not data.startswith(_MAGIC):
+    first = data.startswith(_FIRST)
+    if not holds(data):
         raise StateError("the state was not written by this version of the clocked ledger's estimator.")
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
         raise StateError("the state of the clocked ledger's estimator is damaged: its checksum is wrong.")
@@ -168,6 +180,13 @@ def from_bytes(data: bytes) -> CellsState:
         nonlocal at
         start, at = at, at + array.size
         return numbers[start:at].reshape(array.shape)
+
+    def weights(array: Floats) -> Floats:
+        return dynamics.divided(like(array[..., : dynamics.FIRST])) if first else like(array)
+
+    def cells(part: Cells) -> Cells:
+        read = {field.name: weights if field.name == "weights" else like for field in fields(part)}
+        return Cells(**{name: reader(getattr(part, name)) for name, reader in read.items()})
 
     form = initial(header["bins"], header["classes"])
 
@@ -186,13 +205,20 @@ def from_bytes(data: bytes) -> CellsState:
         everybody=everybody,
         population=like(form.population),
         inflow=Inflow(**header["inflow"]),
-        cells=Cells(*(like(array) for array in _arrays(form.cells))),
+        cells=Cells(
+            *(
+                (weights if field.name == "weights" else like)(getattr(form.cells, field.name))
+                for field in fields(Cells)
+            )
+        ),
         absent=Gaussians(like(form.absent.mean), like(form.absent.variance)),
-        class_weights=like(form.class_weights),
+        missing=form.missing if first else like(form.missing),
+        class_weights=weights(form.class_weights),
         precision=like(form.precision),
         evidence=like(form.evidence),
         laws=Calibration(**header["laws"]),
         sizes=Calibration(**header["sizes"]),
+        activity=Activity(**header.get("activity", {})),
         moments=like(form.moments),
     )
     return sealed(state)
