@@ -101,11 +101,11 @@ class Closing:
         began = time.perf_counter()
         with span("close a slot", stream=stream.name, slot=stream.next_slot):
             release = next(stream.close_before(stream.next_slot + 1), None)
-            if release is None:  # another process has a say in it
-                return AGAIN
-            entry = stream.store.head().sequence
-            seen = self._publication.ready(stream.name, release.slot, entry, closing, at=self._clock())
-            self._note(seen, closing, time.perf_counter() - began)
+        if release is None:  # another process has a say in it
+            return AGAIN
+        entry = stream.store.head().sequence
+        seen = self._publication.ready(stream.name, release.slot, entry, closing, at=self._clock())
+        self._note(seen, closing, time.perf_counter() - began)
         return 0.0
 
     def _note(self, seen: Published, closing: int, seconds: float) -> None:

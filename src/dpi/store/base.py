@@ -319,30 +319,34 @@ class Store(ABC):
         Raises `StateError` if the witness has heard of a release that is not in this store: another copy of it goes on
         beside this one, and the accounts of both lack what the other has taken.
         """
-        if self.witness is None:
-            return
-        with self.witness.alone():
-            seen = self.witness.read()
-            if seen is not None and seen.witness == self.witness.name and self.lacks(seen):
+        witness = self.witness
+        while witness is not None:
+            seen, told = witness.read(), self._told()
+            if seen is not None and seen.witness == witness.name and self.lacks(seen):
                 raise StateError(
                     "the witness has seen a release that this store lacks: another copy of the store goes on beside "
                     "it. Nothing more is let out. Stop both, and put the newest copy back."
                 )
-            head = self.head()
-            reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
-            bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}
-            streams = declared({name: text for name, text in self.streams().items() if name in reached})
-            self.witness.write(
-                Seen(
-                    head.sequence,
-                    head.digest,
-                    {name: last for name, (last, _) in reached.items()},
-                    {name: spent for name, (_, spent) in reached.items()},
-                    largest={name: [*known.largest] for name, known in bounds.items()},
-                    restored={name: [*known.restored] for name, known in bounds.items() if known.restored},
-                    quotas={name: known.held for name, known in streams.items() if known.quota is not None},
-                )
-            )
+            with witness.alone():
+                if witness.read() == seen and self.head() == Head(told.sequence, told.digest):
+                    witness.write(told)
+                    return
+
+    def _told(self) -> Seen:
+        """What the witness is told."""
+        head = self.head()
+        reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
+        bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}
+        streams = declared({name: text for name, text in self.streams().items() if name in reached})
+        return Seen(
+            head.sequence,
+            head.digest,
+            {name: last for name, (last, _) in reached.items()},
+            {name: spent for name, (_, spent) in reached.items()},
+            largest={name: [*known.largest] for name, known in bounds.items()},
+            restored={name: [*known.restored] for name, known in bounds.items() if known.restored},
+            quotas={name: known.held for name, known in streams.items() if known.quota is not None},
+        )
 
     # Events of open slots.
 

@@ -8,9 +8,10 @@ than the store, and out of the store's back-up.
 Witness and store know each other by a name drawn at random: a store that has a witness is not continued without it. So
 an old copy cannot go on unseen for a while and then come back, which is what charging for lost slots relies on.
 
-What it remembers does not go back where replicas take turns: the store is read and the witness written in one step,
-with a lock on a file beside it. A process that stood still before that step, while another took over, has lost its
-session with the store and reads nothing; one that stands still in its midst keeps the other from writing here.
+What it remembers does not go back where replicas take turns: that the store is as it was read, and the writing, are one
+step, with a lock on a file beside it. A process that stood still before that step, while another took over, has lost
+its session with the store and reads nothing; one that stands still in its midst keeps the other from writing here, for
+that one cannot know whether it has read already.
 """
 
 from __future__ import annotations
