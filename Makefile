@@ -46,7 +46,7 @@ docs: .venv/docs
 	touch $@
 
 .venv/dev: .venv/core
-	$(INSTALL) -e '.[test,lint,spark,redis]'
+	$(INSTALL) -e '.[test,lint,service]'
 	touch $@
 
 .venv/reproduce: .venv/core

@@ -46,6 +46,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     "sequences": ("stream", "producer"),
     "events": ("stream", "slot", "block"),
     "marks": ("stream", "number"),
+    "manifest": ("ledger", "bucket", "run"),
+    "arrivals": ("stream", "slot", "name"),
 }
 """All tables of a store, with the columns that tell rows apart."""
 _AT_ONCE = 16
@@ -61,6 +63,11 @@ def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
                 "this store has no witness, so that nobody could tell a back-up of it from the newest copy: what was "
                 "spent since would be spent again. Open it once with a `witness`, kept elsewhere.",
                 options=("witness",),
+            )
+        if store.layout is not None:
+            raise StateError(
+                "the accounts of this store are in files, which a copy of the database would lack: move them into it "
+                "first (`dpi ledger STORE --layout embedded`), or stop the program and copy database and folder together."
             )
         with store.snapshot():
             _write(store.engine, path)

@@ -66,9 +66,7 @@ VERSIONS: dict[int, tuple[Step, ...]] = {
         "tier {whole} NOT NULL, size {whole} NOT NULL, data {bytes} NOT NULL, PRIMARY KEY (stream, slot, block))",
         pack_rows,
         "DROP TABLE events_of_3",
-    ),
-    # A ledger in buckets: the list of its run files, and of files with events of open slots.
-    5: (
+        # A ledger in buckets: the list of its run files, and of files with events of open slots.
         "CREATE TABLE manifest (ledger TEXT NOT NULL, bucket {whole} NOT NULL, run {whole} NOT NULL, "
         "name TEXT NOT NULL, size {whole} NOT NULL, seal {bytes} NOT NULL, PRIMARY KEY (ledger, bucket, run))",
         "CREATE TABLE arrivals (stream TEXT NOT NULL, slot {whole} NOT NULL, name TEXT NOT NULL, "
