@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test test-slow lint picture bench mutate reproduce docs clean
+.PHONY: run test test-slow test-spark lint picture bench mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -13,6 +13,10 @@ test: .venv/dev lint
 
 test-slow: .venv/dev
 	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto --dist loadgroup
+
+# Half a gigabyte and a Java: what `make test` skips.
+test-spark: .venv/spark
+	$(BIN)/python -m pytest -q tests/engine/spark
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -47,6 +51,10 @@ docs: .venv/docs
 
 .venv/dev: .venv/core
 	$(INSTALL) -e '.[test,lint,service]'
+	touch $@
+
+.venv/spark: .venv/dev
+	$(INSTALL) -e '.[spark,redis]'
 	touch $@
 
 .venv/reproduce: .venv/core

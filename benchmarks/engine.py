@@ -71,7 +71,7 @@ def released(folder: Path, way: str, slots: int, bins: int, workers: int) -> dic
         stream = dpi.Stream(domain=domain, epsilon=1, slot="1h", start=START, store=opened, engine=engine)
         times, began = [time.process_time()], time.perf_counter()
         events = dpi.read(files, user="user", time="time", value="value", unit="s")
-        for _, close in stream.play(events, stream.next_slot + slots):
+        for _, close in stream.play(events, stream.next_slot, stream.next_slot + slots):
             times.append(time.process_time())
             close()
         closing, work = time.process_time() - times[1], time.perf_counter() - began

@@ -184,7 +184,7 @@ def play(
     first = stream.next_slot
     if stream.slots is None or first >= end:
         return
-    slots = stream.play(events, end, memory=memory, progress=bars.read)
+    slots = stream.play(events, first, end, memory=memory, progress=bars.read)
     try:
         for number, close in slots:
             with signals.deferred():

@@ -100,10 +100,10 @@ class BucketDriver(Driver):
 
     # Events.
 
-    def reading(self, slots: Slots, last: int | None = None) -> Reading:
-        """How events of the slots from the next one to before `last` are read."""
+    def reading(self, slots: Slots, first: int | None = None, last: int | None = None) -> Reading:
+        """How events of the slots from `first`, or the next one, to before `last` are read."""
         names = Names(self._sql.key, self._sql.identity_rule)
-        return Reading(slots, self.domains, self.following(), last, names, self.buckets)
+        return Reading(slots, self.domains, self.following(first), last, names, self.buckets)
 
     def ingested(
         self, batches: Iterable[tuple[Events, Window]], reading: Reading, attempt: str, *, durable: bool
@@ -153,14 +153,16 @@ class BucketDriver(Driver):
         """Events in a file for the tasks of this process."""
         return write_sections(self.folder, attempt, *sorted_by_bucket(events, self.buckets), durable=False)
 
-    def play(self, events: Played, slots: Slots, last: int, memory: int, progress: Progress | None) -> Closings:
-        """Every slot from the next one to before `last` with what closes it; all events are read before the first.
+    def play(
+        self, events: Played, slots: Slots, first: int, last: int, memory: int, progress: Progress | None
+    ) -> Closings:
+        """The slots `first`, which is next, to before `last` with what closes each; all events are read before that.
 
         What was read lies encrypted in the folder, and its keys in this process alone: they are gone when it ends.
         """
         with self.passing() as attempt:
-            first, found = self.following(), dict[int, list[Section]]()
-            for sections in self._played(events, self.reading(slots, last), attempt, progress):
+            found = dict[int, list[Section]]()
+            for sections in self._played(events, self.reading(slots, first, last), attempt, progress):
                 for section in sections:
                     found.setdefault(section.slot, []).append(section)
             for number in range(first, last):

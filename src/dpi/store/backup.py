@@ -67,7 +67,7 @@ def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
         if store.layout is not None:
             raise StateError(
                 "the accounts of this store are in files, which a copy of the database would lack: move them into it "
-                "first (`dpi ledger STORE --layout embedded`), or stop the program and copy database and folder together."
+                "first (`dpi ledger STORE --layout embedded`), or stop the program and copy both as they are."
             )
         with store.snapshot():
             _write(store.engine, path)

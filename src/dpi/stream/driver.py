@@ -195,10 +195,12 @@ class Driver:
             number, Rows(rows.users, rows.bins, rows.domain.size, rows.counts, self._store.identity_rule, key)
         )
 
-    def play(self, events: Played, slots: Slots, last: int, memory: int, progress: Progress | None) -> Closings:
-        """Every slot from the next one to before `last` with what closes it; all events are read before the first."""
+    def play(
+        self, events: Played, slots: Slots, first: int, last: int, memory: int, progress: Progress | None
+    ) -> Closings:
+        """The slots `first`, which is next, to before `last` with what closes each; all events are read before that."""
         return self._closings(
-            events.slots(slots, self.domains, self.following(), last, memory=memory, progress=progress)
+            events.slots(slots, self.domains, self.following(first), last, memory=memory, progress=progress)
         )
 
     def _closings(self, played: PlayedSlots) -> Closings:

@@ -314,18 +314,20 @@ class Stream:
         self._driver.following(first)
         played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
         if not progress:
-            return self._closed(self.play(played, last))
+            return self._closed(self.play(played, first, last))
         from dpi.display.progress import Meter
 
         meter = Meter(played.size, last - first)
-        return meter.watch(self._closed(self.play(played, last, progress=meter.read)))
+        return meter.watch(self._closed(self.play(played, first, last, progress=meter.read)))
 
-    def play(self, events: Played, last: int, *, memory: int = 1 << 30, progress: Progress | None = None) -> Closings:
-        """The slots from the next one to before `last` in turn, each with a function that closes and releases it.
+    def play(
+        self, events: Played, first: int, last: int, *, memory: int = 1 << 30, progress: Progress | None = None
+    ) -> Closings:
+        """The slots `first`, which must be next, to before `last`, each with a function that closes and releases it.
 
         All events are read before the first slot is given. About `memory` bytes of them are held at a time.
         """
-        return self._driver.play(events, clocked(self.slots, "play"), last, memory, progress)
+        return self._driver.play(events, clocked(self.slots, "play"), first, last, memory, progress)
 
     def _closed(self, slots: Closings) -> Generator[Release, None, None]:
         with closing(slots):

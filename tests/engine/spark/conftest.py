@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def has_spark() -> None:
     """Skip where Spark cannot run, and say what is missing."""
-    pytest.importorskip("pyspark", reason="tests of the Spark engine need `pip install -e '.[spark]'`")
+    pytest.importorskip("pyspark", reason="tests of the Spark engine need pyspark: `make test-spark`")
     from dpi.engine.spark.session import java
 
     try:

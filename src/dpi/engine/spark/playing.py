@@ -44,7 +44,7 @@ def replay(
     if last <= first:
         raise OptionError("`end` must be after `start`.")
     driver.following(first)
-    columns, reading = Columns(user, time, value, unit), driver.reading(slots, last)
+    columns, reading = Columns(user, time, value, unit), driver.reading(slots, first, last)
     check_columns(events, columns, reading)
     with driver.passing() as attempt:
         found = dict[int, list[Section]]()
