@@ -240,5 +240,5 @@ def test_a_fault_shows_no_rows(cli, visits, monkeypatch):
     def broken(*_, **__):
         raise RuntimeError("secret-user-1")
 
-    monkeypatch.setattr(dpi.Stream, "release_rows", broken)
+    monkeypatch.setattr(dpi.Stream, "play", broken)
     assert "a fault of this program: RuntimeError at test_bad_input.py" in run(cli, visits, *PERIOD, code=70)

@@ -113,7 +113,7 @@ def test_the_reference_for_python_runs_as_written(tmp_path):
     (tmp_path / "pages.txt").write_text("home\nsearch\n")
     begin = dates.datetime.now(dates.UTC).replace(microsecond=0).isoformat()
     (tmp_path / "dpi.toml").write_text(
-        f'[serve]\nstore = "v.db"\nport = {port}\n[streams.visits]\ndomain = "pages.txt"\nslot = "1s"\nepsilon = 1\n'
+        f'[serve]\nstore = "v.db"\nport = {port}\n[streams.visits]\ndomain = "pages.txt"\nslot = "2s"\nepsilon = 1\n'
         f'from = "{begin}"\n'
     )
     process = started(tmp_path, "--config", "dpi.toml", url=f"http://127.0.0.1:{port}")

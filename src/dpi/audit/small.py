@@ -26,6 +26,8 @@ def stream(**options: object) -> MakeStream:
             "epsilon": EPSILON,
             "budget": dpi.Ledger(per_slot="0.05"),
             "unsafe_source": UnsafeSeededSource(1),
+            # Neighbours differ in one user and not in the key that names accounts.
+            "store": dpi.MemoryStore(secret=bytes(range(32)), history=1),
         }
         wrapped: Mechanism[object] = wrap(mechanism)  # type: ignore[arg-type]
         return dpi.Stream(mechanism=wrapped, **(defaults | options))  # type: ignore[arg-type]

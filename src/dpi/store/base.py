@@ -249,6 +249,14 @@ class Store(ABC):
     def measurements(self, stream: str) -> Iterator[PaidSlot]:
         """The measurements that are kept, in order; raises `StateError` at one that does not match its seal."""
 
+    def account_parts(self, ledger: str, options: str) -> Iterator[bytes]:
+        """Records of a ledger as `load_ledger` gives them, a part of the accounts at a time."""
+        yield self.load_ledger(ledger, options)[0]
+
+    def payment_parts(self, stream: str) -> Iterator[bytes]:
+        """Records as `payments` gives them, a part of the accounts at a time."""
+        yield self.payments(stream)
+
     def payments(self, stream: str) -> bytes:
         """Records of what each account has paid in a stream that measures by class, and how often: private."""
         return b""

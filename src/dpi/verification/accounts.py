@@ -44,7 +44,8 @@ def check_accounts(store: SQLStore) -> tuple[str, ...]:
     for ledger, options in store.ledgers().items():
         try:
             largest = _largest(store.account_parts(ledger, options))
-            held = json.loads(options)["epsilon"] - assigned(ledger, declared(store.streams()))
+            streams = declared(store.streams())
+            held = json.loads(options)["epsilon"] - assigned(ledger, streams)
         except StateError as error:
             problems.append(f"ledger {ledger!r}: {error}")
             continue
