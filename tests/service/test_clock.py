@@ -222,3 +222,12 @@ def test_a_receipt_holds_a_slot_until_it_is_done():
     receipts.done(second)
     waiting.join(10)
     assert not waiting.is_alive()
+
+
+def test_nothing_is_seen_before_its_moment_where_slots_have_negative_numbers(tmp_path):
+    """Slots are counted from an origin that may lie in the future."""
+    with running(tmp_path, settings(origin="2030-01-01"), delay="5s") as found:
+        found.set(10.5)
+        assert found.client("analyst").get("/v1/streams/visits/releases/newest").status_code == 404
+        found.set(15.5)
+        assert found.client("analyst").get("/v1/streams/visits/releases/newest").status_code == 200

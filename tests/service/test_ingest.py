@@ -87,10 +87,7 @@ def test_columns_and_lines_agree(table):
     good = [("ada", 5, "a"), ("bob", 5, "b"), (1, 5, 1)]
     columns = dict(zip(ingest.NAMES, (list(column) for column in zip(*good, *table, strict=True)), strict=True))
     body = "\n".join(json.dumps(dict(zip(ingest.NAMES, row, strict=True))) for row in [*good, *table]).encode()
-    try:
-        by_column = kept(json.dumps(columns).encode(), ingest.COLUMNS)
-    except Problem:
-        return  # NaN is no JSON
+    by_column = kept(json.dumps(columns).encode(), ingest.COLUMNS)
     assert by_column == kept(body, ingest.LINES)
     alone = kept(
         "\n".join(json.dumps(dict(zip(ingest.NAMES, row, strict=True))) for row in good).encode(), ingest.LINES
@@ -148,6 +145,50 @@ def test_a_text_that_is_not_unicode_is_missing_by_itself():
     body = arrow({"user": texts, "time": [0, 0, 0], "value": ["a", "a", "b"]})
     alone = arrow({"user": ["ada", "bob"], "time": [0, 0], "value": ["a", "b"]})
     assert kept(body, ingest.ARROW) == kept(alone, ingest.ARROW)
+
+
+@pytest.mark.parametrize("user", [["ada", "bob"], [b"\xff", "bob"], ["ada", b"\xff"]], ids=["good", "first", "last"])
+@pytest.mark.parametrize("encoded", [False, True], ids=["plain", "dictionary"])
+def test_no_row_decides_how_the_parts_of_others_are_read(user, encoded):
+    """Texts with a dictionary inside of a structure are refused by the schema, whether or not a row is odd."""
+    pairs = dpi.Product(land=dpi.Categories(["DE", "FR"]), age=dpi.Categories(["30", "60"]))
+    parts = [pa.array(["FR", "FR"]), pa.array(["60", "60"])]
+    value = pa.StructArray.from_arrays([p.dictionary_encode() if encoded else p for p in parts], ["land", "age"])
+    texts = pa.array([u.encode() if isinstance(u, str) else u for u in user], pa.binary()).view(pa.string())
+    body = arrow({"user": texts, "time": [0, 0], "value": value})
+    if encoded:
+        with pytest.raises(Problem, match="must not have a dictionary"):
+            kept(body, ingest.ARROW, pairs)
+        return
+    good = [name for name in user if isinstance(name, str)]
+    rows = [{"user": name, "time": 0, "value": {"land": "FR", "age": "60"}} for name in good]
+    assert kept(body, ingest.ARROW, pairs) == kept("\n".join(map(json.dumps, rows)).encode(), ingest.LINES, pairs)
+
+
+ODD_CELLS = [
+    b'"\\ud800"', b"1e400", b"-1e400", b"NaN", b'"\xff"', b"9" * 5000, b"[" * 5000 + b"]" * 5000,
+    b'{"a":' * 3000 + b"1" + b"}" * 3000, b'"[[[[[[["',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", ODD_CELLS, ids=lambda cell: repr(cell[:12]))
+@pytest.mark.parametrize("column", [0, 1, 2], ids=ingest.NAMES)
+def test_no_cell_of_columns_refuses_the_rows_of_others(cell, column):
+    """Whatever JSON can write: its row counts or not, by itself."""
+    odd = [b'"eve"', b"5", b'"a"']
+    odd[column] = cell
+    cells = zip([b'"ada"', b"5", b'"a"'], odd, [b'"bob"', b"5", b'"b"'], strict=True)
+    lists = [b'"%s": [%s]' % (name.encode(), b",".join(three)) for name, three in zip(ingest.NAMES, cells, strict=True)]
+    found = kept(b" {" + b", ".join(lists) + b"}\n", ingest.COLUMNS)
+    others = json.dumps({"user": ["ada", "bob"], "time": [5, 5], "value": ["a", "b"]}).encode()
+    assert set(kept(others, ingest.COLUMNS)) <= set(found)
+
+
+def test_columns_that_never_end_are_refused_at_once():
+    """A text that is not closed is looked through once, however many quotes are in it."""
+    for body in (b'{"user": ["' + b'\\"' * 1_000_000, b'{"user": ["' + b'\\"' * 1_000_000 + b"\\"):
+        with pytest.raises(Problem, match="columns in JSON are an object"):
+            kept(body, ingest.COLUMNS)
 
 
 BAD_COLUMNS = [

@@ -223,3 +223,54 @@ def test_runs_of_a_bucket_take_at_most_48_bytes_an_account(seed):
         assert len(held) <= 6
     found, spent = AccountTable.from_bytes(b"".join(held)).everybody()
     assert dict(zip(found[:, 1].tolist(), spent["spent"].tolist(), strict=True)) == last
+
+
+def in_buckets(store) -> dpi.Stream:
+    """A stream whose accounts lie in one bucket, so that a small payment adds a file and replaces none."""
+    budget = dpi.Ledger(per_slot=0.3, policy=dpi.spend_first)
+    return dpi.Stream(
+        domain=dpi.Categories(["a", "b"]), epsilon=1, budget=budget, store=store, engine=dpi.engine.local(bits=0)
+    )
+
+
+def test_an_old_copy_is_refused_before_it_removes_what_the_newest_one_lists(tmp_path):
+    """It finds all of its own files, for payments added some and replaced none; the newest one opens afterwards."""
+    path, witness = tmp_path / "s.db", tmp_path / "witness"
+    with dpi.open_store(path, witness=witness) as store:
+        in_buckets(store).release([f"user {n}" for n in range(1000)], ["a"] * 1000)
+        before = store._listed_files()
+    shutil.copy(path, tmp_path / "old.db")
+    with dpi.open_store(path, witness=witness) as store:
+        in_buckets(store).release(["user 1", "user 2"], ["a", "b"])
+        after = store._listed_files()
+    assert before < after
+    path.rename(tmp_path / "newest.db")
+    shutil.copy(tmp_path / "old.db", path)
+    with pytest.raises(StateError, match="newest copy"):
+        dpi.open_store(path, witness=witness)
+    (tmp_path / "newest.db").rename(path)
+    with dpi.open_store(path, witness=witness) as store:
+        in_buckets(store).release(["user 1"], ["a"])
+        assert check_accounts(store) == ()
+
+
+def test_who_lost_the_right_to_write_removes_no_file_of_who_has_it(tmp_path, monkeypatch):
+    """Stopped between reading its list and removing files, or before both, until another process has paid."""
+    former = dpi.open_store(tmp_path / "s.db")
+    in_buckets(former).release([f"user {n}" for n in range(1000)], ["a"] * 1000)
+    listed = former._listed_files
+
+    def stopped():
+        found = listed()
+        former.engine._use.give_up()
+        with dpi.open_store(tmp_path / "s.db") as store:
+            in_buckets(store).release(["user 1"], ["a"])
+        return found
+
+    monkeypatch.setattr(former, "_listed_files", stopped)
+    former.remove_unlisted()
+    with dpi.open_store(tmp_path / "s.db") as store:
+        assert check_accounts(store) == ()
+    monkeypatch.setattr(former, "_listed_files", listed)
+    with pytest.raises(StoreBusy):
+        former.remove_unlisted()

@@ -427,3 +427,18 @@ def test_a_stream_that_is_followed_no_more_holds_up_no_other(tmp_path: Path) -> 
     stop = threading.Event()
     stop.set()
     assert len(list(follow(second, dpi.read(path), end="2026-01-01T03:00", stop=stop))) == 3
+
+
+@pytest.mark.parametrize("slot", ["day", "month", "1h"])
+@pytest.mark.parametrize("stamp", [None, "x", "9999-12-31T23:59:59Z"])
+def test_an_arrival_that_cannot_be_read_costs_its_own_event_alone(slot: str, stamp: str | None) -> None:
+    """Also where a calendar has no day for it."""
+    at, budget = "2026-01-01T10:00+01:00", dpi.Ledger(per_slot=100)
+    stream = dpi.Stream(
+        domain=dpi.Categories(["a"]), epsilon=1024, budget=budget, slot=slot, zone="Europe/Berlin",
+        start="2026-01-01T10:00" if slot == "1h" else "2026-01-01", store=(store := Counting()),
+    )  # fmt: skip
+    stream.append(["ada", "eve"], [at] * 2, ["a"] * 2, now="2026-01-01T10:59+01:00", arrived=[at, stamp])
+    first = stream.next_slot
+    list(stream.advance("2026-02-01T00:00+01:00" if slot != "1h" else "2026-01-01T11:00+01:00"))
+    assert store.counts["", first][0] == 1

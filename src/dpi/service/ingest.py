@@ -5,7 +5,8 @@ dropped by itself, and the answer does not say so. A body that is no batch at al
 what its producer wrote around the rows, never by what is in one. So no user's row decides whether others' are kept.
 
 Lines are decoded by msgspec where it and `dpi.sources.ndjson` agree, line by line; a line that msgspec refuses, or that
-has other fields, is read as lines of files are.
+has other fields, is read as lines of files are. So are columns that msgspec refuses: every JSON text is read, whatever
+its cells hold.
 
 Sees events; keeps none.
 """
@@ -13,6 +14,7 @@ Sees events; keeps none.
 from __future__ import annotations
 
 import io
+import re
 import struct
 from collections.abc import Sequence
 
@@ -23,7 +25,7 @@ from dpi.domain import Domain, Product
 from dpi.service.problems import Problem
 from dpi.sources.lines import BYTE_ORDER_MARK, readable
 from dpi.sources.ndjson import json_object, texts
-from dpi.sources.unchecked_arrow import is_plain, stream_batches
+from dpi.sources.unchecked_arrow import has_inner_dictionary, is_plain, stream_batches
 from dpi.stream.admission import Events
 
 ARROW, COLUMNS, LINES = "application/vnd.apache.arrow.stream", "application/json", "application/x-ndjson"
@@ -50,6 +52,10 @@ class Row(msgspec.Struct, forbid_unknown_fields=True):
     value: object = None
 
 
+_DEEPEST = 4
+"""How deep something can lie that is read at all: the columns, a product's parts, their cells, and lists in those."""
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+"""A text, or what begins or ends a list or an object. A text that does not end is one token: no place is seen twice."""
 _columns = msgspec.json.Decoder(Columns)
 _row = msgspec.json.Decoder(Row)
 
@@ -66,7 +72,7 @@ def _json(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
     try:
         found = _columns.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        raise Problem(422, _NO_COLUMNS) from None
+        found = _tolerant(body)
     if isinstance(found.value, dict) != (parts is not None) or (parts and set(parts) != set(found.value)):
         raise Problem(422, _shape(parts))
     values = [found.value] if isinstance(found.value, list) else list(found.value.values())
@@ -74,6 +80,40 @@ def _json(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
         raise Problem(422, _NO_COLUMNS)
     by_part = found.value if isinstance(found.value, dict) else None
     return _events(found.user, found.time, found.value if by_part is None else by_part, unit)
+
+
+def _tolerant(body: bytes) -> Columns:
+    r"""Columns with a cell that msgspec refuses: it is missing by itself, or what the reader of files makes of it.
+
+    Half of a pair of surrogates, bytes that are not UTF-8 inside of a text, a number that no float holds, NaN, and
+    whatever lies too deep to be read.
+
+    >>> found = _tolerant(b'{"user": ["\\ud800", "ada"], "time": [1e400, 5], "value": [[[[[1]]]], "a"]}')
+    >>> found.user[1], found.time, found.value
+    ('ada', [inf, 5], [[[None]], 'a'])
+    """
+    found = json_object(_shallow(body.decode(errors="surrogateescape").strip(" \t\r\n")))
+    try:
+        return msgspec.convert(found, Columns)
+    except msgspec.ValidationError:
+        raise Problem(422, _NO_COLUMNS) from None
+
+
+def _shallow(text: str) -> str:
+    """A JSON text with null in the place of what lies too deep: no cell is a list or an object, of whatever depth."""
+    kept, depth, end, cut = [], 0, 0, 0
+    for found in _TOKEN.finditer(text):
+        mark = found[0]
+        if mark in "[{":
+            depth += 1
+            if depth == _DEEPEST + 1:
+                cut = found.start()
+        elif mark in "]}":
+            if depth == _DEEPEST + 1:
+                kept += [text[end:cut], "null"]
+                end = found.end()
+            depth -= 1
+    return "".join([*kept, text[end:]])
 
 
 def _lines(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
@@ -109,6 +149,8 @@ def _arrow(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events
     try:
         if not is_plain(io.BytesIO(body), len(body)):
             raise Problem(415, "buffers of an Arrow stream must not be packed by themselves: use Content-Encoding.")
+        if has_inner_dictionary(io.BytesIO(body), NAMES):
+            raise Problem(422, "fields of `value` must not have a dictionary: send plain texts.")
         try:
             frame = pl.read_ipc_stream(io.BytesIO(body), columns=list(NAMES))
         except refusals:  # a text that is not UTF-8, or damage

@@ -49,7 +49,7 @@ class Reading:
                 raise Problem(404, "there is no such stream.")
             upto = self.publication.upto(stream)
             seen = Releases(store, stream, self._keys)
-            yield seen.between(None, 0) if upto is None else seen.between(None, upto + 1)
+            yield seen.between(0, 0) if upto is None else seen.between(None, upto + 1)
 
     def close(self) -> None:
         """Let go of the connections that nobody uses."""

@@ -1,7 +1,7 @@
 """Who may do what: one table of roles, which the routes name and the reference prints.
 
-An **admin** opens and changes streams, and sees what is public. A **curator** brings events, and sees what an operator
-must: private things too. An **analyst** sees releases and asks them. An **auditor** sees the chain, and what verifies
+An **admin** opens and changes streams, and sees what an operator must: private things too. A **curator** brings events,
+and sees the same. An **analyst** sees releases and asks them. An **auditor** sees the chain, and what verifies
 it. No role sees more of events than that a batch was kept.
 """
 

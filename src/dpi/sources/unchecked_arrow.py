@@ -82,6 +82,17 @@ def is_plain(file: BinaryIO, most: int) -> bool:
     return True
 
 
+def has_inner_dictionary(file: BinaryIO, names: Sequence[str]) -> bool:
+    """Whether something inside of one of these columns has a dictionary: by the schema, whatever the rows hold."""
+    message = _message(file)
+    if message is None:
+        return False
+    head = message[0]
+    columns = _tables(head, _follow(head, _field(head, _follow(head, 0), _HEADER)), _FIELDS)
+    nested = [_tables(head, column, _FIELD_CHILDREN) for column in columns if _text(head, column, _FIELD_NAME) in names]
+    return any(_field(head, inner, _FIELD_DICTIONARY) for within in nested for inner in _nested(head, within))
+
+
 class _Schema:
     """A schema with bytes in place of text, and with numbers in place of texts that have a dictionary."""
 
@@ -91,7 +102,7 @@ class _Schema:
         self.values: dict[int, bytes] = {}
         """For each of these dictionaries a schema with one column: what it holds, as bytes."""
         self.unread: set[int] = set()
-        """Dictionaries inside of nested columns, which hold no events."""
+        """Dictionaries inside of nested columns: whoever reads such columns refuses those (`has_inner_dictionary`)."""
         self.head = b""
         if head:
             self._declare(head)

@@ -6,8 +6,9 @@ removed by the next process that has the right to write. What a name says is not
 
 **A missing file is refused, never taken for empty**: an empty bucket is one that the sealed manifest has no run of.
 
-The folder belongs to one store, whose mark lies in it. A copy of a store names the same folder: whichever of both pays
-first removes what it has replaced, so that the other finds files missing, and is refused.
+The folder belongs to one store, whose mark lies in it. A copy of a store names the same folder. Which of both is the
+newer one is for the witness to say, before anything is removed here: an old copy may find all the files that it lists,
+for a payment adds files more often than it replaces some.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,7 +55,7 @@ class Folder:
             folder = cls(path.resolve(), mark)
             there = {entry.name for entry in folder.path.iterdir()} - {draft_of(Path(MARK)).name}
             if MARK in there and (folder.path / MARK).read_text(errors="replace") == mark:
-                folder.sweep(())
+                folder.sweep(tuple)
                 return folder
             if there:
                 raise OptionError(f"the folder of bucket files must be new or empty. Got {str(path)!r}.")
@@ -140,23 +141,25 @@ class Folder:
             if not (self.path / name).is_file():
                 raise StoreBusy(OTHER_WRITER)
 
-    def sweep(self, listed: Collection[str]) -> None:
+    def sweep(self, listed: Callable[[], Collection[str]]) -> None:
         """Remove the files that no list names and nobody is writing; refuses, and removes nothing, if one is missing.
 
-        For whoever has the right to write, with all that the store lists.
+        `listed` gives all that the store lists, and raises if this process has no right to write. It is asked after the
+        folder was looked at: what another process writes that has got the right since is not among what was seen.
         """
         self.check()
         with self._turn:
             there = {entry.name for entry in os.scandir(self.path) if _NAME.fullmatch(entry.name)}
-            if not there.issuperset(listed):
+            needed = listed()
+            if not there.issuperset(needed):
                 raise StateError(MISSING)
-            for name in there.difference(listed):
+            for name in there.difference(needed):
                 if name[:16] not in self._attempts:
                     (self.path / name).unlink(missing_ok=True)
 
     def remove(self) -> None:
         """Remove the folder, with nothing in it but the mark and files that nobody lists any more."""
-        self.sweep(())
+        self.sweep(tuple)
         (self.path / MARK).unlink(missing_ok=True)
         try:
             self.path.rmdir()

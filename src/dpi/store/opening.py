@@ -72,6 +72,8 @@ def open_store(
                 "this store has a witness, and an old copy is told by it alone: name it (`witness=`).",
                 options=("witness",),
             )
+        if not read_only:
+            store.erase()  # what a process left that ended before it came to this; of the newest copy alone
         return store
     except BaseException:
         engine.close()

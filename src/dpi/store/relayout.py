@@ -140,7 +140,7 @@ def _compare(store: SQLStore, before: Mapping[str, bytes]) -> None:
 def _settle(store: SQLStore, old: Folder | None) -> None:
     """What this process knows of ledgers is read anew; what is left of the old layout goes."""
     store._known.seals = {name: seal for name, seal in _seals(store).items() if name in store._known.seals}
-    store._erase()
+    store.erase()
     if old is not None:
         with suppress(StateError):  # it is another's, or not there: nothing of ours is in it
             old.remove()

@@ -155,7 +155,7 @@ class SQLStore(SQLChain, SQLEvents):
             if recoded is not None:
                 self._recode(stream, first, recoded)
             self._link(link)
-        self._erase()
+        self.erase()
 
     def progress(self, stream: str) -> Checkpoint | None:
         """Where a stream is."""
@@ -265,7 +265,7 @@ class SQLStore(SQLChain, SQLEvents):
             )
             self._link(link)
             self._put(stream, progress)
-        self._erase()
+        self.erase()
 
     def _put(self, stream: str, progress: Checkpoint) -> None:
         mechanism = progress.mechanism()
@@ -296,4 +296,4 @@ class SQLStore(SQLChain, SQLEvents):
             for stream, after in progress.items():
                 self._put(stream, after)
             self._link(link)
-        self._erase()
+        self.erase()

@@ -37,7 +37,6 @@ class SQLTables(Store):
         self._folder: Folder | None = None
         if not self.engine.read_only:
             self._known.read()
-            self._erase()  # a process that ended before it came to this has left it to us
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.engine!r})"
@@ -78,15 +77,21 @@ class SQLTables(Store):
             return EmbeddedLog(self.engine, self.key)
         return BucketLog(self.engine, self.key, folder, Buckets(layout.bits))
 
-    def _erase(self) -> None:
+    def erase(self) -> None:
         """Have the engine erase what was deleted, and remove files that no list names any more."""
         self.engine.erase()
         self.remove_unlisted()
 
     def remove_unlisted(self) -> None:
         """Remove files in the folder that no list of the store names, and nobody of this process is writing."""
-        if self.folder is not None:
-            self.folder.sweep(self._listed_files())
+        with self.engine.turn:  # before the folder's own lock, as in a transaction that writes files
+            if self.folder is not None:
+                self.folder.sweep(self._own_files)
+
+    def _own_files(self) -> set[str]:
+        """The names of all files that the store needs, if it is as this process knows it."""
+        self._known.compare(None)
+        return self._listed_files()
 
     def _listed_files(self) -> set[str]:
         """The names of all files that the store needs."""

@@ -109,4 +109,5 @@ def stamped(stamps: object, unit: str | None, slots: Slots, now: int) -> Window:
     [True, False, False]
     """
     moments = slots.moments(stamps, unit)
-    return Window(slots.first_open(moments), np.minimum(moments, now))
+    readable = np.where(moments == UNREADABLE, now, moments)  # no calendar has a day for what cannot be read
+    return Window(slots.first_open(readable), np.minimum(moments, now))
