@@ -45,7 +45,8 @@ def moments(texts: pl.Series) -> Moments:
     """Read the rows that have one of the forms.
 
     >>> import polars as pl
-    >>> found = moments(pl.Series(["1970-01-01T00:00:01Z", "1970-01-01 00:00:00.5", "1970-02-29 00:00:00", None, "now"]))
+    >>> texts = ["1970-01-01T00:00:01Z", "1970-01-01 00:00:00.5", "1970-02-29 00:00:00", None, "now"]
+    >>> found = moments(pl.Series(texts))
     >>> found.micros.tolist(), found.read.tolist(), found.local.tolist()
     ([1000000, 500000, 0, 0, 0], [True, True, False, False, False], [False, True, False, False, False])
     """
