@@ -51,7 +51,7 @@ def moments(texts: pl.Series) -> Moments:
     ([1000000, 500000, 0, 0, 0], [True, True, False, False, False], [False, True, False, False, False])
     """
     widths = texts.str.len_bytes().fill_null(0).to_numpy()
-    found = Moments(*(np.zeros(widths.size, kind) for kind in (np.int64, np.bool_, np.bool_)))
+    found = Moments(np.zeros(widths.size, np.int64), *(np.zeros(widths.size, np.bool_) for _ in range(2)))
     counts = np.bincount(np.minimum(widths, _LONGEST + 1), minlength=_LONGEST + 2)
     for width in np.flatnonzero(counts[: _LONGEST + 1]).tolist():
         if width >= _SECONDS:
