@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from dpi.errors import OptionError, SchemaError
+from dpi.events import iso
 from dpi.events.calendar import UNITS, Calendar
 from dpi.events.columns import numbers, read, times
 from dpi.exact.integers import Integers
@@ -191,6 +192,20 @@ class Slots(Option):
 
     def _parse(self, column: pl.Series) -> pl.Series:
         """Each row by itself, with or without a zone: one row's form must not decide how others are read."""
+        import polars as pl
+
+        found = iso.moments(column)
+        micros = pl.Series(found.micros)
+        if found.local.any() and self.zone != "UTC":
+            walls = np.flatnonzero(found.local)
+            micros = micros.scatter(walls, self._local(micros.gather(walls)))
+        if not found.read.all():
+            others = np.flatnonzero(~found.read)
+            micros = micros.scatter(others, self._parse_any(column.gather(others)))
+        return _within(micros, _FARTHEST)
+
+    def _parse_any(self, column: pl.Series) -> pl.Series:
+        """Texts of every form that is known."""
         import polars as pl
 
         text = column.str.strip_chars().str.replace("T", " ", literal=True).str.replace(r"Z$", "+00:00")

@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from dpi.exact.integers import Integers
-from dpi.sources.lines import BYTE_ORDER_MARK, readable
+from dpi.sources.lines import BYTE_ORDER_MARK, counts_by_line, readable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,8 +55,8 @@ class Delimited:
         ends = np.flatnonzero(text == ord("\n"))
         sizes = np.diff(ends, prepend=-1)
         # A byte order mark is taken away by some readers if it happens to come first: such a line is odd, too.
-        odd = _count((text == ord('"')) | (text == BYTE_ORDER_MARK[0]), ends) > 0
-        sound = ~odd & (sizes > 1) & (_count(text == ord(self._separator), ends) + 1 == self._width)
+        odd = counts_by_line((text == ord('"')) | (text == BYTE_ORDER_MARK[0]), ends) > 0
+        sound = ~odd & (sizes > 1) & (counts_by_line(text == ord(self._separator), ends) + 1 == self._width)
         plain = lines if sound.all() else text[np.repeat(sound, sizes)].tobytes()
         frames = [self._plain(plain, int(sound.sum()))]
         if odd.any():
@@ -101,8 +99,3 @@ def _fields(line: str, separator: str) -> list[str] | None:
         return next(csv.reader([line], delimiter=separator, strict=True))
     except (csv.Error, StopIteration):
         return None
-
-
-def _count(where: npt.NDArray[np.bool_], ends: Integers) -> Integers:
-    """How many of the marked bytes lie in each line."""
-    return np.diff(np.searchsorted(np.flatnonzero(where), ends), prepend=0)

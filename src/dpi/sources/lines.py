@@ -7,6 +7,9 @@ another one begins. A line that is too long is dropped by its own length alone; 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
+
+from dpi.exact.integers import Integers
 
 LONGEST_LINE = 1 << 20
 """Bytes of the longest line that is read, unless told otherwise."""
@@ -62,6 +65,11 @@ def _not_longer(lines: bytes, longest: int) -> bytes:
     sizes = np.diff(ends, prepend=-1)
     kept = sizes - 1 - (text[ends - 1] == ord("\r")) <= longest
     return lines if kept.all() else text[np.repeat(kept, sizes)].tobytes()
+
+
+def counts_by_line(where: npt.NDArray[np.bool_], ends: Integers) -> Integers:
+    """How many of the marked bytes lie in each line; `ends` are where the newlines are."""
+    return np.diff(np.searchsorted(np.flatnonzero(where), ends), prepend=0)
 
 
 def readable(lines: bytes) -> bytes:

@@ -9,11 +9,14 @@ JSON object is dropped, by itself. If a name comes twice in an object, the last 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dpi.events.columns import canonical
 from dpi.sources.lines import readable
+from dpi.sources.plain_json import plain_objects
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,10 +35,23 @@ class Ndjson:
         self._names = names
 
     def parse(self, lines: bytes) -> pl.DataFrame:
-        """The canonical texts of the fields, one row for each line that is a JSON object."""
+        """The canonical texts of the fields, one row for each line that is a JSON object, in their order."""
         import polars as pl
 
-        rows = list(_objects(readable(lines).decode()))
+        found = plain_objects(readable(lines), self._names)
+        frames, places = found.frames, found.places
+        if found.others or not frames:
+            objects = [json_object(line) for line in found.others.decode().split("\n")[:-1]]
+            frames.append(self._any([row for row in objects if row is not None]))
+            places.append(found.left[[row is not None for row in objects]])
+        if len(frames) == 1:
+            return frames[0]
+        return pl.concat(frames)[np.argsort(np.concatenate(places))]
+
+    def _any(self, rows: Sequence[dict[str, object]]) -> pl.DataFrame:
+        """Objects of every shape."""
+        import polars as pl
+
         return pl.DataFrame(
             {name: texts([row.get(name) for row in rows], name, exact=name == self._user) for name in self._names}
         )
@@ -50,10 +66,6 @@ def texts(column: list[object], name: str, *, exact: bool) -> pl.Series:
     import polars as pl
 
     return canonical(column, name, exact=exact).cast(pl.String)
-
-
-def _objects(text: str) -> Iterator[dict[str, object]]:
-    return (row for row in map(json_object, text.split("\n")) if row is not None)
 
 
 def json_object(line: str) -> dict[str, object] | None:
