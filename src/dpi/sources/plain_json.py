@@ -138,9 +138,7 @@ def plain_objects(lines: bytes, names: Sequence[str]) -> Found:
         if shape is None:
             continue
         found = shape.read(lines if among.all() else text[np.repeat(among, sizes)].tobytes(), names)
-        if (
-            found is None or found[1].len() != among.sum()
-        ):  # a guard: no version of the reader may take two lines for one
+        if found is None or found[1].len() != here.size:  # no version of the reader may take two lines for one
             continue
         alike = found[1].to_numpy()
         frames.append(found[0] if alike.all() else found[0].filter(found[1]))
