@@ -137,6 +137,7 @@ def serve(
         acts=acts,
         streams=streams,
         keys=keys,
+        oidc=None if config is None else settings.issuer_in(config),
     )
     url = f"{'http' if certificate is None else 'https'}://{host}:{port}"
     if json:
