@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dpi.service.connections import LEAVE
 from dpi.service.endpoints import Call, Endpoint
 from dpi.service.following import News
 from dpi.service.metrics import span
@@ -139,5 +140,7 @@ class Outside:
 
         try:
             await self._app(scope, receive, sent)
-        except (TimeoutError, ClientDisconnect):
+        except TimeoutError:
+            scope["state"][LEAVE]()
+        except ClientDisconnect:
             return

@@ -46,6 +46,8 @@ class Config:
     """Batches of one token at a time, those that wait included."""
     patience: float = 30.0
     """Seconds that the body of a request may take."""
+    connections: int = 800
+    """Connections at a time, readers who follow among them; a process has 1024 files unless it is given more."""
     lease: str = "10s"
     """On PostgreSQL: another replica takes over when nothing was heard of this one for so long."""
     acts: Path | None = None
@@ -61,8 +63,8 @@ class Config:
             raise OptionError(f"`delay` must be above 0. Got {self.delay!r}.")
         if not 1_000_000 <= duration(self.lease, "lease") <= 3_600_000_000:
             raise OptionError(f"`lease` must be from 1s to 1h. Got {self.lease!r}.")
-        if min(self.body, self.requests, self.of_one_token) < 1 or not self.patience > 0:
-            raise OptionError("`body`, `requests`, `of_one_token` and `patience` must be above 0.")
+        if min(self.body, self.requests, self.of_one_token, self.connections) < 1 or not self.patience > 0:
+            raise OptionError("`body`, `requests`, `of_one_token`, `connections` and `patience` must be above 0.")
         if (self.certificate is None) != (self.private_key is None):
             raise OptionError("TLS needs both files: `certificate` and `private_key`.")
         if self.host not in LOOPBACK and self.certificate is None and not self.behind_proxy:

@@ -68,6 +68,9 @@ def serve(
     patience: Annotated[
         float, typer.Option("--patience", metavar="SECONDS", rich_help_panel=LIMITS, help="For a body or a reader.")
     ] = 30.0,
+    connections: Annotated[
+        int, typer.Option("--connections", metavar="N", rich_help_panel=LIMITS, help="At a time, readers included.")
+    ] = 800,
     lease: Annotated[
         str,
         typer.Option(
@@ -133,6 +136,7 @@ def serve(
         requests=requests,
         of_one_token=of_one_token,
         patience=patience,
+        connections=connections,
         lease=lease,
         acts=acts,
         streams=streams,
