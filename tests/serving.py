@@ -46,6 +46,7 @@ class Running:
     clock: SetClock
     url: str
     tokens: dict[str, str]
+    server: Server
     clients: dict[str | None, httpx.Client] = field(default_factory=dict)
     turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -107,7 +108,7 @@ def running(
     made = server(config, service)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
-    found = Running(service, shown, f"http://127.0.0.1:{port_of(made)}", tokens)
+    found = Running(service, shown, f"http://127.0.0.1:{port_of(made)}", tokens, made)
     try:
         yield found
     finally:

@@ -23,8 +23,11 @@ from starlette.routing import Route
 import dpi
 from dpi.service import ingest
 from dpi.service.config import Config
+from dpi.service.metrics import Metrics
 from dpi.service.running import serve
 from dpi.settings.streams import StreamSettings
+from dpi.store.sql import SQLStore
+from dpi.stream import driver
 
 
 def service(options: dict[str, Any]) -> None:
@@ -35,13 +38,40 @@ def service(options: dict[str, Any]) -> None:
         lateness=f"{options['lateness']}s", per_slot="1024", period=1,
     )  # fmt: skip
     folder = Path(options["folder"])
+    timed()
     serve(
         Config(
-            store=options["postgres"] if options["kind"] == "postgres" else str(folder / "visits.db"),
+            store=options["store"],
             key_file=folder / "key", tokens=Path(options["tokens"]), port=options["port"], delay="1s",
             body=64 << 20, streams={"visits": stream},
         )
     )  # fmt: skip
+
+
+def timed() -> None:
+    """Have the operator's metrics tell the stages of closing a slot apart."""
+    made: list[Metrics] = []
+    begin = Metrics.__init__
+
+    def noted(self: Metrics) -> None:
+        begin(self)
+        made.append(self)
+
+    def wrapped(owner: Any, name: str, stage: str) -> None:
+        do = getattr(owner, name)
+
+        def work(*given: Any, **named: Any) -> Any:
+            with made[-1].stage(stage):
+                return do(*given, **named)
+
+        setattr(owner, name, work)
+
+    Metrics.__init__ = noted  # type: ignore[method-assign]
+    wrapped(driver, "weighed", "ledger")
+    wrapped(driver, "measured", "mechanism")
+    wrapped(driver, "released", "mechanism")
+    for name in ("events", "pay", "publish"):
+        wrapped(SQLStore, name, "store")
 
 
 def plain(options: dict[str, Any]) -> None:

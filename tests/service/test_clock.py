@@ -74,8 +74,7 @@ def test_a_slot_waits_for_what_was_received_before_its_moment(tmp_path, watched,
         found.clock.now = MOMENT + 10 * SECOND
         found.service.closing.call(lambda: None).result(30)
         assert found.send([("late user", 9.0, "home"), ("next user", 10.0, "home")], 0, "quick").status_code == 200
-        time.sleep(0.1)
-        assert watched == []  # it waits
+        assert found.service.closing.call(lambda: watched.copy()).result(30) == []  # it was looked at, and waits
         go_on.set()
         sending.join(30)
         found.set(20)

@@ -155,7 +155,7 @@ def test_nothing_is_replaced_and_nothing_half_made_stays(store, tmp_path, monkey
     with pytest.raises(KeyboardInterrupt):
         export.export(store, path / "public.db")
     monkeypatch.undo()
-    monkeypatch.setattr(export, "_fill", lambda _, draft: (path / "late.db").write_text("mine"))
+    monkeypatch.setattr(export, "_fill", lambda *_: (path / "late.db").write_text("mine"))
     with pytest.raises(OptionError, match="exists already"):
         export.export(store, path / "late.db")
     assert sorted(file.name for file in path.iterdir()) == ["file", "folder", "late.db", "link"]
@@ -169,10 +169,10 @@ def test_a_store_that_goes_on_is_exported_as_of_one_moment(durable, tmp_path) ->
         with durable(read_only=True) as reader:
             whole = export._rows
 
-            def late(store, name, table):
+            def late(store, name, table, upto):
                 if name == "releases":
                     list(run(writer, 2))
-                return whole(store, name, table)
+                return whole(store, name, table, upto)
 
             export._rows = late
             try:

@@ -6,7 +6,6 @@ line says wins. A key that no command knows, or a value of another type, is refu
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -18,6 +17,7 @@ import typer
 
 from dpi.cli.ending import USAGE, fail
 from dpi.errors import OptionError, meant
+from dpi.settings.toml import read_toml
 
 Known = dict[str, tuple[str, object]]
 """The parameter and the type of each option of a command, by the option's name without its dashes."""
@@ -63,14 +63,8 @@ Config = Annotated[
 
 def read(path: Path, command: str) -> dict[str, object]:
     """The options of one command, by parameter; the whole file is checked."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
-    except OSError as error:
-        raise OptionError(f"the configuration {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"the configuration {path} is not TOML: {error}.") from None
     values: dict[str, dict[str, object]] = {}
-    for name, table in content.items():
+    for name, table in read_toml(path).items():
         if not isinstance(table, dict):
             raise OptionError(f"`{name}` in {path} must stand in the table of a command, such as [run].")
         if name == "streams":  # of `serve`, which reads them itself
@@ -78,6 +72,7 @@ def read(path: Path, command: str) -> dict[str, object]:
         if name not in _commands:
             raise OptionError(f"unknown table [{name}] in {path}{meant(name, _commands)}")
         options = known(name)
+        table = {key: value for key, value in table.items() if (name, key) != ("serve", "oidc")}  # idem
         for key in table:
             if key not in options:
                 raise OptionError(f"unknown key `{key}` in [{name}] of {path}{meant(key, options)}")

@@ -72,7 +72,7 @@ def read(column: object, name: str) -> pl.Series | list[object]:
     rows = list(column)
     kinds = {type(row) for row in rows} - {type(None)}
     # An integer that polars cannot hold would be printed by its error, or by the failure of that: it is kept from it.
-    if len(kinds) == 1 and kinds <= {int, float, str} and (kinds != {int} or all(map(_is_word, rows))):
+    if len(kinds) == 1 and kinds <= {int, float, str} and (kinds != {int} or _are_words(rows)):
         try:
             return pl.Series(rows, strict=True)
         except (OverflowError, TypeError, UnicodeError, pl.exceptions.PolarsError):
@@ -80,8 +80,9 @@ def read(column: object, name: str) -> pl.Series | list[object]:
     return rows
 
 
-def _is_word(row: object) -> bool:
-    return row is None or -(1 << 63) <= cast("int", row) < 1 << 64
+def _are_words(rows: list[object]) -> bool:
+    numbers = cast("list[int]", [row for row in rows if row is not None])
+    return -(1 << 63) <= min(numbers) and max(numbers) < 1 << 64
 
 
 def _plain(column: pl.Series, name: str) -> pl.Series | list[object]:

@@ -15,12 +15,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dpi.service.connections import LEAVE
 from dpi.service.endpoints import Call, Endpoint
 from dpi.service.following import News
 from dpi.service.metrics import span
 from dpi.service.problems import Problem, problem_of
+from dpi.service.roles import Caller
 from dpi.service.routes import ENDPOINTS
 from dpi.service.service import Service
+from dpi.service.tokens import PREFIX
 
 HEADERS = {
     "x-content-type-options": "nosniff",
@@ -66,7 +69,7 @@ def _routed(service: Service, endpoint: Endpoint) -> Route:
         began = time.perf_counter()
         with span(f"{endpoint.method} {endpoint.path}"):
             try:
-                authorise(service, endpoint, request)
+                await authorise(service, endpoint, request)
                 response = await endpoint.handler(Call(service, endpoint, request))
             except ClientDisconnect:
                 raise
@@ -80,18 +83,27 @@ def _routed(service: Service, endpoint: Endpoint) -> Route:
     return Route(endpoint.path, answer, methods=[endpoint.method])
 
 
-def authorise(service: Service, endpoint: Endpoint, request: Request) -> None:
+async def authorise(service: Service, endpoint: Endpoint, request: Request) -> None:
     """Refuse whoever has no token, or one of another role."""
     request.state.token = ""
     if endpoint.roles is None:
         return
     kind, _, token = request.headers.get("authorization", "").partition(" ")
-    entry = service.tokens.check(token.strip()) if kind.lower() == "bearer" else None
-    if entry is None:
+    caller = await _caller(service, token.strip()) if kind.lower() == "bearer" else None
+    if caller is None:
         raise Problem(401, "a valid token is needed.", headers={"www-authenticate": "Bearer"})
-    if entry.role not in endpoint.roles:
+    role = caller.may(endpoint.roles)
+    if role is None:
         raise Problem(403, "this token has another role.")
-    request.state.token, request.state.by = entry.id, f"{entry.role} {entry.id}"
+    request.state.token, request.state.by = caller.id, f"{role} {caller.id}"
+
+
+async def _caller(service: Service, token: str) -> Caller | None:
+    """Who has a token: one of the service's own or, where an issuer is configured, one of theirs."""
+    if service.issued is not None and not token.startswith(PREFIX):
+        return await run_in_threadpool(service.issued.check, token)  # which may ask the issuer for keys
+    entry = service.tokens.check(token)
+    return None if entry is None else Caller(entry.id, frozenset({entry.role}))
 
 
 def _pieces(message: Message) -> Iterator[Message]:
@@ -128,5 +140,7 @@ class Outside:
 
         try:
             await self._app(scope, receive, sent)
-        except (TimeoutError, ClientDisconnect):
+        except TimeoutError:
+            scope["state"][LEAVE]()
+        except ClientDisconnect:
             return

@@ -5,21 +5,20 @@ What is given of the chain ends where releases that are not yet to be seen begin
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from dpi.service.endpoints import Call, document
-from dpi.service.problems import Problem
 from dpi.store.export import export
 from dpi.store.sql import SQLStore
 
 MOST_ENTRIES = 1000
 DATABASE = "application/vnd.sqlite3"
-TRIES = 40
-PAUSE = 0.1
+PIECE = 1 << 16
 
 
 async def get_chain(call: Call) -> Response:
@@ -41,24 +40,28 @@ async def get_chain(call: Call) -> Response:
 async def get_export(call: Call) -> Response:
     """The public part of the store as a file that `dpi verify`, `dpi query` and `dpi report` read.
 
-    It is made at a moment at which all that is stored is seen.
+    It ends with the last entry of the chain that is seen at this moment.
     """
-    for _ in range(TRIES):
-        made = await call.read(lambda: _export(call))
-        if made is not None:
-            return Response(made, headers={"content-disposition": 'attachment; filename="public.db"'},
-                            media_type=DATABASE)  # fmt: skip
-        await asyncio.sleep(PAUSE)
-    raise Problem(503, "a release is on its way: come again.", retry=1)
+    made = await call.read(lambda: _export(call))
+    headers = {
+        "content-disposition": 'attachment; filename="public.db"',
+        "content-length": str(made.seek(0, 2)),
+    }
+    return StreamingResponse(_pieces(made), headers=headers, media_type=DATABASE)
 
 
-def _export(call: Call) -> bytes | None:
+def _export(call: Call) -> BinaryIO:
+    """An export that has no name any more: it goes with whoever reads it."""
+    seen = call.service.publication.entry
     with tempfile.TemporaryDirectory() as folder, call.service.reading.store() as store:
         assert isinstance(store, SQLStore)  # noqa: S101 - a service opens no other
         target = Path(folder) / "public.db"
-        if store.head().sequence > call.service.publication.entry:
-            return None
-        before = call.service.publication.entry
-        export(store, target)
-        # what was stored meanwhile may be in it, and is not yet to be seen
-        return target.read_bytes() if store.head().sequence <= before else None
+        export(store, target, seen)
+        return target.open("rb")
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        file.seek(0)
+        while piece := file.read(PIECE):
+            yield piece

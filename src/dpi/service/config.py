@@ -6,14 +6,15 @@ Public, but for the names of files that hold secrets.
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 
 from dpi.errors import OptionError
 from dpi.events.slots import duration
+from dpi.service.issuer_keys import is_url
+from dpi.service.oidc import Issuer, issuer_of
 from dpi.settings.streams import StreamSettings, from_file, keys_in
+from dpi.settings.toml import read_toml
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Names of streams that can stand in an address."""
@@ -45,10 +46,14 @@ class Config:
     """Batches of one token at a time, those that wait included."""
     patience: float = 30.0
     """Seconds that the body of a request may take."""
+    connections: int = 800
+    """Connections at a time, readers who follow among them; a process has 1024 files unless it is given more."""
     lease: str = "10s"
     """On PostgreSQL: another replica takes over when nothing was heard of this one for so long."""
     acts: Path | None = None
     """The log of administrative acts; `acts.ndjson` beside the tokens unless given."""
+    oidc: Issuer | None = None
+    """An issuer whose tokens open something as well."""
     streams: dict[str, StreamSettings] = field(default_factory=dict)
     keys: dict[str, bytes] = field(default_factory=dict, repr=False)
     """Of hashed domains, by their fingerprints."""
@@ -58,8 +63,8 @@ class Config:
             raise OptionError(f"`delay` must be above 0. Got {self.delay!r}.")
         if not 1_000_000 <= duration(self.lease, "lease") <= 3_600_000_000:
             raise OptionError(f"`lease` must be from 1s to 1h. Got {self.lease!r}.")
-        if min(self.body, self.requests, self.of_one_token) < 1 or not self.patience > 0:
-            raise OptionError("`body`, `requests`, `of_one_token` and `patience` must be above 0.")
+        if min(self.body, self.requests, self.of_one_token, self.connections) < 1 or not self.patience > 0:
+            raise OptionError("`body`, `requests`, `of_one_token`, `connections` and `patience` must be above 0.")
         if (self.certificate is None) != (self.private_key is None):
             raise OptionError("TLS needs both files: `certificate` and `private_key`.")
         if self.host not in LOOPBACK and self.certificate is None and not self.behind_proxy:
@@ -98,13 +103,7 @@ def check_name(name: str) -> str:
 
 def streams_of(path: Path) -> tuple[dict[str, StreamSettings], dict[str, bytes]]:
     """The streams that a `dpi.toml` states, and the keys of their hashed domains; files are looked for beside it."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
-    except OSError as error:
-        raise OptionError(f"the configuration {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"the configuration {path} is not TOML: {error}.") from None
-    tables = content.get("streams", {})
+    tables = read_toml(path).get("streams", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise OptionError(f"`streams` in {path} must be tables by name, such as [streams.visits].")
     found: dict[str, StreamSettings] = {}
@@ -116,3 +115,17 @@ def streams_of(path: Path) -> tuple[dict[str, StreamSettings], dict[str, bytes]]
             raise OptionError(f"[streams.{name}] of {path}: {error}") from None
         keys |= keys_in(table, path.parent)
     return found, keys
+
+
+def issuer_in(path: Path) -> Issuer | None:
+    """The issuer that a `dpi.toml` states in [serve.oidc], if it does; a file of keys is looked for beside it."""
+    serve = read_toml(path).get("serve", {})
+    table = serve.get("oidc") if isinstance(serve, dict) else None
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise OptionError(f"`oidc` in {path} must be a table: [serve.oidc].")
+    keys = table.get("jwks")
+    if isinstance(keys, str) and keys and not is_url(keys):
+        table = {**table, "jwks": str(path.parent / keys)}
+    return issuer_of(table)

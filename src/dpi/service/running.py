@@ -11,6 +11,7 @@ import uvicorn
 
 from dpi.service.app import application
 from dpi.service.config import Config
+from dpi.service.connections import HEADERS, IDLE, limited
 from dpi.service.leader import Replica
 from dpi.service.service import Service
 
@@ -34,6 +35,9 @@ def server(config: Config, service: Service | Replica) -> Server:
         service if isinstance(service, Replica) else application(service),
         host=config.host,
         port=config.port,
+        http=limited(config.connections, min(HEADERS, config.patience)),
+        ws="none",
+        timeout_keep_alive=IDLE,
         log_config=None,
         access_log=False,
         server_header=False,

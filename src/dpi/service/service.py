@@ -24,6 +24,7 @@ from dpi.service.config import Config, check_name
 from dpi.service.gate import Gate
 from dpi.service.keeping import Keeping
 from dpi.service.metrics import Metrics
+from dpi.service.oidc import IssuedTokens
 from dpi.service.packing import unpacked
 from dpi.service.problems import Problem
 from dpi.service.publication import Publication
@@ -71,6 +72,7 @@ class Service:
         self.store = opened(config, self._signer) if store is None else store
         try:
             self.tokens, self.acts, self.metrics = Tokens(config.tokens), Acts(config.acts_file), Metrics()
+            self.issued = None if config.oidc is None else IssuedTokens(config.oidc)
             self.receipts = Receipts(clock)
             self.publication = Publication(clock, config.delay_us)
             self.closing = Closing(self.receipts, self.publication, clock, self.metrics)

@@ -25,6 +25,8 @@ from dpi.errors import OptionError, StateError
 from dpi.files import whole
 from dpi.service.roles import ROLES
 
+PREFIX = "dpi_"
+"""How a token begins."""
 _NOBODY = hashlib.sha256(b"").hexdigest()
 
 
@@ -70,7 +72,7 @@ class Tokens:
         entry = Entry(identity, role, _hash(secret), name, None if expires is None else expires.isoformat())
         with self._changing() as entries:
             entries[identity] = entry
-        return f"dpi_{identity}_{secret}"
+        return f"{PREFIX}{identity}_{secret}"
 
     def revoke(self, identity: str) -> None:
         """Let a token open nothing any more."""
@@ -85,9 +87,8 @@ class Tokens:
 
     def check(self, token: str, now: datetime | None = None) -> Entry | None:
         """The entry of a token that is valid now; None for any other text, after the same comparison."""
-        kind, _, rest = token.partition("_")
-        identity, _, secret = rest.partition("_")
-        entry = self._entries().get(identity) if kind == "dpi" else None
+        identity, _, secret = token.removeprefix(PREFIX).partition("_")
+        entry = self._entries().get(identity) if token.startswith(PREFIX) else None
         same = hmac.compare_digest(_hash(secret), _NOBODY if entry is None else entry.hash)
         return entry if entry is not None and same and entry.valid(now or datetime.now(UTC)) else None
 

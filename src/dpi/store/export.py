@@ -2,14 +2,16 @@
 
 A store holds accounts, events of open slots and open nodes of trees beside what is public; even without its key, a copy
 tells how many accounts there are. An export is not a copy with things taken out: it is a new file that is
-filled from a list of public columns, and of measurements only those whose slots are released.
+filled from a list of public columns, and of measurements only those whose slots are released. What a stream goes on
+from is left out: nothing goes on from an export. One that ends with an earlier entry of the chain is what an export at
+that moment was.
 
 **Guarantee.** Every byte of an export is a function of what was let out: certificates, releases, and the measurements
 that they state. Streams with equal releases and certificates give equal bytes, whoever is in them.
 
 *Why.* `PUBLIC` names all columns that are read, and none of them is private (`dpi.store.base`): options and domains are
-declared, entries and releases are let out, a measurement is noisy and paid for before its release is, the state after
-the last release is a function of measurements. Rows are written in the order of their keys into a fresh file of a
+declared, entries and releases are let out, a measurement is noisy and paid for before its release is, and how far a
+stream is follows from them. Rows are written in the order of their keys into a fresh file of a
 fixed page size, in one transaction, with deleted and unused bytes set to zero; there is no time, no path and no name
 of a machine in it.
 """
@@ -24,9 +26,13 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.files.whole import put_new
+from dpi.options.schedule import BEGINNING, Schedule
+from dpi.store.base import Checkpoint
 from dpi.store.schema import EXPORT, VERSIONS
+from dpi.store.seals import progress_seal
 from dpi.store.sql import SQLStore
 
 _AT_ONCE = 64
@@ -60,13 +66,15 @@ PUBLIC: dict[str, Table] = {
 """All that an export holds. A column that is not named here is not read."""
 
 _RELEASED = (
-    "EXISTS (SELECT 1 FROM releases WHERE releases.stream = measurements.stream AND releases.slot = measurements.slot)"
+    "EXISTS (SELECT 1 FROM releases WHERE releases.stream = measurements.stream AND releases.slot = measurements.slot "
+    "AND releases.entry <= ?)"
 )
 """A measurement that is not yet released is nobody's to see."""
+_ALL = 1 << 62
 
 
-def export(store: SQLStore, target: str | os.PathLike[str]) -> None:
-    """Write the public part of a store to a new file; one that is there is not replaced.
+def export(store: SQLStore, target: str | os.PathLike[str], upto: int = _ALL) -> None:
+    """Write the public part of a store to a new file, up to an entry of the chain; one that is there is not replaced.
 
     The file appears whole or not at all.
     """
@@ -79,7 +87,7 @@ def export(store: SQLStore, target: str | os.PathLike[str]) -> None:
     try:
         os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))  # for others to read, unlike a store
         with store.snapshot():
-            _fill(store, draft)
+            _fill(store, draft, upto)
         put_new(draft, path)
     except sqlite3.Error as error:
         raise StoreError(f"the export {path} cannot be written: {type(error).__name__}.") from None
@@ -93,7 +101,7 @@ def export(store: SQLStore, target: str | os.PathLike[str]) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _fill(store: SQLStore, draft: Path) -> None:
+def _fill(store: SQLStore, draft: Path, upto: int) -> None:
     with closing(sqlite3.connect(draft, isolation_level=None)) as file:
         for pragma in ("page_size = 4096", "auto_vacuum = NONE", "secure_delete = ON", "journal_mode = OFF"):
             file.execute(f"PRAGMA {pragma}")
@@ -106,24 +114,63 @@ def _fill(store: SQLStore, draft: Path) -> None:
             key = ", ".join(table.columns[: table.keys])
             file.execute(f"CREATE TABLE {name} ({columns}, PRIMARY KEY ({key}))")
             places = ", ".join("?" * len(table.columns))
-            file.executemany(f"INSERT INTO {name} VALUES ({places})", _rows(store, name, table))  # noqa: S608 - our own names
+            file.executemany(f"INSERT INTO {name} VALUES ({places})", _rows(store, name, table, upto))  # noqa: S608 - our own names
         file.execute("COMMIT")
 
 
-def _rows(store: SQLStore, name: str, table: Table) -> Iterator[Sequence[object]]:
+def _rows(store: SQLStore, name: str, table: Table, upto: int) -> Iterator[Sequence[object]]:
     """The rows of a table in the order of their keys; of those that grow for ever, some at a time.
 
     The order is Python's, not that of a database's language.
     """
     select = f"SELECT {', '.join(table.columns)} FROM {name}"  # noqa: S608 - our own names
     if "slot" in table.columns:
-        released = f" AND {_RELEASED}" if name == "measurements" else ""
+        released = _RELEASED if name == "measurements" else "entry <= ?"
         for stream in sorted(store.streams()):
-            yield from _paged(store, f"{select} WHERE stream = ?{released}", (stream,), "slot", 1)
+            yield from _paged(store, f"{select} WHERE stream = ? AND {released}", (stream, upto), "slot", 1)
     elif name == "chain":
-        yield from _paged(store, f"{select} WHERE 1 = 1", (), "entry", 0)
+        yield from _paged(store, f"{select} WHERE entry <= ?", (upto,), "entry", 0)
+    elif name == "progress":
+        yield from _reached(store, upto)
+    elif name == "streams" and _declares(store, upto):
+        yield from _declared(store, upto)
     else:
         yield from sorted(_plain(row) for row in store.engine.rows(select))
+
+
+def _reached(store: SQLStore, upto: int) -> Iterator[Sequence[object]]:
+    """How far each stream was: its row, or the row that it had before releases after an entry."""
+    rows = store.engine.rows("SELECT stream, first, last, spent FROM progress")
+    for stream, first, last, spent in sorted((str(name), int(a), int(b), int(c)) for name, a, b, c in rows):
+        after = store.engine.rows(
+            "SELECT slot FROM releases WHERE stream = ? AND entry > ? ORDER BY slot LIMIT 1", (stream, upto)
+        )
+        if after:
+            last = int(after[0][0]) - 1
+            if last < first:
+                continue
+            spent = store.spent_after(stream, last)
+        here = Checkpoint(first, last, spent, "", bytes, b"")
+        yield [stream, first, last, spent, "", b"", b"", progress_seal(stream, here, b"")]
+
+
+def _declares(store: SQLStore, upto: int) -> bool:
+    """Whether entries after one declare options; refuses to look behind entries of another kind than is made daily."""
+    kinds = {store.link(entry).entry.get("kind") for entry in range(upto + 1, store.head().sequence + 1)}
+    if not kinds <= {"release", "options"}:
+        raise StoreError("the store was restored just now: an export waits for its next release.")
+    return "options" in kinds
+
+
+def _declared(store: SQLStore, upto: int) -> list[Sequence[object]]:
+    """The options of streams as entries of the chain have declared them, up to one of them."""
+    known: dict[str, Schedule[str]] = {}
+    for link, _ in zip(store.links(), range(upto + 1), strict=False):
+        match link.entry:
+            case {"kind": "options", "stream": str(name), "options": dict(options), **more}:
+                text, first = DeclaredOptions.from_options(options).text, more.get("from", BEGINNING)
+                known[name] = known.get(name, Schedule.of(text)).changed(int(str(first)), text)
+    return [(name, first, text) for name in sorted(known) for first, text in known[name].entries]
 
 
 def _paged(

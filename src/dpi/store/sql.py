@@ -203,6 +203,12 @@ class SQLStore(SQLChain, SQLEvents):
         rows = self.engine.rows("SELECT last, spent FROM progress WHERE stream = ?", (stream,))
         return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
+    def spent_after(self, stream: str, slot: int) -> int:
+        """What the spent units of a stream were after an earlier slot; all slots since then have measurements."""
+        last, spent = self.reached(stream) or (slot, 0)
+        first, *since = (paid for paid in self._measured(stream, slot) if paid.slot <= last)
+        return first.spent_after(spent - first.epsilon - sum(paid.epsilon for paid in since))
+
     def bounds(self, stream: str) -> Bounds | None:
         """What is public about the classes of a stream; the mechanism's state is not read for it."""
         rows = self.engine.rows("SELECT allocation FROM progress WHERE stream = ?", (stream,))

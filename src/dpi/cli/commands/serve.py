@@ -68,6 +68,9 @@ def serve(
     patience: Annotated[
         float, typer.Option("--patience", metavar="SECONDS", rich_help_panel=LIMITS, help="For a body or a reader.")
     ] = 30.0,
+    connections: Annotated[
+        int, typer.Option("--connections", metavar="N", rich_help_panel=LIMITS, help="At a time, readers included.")
+    ] = 800,
     lease: Annotated[
         str,
         typer.Option(
@@ -133,10 +136,12 @@ def serve(
         requests=requests,
         of_one_token=of_one_token,
         patience=patience,
+        connections=connections,
         lease=lease,
         acts=acts,
         streams=streams,
         keys=keys,
+        oidc=None if config is None else settings.issuer_in(config),
     )
     url = f"{'http' if certificate is None else 'https'}://{host}:{port}"
     if json:

@@ -1,0 +1,1 @@
+"""Servers, loads and checks of `benchmarks/service.py`."""
