@@ -35,6 +35,7 @@ COMMANDS = {
     "backup": "Copy a store to a new file while it is in use. Private: keep it closed, encrypted, and apart from the "
     "key.",
     "restore": "Put a back-up in a place where there is no store. Nobody's budget comes back with it.",
+    "compact": "Drop measurements of old slots by a public rule; releases, certificates and accounts stay.",
     "ledger": "Say how much of ε one user has left. Private: it tells whether the user was there.",
     "keys": "Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.",
     "serve": "Serve streams over HTTP: events come in, releases go out by the public clock.",

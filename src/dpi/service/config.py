@@ -47,6 +47,8 @@ class Config:
     """Seconds that the body of a request may take."""
     lease: str = "10s"
     """On PostgreSQL: another replica takes over when nothing was heard of this one for so long."""
+    keep_measurements: int | None = None
+    """Of each stream, measurements of so many of the last slots are kept, and up to 100 more; None keeps all."""
     acts: Path | None = None
     """The log of administrative acts; `acts.ndjson` beside the tokens unless given."""
     streams: dict[str, StreamSettings] = field(default_factory=dict)
@@ -60,6 +62,8 @@ class Config:
             raise OptionError(f"`lease` must be from 1s to 1h. Got {self.lease!r}.")
         if min(self.body, self.requests, self.of_one_token) < 1 or not self.patience > 0:
             raise OptionError("`body`, `requests`, `of_one_token` and `patience` must be above 0.")
+        if self.keep_measurements is not None and self.keep_measurements < 1:
+            raise OptionError(f"`keep_measurements` must be at least 1 slot. Got {self.keep_measurements}.")
         if (self.certificate is None) != (self.private_key is None):
             raise OptionError("TLS needs both files: `certificate` and `private_key`.")
         if self.host not in LOOPBACK and self.certificate is None and not self.behind_proxy:

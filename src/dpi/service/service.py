@@ -73,7 +73,7 @@ class Service:
             self.tokens, self.acts, self.metrics = Tokens(config.tokens), Acts(config.acts_file), Metrics()
             self.receipts = Receipts(clock)
             self.publication = Publication(clock, config.delay_us)
-            self.closing = Closing(self.receipts, self.publication, clock, self.metrics)
+            self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
             self.keeping = Keeping(self.store, self.metrics)
             self.reading = Reading(config.store, self.publication, config.keys)
             self._decoders = ThreadPoolExecutor(DECODERS, "dpi decoding")
@@ -129,6 +129,11 @@ class Service:
         self.admissions[stream.name] = stream.admission()
         self.closing.streams[stream.name] = stream
         self.guarantees = {name: each.guarantee for name, each in self.closing.streams.items()}
+
+    def _thin(self) -> None:
+        """Bound what is kept of old slots beside their releases."""
+        if self.config.keep_measurements is not None:
+            self.store.thin(self.config.keep_measurements)
 
     def start(self) -> Self:
         """Keep events and close slots from now on."""

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.files.whole import put_new
-from dpi.store.schema import EXPORT, VERSIONS
+from dpi.store.schema import EXPORT, THINNED, VERSIONS, fact
 from dpi.store.sql import SQLStore
 
 _AT_ONCE = 64
@@ -99,7 +99,9 @@ def _fill(store: SQLStore, draft: Path) -> None:
             file.execute(f"PRAGMA {pragma}")
         file.execute("BEGIN")
         file.execute("CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
-        file.executemany("INSERT INTO facts VALUES (?, ?)", [(EXPORT, "1"), ("schema", str(max(VERSIONS)))])
+        thinned = fact(store.engine, THINNED)
+        facts = [(EXPORT, "1"), ("schema", str(max(VERSIONS))), *([] if thinned is None else [(THINNED, thinned)])]
+        file.executemany("INSERT INTO facts VALUES (?, ?)", facts)
         for name, table in PUBLIC.items():
             named = zip(table.columns, table.types, strict=True)
             columns = ", ".join(f"{column} {kind}" for column, kind in named)

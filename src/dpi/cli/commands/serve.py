@@ -86,6 +86,15 @@ def serve(
             help="The log of administrative acts; acts.ndjson beside the tokens unless given.",
         ),
     ] = None,
+    keep_measurements: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-measurements",
+            metavar="SLOTS",
+            rich_help_panel=STORE,
+            help="Drop measurements of older slots, see dpi compact; all are kept unless given.",
+        ),
+    ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Serve a made-up shop whose visitors come and go while you look.")
     ] = False,
@@ -135,6 +144,7 @@ def serve(
         patience=patience,
         lease=lease,
         acts=acts,
+        keep_measurements=keep_measurements,
         streams=streams,
         keys=keys,
     )
