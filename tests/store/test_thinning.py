@@ -67,7 +67,9 @@ def test_what_the_rule_keeps_is_still_checked(tmp_path):
         released(store, 10)
         store.thin(4)
         store.engine.execute("DELETE FROM measurements WHERE slot = 7")
-        assert verify(store).problems == ("the measurement of slot 7 of stream '' is not the one its certificate states",)
+        assert verify(store).problems == (
+            "the measurement of slot 7 of stream '' is not the one its certificate states",
+        )
 
 
 def test_one_that_is_paid_for_stays(tmp_path, monkeypatch):

@@ -40,6 +40,7 @@ COMMANDS = {
     "keys": "Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.",
     "serve": "Serve streams over HTTP: events come in, releases go out by the public clock.",
     "token": "Make, list and revoke the tokens of a service. A new one is printed once; its file keeps a hash of it.",
+    "top": "Show how a service or a store does: lag, arrivals, accounts, next closings, releases, budgets.",
     "audit": "Try to refute every claim: all mechanisms, what an analyst can reach, and broken ones that must be "
     "caught.",
     "compare": "Compare systems at an equal guarantee, or as they were published: errors of every slot, and what a "

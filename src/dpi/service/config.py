@@ -13,11 +13,11 @@ from pathlib import Path
 
 from dpi.errors import OptionError
 from dpi.events.slots import duration
+from dpi.service.alerts.config import LOOPBACK, AlertConfig
 from dpi.settings.streams import StreamSettings, from_file, keys_in
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Names of streams that can stand in an address."""
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,8 @@ class Config:
     """Of each stream, measurements of so many of the last slots are kept, and up to 100 more; None keeps all."""
     acts: Path | None = None
     """The log of administrative acts; `acts.ndjson` beside the tokens unless given."""
+    alerts: AlertConfig | None = None
+    """Who is told of what by hooks; None tells nobody."""
     streams: dict[str, StreamSettings] = field(default_factory=dict)
     keys: dict[str, bytes] = field(default_factory=dict, repr=False)
     """Of hashed domains, by their fingerprints."""

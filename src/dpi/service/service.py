@@ -19,11 +19,13 @@ from dpi.errors import AboutOptions, ClockError
 from dpi.events.clock import Window
 from dpi.service import ingest, logs
 from dpi.service.acts import Acts
+from dpi.service.alerts.duty import duties
 from dpi.service.closing import Closing
 from dpi.service.config import Config, check_name
 from dpi.service.gate import Gate
 from dpi.service.keeping import Keeping
 from dpi.service.metrics import Metrics
+from dpi.service.overview import Overview
 from dpi.service.packing import unpacked
 from dpi.service.problems import Problem
 from dpi.service.publication import Publication
@@ -86,6 +88,8 @@ class Service:
             """What is called when the service begins to stop."""
             self._opening = Lock()
             self._open_all()
+            self.overview = Overview(self)
+            self._duties = [] if config.alerts is None else duties(self, config.alerts)
         except BaseException:
             self.store.close()
             raise
@@ -139,6 +143,8 @@ class Service:
         """Keep events and close slots from now on."""
         self.keeping.start()
         self.closing.start()
+        for duty in self._duties:
+            duty.start()
         return self
 
     def leave(self) -> None:
@@ -148,6 +154,8 @@ class Service:
 
     def stop(self) -> None:
         """Keep what was received, close no slot any more, and let go of the store."""
+        for duty in self._duties:
+            duty.stop()
         self._decoders.shutdown(wait=True)
         self.keeping.stop()
         self.closing.stop()

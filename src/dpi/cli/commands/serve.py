@@ -116,6 +116,7 @@ def serve(
         raise OptionError(f"a service needs {', '.join(missing)}: pip install 'dpi[service]'.")
     from dpi.service import config as settings
     from dpi.service import logs
+    from dpi.service.alerts.config import alerts_of
     from dpi.service.running import serve as start
 
     if demo:
@@ -126,6 +127,7 @@ def serve(
     if store is None:
         raise OptionError("`--store` must be said, on the command line or under [serve] of --config.")
     streams, keys = ({}, {}) if config is None else settings.streams_of(config)
+    told = None if config is None else alerts_of(config)
     made = settings.Config(
         store=store,
         tokens=tokens,
@@ -145,6 +147,7 @@ def serve(
         lease=lease,
         acts=acts,
         keep_measurements=keep_measurements,
+        alerts=told,
         streams=streams,
         keys=keys,
     )
