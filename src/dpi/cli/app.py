@@ -28,6 +28,7 @@ COMMANDS = {
     "run": "Release every slot of a public period from files of events, or go on where the store stopped.",
     "query": "Answer a question about one slot, or about every slot of a period, with 95 % intervals.",
     "report": "Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.",
+    "registry": "Write an entry for the registry of deployments of differential privacy, from a store and a few words.",
     "watch": "Print alerts: values whose share moved as it hardly ever does, and by more than the noise explains.",
     "verify": "Recompute the chain of certificates and its sums. The exit code is 1 if anything is wrong.",
     "export": "Write releases, certificates, options and domains of a store to a new file that may be handed to "
