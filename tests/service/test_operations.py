@@ -18,6 +18,7 @@ from cli_files import ENVIRONMENT, PROGRAM
 from dpi.cli.app import app
 from dpi.cli.operations import picture
 from dpi.errors import OptionError, StoreError
+from dpi.verification import verify
 from service.conftest import free_port
 from serving import FIRST, MOMENT, SECOND, running, settings
 
@@ -194,3 +195,23 @@ def test_it_lives_in_a_terminal(store):
     os.close(master)
     assert shown.count(b"hours") >= 3
     assert b"\x1b[?1049l" in shown
+
+
+def test_a_service_thins_its_store(tmp_path):
+    """After a slot whose number is a multiple of a hundred, measurements of all but the last slots are gone."""
+    with running(tmp_path, keep_measurements=5) as found:
+        found.set(41 * 10 + 1)
+        newest = found.service.publication.upto("visits")
+        with found.service.reading.store() as store:
+            kept = [paid.slot for paid in store.measurements("visits")]
+            assert store.thinned() == {"visits": FIRST + 40 - 4}
+    assert FIRST % 100 == 60
+    assert kept == [*range(FIRST + 36, FIRST + 41)]
+    assert newest is None or newest <= FIRST + 40
+    with dpi.open_store(tmp_path / "visits.db", read_only=True) as store:
+        assert verify(store).intact
+    with (
+        pytest.raises(OptionError, match="`keep_measurements` must be at least 1 slot"),
+        running(tmp_path, keep_measurements=0),
+    ):
+        pass

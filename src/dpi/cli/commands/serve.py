@@ -86,6 +86,12 @@ def serve(
             help="The log of administrative acts; acts.ndjson beside the tokens unless given.",
         ),
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--log", metavar="FILE", rich_help_panel=NETWORK, help="Logs, in place of standard error; may be renamed."
+        ),
+    ] = None,
     keep_measurements: Annotated[
         int | None,
         typer.Option(
@@ -156,5 +162,5 @@ def serve(
         document({"url": url, "streams": sorted(streams)})
     else:
         note(f"serving on {url}/v1")
-    logs.set_up()
+    logs.set_up(path=log)
     start(made)
