@@ -40,7 +40,7 @@ def test_completion(cli):
     environment = ENVIRONMENT | {"_DPI_COMPLETE": "complete_bash", "COMP_WORDS": "dpi re", "COMP_CWORD": "1"}
     code = "from dpi.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
-    assert done.stdout.split() == ["report", "restore", "reproduce"]
+    assert done.stdout.split() == ["report", "registry", "restore", "reproduce"]
 
 
 def test_the_package_does_not_load_the_command_line():

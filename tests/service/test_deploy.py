@@ -12,6 +12,7 @@ import pytest
 
 from dpi.cli import app  # noqa: F401 - registers the commands
 from dpi.cli import config as options
+from dpi.service.alerts.config import alerts_of
 from dpi.service.config import Config, streams_of
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -45,3 +46,25 @@ def test_the_container_is_nobody_special_and_stops_as_the_service_does() -> None
     copied = [source for line in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE) for source in line.split()]
     assert [name for name in copied if not (DEPLOY.parent / name).exists()] == []
     assert '"dpi", "serve", "--config"' in text
+
+
+def test_alerts_in_the_configuration_can_be_made(tmp_path) -> None:
+    """What stands there as an example is one, once it is no comment."""
+    lines = (DEPLOY / "dpi.toml").read_text().splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("# [alerts]"))
+    shown = [line.removeprefix("# ") for line in lines[first:] if line.startswith("# ")]
+    (tmp_path / "dpi.toml").write_text("\n".join(shown))
+    found = alerts_of(tmp_path / "dpi.toml")
+    assert found is not None
+    assert (len(found.analysts), len(found.curators)) == (1, 1)
+
+
+@pytest.mark.skipif(shutil.which("logrotate") is None, reason="needs logrotate")
+def test_logrotate_understands_its_file(tmp_path) -> None:
+    """Read without complaint; the user is not known where tests run."""
+    text = (DEPLOY / "dpi.logrotate").read_text().replace("su dpi dpi", "")
+    (tmp_path / "dpi").write_text(text)
+    command = ["logrotate", "--debug", "--state", str(tmp_path / "state"), str(tmp_path / "dpi")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "error:" not in done.stderr

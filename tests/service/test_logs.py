@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from dpi.errors import StateError, StoreError
+from dpi.errors import OptionError, StateError, StoreError
 from dpi.service import logs
 from dpi.service.acts import Acts
 from serving import BEGIN, running
@@ -158,3 +158,23 @@ def test_administrative_acts_are_noted_with_who_did_them(tmp_path) -> None:
         ("stream opened", f"admin {by}", "other"),
         ("stream changed", f"admin {by}", "other"),
     ]
+
+
+def test_a_log_that_is_renamed_is_begun_anew(tmp_path) -> None:
+    """As logrotate does it: no signal, no line lost; both files are their owner's only."""
+    kept, path = logging.getLogger().handlers[:], tmp_path / "dpi.log"
+    try:
+        logs.set_up(path=path)
+        logs.tell("leads")
+        path.rename(tmp_path / "dpi.log.1")
+        logs.tell("closed", slot=1)
+        assert [json.loads(line)["event"] for line in (tmp_path / "dpi.log.1").read_text().splitlines()] == ["leads"]
+        assert [json.loads(line)["event"] for line in path.read_text().splitlines()] == ["closed"]
+        assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
+        with pytest.raises(OptionError, match="cannot be written: No such file"):
+            logs.set_up(path=tmp_path / "none" / "dpi.log")
+    finally:
+        for handler in logging.getLogger().handlers:
+            if handler not in kept:
+                handler.close()
+        logging.getLogger().handlers[:] = kept

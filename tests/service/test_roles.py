@@ -22,7 +22,9 @@ ALLOWED = {
     "admin": {"POST /v1/streams", "PUT /v1/streams/{stream}"},
     "operator": {"GET /v1/metrics"},
     "overseer": {"GET /v1/acts"},
-    "curator": {"POST /v1/streams/{stream}/events", "GET /v1/streams/{stream}/producers/{producer}"},
+    "curator": {
+        "POST /v1/streams/{stream}/events", "GET /v1/streams/{stream}/producers/{producer}", "GET /v1/operations",
+    },
     "reader": {
         "GET /v1/streams/{stream}/releases", "GET /v1/streams/{stream}/releases/{slot}",
         "GET /v1/streams/{stream}/extent", "GET /v1/streams/{stream}/answers/{question}",

@@ -282,6 +282,12 @@ class Accounts:
         left[place.order] = billing.left(self._available(slot), self._standing(place, slot)["spent"])
         return [Fraction(int(units), UNITS) for units in left]
 
+    def left(self, slot: int) -> Integers:
+        """What every account that the epoch of `slot` has seen has left, in units. Private: for the curator alone."""
+        _, standing = self._table.everybody()
+        here = standing["epoch"] == self._epoch(slot)
+        return billing.left(self._available(slot), standing["spent"][here])
+
     def payments(self, users: pl.Series, slot: int, stream: str = "") -> list[int]:
         """How often the named users have paid in a stream that measures by class. Private: for the curator alone."""
         table = self._own(stream)

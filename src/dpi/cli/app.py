@@ -28,6 +28,7 @@ COMMANDS = {
     "run": "Release every slot of a public period from files of events, or go on where the store stopped.",
     "query": "Answer a question about one slot, or about every slot of a period, with 95 % intervals.",
     "report": "Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.",
+    "registry": "Write an entry for the registry of deployments of differential privacy, from a store and a few words.",
     "watch": "Print alerts: values whose share moved as it hardly ever does, and by more than the noise explains.",
     "verify": "Recompute the chain of certificates and its sums. The exit code is 1 if anything is wrong.",
     "export": "Write releases, certificates, options and domains of a store to a new file that may be handed to "
@@ -35,10 +36,12 @@ COMMANDS = {
     "backup": "Copy a store to a new file while it is in use. Private: keep it closed, encrypted, and apart from the "
     "key.",
     "restore": "Put a back-up in a place where there is no store. Nobody's budget comes back with it.",
+    "compact": "Drop measurements of old slots by a public rule; releases, certificates and accounts stay.",
     "ledger": "Say how much of ε one user has left. Private: it tells whether the user was there.",
     "keys": "Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.",
     "serve": "Serve streams over HTTP: events come in, releases go out by the public clock.",
     "token": "Make, list and revoke the tokens of a service. A new one is printed once; its file keeps a hash of it.",
+    "top": "Show how a service or a store does: lag, arrivals, accounts, next closings, releases, budgets.",
     "audit": "Try to refute every claim: all mechanisms, what an analyst can reach, and broken ones that must be "
     "caught.",
     "compare": "Compare systems at an equal guarantee, or as they were published: errors of every slot, and what a "

@@ -67,7 +67,7 @@ def read(path: Path, command: str) -> dict[str, object]:
     for name, table in read_toml(path).items():
         if not isinstance(table, dict):
             raise OptionError(f"`{name}` in {path} must stand in the table of a command, such as [run].")
-        if name == "streams":  # of `serve`, which reads them itself
+        if name in ("streams", "alerts"):  # of `serve`, which reads them itself
             continue
         if name not in _commands:
             raise OptionError(f"unknown table [{name}] in {path}{meant(name, _commands)}")

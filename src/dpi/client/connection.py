@@ -62,6 +62,10 @@ class Connection:
         body = json.dumps(content).encode()
         self._requests.send(method, path, content=body, headers={"content-type": "application/json"})
 
+    def operations(self) -> dict[str, object]:
+        """How the service does, as `dpi top` shows it: for a curator alone, for it follows from events."""
+        return self._requests.document("/v1/operations")
+
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the public part of the service's store to a new file, which `dpi.open` and `dpi verify` read."""
         content = self._requests.send("GET", "/v1/export").content

@@ -28,6 +28,8 @@ from dpi.stream import Stream
 Done = TypeVar("Done")
 LISTENING = 1.0
 """Seconds after which a clock that was set is noticed at the latest."""
+THINNING = 100
+"""Measurements are thinned after slots whose number is a multiple of this: a public rule, and few writes."""
 AGAIN = 0.5
 """Seconds after which a slot is tried again that a store refused."""
 
@@ -35,11 +37,19 @@ AGAIN = 0.5
 class Closing:
     """Closes the slots of some streams until it is stopped."""
 
-    def __init__(self, receipts: Receipts, publication: Publication, clock: Clock, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        receipts: Receipts,
+        publication: Publication,
+        clock: Clock,
+        metrics: Metrics,
+        thin: Callable[[], object] = lambda: None,
+    ) -> None:
         self.streams: dict[str, Stream] = {}
         self.failing: str | None = None
         """Why no slot can be closed at the moment, by the kind of error alone."""
         self._receipts, self._publication, self._clock, self._metrics = receipts, publication, clock, metrics
+        self._thin = thin
         self._asked: deque[Callable[[], None]] = deque()
         self._wake, self._stopped = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="dpi closing", daemon=True)
@@ -106,6 +116,8 @@ class Closing:
         entry = stream.store.head().sequence
         seen = self._publication.ready(stream.name, release.slot, entry, closing, at=self._clock())
         self._note(seen, closing, time.perf_counter() - began)
+        if release.slot % THINNING == 0:
+            self._thin()
         return 0.0
 
     def _note(self, seen: Published, closing: int, seconds: float) -> None:

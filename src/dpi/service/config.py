@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dpi.errors import OptionError
 from dpi.events.slots import duration
+from dpi.service.alerts.config import LOOPBACK, AlertConfig
 from dpi.service.issuer_keys import is_url
 from dpi.service.oidc import Issuer, issuer_of
 from dpi.settings.streams import StreamSettings, from_file, keys_in
@@ -18,7 +19,6 @@ from dpi.settings.toml import read_toml
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Names of streams that can stand in an address."""
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +50,14 @@ class Config:
     """Connections at a time, readers who follow among them; a process has 1024 files unless it is given more."""
     lease: str = "10s"
     """On PostgreSQL: another replica takes over when nothing was heard of this one for so long."""
+    keep_measurements: int | None = None
+    """Of each stream, measurements of so many of the last slots are kept, and up to 100 more; None keeps all."""
     acts: Path | None = None
     """The log of administrative acts; `acts.ndjson` beside the tokens unless given."""
     oidc: Issuer | None = None
     """An issuer whose tokens open something as well."""
+    alerts: AlertConfig | None = None
+    """Who is told of what by hooks; None tells nobody."""
     streams: dict[str, StreamSettings] = field(default_factory=dict)
     keys: dict[str, bytes] = field(default_factory=dict, repr=False)
     """Of hashed domains, by their fingerprints."""
@@ -65,6 +69,8 @@ class Config:
             raise OptionError(f"`lease` must be from 1s to 1h. Got {self.lease!r}.")
         if min(self.body, self.requests, self.of_one_token, self.connections) < 1 or not self.patience > 0:
             raise OptionError("`body`, `requests`, `of_one_token`, `connections` and `patience` must be above 0.")
+        if self.keep_measurements is not None and self.keep_measurements < 1:
+            raise OptionError(f"`keep_measurements` must be at least 1 slot. Got {self.keep_measurements}.")
         if (self.certificate is None) != (self.private_key is None):
             raise OptionError("TLS needs both files: `certificate` and `private_key`.")
         if self.host not in LOOPBACK and self.certificate is None and not self.behind_proxy:

@@ -13,12 +13,17 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import traceback
 from datetime import UTC, datetime
+from io import TextIOWrapper
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
 from typing import TextIO
 
-from dpi.errors import AboutOptions, BudgetExceeded, ClockError
+from dpi.errors import AboutOptions, BudgetExceeded, ClockError, OptionError
+from dpi.files.whole import OWNER
 
 NAME = "dpi.service"
 FIELDS = frozenset(
@@ -79,9 +84,22 @@ class Lines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False)
 
 
-def set_up(stream: TextIO | None = None, level: int = logging.INFO) -> None:
-    """Send everything that this process logs to a stream, standard error unless given, as such lines."""
-    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+class LogFile(WatchedFileHandler):
+    """A file for its owner only; one that was renamed, as logrotate does, is left, and a new one is begun."""
+
+    def _open(self) -> TextIOWrapper:
+        def private(path: str, flags: int) -> int:
+            return os.open(path, flags, OWNER)
+
+        return open(self.baseFilename, "a", encoding="utf-8", opener=private)
+
+
+def set_up(stream: TextIO | None = None, level: int = logging.INFO, *, path: Path | None = None) -> None:
+    """Send everything that this process logs to a file or a stream, standard error unless given, as such lines."""
+    try:
+        handler = logging.StreamHandler(sys.stderr if stream is None else stream) if path is None else LogFile(path)
+    except OSError as error:
+        raise OptionError(f"the log {path} cannot be written: {error.strerror}.") from None
     handler.setFormatter(Lines())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -19,6 +19,11 @@ async def get_metrics(call: Call) -> Response:
     return Response(await call.read(call.service.metrics.text), media_type=metrics.CONTENT_TYPE)
 
 
+async def get_operations(call: Call) -> Response:
+    """Lag, arrivals, accounts, next closings and budgets of all streams. Private: the curator's alone."""
+    return document((await call.read(call.service.overview.now)).document())
+
+
 async def get_acts(call: Call) -> Response:
     """Administrative acts after a number, and whether the log is whole."""
     after = call.whole("after", -1, -1) or 0

@@ -120,6 +120,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (Parameter("after", "Acts after this one.", {"type": "integer", "minimum": -1}),),
     ),
     Endpoint(
+        "GET", "/v1/operations", roles.CURATOR, operating.get_operations,
+        "Lag, arrivals, accounts, next closings, releases and budgets of all streams: private.",
+        answer={JSON: {"type": "object", "required": ["at", "failing", "streams"]}},
+    ),
+    Endpoint(
         "GET", "/v1/metrics", roles.OPERATOR, operating.get_metrics, "Numbers for Prometheus.",
         answer={"text/plain": {"type": "string"}},
     ),

@@ -19,12 +19,14 @@ from dpi.errors import AboutOptions, ClockError
 from dpi.events.clock import Window
 from dpi.service import ingest, logs
 from dpi.service.acts import Acts
+from dpi.service.alerts.duty import duties
 from dpi.service.closing import Closing
 from dpi.service.config import Config, check_name
 from dpi.service.gate import Gate
 from dpi.service.keeping import Keeping
 from dpi.service.metrics import Metrics
 from dpi.service.oidc import IssuedTokens
+from dpi.service.overview import Overview
 from dpi.service.packing import unpacked
 from dpi.service.problems import Problem
 from dpi.service.publication import Publication
@@ -75,7 +77,7 @@ class Service:
             self.issued = None if config.oidc is None else IssuedTokens(config.oidc)
             self.receipts = Receipts(clock)
             self.publication = Publication(clock, config.delay_us)
-            self.closing = Closing(self.receipts, self.publication, clock, self.metrics)
+            self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
             self.keeping = Keeping(self.store, self.metrics)
             self.reading = Reading(config.store, self.publication, config.keys)
             self._decoders = ThreadPoolExecutor(DECODERS, "dpi decoding")
@@ -88,6 +90,8 @@ class Service:
             """What is called when the service begins to stop."""
             self._opening = Lock()
             self._open_all()
+            self.overview = Overview(self)
+            self._duties = [] if config.alerts is None else duties(self, config.alerts)
         except BaseException:
             self.store.close()
             raise
@@ -132,10 +136,17 @@ class Service:
         self.closing.streams[stream.name] = stream
         self.guarantees = {name: each.guarantee for name, each in self.closing.streams.items()}
 
+    def _thin(self) -> None:
+        """Bound what is kept of old slots beside their releases."""
+        if self.config.keep_measurements is not None:
+            self.store.thin(self.config.keep_measurements)
+
     def start(self) -> Self:
         """Keep events and close slots from now on."""
         self.keeping.start()
         self.closing.start()
+        for duty in self._duties:
+            duty.start()
         return self
 
     def leave(self) -> None:
@@ -145,6 +156,8 @@ class Service:
 
     def stop(self) -> None:
         """Keep what was received, close no slot any more, and let go of the store."""
+        for duty in self._duties:
+            duty.stop()
         self._decoders.shutdown(wait=True)
         self.keeping.stop()
         self.closing.stop()

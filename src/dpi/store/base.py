@@ -249,6 +249,10 @@ class Store(ABC):
     def measurements(self, stream: str) -> Iterator[PaidSlot]:
         """The measurements that are kept, in order; raises `StateError` at one that does not match its seal."""
 
+    def thinned(self) -> dict[str, int]:
+        """By stream, the first slot whose measurement must be there: those before it may have been dropped (`thin`)."""
+        return {}
+
     def account_parts(self, ledger: str, options: str) -> Iterator[bytes]:
         """Records of a ledger as `load_ledger` gives them, a part of the accounts at a time."""
         yield self.load_ledger(ledger, options)[0]

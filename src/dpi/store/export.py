@@ -31,7 +31,7 @@ from dpi.errors import OptionError, StateError, StoreError
 from dpi.files.whole import put_new
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.base import Checkpoint
-from dpi.store.schema import EXPORT, VERSIONS
+from dpi.store.schema import EXPORT, THINNED, VERSIONS, fact
 from dpi.store.seals import progress_seal
 from dpi.store.sql import SQLStore
 
@@ -107,7 +107,9 @@ def _fill(store: SQLStore, draft: Path, upto: int) -> None:
             file.execute(f"PRAGMA {pragma}")
         file.execute("BEGIN")
         file.execute("CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
-        file.executemany("INSERT INTO facts VALUES (?, ?)", [(EXPORT, "1"), ("schema", str(max(VERSIONS)))])
+        thinned = fact(store.engine, THINNED)
+        facts = [(EXPORT, "1"), ("schema", str(max(VERSIONS))), *([] if thinned is None else [(THINNED, thinned)])]
+        file.executemany("INSERT INTO facts VALUES (?, ?)", facts)
         for name, table in PUBLIC.items():
             named = zip(table.columns, table.types, strict=True)
             columns = ", ".join(f"{column} {kind}" for column, kind in named)

@@ -16,6 +16,8 @@ from dpi.store.event_log import pack_rows
 
 EXPORT = "export"
 """The fact by which a file says that it is an export (`dpi.store.export`)."""
+THINNED = "thinned"
+"""The fact that says from which slot on each stream has all its measurements (`SQLChain.thin`). Public."""
 
 Step = str | Callable[[Engine], None]
 """A statement, or what no statement can say."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from dpi.certificates.chain import Head, Link
-from dpi.errors import StateError
+from dpi.errors import OptionError, StateError
 from dpi.store.base import PaidSlot
+from dpi.store.schema import THINNED, fact, set_fact
 from dpi.store.seals import paid_seal
 from dpi.store.sql_tables import SQLTables
 
@@ -36,6 +38,36 @@ class SQLChain(SQLTables):
                 at = paid.slot + 1
             if not rows:
                 return
+
+    def thin(self, keep: int) -> dict[str, int]:
+        """Drop measurements but those of the last `keep` released slots of each stream; how many were dropped.
+
+        A public rule: which slots it meets follows from the number of the last release. All of it happens, or nothing.
+        The newest measurement stays whatever the rule says, for it tells how far the stream has paid; so does one that
+        is paid for and not yet released. What is freed inside the database is used again, and overwritten as it is.
+        """
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            raise OptionError(f"`keep_measurements` must be a whole number of slots, at least 1. Got {keep!r}.")
+        dropped, since = {}, self.thinned()
+        with self._writing():
+            for stream, last in self.engine.rows("SELECT stream, last FROM progress ORDER BY stream"):
+                first = int(last) - keep + 1
+                old = (stream, first, stream)
+                where = "stream = ? AND slot < ? AND slot < (SELECT MAX(slot) FROM measurements WHERE stream = ?)"
+                ((number,),) = self.engine.rows(f"SELECT COUNT(*) FROM measurements WHERE {where}", old)  # noqa: S608
+                if number:
+                    self.engine.execute(f"DELETE FROM measurements WHERE {where}", old)  # noqa: S608 - our own words
+                    since[str(stream)] = max(first, since.get(str(stream), first))
+                dropped[str(stream)] = int(number)
+            if any(dropped.values()):
+                set_fact(self.engine, THINNED, json.dumps(since, sort_keys=True))
+        self._erase()
+        return dropped
+
+    def thinned(self) -> dict[str, int]:
+        """By stream, the first slot whose measurement must be there."""
+        text = fact(self.engine, THINNED)
+        return {} if text is None else {str(name): int(slot) for name, slot in json.loads(text).items()}
 
     def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
         """Content and link of the releases of slots `first` to `last`."""

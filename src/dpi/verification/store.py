@@ -47,7 +47,8 @@ def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None 
             )
         problems += _releases(store, found)
         problems += _states(store, found)
-    return replace(found.verification(problems, verifier), end_known=seen is not None)
+        thinned = store.thinned()
+    return replace(found.verification(problems, verifier), end_known=seen is not None, thinned=thinned)
 
 
 def _releases(store: Store, found: Chain) -> Iterator[str]:
@@ -102,10 +103,12 @@ def _described(store: Store, digest: str) -> bool:
 def _measurements(store: Store, stream: str, found: Chain) -> Iterator[str]:
     """Compare the measurements that are kept with those the certificates state."""
     kept = {paid.slot: (paid.digest, paid.epsilon) for paid in store.measurements(stream)}
+    since = store.thinned().get(stream)
     for entry in found.releases.values():
         slot = entry.get("slot")
         if entry.get("stream") != stream or not isinstance(slot, int):
             continue
         stated = (entry.get("measurement"), entry.get("epsilon_units"))
-        if kept.get(slot, None if store.keeps_measurements else stated) != stated:
+        needed = store.keeps_measurements and (since is None or slot >= since)
+        if kept.get(slot, None if needed else stated) != stated:
             yield f"the measurement of slot {slot} of stream {stream!r} is not the one its certificate states"

@@ -89,6 +89,21 @@ def serve(
             help="The log of administrative acts; acts.ndjson beside the tokens unless given.",
         ),
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--log", metavar="FILE", rich_help_panel=NETWORK, help="Logs, in place of standard error; may be renamed."
+        ),
+    ] = None,
+    keep_measurements: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-measurements",
+            metavar="SLOTS",
+            rich_help_panel=STORE,
+            help="Drop measurements of older slots, see dpi compact; all are kept unless given.",
+        ),
+    ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Serve a made-up shop whose visitors come and go while you look.")
     ] = False,
@@ -110,6 +125,7 @@ def serve(
         raise OptionError(f"a service needs {', '.join(missing)}: pip install 'dpi[service]'.")
     from dpi.service import config as settings
     from dpi.service import logs
+    from dpi.service.alerts.config import alerts_of
     from dpi.service.running import serve as start
 
     if demo:
@@ -120,6 +136,7 @@ def serve(
     if store is None:
         raise OptionError("`--store` must be said, on the command line or under [serve] of --config.")
     streams, keys = ({}, {}) if config is None else settings.streams_of(config)
+    told = None if config is None else alerts_of(config)
     made = settings.Config(
         store=store,
         tokens=tokens,
@@ -139,6 +156,8 @@ def serve(
         connections=connections,
         lease=lease,
         acts=acts,
+        keep_measurements=keep_measurements,
+        alerts=told,
         streams=streams,
         keys=keys,
         oidc=None if config is None else settings.issuer_in(config),
@@ -148,5 +167,5 @@ def serve(
         document({"url": url, "streams": sorted(streams)})
     else:
         note(f"serving on {url}/v1")
-    logs.set_up()
+    logs.set_up(path=log)
     start(made)

@@ -94,6 +94,7 @@ def verify(
                 "signed": found.signed,
                 "accounts_checked": found.accounts_checked,
                 "epsilon_spent": found.spent,
+                "thinned": found.thinned,
             }
         )
     else:
@@ -164,6 +165,10 @@ def _print(found: Verification, *, of_store: bool) -> None:
         facts.append(["signatures", "all are of this key" if found.signed else "not all are of this key"])
     if of_store:
         facts.append(["accounts", "checked (private)" if found.accounts_checked else "not checked (the curator can)"])
+    facts += [
+        [f"measurements, {_stream(name)}", f"of slots before {slot} dropped by a rule; their releases are as certified"]
+        for name, slot in found.thinned.items()
+    ]
     facts += [[f"spent, {_stream(name)}", f"at most {spent:.6g} per user"] for name, spent in found.spent.items()]
     table(["", ""], facts, left=2)
 

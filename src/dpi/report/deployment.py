@@ -1,0 +1,159 @@
+"""What a store says of a stream to somebody who reviews it: its options and its chain, in words.
+
+All of it is public: it is declared, or states what was released. Sees no measurement and no account.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dpi.budget.epsilon import UNITS
+from dpi.budget.policy import POLICIES
+from dpi.certificates.declared import DeclaredOptions
+from dpi.domain.card import sentence
+from dpi.domain.file import from_description
+from dpi.options import DEFAULTS, complete
+
+if TYPE_CHECKING:
+    from dpi.certificates.chain import Entry
+    from dpi.store import Store
+
+MECHANISMS = {
+    "boosted": "discrete Laplace noise of scale 2^24/ε_t grains on every bin of a slot's histogram, by an exact "
+    "sampler; estimates are made of the noisy counts by an ensemble of trackers",
+    "published": "exponential mechanisms that select among a pool of distributions, with rates by the score's true "
+    "sensitivity, by an exact sampler",
+}
+COMPRESSIONS = {
+    "normalise": "each user is one unit, spread over the values of their events in the slot",
+    "truncate": "at most a declared number of a user's events in a slot count, chosen by a keyed hash",
+    "whole_pdf": "each user adds a whole distribution, with the published bound of 2 on what one user changes",
+}
+PAYING = {
+    "spend_first": "a user counts in full until their account is empty, then with what is left, then not at all",
+    "fade": "a user counts a little less with every slot they are in, so that their account never ends",
+    "clocked": "a user pays by a public clock, ever more rarely, and never all that is left",
+}
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Public facts of one stream."""
+
+    stream: str
+    program: str | None
+    """That made the newest release."""
+    epsilon: float
+    period: int | None
+    accounts: bool
+    """Whether every user has an account, or the slots a converging series of budgets."""
+    streams: int
+    """How many streams the store has."""
+    guarantee: str
+    domain: str
+    clock: str
+    first_closing: str | None
+    """The day on which the first slot that was released closed, by the stream's clock."""
+    releases: int
+    first: int | None
+    newest: int | None
+    spent_at_most: float
+    mechanism: str
+    compression: str
+    budget: str
+    tree: bool
+    options: str
+    """The fingerprint of the options, as every certificate states it."""
+    entries: int
+    head: str
+    signed: bool
+    """Whether the newest entry of the chain has a signature."""
+    thinned: int | None
+    """The slot before which measurements were dropped."""
+
+    @property
+    def lasting(self) -> str:
+        """For how long ε holds."""
+        return "for ever" if self.period is None else f"in every epoch of {self.period} slots"
+
+    @property
+    def span(self) -> str:
+        """Which slots were released."""
+        return "none yet" if self.first is None else f"{self.releases:,}, of the slots {self.first} … {self.newest}"
+
+
+def deployment_of(store: Store, stream: str) -> Deployment:
+    """The public facts of a stream of a store, or of an export."""
+    texts = store.streams()
+    options = DeclaredOptions.from_text(texts[stream])
+    extent, head = store.extent(stream), store.head()
+    newest, said = _newest(store, stream, None if extent is None else extent[2])
+    slots, spent = options.slots, newest.get("epsilon_spent")
+    kinds = {name: _kind(options, name) for name in ("mechanism", "compression", "accumulate")}
+    when = "for ever" if options.period is None else f"per epoch of {options.period} slots"
+    promised = f"Pure differential privacy, ε = {float(options.epsilon):g} per user {when}, for this stream alone"
+    return Deployment(
+        stream=stream,
+        program=None if "program" not in newest else str(newest["program"]),
+        epsilon=float(options.epsilon),
+        period=options.period,
+        accounts=options.ledger is not None,
+        streams=len(texts),
+        guarantee=said or f"{promised}; neighbours differ in all events of one user.",
+        domain=sentence(from_description(json.loads(store.domain(options.domain)))),
+        clock="slots by number" if slots is None else _clock(options),
+        first_closing=None if slots is None or extent is None else slots.start(extent[1] + 1).date().isoformat(),
+        releases=0 if extent is None else extent[0],
+        first=None if extent is None else extent[1],
+        newest=None if extent is None else extent[2],
+        spent_at_most=float(spent) if isinstance(spent, int | float) else 0.0,
+        mechanism=MECHANISMS.get(kinds["mechanism"], f"a mechanism of its own ({kinds['mechanism']})"),
+        compression=COMPRESSIONS.get(kinds["compression"], f"a compression of its own ({kinds['compression']})"),
+        budget=_budget(options),
+        tree=kinds["accumulate"] != "none",
+        options=options.digest,
+        entries=head.sequence + 1,
+        head=head.digest,
+        signed=head.sequence >= 0 and store.link(head.sequence).signature is not None,
+        thinned=store.thinned().get(stream),
+    )
+
+
+def _newest(store: Store, stream: str, slot: int | None) -> tuple[Entry, str]:
+    """The newest certificate, and the guarantee as that release states it; nothing before the first."""
+    for content, link in () if slot is None else store.releases(stream, slot, slot):
+        return link.certificate, str(json.loads(content.partition(b"\n")[0]).get("guarantee", ""))
+    return {}, ""
+
+
+def _kind(options: DeclaredOptions, name: str) -> str:
+    """Which kind of an option is stated; of the first format, as Python printed it."""
+    defaults = {"mechanism": "boosted", "compression": "normalise", "accumulate": "none"}
+    stated = options.stated.get(name, options.stated.get("brain") if name == "mechanism" else None)
+    if isinstance(stated, dict):
+        return str(stated.get("kind"))
+    if not isinstance(stated, str) or stated == "None":
+        return defaults[name]
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", stated.partition("(")[0]).lower()
+
+
+def _budget(options: DeclaredOptions) -> str:
+    if options.ledger is None:
+        return "a converging series: the budgets of all slots for ever sum to ε, so that no account is kept"
+    policy = next((kind for kind, made in POLICIES.kinds.items() if type(options.policy) is made), None)
+    words = f"accounts of every user: {PAYING.get(str(policy), 'a policy of its own')}"
+    budget = complete(options.stated.get("budget"), options.format) if options.format in DEFAULTS else None
+    cost = budget.get("per_slot") if isinstance(budget, dict) else None
+    return words if not isinstance(cost, int) else f"{words}; a slot takes at most {cost / UNITS:.4g}"
+
+
+def _clock(options: DeclaredOptions) -> str:
+    slots = options.slots
+    assert slots is not None  # noqa: S101 - asked before
+    width = f"a {slots.calendar}" if slots.calendar else str(timedelta(microseconds=slots.width))
+    late = f", closed {timedelta(microseconds=slots.lateness)} after their end" if slots.lateness else ""
+    return f"slots of {width}, zone {slots.zone}{late}"

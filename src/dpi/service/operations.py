@@ -1,0 +1,142 @@
+"""What an operator looks at: lag, arrivals, accounts, next closings, releases and budgets, as one document.
+
+**Private**, but for releases and budgets: how many batches came, how late a slot is, and what accounts hold follows
+from events. The document is the curator's (`/v1/operations`, `dpi top`), and no analyst's. No user is in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.certificates.declared import DeclaredOptions
+from dpi.reader import Releases
+from dpi.service.budgets import Budget, budget_of
+from dpi.store import Store
+from dpi.store.bank import stored_accounts
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Batches since the process began. A number of batches is a producer's matter, not a user's."""
+
+    kept: int
+    refused: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Accounts of a stream's ledger: private."""
+
+    number: int
+    dry: int
+    """Those with less left than the next slot costs: they enter it with a part of their weight, or not at all."""
+
+
+@dataclass(frozen=True)
+class StreamOperations:
+    """How one stream does. What is None is not known where it was asked."""
+
+    stream: str
+    releases: int
+    newest: int | None
+    """The last slot whose release can be seen."""
+    newest_begins: str | None
+    next: int | None
+    """The slot that closes next."""
+    begins: str | None
+    closes: str | None
+    lag: float | None
+    """Seconds since the next slot should have closed; 0 while that is to come."""
+    late: int | None
+    """Releases that missed their first tick since the process began."""
+    arrivals: Arrivals | None
+    accounts: Holders | None
+    epsilon: float
+    spent_at_most: float
+    budget: tuple[str, ...]
+    """The budget in sentences."""
+
+
+@dataclass(frozen=True)
+class Operations:
+    """How a service, or a store, does at a moment."""
+
+    at: str
+    failing: str | None
+    """The kind of error that keeps slots from being closed."""
+    streams: tuple[StreamOperations, ...]
+
+    def document(self) -> dict[str, object]:
+        """All of it, as an answer."""
+        return asdict(self)
+
+
+def stream_operations(
+    releases: Releases,
+    now: int,
+    *,
+    guarantee: str | None = None,
+    late: int | None = None,
+    arrivals: Arrivals | None = None,
+    accounts: Holders | None = None,
+) -> StreamOperations:
+    """How a stream does of which these releases are seen, at a moment in microseconds since 1970."""
+    store, name = releases.store, releases.name
+    options = DeclaredOptions.from_text(store.streams()[name])
+    newest = releases.newest if len(releases) else None
+    promise = guarantee if guarantee is not None else "" if newest is None else newest.guarantee
+    budget = budget_of(releases, name, promise)
+    reached, slots = store.reached(name), options.slots
+    following = reached[0] + 1 if reached is not None else options.start
+    closes = None if slots is None or following is None else slots.closing(following)
+    begins = None if slots is None or following is None else slots.start(following).isoformat()
+    return StreamOperations(
+        stream=name,
+        releases=len(releases),
+        newest=None if newest is None else newest.slot,
+        newest_begins=None if newest is None else newest.start,
+        next=following,
+        begins=begins,
+        closes=None if closes is None else moment(closes),
+        lag=None if closes is None else max(0.0, (now - closes) / 1e6),
+        late=late,
+        arrivals=arrivals,
+        accounts=accounts,
+        epsilon=budget.epsilon,
+        spent_at_most=budget.spent_at_most,
+        budget=tuple(budget.sentences),
+    )
+
+
+def due_next(budget: Budget, options: DeclaredOptions) -> Epsilon:
+    """What an account must have left to pay the next slot in full; users who pay by a public clock always can."""
+    cost = budget.next_slots[0].cost
+    return Epsilon(1 if options.top is not None or cost is None else round(cost * UNITS))
+
+
+def store_operations(store: Store, names: tuple[str, ...], now: int, *, accounts: bool = False) -> Operations:
+    """What a store alone tells: no arrivals, and accounts only if it was opened by a curator, who asks."""
+    streams = []
+    with store.snapshot():
+        for name in names:
+            releases = Releases(store, name)
+            held = _held(store, releases) if accounts else None
+            streams.append(stream_operations(releases, now, accounts=held))
+    return Operations(moment(now), None, tuple(streams))
+
+
+def _held(store: Store, releases: Releases) -> Holders | None:
+    options = DeclaredOptions.from_text(store.streams()[releases.name])
+    if options.accounts is None or options.accounts not in store.ledgers():
+        return None
+    budget = budget_of(releases, releases.name, "")
+    left = stored_accounts(store, options.accounts).left(budget.next_slots[0].slot)
+    return Holders(int(left.size), int((left < due_next(budget, options).units).sum()))
+
+
+def moment(micros: int) -> str:
+    """A moment as text."""
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).isoformat(timespec="seconds")

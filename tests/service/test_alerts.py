@@ -1,0 +1,434 @@
+"""Alerts: what analysts are told is public, what curators are told is not, and both arrive at least once."""
+
+from __future__ import annotations
+
+import hmac
+import io
+import json
+import logging
+import time
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+
+from dpi.apps import Alert
+from dpi.errors import OptionError, StateError, StoreError
+from dpi.service import logs
+from dpi.service.alerts import duty
+from dpi.service.alerts.config import AlertConfig, MailAddresses, MailServer, WebhookAddress, alerts_of
+from dpi.service.alerts.hooks import Mail, Server, signature
+from dpi.service.alerts.message import Message, identity
+from dpi.service.alerts.outbox import MOST, Outbox
+from dpi.service.alerts.private import Conditions, Curators, PrivateAlert
+from dpi.service.alerts.public import Analysts, PublicAlert
+from dpi.service.operations import Holders, Operations, StreamOperations
+from service.conftest import free_port
+from service.receivers import certificate, until, webhook
+from serving import FIRST, MOMENT, SECOND, running, settings
+
+SECRET = b"a secret of both"
+WATCH = {"window": 2, "share": 1.0, "level": 0.0}
+"""Every value of every slot is an alert, once enough is learnt."""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Look often."""
+    monkeypatch.setattr(duty, "EVERY", {"analysts": 0.02, "curators": 0.02})
+
+
+@pytest.fixture
+def hook(tmp_path):
+    """The address of a webhook."""
+    file = tmp_path / "hook.secret"
+    file.write_bytes(SECRET + b"\n")
+    file.chmod(0o600)
+    return lambda url: WebhookAddress(url, file)
+
+
+def a_message(number: int = 0) -> Message:
+    """A message."""
+    return Message(identity(number), "lag", "visits", number, "a sentence", {"seconds": 1.5})
+
+
+# Who is told what.
+
+
+def test_audiences_take_their_own_kind():
+    """Neither an analyst's nor a curator's hook takes an alert of the other kind, nor anything that looks like one."""
+    put = []
+    box = type("Box", (), {"put": lambda self, message: put.append(message)})()
+    found = Alert(7, None, "home", 0.5, 0.1, 0.01, 3.0, 0.001, "extreme")
+    public, secret = PublicAlert("visits", found), PrivateAlert("lag", "visits", 7, "late")
+    Analysts([box]).tell(public)
+    Curators([box]).tell(secret)
+    assert [message.kind for message in put] == ["anomaly", "lag"]
+    for audience, alert in (
+        (Analysts([box]), secret), (Curators([box]), public), (Analysts([box]), a_message()),
+        (Analysts([box]), type("Sub", (PublicAlert,), {})("visits", found)),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="told"):
+            audience.tell(alert)
+    assert len(put) == 2
+
+
+def test_anomalies_go_to_analysts_signed_and_once(tmp_path, hook):
+    """Each alert of each release that is seen after the service began, and none again after a restart."""
+    with webhook() as got:
+        told = AlertConfig(analysts=(hook(got.url),), watch=WATCH)
+        with running(tmp_path, alerts=told) as found:
+            found.set(61)
+            assert until(lambda: len(got.got) >= 4)
+            time.sleep(0.1)
+        first = len(got.got)
+        with running(tmp_path, now=MOMENT + 61 * SECOND, alerts=told) as found:
+            time.sleep(0.2)
+            assert len(got.got) == first
+            found.set(71)
+            assert until(lambda: len(got.got) == first + 3)
+    slots = {message["slot"] for message in got.messages}
+    assert min(slots) > FIRST
+    assert max(slots) == FIRST + 6
+    assert len({message["id"] for message in got.messages}) == len(got.got) == 3 * len(slots)
+    for headers, body in got.got:
+        assert hmac.compare_digest(headers["dpi-signature"], signature(SECRET, headers["dpi-timestamp"], body))
+        message = json.loads(body)
+        assert headers["dpi-alert"] == message["id"]
+        assert message["kind"] == "anomaly"
+        assert set(message["facts"]) == {"start", "value", "share", "before", "error", "score", "rarity", "severity"}
+
+
+def test_only_releases_that_are_seen_are_alerts(tmp_path, hook):
+    """A slot that is closed and whose tick is to come is not told."""
+    with webhook() as got:
+        told = AlertConfig(analysts=(hook(got.url),), watch=WATCH)
+        with running(tmp_path, alerts=told, delay="5s") as found:
+            for second in range(11, 62, 10):
+                found.set(second)
+            assert found.service.publication.upto("visits") == FIRST + 4
+            assert until(lambda: got.got)
+            time.sleep(0.2)
+            assert max(message["slot"] for message in got.messages) == FIRST + 4
+
+
+def test_analysts_never_hear_what_is_private(tmp_path, hook, monkeypatch):
+    """Accounts run dry, a slot is late, and nothing can be closed: curators hear of each, analysts of none."""
+    with webhook() as analysts, webhook() as curators:
+        told = AlertConfig(
+            analysts=(hook(analysts.url),), curators=(hook(curators.url),), watch=WATCH, lag=3.0, dry=0.5
+        )
+        with running(tmp_path, settings(per_slot="0.6"), alerts=told) as found:
+            monkeypatch.setattr("dpi.service.overview.FRESH", 0.0)
+            found.clock.now += SECOND
+            assert found.send([("ada", 0.5, "home"), ("bob", 0.5, "home")], 0).status_code == 200
+            found.set(61)
+            assert until(lambda: "dry" in {message["kind"] for message in curators.messages})
+            assert until(lambda: analysts.got)
+            stream = found.service.closing.streams["visits"]
+            broken = monkeypatch.context()
+            with broken as patched:
+                patched.setattr(
+                    type(stream), "close_before", lambda *_: (_ for _ in ()).throw(StoreError("the disk is full."))
+                )
+                found.clock.now = MOMENT + 78 * SECOND
+                assert until(lambda: {"stopped", "lag", "dry"} <= {each["kind"] for each in curators.messages})
+            found.closed()
+    assert {message["kind"] for message in analysts.messages} == {"anomaly"}
+    assert {message["kind"] for message in curators.messages} == {"dry", "lag", "stopped"}
+    (dry,) = [message for message in curators.messages if message["kind"] == "dry"]
+    assert dry["facts"] == {"accounts": 2, "dry": 2}
+    for headers, body in curators.got:
+        assert hmac.compare_digest(headers["dpi-signature"], signature(SECRET, headers["dpi-timestamp"], body))
+
+
+def operations(lag=0.0, held=None, failing=None):
+    """How a service with one stream does."""
+    stream = StreamOperations(
+        "visits", 3, 6, None, 7, None, None, lag, 0, None, None if held is None else Holders(*held), 1.0, 0.5, ()
+    )
+    return Operations("now", failing, (stream,))
+
+
+def test_a_condition_is_told_when_it_begins():
+    """Once while it holds, again when it comes back; of the same slot with the same id."""
+    conditions = Conditions(lag=60, dry=0.5)
+    assert conditions.look(operations()) == []
+    (late,) = conditions.look(operations(lag=61))
+    assert conditions.look(operations(lag=90)) == []
+    assert [each.kind for each in conditions.look(operations(lag=95, held=(4, 2)))] == ["dry"]
+    assert conditions.look(operations(held=(4, 1))) == []
+    (again,) = conditions.look(operations(lag=61))
+    assert again.message().id == late.message().id
+    assert [each.kind for each in conditions.look(operations(lag=61, failing="StoreError"))] == ["stopped"]
+    assert Conditions(60, 0.5).look(operations(held=(0, 0))) == []
+
+
+# At least once.
+
+
+def test_a_receiver_that_is_away_delays_nothing(tmp_path, hook):
+    """Slots close and are seen, the service stops at once, and what waited arrives when the receiver is there."""
+    port = free_port()
+    told = AlertConfig(analysts=(hook(f"http://127.0.0.1:{port}/hook"),), watch=WATCH)
+    with running(tmp_path, alerts=told) as found:
+        found.set(61)
+        assert found.client("analyst").get("/v1/streams/visits").json()["newest"] == FIRST + 5
+        waiting = tmp_path / "alerts" / "analysts"
+        assert until(lambda: len(list(waiting.glob("*/*.json"))) >= 4)
+        began = time.monotonic()
+    assert time.monotonic() - began < 6
+    kept = {path.name for path in waiting.glob("*/*.json")}
+    assert all(path.stat().st_mode & 0o077 == 0 for path in waiting.glob("*/*.json"))
+    with webhook(port=port) as got, running(tmp_path, now=MOMENT + 61 * SECOND, alerts=told):
+        assert until(lambda: len(got.got) == len(kept))
+        assert until(lambda: not list(waiting.glob("*/*.json")))
+    assert {name.partition("-")[2] for name in kept} == {f"{message['id']}.json" for message in got.messages}
+
+
+def test_what_was_refused_is_sent_again(tmp_path, hook):
+    """With the same id, until the receiver has said yes; in order."""
+    with webhook(500, 302, 503) as got:
+        box = Outbox(tmp_path / "box", duty._made(hook(got.url), None), "curators", first=0.02)
+        box.put(a_message(1))
+        box.put(a_message(1))
+        box.put(a_message(2))
+        box.start()
+        assert until(lambda: len(got.got) == 5)
+        assert until(lambda: not list(box.folder.iterdir()))
+        box.stop()
+    assert [message["slot"] for message in got.messages] == [1, 1, 1, 1, 2]
+    assert len({message["id"] for message in got.messages}) == 2
+
+
+def test_an_outbox_is_bounded_and_survives_damage(tmp_path, logged):
+    """Too many are left out, and it is logged once; a file that is none of ours is set aside."""
+    got = []
+    hook = type("Hook", (), {"send": lambda self, message: got.append(message)})()
+    box = Outbox(tmp_path / "box", hook, "curators")
+    for number in range(MOST):
+        (box.folder / f"0-{number}.json").write_bytes(b"{")
+    box.put(a_message(1))
+    box.put(a_message(2))
+    assert len(list(box.folder.glob("*.json"))) == MOST
+    assert logged.getvalue().count("alerts are left out") == 1
+    box.start()
+    assert until(lambda: not list(box.folder.glob("*.json")))
+    box.put(a_message(3))
+    assert until(lambda: [message.slot for message in got] == [3])
+    box.stop()
+    assert len(list(box.folder.glob("*.damaged"))) == MOST
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    """Said when the service starts."""
+    (tmp_path / "box").write_text("a file")
+    with pytest.raises(StoreError, match=r"the folder of alerts .* cannot be made"):
+        Outbox(tmp_path / "box" / "in", object(), "curators")
+
+
+@pytest.fixture
+def logged():
+    """Everything that is logged."""
+    kept, out = logging.getLogger().handlers[:], io.StringIO()
+    logs.set_up(out)
+    yield out
+    logging.getLogger().handlers[:] = kept
+
+
+def test_logs_say_that_and_not_what(tmp_path, hook, logged):
+    """A receiver that is away is logged, without its address, the secret or the alert."""
+    port = free_port()
+    told = AlertConfig(curators=(hook(f"http://127.0.0.1:{port}/path-7f3a"),), lag=1.0)
+    with running(tmp_path, alerts=told, now=MOMENT) as found:
+        found.service.closing.streams["visits"].close_before = lambda *_: iter(())
+        found.clock.now = MOMENT + 17 * SECOND
+        assert until(lambda: "an alert is not delivered" in logged.getvalue())
+    text = logged.getvalue()
+    assert '"role": "curators"' in text
+    for secret in ("7f3a", str(port), SECRET.decode(), "should have been closed", "hook"):
+        assert secret not in text
+
+
+# Mail.
+
+
+class Inbox:
+    """What a mail server got."""
+
+    def __init__(self) -> None:
+        self.got: list[tuple[list[str], bytes, bool]] = []
+
+    async def handle_DATA(self, server, session, envelope):  # noqa: N802 - the library's name
+        """Take a letter."""
+        self.got.append((envelope.rcpt_tos, envelope.content, session.ssl is not None))
+        return "250 OK"
+
+
+def test_mail_by_starttls_with_a_password(tmp_path, monkeypatch):
+    """The letter comes encrypted and with a login; its id is that of the alert; a stranger's certificate is refused."""
+    monkeypatch.setattr("dpi.service.alerts.hooks.SECONDS", 1.0)
+    aiosmtpd = pytest.importorskip("aiosmtpd.controller", reason="mail is tested with aiosmtpd: pip install aiosmtpd")
+    from aiosmtpd.smtp import AuthResult
+
+    pem, context = certificate(tmp_path)
+
+    def allowed(server, session, envelope, mechanism, data):
+        return AuthResult(success=(data.login, data.password) == (b"dpi", b"word"))
+
+    inbox = Inbox()
+    controller = aiosmtpd.Controller(
+        inbox, hostname="127.0.0.1", port=free_port(), tls_context=context, require_starttls=True,
+        authenticator=allowed, auth_required=True,
+    )  # fmt: skip
+    controller.start()
+    try:
+        server = Server("localhost", "dpi@example.org", controller.port, True, "dpi", "word", pem)
+        message = Message(identity(1), "lag", "visits", 7, "visits: slot 7 is late, für alle.", {"seconds": 3})
+        Mail(server, ("ops@example.org", "ada@example.org")).send(message)
+        ((to, content, encrypted),) = inbox.got
+        letter = message_from_bytes(content)
+        assert to == ["ops@example.org", "ada@example.org"]
+        assert encrypted
+        assert letter["message-id"] == f"<{message.id}@dpi.invalid>"
+        assert letter["subject"] == "dpi: lag, visits"
+        assert "slot 7 is late, für alle." in letter.get_payload(decode=True).decode()
+        for wrong in (
+            Server("localhost", "dpi@example.org", controller.port, True, "dpi", "wrong", pem),
+            Server("localhost", "dpi@example.org", controller.port, True, "dpi", "word", None),
+            Server("localhost", "dpi@example.org", controller.port, False),
+        ):
+            with pytest.raises(OSError, match=r".*"):
+                Mail(wrong, ("ops@example.org",)).send(message)
+        assert len(inbox.got) == 1
+        assert "word" not in repr(server)
+    finally:
+        controller.stop()
+
+
+def test_a_mail_server_that_is_away(tmp_path):
+    """The letter waits, and goes when the server is there."""
+    aiosmtpd = pytest.importorskip("aiosmtpd.controller", reason="mail is tested with aiosmtpd: pip install aiosmtpd")
+    port = free_port()
+    mail = Mail(Server("127.0.0.1", "dpi@example.org", port, False), ("ops@example.org",))
+    box = Outbox(tmp_path / "box", mail, "curators", first=0.05)
+    box.put(a_message(1))
+    box.start()
+    time.sleep(0.2)
+    assert len(list(box.folder.iterdir())) == 1
+    inbox = Inbox()
+    controller = aiosmtpd.Controller(inbox, hostname="127.0.0.1", port=port)
+    controller.start()
+    try:
+        assert until(lambda: len(inbox.got) == 1)
+        assert until(lambda: not list(box.folder.iterdir()))
+    finally:
+        box.stop()
+        controller.stop()
+
+
+# The configuration.
+
+GOOD = """
+[alerts]
+lag = "2m"
+dry = 0.25
+window = 5
+folder = "waiting"
+
+[[alerts.analysts]]
+webhook = "https://hooks.example/dpi"
+secret-file = "hook.secret"
+
+[[alerts.curators]]
+mail = ["ops@example.org"]
+
+[alerts.smtp]
+host = "smtp.example.org"
+from = "dpi@example.org"
+user = "dpi"
+password-file = "smtp.password"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    """A configuration."""
+    (folder / "dpi.toml").write_text(text)
+    return folder / "dpi.toml"
+
+
+def test_the_configuration(tmp_path):
+    """Read as it is meant; files lie beside it; without the table nobody is told."""
+    found = alerts_of(written(tmp_path, GOOD))
+    assert found == AlertConfig(
+        analysts=(WebhookAddress("https://hooks.example/dpi", tmp_path / "hook.secret"),),
+        curators=(MailAddresses(("ops@example.org",)),),
+        smtp=MailServer(
+            host="smtp.example.org", sender="dpi@example.org", user="dpi", password_file=tmp_path / "smtp.password"
+        ),
+        folder=tmp_path / "waiting",
+        lag=120.0,
+        dry=0.25,
+        watch={"window": 5},
+    )
+    assert alerts_of(written(tmp_path, "[serve]\n")) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("[[alerts.analysts]]", "[[alerts.analyst]]", "unknown key `analyst`: did you mean `analysts`?"),
+        ("webhook =", "slack =", "unknown hook `slack`; known are webhook, secret-file, mail."),
+        ("webhook =", "webhok =", "unknown hook `webhok`: did you mean `webhook`?"),
+        ('mail = ["ops@example.org"]', 'mail = ["ops"]', "`mail` must be a list of addresses"),
+        ('mail = ["ops@example.org"]', 'mail = ["a@b\\nBcc: c@d"]', "`mail` must be a list of addresses"),
+        ('mail = ["ops@example.org"]', 'mail = "ops@example.org"', "`mail` must be a list."),
+        ('mail = ["ops@example.org"]', "", "a hook has either `webhook` or `mail`."),
+        ("https://hooks", "http://hooks", "`webhook` must be an address of https"),
+        ("https://hooks", "ftp://hooks", "`webhook` must be an address of https"),
+        ('secret-file = "hook.secret"', "", "needs a `secret-file`"),
+        ('from = "dpi@example.org"', "", "[alerts.smtp] needs `from`."),
+        ('user = "dpi"', "", "`user` and `password-file` belong together."),
+        ('user = "dpi"', 'user = "dpi"\nstarttls = false', "`starttls` is true, or false for a server on this"),
+        ('user = "dpi"', 'user = "dpi"\nport = 0', "`port` must be from 1 to 65535. Got 0."),
+        ("dry = 0.25", "dry = 0", "`dry` must be a number above 0"),
+        ('lag = "2m"', 'lag = "soon"', "lag"),
+        ("window = 5", "share = 2", "`share` must be above 0 and at most 1."),
+        ("window = 5", 'detector = "magic"', "`detector` must be one of hbos, forest."),
+    ],
+)
+def test_what_is_wrong_with_a_configuration(tmp_path, before, after, sentence):
+    """One sentence, which names the table and what was meant."""
+    assert before in GOOD
+    with pytest.raises(OptionError) as error:
+        alerts_of(written(tmp_path, GOOD.replace(before, after)))
+    assert sentence in str(error.value)
+    assert str(error.value).startswith("[alerts] of ")
+
+
+def test_mail_needs_a_server(tmp_path):
+    """Said before anything starts."""
+    with pytest.raises(OptionError, match=r"say it in \[alerts.smtp\]"):
+        alerts_of(written(tmp_path, GOOD.partition("[alerts.smtp]")[0]))
+
+
+def test_secrets_that_cannot_be_used(tmp_path):
+    """Missing, empty, or open to others: the service does not start, and the sentence holds no secret."""
+    file = tmp_path / "hook.secret"
+    told = AlertConfig(curators=(WebhookAddress("https://hooks.example/dpi", file),))
+    for content, mode, kind, sentence in (
+        (None, 0, OptionError, "cannot be read: No such file"),
+        (b"\n", 0o600, StateError, "is empty"),
+        (SECRET, 0o644, StateError, "may be read by others"),
+    ):
+        if content is not None:
+            file.write_bytes(content)
+            file.chmod(mode)
+        with pytest.raises(kind, match=sentence), running(tmp_path, alerts=told):
+            pass
+    assert SECRET.decode() not in repr(duty._made(WebhookAddress("https://x", _closed(file)), None))
+
+
+def _closed(file: Path) -> Path:
+    file.chmod(0o600)
+    return file
