@@ -16,7 +16,7 @@ from dpi.release.interval import LEVEL
 from dpi.service.endpoints import Call, document
 from dpi.service.looking import MOST_RELEASES, release_at
 from dpi.service.problems import Problem
-from dpi.service.watching import BLOCK, BLOCKS
+from dpi.service.watching import BLOCK, blocks_of
 from dpi.settings.questions import BETWEEN, Row, asked, between, narrowed
 
 WORDS: dict[str, tuple[str, ...]] = {
@@ -67,14 +67,16 @@ async def get_alerts(call: Call) -> Response:
     name, first, end = call.stream, call.where("first"), call.where("end")
 
     def read() -> dict[str, object]:
-        with call.service.reading.releases(name) as releases:
+        watching = call.service.watching
+        with watching.turn, call.service.reading.releases(name) as releases:
             asked = releases.between(first, end)
             found = asked.store.extent(name, asked._first, asked._last)
             if found is None:
                 return {"stream": name, "first": None, "alerts": []}
             last = found[2] // BLOCK
-            numbers = range(max(found[1] // BLOCK, last - BLOCKS + 1), last + 1)
-            said = chain.from_iterable(call.service.watching.alerts(releases, number) for number in numbers)
+            size = asked.between(found[2], None).newest.domain.size
+            numbers = range(max(found[1] // BLOCK, last - blocks_of(size) + 1), last + 1)
+            said = chain.from_iterable(watching.alerts(releases, number) for number in numbers)
             begin = max(found[1], numbers[0] * BLOCK)
             return {
                 "stream": name,

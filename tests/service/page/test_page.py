@@ -4,12 +4,21 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import httpx
 import polars as pl
 import pytest
 
+import dpi
 from dpi.certificates.signature import Signer
+from service.conftest import free_port
 from service.page.shop import shop
 from serving import FIRST, SetClock, running
 
@@ -43,7 +52,7 @@ def at(there, role="analyst", state=""):
 
 def ready(page):
     """Wait until the page has drawn."""
-    page.wait_for_selector("#bars tbody tr")
+    page.wait_for_selector("body[data-ready] #bars tbody tr")
     page.wait_for_function("() => document.getElementById('live-text').textContent === 'live'")
     page.wait_for_function("() => document.getElementById('badge').textContent !== 'certificates'")
     return page
@@ -308,6 +317,29 @@ def test_axe_finds_nothing(there, view):
     axe(page, runOnly=["color-contrast"])
     page.click("#badge")
     axe(page, runOnly=["color-contrast", "label", "aria-dialog-name"])
+
+
+def test_the_demonstration_lets_one_in(view, tmp_path):
+    """`dpi serve --demo` prints an address that opens the page, also before the first slot; it lives."""
+    command = [sys.executable, "-m", "dpi.cli", "serve", "--demo", "--json", "--port", str(free_port())]
+    given = os.environ | {"PYTHONPATH": str(Path(dpi.__file__).parents[1]), "PYTHONUNBUFFERED": "1"}
+    demo = subprocess.Popen(command, cwd=tmp_path, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        said = json.loads("".join(iter(demo.stdout.readline, "}\n")) + "}")
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                httpx.get(said["url"]).raise_for_status()
+                break
+            except httpx.TransportError:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        page = ready(view(said["page"]))
+        assert page.locator("#title").text_content() == "shop"
+        assert said["analyst"] not in page.url
+    finally:
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=60)
 
 
 def test_files_are_for_anybody_and_load_nothing_else(there):

@@ -221,14 +221,19 @@ async function start() {
     return;
   }
   await load.picture();
-  await Promise.all([load.series(), load.overview(), load.changes(), load.alerts(), load.budget(), load.grid(), load.curator()]);
-  const kind = app.picture.domain.kind;
+  const { kind, parts } = app.picture.domain;
   $("fan-card").hidden = kind !== "bins";
-  $("grid-card").hidden = app.grid === null;
+  $("grid-card").hidden = Object.keys(parts).length < 2;
   $("curator").hidden = !["curator", "admin"].includes(app.role);
   hush();
   tools.fill(app);
   app.draw();
+  await Promise.all(["budget", "series", "overview", "changes", "grid", "curator", "alerts"].map(async (name) => {
+    await load[name]();
+    app.draw();
+  }));
+  tools.fill(app);
+  document.body.dataset.ready = "";
 }
 
 app.open = async (stream) => {

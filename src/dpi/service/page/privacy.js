@@ -8,11 +8,12 @@ export function drawBudget({ budget }) {
   if (budget === null) return;
   const part = Math.min(1, budget.spent_at_most / budget.holds), left = slotsLeft(budget);
   say($("tile-budget"), `≤ ${amount(budget.spent_at_most)} of ${amount(budget.holds)}`);
-  const lasts = left === null ? "never runs out: later payments become smaller" : left === 1 ? "one slot left for who was always there" : `${count(left)} slots left for who was always there`;
+  const lasts = left === null ? "never runs out: later payments become smaller" : left === 0 ? "spent by who was always there; newcomers have all of it" : left === 1 ? "one slot left for who was always there" : `${count(left)} slots left for who was always there`;
   say($("tile-budget-more"), `ε, ${budget.per}; ${lasts}`);
   $("meter").style.width = `${100 * part}%`;
   const words = budget.sentences.filter((each) => !each.startsWith("The next slots cost")); // the table has them
-  if (left !== null) words.push(`Somebody who was there in every slot can still pay ${left === 1 ? "one slot" : `${count(left)} slots`} in full; newcomers have all of it before them.`);
+  if (left === 0) words.push("Somebody who was there in every slot has nothing left, and is counted in part or not at all; newcomers have all of it before them.");
+  else if (left !== null) words.push(`Somebody who was there in every slot can still pay ${left === 1 ? "one slot" : `${count(left)} slots`} in full; newcomers have all of it before them.`);
   const text = words.join("\n");
   if ($("budget-words").dataset.said !== text) {
     $("budget-words").dataset.said = text;
