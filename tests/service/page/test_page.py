@@ -337,6 +337,7 @@ def test_the_demonstration_lets_one_in(view, tmp_path):
         page = ready(view(said["page"]))
         assert page.locator("#title").text_content() == "shop"
         assert said["analyst"] not in page.url
+        page.close()
     finally:
         demo.send_signal(signal.SIGINT)
         demo.communicate(timeout=60)
