@@ -44,7 +44,8 @@ def reached(found):
         "producer": ["p", "q"],
         "digest": ["none"],
     }
-    given = {"top": {"k": 2}, "probability": {"value": "home"}, "l1": {"beside": FIRST}}
+    given = {"top": {"k": 2}, "probability": {"value": "home"}, "l1": {"beside": FIRST}, "picture": {"search": "e"},
+             "series": {"code": [0, 1], "columns": 2}}  # fmt: skip
     for endpoint in ENDPOINTS:
         paths = [endpoint.path]
         for name, options in places.items():
@@ -119,5 +120,7 @@ def test_whatever_else_an_analyst_reaches_is_equal(tmp_path, equal_releases, mon
     statuses = {name: said[0] for name, said in without[0].items()}
     assert statuses[f"GET /v1/streams/visits/releases/{FIRST + 1}"] == 200
     assert statuses["GET /v1/export"] == 200
+    for name in ("picture", "series", "changes", "table", "alerts"):
+        assert statuses[f"GET /v1/streams/visits/{name}"] == 200
     assert statuses["POST /v1/streams/visits/events"] == 403
     assert threading.active_count() < 60

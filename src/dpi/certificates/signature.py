@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,14 @@ class Verifier:
 
         raw = self.key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         return raw.decode()
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the public key's DER form: what people compare."""
+        from cryptography.hazmat.primitives import serialization
+
+        raw = self.key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+        return hashlib.sha256(raw).hexdigest()
 
     def verify(self, digest: str, signature: str) -> bool:
         """Whether the signature is of this digest and key, in the one way in which it is written."""

@@ -36,12 +36,14 @@ def demonstrate(host: str, port: int, json: bool) -> None:
             store=f"{folder}/shop.db", tokens=tokens.path, host=host, port=port, delay="500ms", streams={NAME: settings}
         )
         running, stop, url = server(config, Service(config)), threading.Event(), f"http://{host}:{port}"
+        page = f"{url}/#token={analyst}"  # what is after # is never sent: a script takes it, and out of the address
         threads = [threading.Thread(target=_visit, args=(url, curator, stop), daemon=True)]
         if json:
-            document({"url": url, "streams": [NAME], "analyst": analyst})
+            document({"url": url, "streams": [NAME], "analyst": analyst, "page": page})
         else:
             note(f"serving a made-up shop on {url}/v1, until Ctrl-C; an hour of it takes {HOUR} seconds.")
             say(
+                f"Look at it, with a token that is in the address alone:  {page}",
                 "Releases as they are seen, and a question, from another terminal:",
                 f'  curl -N -H "Authorization: Bearer {analyst}" {url}/v1/streams/{NAME}/follow',
                 f'  curl -H "Authorization: Bearer {analyst}" "{url}/v1/streams/{NAME}/answers/top?k=3"',

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dpi.service import static
 from dpi.service.connections import LEAVE
 from dpi.service.endpoints import Call, Endpoint
 from dpi.service.following import News
@@ -56,7 +57,7 @@ def application(service: Service) -> ASGIApp:
         return Problem(status, "there is nothing here, or not by this method.").response()
 
     app = Starlette(
-        routes=[_routed(service, endpoint) for endpoint in ENDPOINTS],
+        routes=[*(_routed(service, endpoint) for endpoint in ENDPOINTS), *static.routes()],
         exception_handlers={HTTPException: refused},
         lifespan=life,
     )

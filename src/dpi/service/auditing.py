@@ -37,6 +37,15 @@ async def get_chain(call: Call) -> Response:
     return document({"entries": entries, "head": seen})
 
 
+async def get_key(call: Call) -> Response:
+    """The public key of the one that signs, in PEM form; null where the chain is not signed.
+
+    Whoever checks compares it with what they were given elsewhere: a service could say any key.
+    """
+    verifier = call.service.verifier
+    return document({"key": None if verifier is None else verifier.pem()})
+
+
 async def get_export(call: Call) -> Response:
     """The public part of the store as a file that `dpi verify`, `dpi query` and `dpi report` read.
 

@@ -26,6 +26,11 @@ FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
 """A release never changes."""
 
 
+async def get_token(call: Call) -> Response:
+    """What the token of this request is for."""
+    return document({"role": str(call.request.state.by).partition(" ")[0]})
+
+
 async def get_streams(call: Call) -> Response:
     """The streams that there are."""
 

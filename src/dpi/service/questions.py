@@ -1,4 +1,4 @@
-"""Routes for questions: whatever can be asked of one release, or of two, with intervals.
+"""Routes for questions: whatever can be asked of one release, or of two, with intervals; and what is an alert.
 
 A question costs no privacy, however many are asked: it is answered from releases alone.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import islice
+from itertools import chain, islice
 
 from starlette.responses import Response
 
@@ -16,6 +16,7 @@ from dpi.release.interval import LEVEL
 from dpi.service.endpoints import Call, document
 from dpi.service.looking import MOST_RELEASES, release_at
 from dpi.service.problems import Problem
+from dpi.service.watching import BLOCK, blocks_of
 from dpi.settings.questions import BETWEEN, Row, asked, between, narrowed
 
 WORDS: dict[str, tuple[str, ...]] = {
@@ -59,6 +60,31 @@ async def get_answers(call: Call) -> Response:
         return [{"slot": each.slot, "start": each.start, "rows": [_plain(row) for row in ask(each)]} for each in found]
 
     return document({"stream": name, "question": question, "level": level, "answers": await call.read(read)})
+
+
+async def get_alerts(call: Call) -> Response:
+    """Alerts of slots from `first` to before `end`, oldest first; of the last blocks where these are too many."""
+    name, first, end = call.stream, call.where("first"), call.where("end")
+
+    def read() -> dict[str, object]:
+        watching = call.service.watching
+        with watching.turn, call.service.reading.releases(name) as releases:
+            asked = releases.between(first, end)
+            found = asked.store.extent(name, asked._first, asked._last)
+            if found is None:
+                return {"stream": name, "first": None, "alerts": []}
+            last = found[2] // BLOCK
+            size = asked.between(found[2], None).newest.domain.size
+            numbers = range(max(found[1] // BLOCK, last - blocks_of(size) + 1), last + 1)
+            said = chain.from_iterable(watching.alerts(releases, number) for number in numbers)
+            begin = max(found[1], numbers[0] * BLOCK)
+            return {
+                "stream": name,
+                "first": begin,
+                "alerts": [each for each in said if begin <= int(str(each["slot"])) <= found[2]],
+            }
+
+    return document(await call.read(read))
 
 
 def _asked(call: Call, question: str, level: float) -> Callable[[Release], list[Row]]:

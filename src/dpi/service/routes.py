@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpi.service import auditing, following, health, looking, operating, questions, roles, writing
+from dpi.service import auditing, following, health, looking, operating, pictures, questions, roles, writing
 from dpi.service.endpoints import JSON, WHERE, Endpoint, Parameter, Schema
 from dpi.service.openapi import get_openapi
 
@@ -22,6 +22,10 @@ _ENTRIES: Schema = {
 
 _FIRST = Parameter("first", "The first slot, or the time from which slots begin.", WHERE)
 _END = Parameter("end", "Slots before this one, or that begin before this time.", WHERE)
+_PLACE = Parameter("slot", "One slot; the newest unless given.", WHERE)
+_LEVEL = Parameter("level", "Of intervals, such as 0.95.", {"type": "number"})
+_CODES = Parameter("code", "A bin, by its number.", {"type": "array", "items": {"type": "integer", "minimum": 0}})
+_ROWS = Parameter("k", "How many of the largest.", {"type": "integer", "minimum": 0, "maximum": pictures.MOST_ROWS})
 _OWN = {
     "k": Parameter("k", "How many (`top`).", _WHOLE),
     "value": Parameter("value", "A value; of a product PART=VALUE for each part.", _LIST),
@@ -38,6 +42,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/v1/health", roles.ANYBODY, health.get_health, "The process answers.", answer={JSON: _STATUS}),
     Endpoint("GET", "/v1/ready", roles.ANYBODY, health.get_ready, "It can do its work.", answer={JSON: _STATUS}),
     Endpoint("GET", "/v1/openapi.json", roles.ANYBODY, get_openapi, "This description."),
+    Endpoint("GET", "/v1/token", roles.EVERYBODY, looking.get_token, "The role of this token."),
     Endpoint("GET", "/v1/streams", roles.EVERYBODY, looking.get_streams, "The streams."),
     Endpoint(
         "POST", "/v1/streams", roles.ADMIN, writing.post_stream, "Open a stream.",
@@ -87,11 +92,45 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "GET", "/v1/streams/{stream}/answers/{question}", roles.READER, questions.get_answers,
         f"A question with intervals: {', '.join(questions.WORDS)}.",
         (
-            Parameter("slot", "One slot; the newest unless given.", WHERE), _FIRST, _END,
-            Parameter("level", "Of intervals, such as 0.95.", {"type": "number"}),
+            _PLACE, _FIRST, _END, _LEVEL,
             Parameter("part", "Of a product: about this part alone."),
             Parameter("given", "Of a product: among those with PART=VALUE.", _LIST), *_OWN.values(),
         ),
+    ),
+    Endpoint(
+        "GET", "/v1/streams/{stream}/picture", roles.READER, pictures.get_picture,
+        "One slot as it is drawn: values with intervals, users, how old it is.",
+        (_PLACE, _ROWS, _CODES, Parameter("search", "Values whose names have this text in them."), _LEVEL),
+    ),
+    Endpoint(
+        "GET", "/v1/streams/{stream}/series", roles.READER, pictures.get_series,
+        "Many slots as they are drawn; of a long span, every 2ⁿ-th and the last.",
+        (
+            _FIRST, _END, _ROWS, _CODES, _LEVEL,
+            Parameter("columns", "Slots at most.", {"type": "integer", "minimum": 1, "maximum": pictures.MOST_COLUMNS}),
+            Parameter("step", "Every slot that is a multiple of this.", {"type": "integer", "minimum": 1}),
+            Parameter("quantile", "Of ordered values.", {"type": "array", "items": {"type": "number"}}),
+        ),
+    ),
+    Endpoint(
+        "GET", "/v1/streams/{stream}/changes", roles.READER, pictures.get_changes,
+        "What moved most between two slots, with intervals.",
+        (
+            _PLACE, Parameter("beside", "The slot before; the last but one unless given.", WHERE), _LEVEL,
+            Parameter("k", "How many.", {"type": "integer", "minimum": 1, "maximum": pictures.MOST_ROWS}),
+        ),
+    ),
+    Endpoint(
+        "GET", "/v1/streams/{stream}/grid", roles.READER, pictures.get_grid, "Two parts of a product, as a grid.",
+        (_PLACE, Parameter("one", "A part: the rows."), Parameter("other", "Another part: the columns.")),
+    ),
+    Endpoint(
+        "GET", "/v1/streams/{stream}/table", roles.READER, pictures.get_table, "Releases as Parquet.", (_FIRST, _END),
+        answer={pictures.PARQUET: {"type": "string", "format": "binary"}},
+    ),
+    Endpoint(
+        "GET", "/v1/streams/{stream}/alerts", roles.READER, questions.get_alerts,
+        "Values whose share moved as it hardly ever does, by more than the noise explains.", (_FIRST, _END),
     ),
     Endpoint(
         "GET", "/v1/streams/{stream}/follow", roles.READER, following.follow,
@@ -111,6 +150,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         ),
         answer={JSON: _ENTRIES},
     ),
+    Endpoint("GET", "/v1/key", roles.EVERYBODY, auditing.get_key, "The public key that the chain is signed for."),
     Endpoint(
         "GET", "/v1/export", roles.EVERYBODY, auditing.get_export, "The public part of the store, as a file.",
         answer={auditing.DATABASE: {"type": "string", "format": "binary"}},

@@ -33,6 +33,7 @@ from dpi.service.publication import Publication
 from dpi.service.reading import Reading
 from dpi.service.receipts import Clock, Receipt, Receipts
 from dpi.service.tokens import Tokens
+from dpi.service.watching import Watching
 from dpi.settings.streams import StreamSettings
 from dpi.store import open_store
 from dpi.store.base import Arrival
@@ -71,6 +72,7 @@ class Service:
     def __init__(self, config: Config, *, store: SQLStore | None = None, clock: Clock = system_clock) -> None:
         self.config, self.clock = config, clock
         self._signer = None if config.sign is None else Signer.open(config.sign)
+        self.verifier = None if self._signer is None else self._signer.verifier
         self.store = opened(config, self._signer) if store is None else store
         try:
             self.tokens, self.acts, self.metrics = Tokens(config.tokens), Acts(config.acts_file), Metrics()
@@ -80,6 +82,7 @@ class Service:
             self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
             self.keeping = Keeping(self.store, self.metrics)
             self.reading = Reading(config.store, self.publication, config.keys)
+            self.watching = Watching()
             self._decoders = ThreadPoolExecutor(DECODERS, "dpi decoding")
             self.admissions: dict[str, Admission] = {}
             """By stream; replaced when one is opened or changed."""

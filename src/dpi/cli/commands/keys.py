@@ -36,8 +36,13 @@ def keys(
             raise OptionError(f"{path} must lie in a folder that exists.")
         if path.exists():
             raise OptionError(f"{path} exists already; it is not replaced.")
-    shown.write_text(Signer.open(private).verifier.pem())
+    verifier = Signer.open(private).verifier
+    shown.write_text(verifier.pem())
     if json:
-        document({"private": str(private), "public": str(shown)})
+        document({"private": str(private), "public": str(shown), "fingerprint": verifier.fingerprint})
     else:
-        say(f"{private}: keep it secret (its permissions are 600).", f"{shown}: give it to those who verify.")
+        say(
+            f"{private}: keep it secret (its permissions are 600).",
+            f"{shown}: give it to those who verify.",
+            f"Its fingerprint (SHA-256): {verifier.fingerprint}",
+        )

@@ -166,6 +166,6 @@ def serve(
     if json:
         document({"url": url, "streams": sorted(streams)})
     else:
-        note(f"serving on {url}/v1")
+        note(f"serving on {url}/v1; the page is at {url}/")
     logs.set_up(path=log)
     start(made)

@@ -1,0 +1,143 @@
+// One slot: values as bars with whiskers, an ordered domain as a density.
+
+import { fitted, pictureOf, prepare, valueAxis } from "./canvas.js";
+import { $, colours, el, say } from "./dom.js";
+import { csv, download } from "./files.js";
+import { count, percent, ticks } from "./numbers.js";
+
+/** The rows in view, in their order. */
+function rowsOf({ picture, state }) {
+  let rows = picture.rows;
+  const text = state.search.trim().toLowerCase();
+  if (text) rows = rows.filter((row) => row.label.toLowerCase().includes(text));
+  const order = picture.domain.kind === "bins" && !text ? (a, b) => a.code - b.code : (a, b) => a.other - b.other || b.value - a.value;
+  return [...rows].sort(order);
+}
+
+export function drawNow(app) {
+  const { picture, state } = app;
+  say($("now-title"), state.slot === null ? "Now" : `Slot ${picture.slot}`);
+  const when = picture.start ? `${picture.start.slice(0, 10)} ${picture.start.slice(11, 19)}` : `slot ${picture.slot}`;
+  const rows = rowsOf(app), size = picture.domain.size;
+  const few = rows.length < size ? ` ${rows.length} of ${count(size)} values are in view.` : "";
+  say($("now-lead"), `${when}. The bar is the estimate, the line its 95 % interval.${few}`);
+  const end = Math.max(...rows.map((row) => row.upper), 1e-6);
+  const palette = colours();
+  const body = $("bars").querySelector("tbody") ?? begin();
+  const known = new Map([...body.children].map((row) => [Number(row.dataset.code), row]));
+  const wanted = rows.map((row) => {
+    const made = known.get(row.code) ?? bar(app, row);
+    fill(made, row, end, state.values.indexOf(row.code), palette);
+    return made;
+  });
+  if (wanted.length !== body.children.length || wanted.some((row, i) => body.children[i] !== row)) {
+    const held = document.activeElement;
+    body.replaceChildren(...wanted);
+    if (held && body.contains(held)) held.focus();
+  }
+  $("density").hidden = picture.sets === null;
+  if (picture.sets !== null) drawDensity(app);
+}
+
+function begin() {
+  const body = el("tbody");
+  const heads = [["mark", ""], ["name", "Value"], ["", "Share"], ["figure", ""], ["ends", "95 % interval"]];
+  $("bars").replaceChildren(
+    el("table", { class: "values" }, el("thead", {}, el("tr", {}, heads.map(([name, text]) =>
+      text ? el("th", { class: name, scope: "col" }, text) : el("td", { class: name })))), body),
+  );
+  return body;
+}
+
+function bar(app, row) {
+  const pin = el("button", { type: "button", class: "pin", onclick: () => app.pin(row.code) });
+  const track = el("div", { class: "track", "aria-hidden": "true" }, el("i"), el("b"));
+  return el(
+    "tr", { "data-code": row.code },
+    el("td", { class: "mark" }, pin), el("th", { class: "name", scope: "row", title: row.label }, row.label),
+    el("td", {}, track), el("td", { class: "figure" }), el("td", { class: "ends" }),
+  );
+}
+
+function fill(made, row, end, place, palette) {
+  const pin = made.querySelector(".pin"), [i, b] = made.querySelector(".track").children;
+  pin.setAttribute("aria-pressed", String(place >= 0));
+  pin.setAttribute("aria-label", `Compare ${row.label}`);
+  pin.style.setProperty("--pin", place >= 0 ? palette[place] : "transparent");
+  i.style.width = `${(100 * row.value) / end}%`;
+  b.style.left = `${(100 * row.lower) / end}%`;
+  b.style.width = `${(100 * (row.upper - row.lower)) / end}%`;
+  made.classList.toggle("muted", row.other);
+  say(made.querySelector(".figure"), percent(row.value));
+  say(made.querySelector(".ends"), `${percent(row.lower)} … ${percent(row.upper)}`);
+}
+
+/** A density: each set's share over its width. Sets without an end are drawn as bars of their share at the sides. */
+function drawDensity({ picture }) {
+  const canvas = $("density").querySelector("canvas");
+  const to = prepare(canvas, 210);
+  const inner = picture.sets.filter((set) => set.low !== null && set.high !== null);
+  if (!inner.length) return;
+  const per = (set, key) => set[key] / (set.high - set.low);
+  const end = Math.max(...inner.map((set) => per(set, "upper")), 1e-12);
+  const box = { left: 52, top: 10, width: to.width - 60, height: 165 };
+  const low = inner[0].low, high = inner.at(-1).high;
+  const x = (v) => box.left + ((v - low) / (high - low)) * box.width;
+  const y = (v) => box.top + box.height - (v / end) * box.height;
+  valueAxis(to, box, ticks(end, 3), end, (mark) => Number(mark.toPrecision(2)).toString());
+  const { pen } = to;
+  for (const set of inner) {
+    pen.globalAlpha = 0.25;
+    pen.fillStyle = to.accent;
+    pen.fillRect(x(set.low), y(per(set, "upper")), x(set.high) - x(set.low), Math.max(1, y(per(set, "lower")) - y(per(set, "upper"))));
+    pen.globalAlpha = 1;
+  }
+  pen.strokeStyle = to.accent;
+  pen.lineWidth = 2;
+  pen.beginPath();
+  for (const set of inner) {
+    pen.lineTo(x(set.low), y(per(set, "value")));
+    pen.lineTo(x(set.high), y(per(set, "value")));
+  }
+  pen.stroke();
+  pen.fillStyle = to.soft;
+  pen.textAlign = "center";
+  for (const mark of ticks(high - low, 6)) pen.fillText(String(Number((low + mark).toPrecision(6))), Math.min(x(low + mark), to.width - 14), box.top + box.height + 14);
+  const outer = picture.sets.filter((set) => set.low === null || set.high === null);
+  pen.textAlign = "right";
+  pen.fillText(outer.map((set) => `${set.label}: ${percent(set.value)}`).join("    "), box.left + box.width, box.top + box.height + 30);
+}
+
+export function tableOfNow(app) {
+  download(
+    `${app.state.stream}-${app.picture.slot}.csv`,
+    csv(["slot", "start", "code", "value", "share", "lower", "upper"], rowsOf(app).map((row) => [app.picture.slot, app.picture.start, row.code, row.label, row.value, row.lower, row.upper])),
+  );
+}
+
+export async function pictureOfNow(app) {
+  if (app.picture.sets !== null) return pictureOf($("density").querySelector("canvas"), `${app.state.stream}, slot ${app.picture.slot}`);
+  const rows = rowsOf(app).slice(0, 40), canvas = el("canvas"), host = el("div", { class: "offstage" }, canvas);
+  host.style.cssText = "position:absolute;left:-9999px;width:720px";
+  document.body.append(host);
+  const to = prepare(canvas, 26 * rows.length + 8), { pen } = to;
+  const end = Math.max(...rows.map((row) => row.upper), 1e-6), left = 190, width = 380;
+  rows.forEach((row, i) => {
+    const y = 26 * i + 16;
+    pen.fillStyle = to.ink;
+    pen.textAlign = "right";
+    pen.fillText(fitted(pen, row.label, left - 20), left - 10, y);
+    pen.fillStyle = to.accent;
+    pen.globalAlpha = 0.45;
+    pen.fillRect(left, y - 9, (row.value / end) * width, 18);
+    pen.globalAlpha = 1;
+    pen.fillStyle = to.ink;
+    pen.fillRect(left + (row.lower / end) * width, y - 1, Math.max(2, ((row.upper - row.lower) / end) * width), 2);
+    pen.textAlign = "left";
+    pen.fillText(percent(row.value), left + width + 14, y);
+  });
+  const made = await pictureOf(canvas, `${app.state.stream}, slot ${app.picture.slot}: shares with 95 % intervals`);
+  host.remove();
+  return made;
+}
+

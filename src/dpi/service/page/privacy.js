@@ -1,0 +1,50 @@
+// The promise, the budget and what they mean for one person, in words and pictures.
+
+import { prepare } from "./canvas.js";
+import { $, el, say, styled, table } from "./dom.js";
+import { budget as amount, clock, count, percent, posterior, slotsLeft } from "./numbers.js";
+
+export function drawBudget({ budget }) {
+  if (budget === null) return;
+  const part = Math.min(1, budget.spent_at_most / budget.holds), left = slotsLeft(budget);
+  say($("tile-budget"), `≤ ${amount(budget.spent_at_most)} of ${amount(budget.holds)}`);
+  const lasts = left === null ? "never runs out: later payments become smaller" : left === 0 ? "spent by who was always there; newcomers have all of it" : left === 1 ? "one slot left for who was always there" : `${count(left)} slots left for who was always there`;
+  say($("tile-budget-more"), `ε, ${budget.per}; ${lasts}`);
+  $("meter").style.width = `${100 * part}%`;
+  const words = budget.sentences.filter((each) => !each.startsWith("The next slots cost")); // the table has them
+  if (left === 0) words.push("Somebody who was there in every slot has nothing left, and is counted in part or not at all; newcomers have all of it before them.");
+  else if (left !== null) words.push(`Somebody who was there in every slot can still pay ${left === 1 ? "one slot" : `${count(left)} slots`} in full; newcomers have all of it before them.`);
+  const text = words.join("\n");
+  if ($("budget-words").dataset.said !== text) {
+    $("budget-words").dataset.said = text;
+    $("budget-words").replaceChildren(...words.map((each) => el("li", {}, each)));
+    $("budget-next").replaceChildren(
+      table("What each costs at most of one user, and half of the 95 % interval of one value’s count, from those who pay most.", ["Slot", "Begins", "ε at most", "± users"],
+        budget.next_slots.map((slot) => [String(slot.slot), clock(slot.begins) || "–", slot.cost === null ? "drawn then" : amount(slot.cost), slot.error_users === null ? "–" : slot.error_users.toFixed(1)])),
+    );
+  }
+  say($("promise-words"), budget.guarantee);
+}
+
+export function drawOdds({ budget }) {
+  if (budget === null) return;
+  const prior = Number($("prior").value) / 100, [least, most] = posterior(prior, budget.epsilon);
+  const said = `${Math.round(100 * prior)} %`;
+  say($("prior-text"), said);
+  $("prior").setAttribute("aria-valuetext", said);
+  const to = prepare($("odds"), 58), { pen } = to, left = 10, width = to.width - 20, x = (p) => left + p * width;
+  pen.fillStyle = to.faint;
+  pen.fillRect(left, 20, width, 12);
+  pen.fillStyle = styled("--bar");
+  pen.fillRect(x(least), 20, x(most) - x(least), 12);
+  pen.fillStyle = to.ink;
+  pen.fillRect(x(prior) - 1, 14, 2, 24);
+  pen.fillStyle = to.soft;
+  for (const [p, align] of [[0, "left"], [0.5, "center"], [1, "right"]]) {
+    pen.textAlign = align;
+    pen.fillText(`${100 * p} %`, x(p), 48);
+  }
+  const factor = Math.exp(budget.epsilon).toFixed(budget.epsilon > 3 ? 0 : 2);
+  const per = budget.per === "for ever" ? "all releases, for ever" : `all releases ${budget.per}`;
+  say($("odds-words"), `After ${per}, they can believe it with ${percent(least)} at least and ${percent(most)} at most, whatever else they know: the odds change by a factor of e^ε = ${factor} at the very most.`);
+}
