@@ -27,9 +27,11 @@ LINES = st.one_of(
     ),
     st.sampled_from([
         "", "{}", "[]", "null", '{"user": -0, "value": 00}', '{"user": -0, "value": 1}', '{"user":"a","value":"b"} ',
-        '{"user": "a", "value": "b"', '{"user": "a\tb", "value": 1}', '{"value": 1, "user": 2}', '{"user": 1, "user": 2}',
+        '{"user": "a", "value": "b"', '{"user": "a\tb", "value": 1}', '{"value": 1, "user": 2}',
+        '{"user": 1, "user": 2}',
         '{"user": "a", "value": "b"}{}', '{"user": "a", "value": tru}', '\ufeff{"user": "a", "value": "b"}',
-        '{"user": 123456789012345678901234567890, "value": 1e400}', '{"user" : "a" ,\t"value":12}', '{"user": "a",, "value": 1}',
+        '{"user": 123456789012345678901234567890, "value": 1e400}', '{"user" : "a" ,\t"value":12}',
+        '{"user": "a",, "value": 1}',
     ]),
 )  # fmt: skip
 
