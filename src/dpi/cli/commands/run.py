@@ -54,6 +54,13 @@ from dpi.settings.domains import read_domain
 
 
 def run(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...", show_default=False, help="Parquet, Arrow, CSV, NDJSON; patterns; - for stdin."
+        ),
+    ] = None,
+    *,
     domain: Annotated[
         Path, typer.Option("--domain", metavar="FILE", rich_help_panel=EVENTS, help="Values, one a line, or JSON.")
     ],
@@ -72,12 +79,6 @@ def run(
     store: Annotated[
         str, typer.Option("--store", metavar="STORE", rich_help_panel=STORE, help="A path, or postgresql://…")
     ],
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FILE]...", show_default=False, help="Parquet, Arrow, CSV, NDJSON; patterns; - for stdin."
-        ),
-    ] = None,
     from_broker: Broker = None,
     table: Table = None,
     id_column: Id = None,
