@@ -57,7 +57,9 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi.release import Release as Release
     from dpi.release.plots import plot_series as plot_series
     from dpi.sources import Batch as Batch
+    from dpi.sources import BrokerEvents as BrokerEvents
     from dpi.sources import FileEvents as FileEvents
+    from dpi.sources import broker as broker
     from dpi.sources import read as read
     from dpi.store import MemoryStore as MemoryStore
     from dpi.store import open_store as open_store
@@ -105,7 +107,7 @@ _EXPORTS = {
     "dpi.reader": ("Releases", "open"),
     "dpi.release": ("Release",),
     "dpi.release.plots": ("plot_series",),
-    "dpi.sources": ("Batch", "FileEvents", "read"),
+    "dpi.sources": ("Batch", "BrokerEvents", "FileEvents", "broker", "read"),
     "dpi.store": ("MemoryStore", "open_store"),
     "dpi.stream": ("Stream",),
     "dpi.stream.live": ("advance", "follow"),

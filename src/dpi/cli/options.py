@@ -51,6 +51,31 @@ Value = Annotated[
         help="A column (value), or PART=COLUMN for each part of a product.",
     ),
 ]
+Broker = Annotated[
+    str | None,
+    typer.Option(
+        "--from-broker",
+        metavar="ADDRESS",
+        rich_help_panel=EVENTS,
+        help="Instead of files: kafka://…, nats://…, redis://…, rabbitmq://…, mqtt://…, postgresql://…, mariadb://…",
+    ),
+]
+Table = Annotated[
+    str | None,
+    typer.Option("--table", metavar="NAME", rich_help_panel=EVENTS, help="Of a database: a table that only grows."),
+]
+Id = Annotated[
+    str | None, typer.Option("--id", metavar="COLUMN", rich_help_panel=EVENTS, help="Its column that goes up (id).")
+]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file",
+        metavar="FILE",
+        rich_help_panel=EVENTS,
+        help="Of the broker; or DPI_BROKER_PASSWORD in the environment.",
+    ),
+]
 Unit = Annotated[
     str | None,
     typer.Option("--unit", metavar="UNIT", rich_help_panel=EVENTS, help="Of times that are numbers: s, ms, us, ns."),

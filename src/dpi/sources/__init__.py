@@ -1,8 +1,20 @@
-"""Where events come from: tables in memory, files of any size, in any order, and files that grow."""
+"""Where events come from: tables in memory, files of any size, in any order, files that grow, and brokers."""
 
-from dpi.sources.events import Batch, FileEvents
+from dpi.sources.brokers import BrokerEvents, broker
+from dpi.sources.events import FileEvents
 from dpi.sources.files import read
+from dpi.sources.followed import Batch, FollowedEvents
 from dpi.sources.source import PlayedSlots, SlotRows
 from dpi.sources.table import TableEvents
 
-__all__ = ["Batch", "FileEvents", "PlayedSlots", "SlotRows", "TableEvents", "read"]
+__all__ = [
+    "Batch",
+    "BrokerEvents",
+    "FileEvents",
+    "FollowedEvents",
+    "PlayedSlots",
+    "SlotRows",
+    "TableEvents",
+    "broker",
+    "read",
+]

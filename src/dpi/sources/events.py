@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from dpi.errors import OptionError
 from dpi.events.identity import users as canonical_users
 from dpi.events.slots import Slots
 from dpi.options.schedule import Schedule
+from dpi.sources.followed import Batch, FollowedEvents
 from dpi.sources.growing import GrowingFile, input_name
 from dpi.sources.inputs import is_packed
 from dpi.sources.live import Done, LiveInput, Reach
@@ -30,16 +31,8 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 
-class Batch(NamedTuple):
-    """Some events: columns of users, times and values, or of each part of a value by its name."""
-
-    users: pl.Series
-    times: pl.Series
-    values: pl.Series | dict[str, pl.Series]
-
-
 @dataclass(frozen=True, repr=False)
-class FileEvents:
+class FileEvents(FollowedEvents):
     """The events in some files. Made by `read`; holds no event itself."""
 
     path: str
@@ -62,28 +55,10 @@ class FileEvents:
         """Bytes of all files; 0 for standard input, whose end is not known."""
         return sum(source.size for source in self.sources)
 
-    @property
-    def _parts(self) -> dict[str, str]:
-        """The column of each part of a value; the part of a plain value has no name."""
-        return dict(self.value) if isinstance(self.value, Mapping) else {"": self.value}
-
-    @property
-    def _names(self) -> list[str]:
-        arrived = () if self.arrived is None else (self.arrived,)
-        return list(dict.fromkeys([self.user, self.time, *self._parts.values(), *arrived]))
-
     def _empty(self) -> pl.DataFrame:
         import polars as pl
 
         return pl.DataFrame(schema=dict(self.kinds))
-
-    def _values(self, frame: pl.DataFrame) -> pl.Series | dict[str, pl.Series]:
-        values = {part: frame[name] for part, name in self._parts.items()}
-        return values.get("", values)
-
-    def batch(self, frame: pl.DataFrame) -> Batch:
-        """The columns of some events."""
-        return Batch(frame[self.user], frame[self.time], self._values(frame))
 
     def pieces(self) -> list[FileEvents]:
         """The same events in pieces for several processes; none, if a file must be read from its beginning."""

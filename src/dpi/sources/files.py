@@ -20,6 +20,7 @@ from dpi.events.columns import read as read_column
 from dpi.events.identity import users as canonical_users
 from dpi.sources.columnar import Columnar
 from dpi.sources.events import FileEvents, PathLike
+from dpi.sources.followed import check_unit
 from dpi.sources.inputs import unpacked_name
 from dpi.sources.lines import LONGEST_LINE
 from dpi.sources.source import EventFile
@@ -72,8 +73,7 @@ def read(
     >>> rows.users.to_list(), rows.bins.tolist(), rows.counts.tolist()
     (['ada'], [0], [1])
     """
-    if unit not in (None, "s", "ms", "us", "ns"):
-        raise OptionError(f'`unit` must be one of "s", "ms", "us", "ns". Got {unit!r}.')
+    check_unit(unit)
     if format not in (None, *_FORMS):
         raise OptionError(f"`format` must be one of {', '.join(map(repr, _FORMS))}. Got {format!r}.")
     if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0'):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +30,10 @@ class Reach(NamedTuple):
     offset: int
 
 
+Known = Mapping[str, tuple[Reach, ...]]
+"""How far inputs had got when that was noted last, by their names."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Block:
     """Some events, and what is stored with them so that they count once: who sent them, and up to where."""
@@ -48,6 +52,8 @@ class LiveInput(ABC):
     """Whether nothing will come any more."""
     lost = False
     """Whether something had arrived that can no longer be read. Private."""
+    away = False
+    """Whether it cannot be asked at the moment: then what was known last stands. Private."""
 
     def start(self, wake: threading.Event) -> None:  # noqa: B027 - a file needs nobody who listens
         """Begin to listen; `wake` is set when the input ends."""

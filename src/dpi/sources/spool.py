@@ -1,9 +1,10 @@
-"""Standard input that is followed: a thread takes what comes to an encrypted file, and does nothing else.
+"""Inputs without positions that are followed: a thread takes what comes to an encrypted file, and does nothing else.
 
-Whoever pipes events into the program is never held up by what is done with others' events, and how much had arrived at
-a moment is known without reading it. The key is made for one run and lives in memory, so what a kill leaves on the disk
-is ciphertext. What is read is removed, a file at a time. A pipe has no position from which it could be read again: what
-had arrived and was not yet stored when the program ended is lost.
+Such are standard input, and messages of MQTT (`dpi.sources.brokers.mqtt`). Whoever sends events to the program is never
+held up by what is done with others' events, and how much had arrived at a moment is known without reading it. The key
+is made for one run and lives in memory, so what a kill leaves on the disk is ciphertext. What is read is removed, a
+file at a time. There is no position from which it could be read again: what had arrived and was not yet stored when the
+program ended is lost.
 """
 
 from __future__ import annotations
@@ -19,58 +20,32 @@ from io import FileIO
 from dpi.sources.inputs import StandardInput
 from dpi.sources.lines import BYTE_ORDER_MARK, Lines
 from dpi.sources.live import BLOCK, Block, Done, LiveInput, Reach
-from dpi.sources.textual import Textual
+from dpi.sources.textual import Parser, Textual
 
 CHUNK = 1 << 26
 """Bytes after which another file is begun."""
 
 
-class Spool(LiveInput):
-    """Standard input."""
+class Spooled(LiveInput):
+    """What a thread takes to an encrypted file as it comes, and a reader reads from there."""
 
-    name = "-"
-
-    def __init__(self, source: Textual, stdin: StandardInput, user: str, names: Sequence[str], done: Done) -> None:
+    def __init__(self, name: str, parser: Parser, longest: int, done: Done) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher
         from cryptography.hazmat.primitives.ciphers.algorithms import AES256
         from cryptography.hazmat.primitives.ciphers.modes import CTR
 
         cipher = Cipher(AES256(os.urandom(32)), CTR(bytes(16)))  # a key of its own, so one counter from zero
         self._encrypt, self._decrypt = cipher.encryptor(), cipher.decryptor()
-        self._stdin, self._done = stdin, done
-        self._parser, self._lines = source.parser(user, names), Lines(source.longest)
+        self.name, self._done = name, done
+        self._parser, self._lines = parser, Lines(longest)
         self._identity = f"pipe {secrets.token_hex(8)}"
         self._chunks: deque[_Chunk] = deque()
         self._written = self._read = 0  # bytes of all chunks ever
         self._grown = threading.Condition()
         self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-
-    def start(self, wake: threading.Event) -> None:
-        """Take everything from now on, in a thread of its own."""
-        self._stdin.take()
-        outlet, self._closed = os.pipe()  # one end hears that the other is closed
-        self._thread = threading.Thread(target=self._take, args=(wake, outlet), name="dpi standard input", daemon=True)
-        self._thread.start()
-
-    def _take(self, wake: threading.Event, closed: int) -> None:
-        try:
-            more = True
-            while more and self._stdin.wait(closed):
-                with self._grown:
-                    block = self._stdin.here()
-                    more = bool(block)
-                    self._write(block or b"\n")  # a last line ends where the input does: it belongs to that moment
-                    self._grown.notify_all()
-        except BaseException as error:  # told to whoever reads
-            self._error = error
-        with self._grown:
-            self.ended = True
-            self._grown.notify_all()
-        os.close(closed)
-        wake.set()
 
     def _write(self, block: bytes) -> None:
+        """Take some bytes; whoever calls has `_grown`."""
         if not self._chunks or self._chunks[-1].size >= CHUNK:
             self._chunks.append(_Chunk())
         chunk = self._chunks[-1]
@@ -79,11 +54,16 @@ class Spool(LiveInput):
             data = data[chunk.file.write(data) :]
         chunk.size += len(block)
         self._written += len(block)
+        self._grown.notify_all()
+
+    def _waiting(self) -> int:
+        """How many bytes have come that are not taken yet."""
+        return 0
 
     def reached(self) -> tuple[Reach, ...]:
-        """How many bytes have come: what still lies in the pipe has."""
+        """How many bytes have come."""
         with self._grown:
-            return (Reach(self._identity, 0, self._written + (0 if self.ended else self._stdin.waiting())),)
+            return (Reach(self._identity, 0, self._written + (0 if self.ended else self._waiting())),)
 
     def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
         """The lines that were whole then; the end of the input ends its last line."""
@@ -117,13 +97,53 @@ class Spool(LiveInput):
         return self._decrypt.update(data)
 
     def close(self) -> None:
+        """Remove what was written."""
+        while self._chunks:
+            self._chunks.popleft().file.close()
+
+
+class Spool(Spooled):
+    """Standard input."""
+
+    def __init__(self, source: Textual, stdin: StandardInput, user: str, names: Sequence[str], done: Done) -> None:
+        super().__init__("-", source.parser(user, names), source.longest, done)
+        self._stdin = stdin
+        self._thread: threading.Thread | None = None
+
+    def start(self, wake: threading.Event) -> None:
+        """Take everything from now on, in a thread of its own."""
+        self._stdin.take()
+        outlet, self._closed = os.pipe()  # one end hears that the other is closed
+        self._thread = threading.Thread(target=self._take, args=(wake, outlet), name="dpi standard input", daemon=True)
+        self._thread.start()
+
+    def _take(self, wake: threading.Event, closed: int) -> None:
+        try:
+            more = True
+            while more and self._stdin.wait(closed):
+                with self._grown:
+                    block = self._stdin.here()
+                    more = bool(block)
+                    self._write(block or b"\n")  # a last line ends where the input does: it belongs to that moment
+        except BaseException as error:  # told to whoever reads
+            self._error = error
+        with self._grown:
+            self.ended = True
+            self._grown.notify_all()
+        os.close(closed)
+        wake.set()
+
+    def _waiting(self) -> int:
+        """What still lies in the pipe has come."""
+        return self._stdin.waiting()
+
+    def close(self) -> None:
         """Take no more, and remove what was written."""
         if self._thread is not None:
             os.close(self._closed)
             self._thread.join()
             self._thread = None
-        while self._chunks:
-            self._chunks.popleft().file.close()
+        super().close()
 
 
 class _Chunk:

@@ -17,8 +17,8 @@ import numpy as np
 from dpi.errors import OptionError
 from dpi.events.clock import Window
 from dpi.release import Release
-from dpi.sources import FileEvents
-from dpi.sources.live import Block
+from dpi.sources import FollowedEvents
+from dpi.sources.live import Block, LiveInput
 from dpi.stream import Stream, clocked
 from dpi.stream.admission import Events, Journal, Mark, Timer, newest_reaches, stamped
 
@@ -26,26 +26,29 @@ Whole = Callable[[], AbstractContextManager[None]]
 """Is entered around what should not be interrupted halfway."""
 
 LOST = (
-    "part of an input had arrived and can no longer be read: it was cut, removed, or the program ended before standard "
-    "input was stored. The slots are closed without it."
+    "part of an input had arrived and can no longer be read: it was cut, removed, forgotten by its broker, or the "
+    "program ended before standard input was stored. The slots are closed without it."
 )
+AWAY = "a broker cannot be reached at the moment: slots are closed by what had arrived when it was last heard of."
+BACK = "the broker can be reached again."
 
 
 def follow(
     stream: Stream,
-    events: FileEvents,
+    events: FollowedEvents,
     *,
     end: str | datetime | None = None,
     stop: threading.Event | None = None,
     whole: Whole = nullcontext,
     tell: Callable[[str], None] | None = None,
 ) -> Generator[Release, None, None]:
-    """Keep events as files grow, and release every slot when the system's clock has closed it.
+    """Keep events as they arrive, and release every slot when the system's clock has closed it.
 
-    `events` are CSV or NDJSON files that grow, or standard input (`dpi.read`). Goes on up to the slot that begins at
-    `end`, until `stop` is set or standard input ends, or for ever. A slot holds what had arrived when it closed,
-    whatever of it has been read by then; what arrived while nobody followed belongs to the slots that are still open.
-    What is kept and how far it was read is stored together, so that a line counts once, over any stop.
+    `events` are CSV or NDJSON files that grow or standard input (`dpi.read`), or those of a broker (`dpi.broker`). Goes
+    on up to the slot that begins at `end`, until `stop` is set or standard input ends, or for ever. A slot holds what
+    had arrived when it closed, whatever of it has been read by then; what arrived while nobody followed belongs to the
+    slots that are still open. What is kept and how far it was read is stored together, so that a line counts once, over
+    any stop.
 
     `whole` is entered around every write and every release; `tell` hears, in words for the curator alone, that
     something was lost.
@@ -70,7 +73,7 @@ class Follower:
     def __init__(
         self,
         stream: Stream,
-        events: FileEvents,
+        events: FollowedEvents,
         *,
         whole: Whole = nullcontext,
         tell: Callable[[str], None] | None = None,
@@ -81,6 +84,7 @@ class Follower:
         self.inputs = events.live(lambda producer: stream.store.sequence(stream.name, producer), known)
         self._stream, self._events, self._whole, self._tell = stream, events, whole, tell
         self._before: Mark | None = None
+        self._away: set[str] = set()
 
     def reach(self, number: int, mark: Mark, last: int | None = None) -> Iterator[Release]:
         """Store what had arrived by a mark, and release the slots that it closes, up to before `last`."""
@@ -89,9 +93,7 @@ class Follower:
         for each in self.inputs:
             for block in each.read(mark.reached.get(each.name, ())):
                 self._keep(block, window, mark)
-            if each.lost and self._tell is not None:
-                self._tell(LOST)
-            each.lost = False
+            self._hear(each)
         end = self.slots.first_open(mark.moment)
         releases = stream.close_before(end if last is None else min(end, last))
         while True:
@@ -103,6 +105,17 @@ class Follower:
         if stream.next_slot >= end:
             self.journal.settled(number)
         self._before = mark
+
+    def _hear(self, each: LiveInput) -> None:
+        """Tell the curator, and nobody else, what has become of an input."""
+        said = [LOST] if each.lost else []
+        if each.away != (each.name in self._away):
+            self._away ^= {each.name}
+            said.append(AWAY if each.away else BACK)
+        each.lost = False
+        if self._tell is not None:
+            for words in said:
+                self._tell(words)
 
     def _keep(self, block: Block, window: Window, mark: Mark) -> None:
         unit, arrived = self._events.unit, self._events.arrived

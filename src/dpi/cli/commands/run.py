@@ -1,4 +1,4 @@
-"""`dpi run`: events of files, or of a file that grows, become releases in a store."""
+"""`dpi run`: events of files, of a file that grows or of a broker become releases in a store."""
 
 from __future__ import annotations
 
@@ -20,15 +20,19 @@ from dpi.cli.options import (
     OUTPUT,
     STORE,
     Begin,
+    Broker,
     BucketPath,
     Columns,
     DomainKeys,
     Format,
+    Id,
     Json,
     KeyFile,
     Origin,
     Other,
+    PasswordFile,
     Separator,
+    Table,
     Time,
     Unit,
     User,
@@ -38,7 +42,7 @@ from dpi.cli.options import (
 from dpi.cli.outfile import OutFile, check
 from dpi.cli.output import note
 from dpi.cli.progress import Bars
-from dpi.cli.reading import EventOptions
+from dpi.cli.reading import BrokerOptions, EventOptions
 from dpi.cli.replacing import Replacing
 from dpi.cli.signals import Interrupted, Signals
 from dpi.cli.streaming import ClockOptions, StoreOptions, first_slot, opened, play
@@ -51,9 +55,12 @@ from dpi.settings.domains import read_domain
 
 def run(
     files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE", show_default=False, help="Parquet, Arrow, CSV, NDJSON; patterns; - for stdin."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE]...", show_default=False, help="Parquet, Arrow, CSV, NDJSON; patterns; - for stdin."
+        ),
+    ] = None,
+    *,
     domain: Annotated[
         Path, typer.Option("--domain", metavar="FILE", rich_help_panel=EVENTS, help="Values, one a line, or JSON.")
     ],
@@ -72,6 +79,10 @@ def run(
     store: Annotated[
         str, typer.Option("--store", metavar="STORE", rich_help_panel=STORE, help="A path, or postgresql://…")
     ],
+    from_broker: Broker = None,
+    table: Table = None,
+    id_column: Id = None,
+    password_file: PasswordFile = None,
     user: User = "user",
     time: Time = "time",
     value: Value = None,
@@ -278,14 +289,20 @@ def run(
           --epsilon 1 --store visits.db --out releases.parquet
       dpi run log.ndjson --follow --from 2026-01-01 --domain pages.json
           --slot 1m --lateness 10s --epsilon 1 --store live.db --out live.ndjson
+      dpi run --from-broker kafka://localhost:9092/visits --from 2026-01-01
+          --domain pages.json --slot 1m --lateness 10s --epsilon 1 --store live.db
+      dpi run --from-broker postgresql://db/shop --table orders --id id …
       dpi run --config dpi.toml --dry-run
       dpi run --config dpi.toml
     """
     if dry_run and json:
         raise OptionError("what `--dry-run` says is private and for a person, on standard error: leave out `--json`.")
-    begin = _period(begin, end, follow)
-    meant = read_domain(domain, other, domain_key, files)
-    events = EventOptions(user, time, value, unit, arrived, form, separator, columns).open(files, meant)
+    follow = follow or from_broker is not None
+    begin, named = _period(begin, end, follow), files or []
+    meant = read_domain(domain, other, domain_key, named)
+    said = EventOptions(user, time, value, unit, arrived, form, separator, columns)
+    live = BrokerOptions(from_broker, table, id_column, password_file).open(said, named, meant, dry=dry_run)
+    events = said.open(named, meant) if live is None else None
     held = budgets.size(memory)
     if out is not None:
         check(out, grows=follow)
@@ -329,7 +346,7 @@ def run(
             dry=dry_run,
         ) as stream,
     ):
-        if dry_run:
+        if dry_run and events is not None:
             rehearse(events, meant, clock.slots, first, last)
             note(f"budget, unless the store's ledger has another policy: {stream.budget!r}.")
             return
@@ -339,10 +356,11 @@ def run(
         handing = nullcontext() if out is None else OutFile(out, Releases(stream.store, name), first, last)
         with handing as file:
             try:
-                if follow:
+                source = live or events
+                if follow and source is not None:
                     upto = None if last is None else clock.slots.start(last)
-                    follow_file(stream, events, upto, file, signals)
-                elif last is not None:
+                    follow_file(stream, source, upto, file, signals)
+                elif events is not None and last is not None:
                     with Bars(events.size, max(last - following, 0)) as bars:
                         play(stream, events, last, file, signals, bars, held)
             except Interrupted as stop:

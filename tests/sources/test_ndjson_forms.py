@@ -1,15 +1,15 @@
-"""Lines of NDJSON that are cut at their quotes mean what they mean when each is read by itself."""
+"""Lines of NDJSON that are read together mean what they mean when each is read by itself."""
 
 from __future__ import annotations
 
 import json
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.sources.ndjson import Ndjson, json_object
-from dpi.sources.plain_json import Shape, plain_objects
+from dpi.sources.ndjson import Ndjson
 
 NAMES = ["user", "at", "value"]
 PLAIN = [
@@ -31,8 +31,7 @@ ODD = [
 def one_by_one(lines: list[bytes]) -> list[tuple[str | None, ...]]:
     """What the reader of every shape makes of each line."""
     reader = Ndjson("user", NAMES)
-    objects = [json_object(_decoded(line)) for line in lines]
-    return [row for each in objects if each is not None for row in reader._any([each]).rows()]
+    return [row for line in lines for row in reader._read(pl.Series([_decoded(line)])).rows()]
 
 
 def _decoded(line: bytes) -> str:
@@ -46,22 +45,6 @@ def _decoded(line: bytes) -> str:
 def together(lines: list[bytes]) -> list[tuple[str | None, ...]]:
     """What is read of all lines in one block."""
     return Ndjson("user", NAMES).parse(b"\n".join([*lines, b""])).rows()
-
-
-@pytest.mark.parametrize("line", PLAIN)
-def test_plain_lines_are_cut(line: bytes) -> None:
-    """And give what they give one by one."""
-    found = plain_objects(line + b"\n", NAMES)
-    assert found.others == b""
-    assert [row for frame in found.frames for row in frame.rows()] == one_by_one([line])
-
-
-@pytest.mark.parametrize("line", ODD)
-def test_odd_lines_are_left_to_the_reader_of_every_shape(line: bytes) -> None:
-    """Whatever is odd about them."""
-    found = plain_objects(line + b"\n", NAMES)
-    assert [frame.height for frame in found.frames] in ([], [0])
-    assert found.others == line + b"\n"
 
 
 @pytest.mark.parametrize("first", [*PLAIN, *ODD])
@@ -89,9 +72,3 @@ def test_blocks_and_lines_agree(block: list[bytes]) -> None:
     """On objects of any fields, and on lines that are nearly objects."""
     block = [part for line in block for part in line.split(b"\n")]
     assert together(block) == one_by_one(block)
-
-
-def test_a_shape_has_each_name_once() -> None:
-    """A name that comes twice is for the reader that knows which one counts."""
-    assert Shape.of('{"a":1,"b":"x"}') == Shape(("{", (":", ","), ":", "}"), {"a": 2, "b": 5})
-    assert Shape.of('{"a":"x","a":"y"}') is None

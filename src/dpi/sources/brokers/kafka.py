@@ -1,0 +1,139 @@
+"""Kafka: a topic's partitions are parts, their offsets positions.
+
+Partitions are assigned by hand, from what is stored: there is no group that commits or rebalances. How far a partition
+has got is its last stable offset, so that what a transaction has not committed has not arrived. Offsets that hold no
+message (ends of transactions, what was compacted) are passed: a partition is read to its end when the library says so.
+New partitions are found at the next look. What retention took unread lies below the first offset, and is lost.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dpi.sources.brokers.address import Address, client
+from dpi.sources.brokers.log import LOOK, MESSAGES, Columns, End, Log, Piece, Span
+from dpi.sources.live import Done, Known
+
+QUIET = 10.0
+"""Seconds without a word after which the connection is made anew."""
+_HELD = 4096
+"""KiB that the library fetches ahead."""
+
+
+class KafkaTopic(Log):
+    """All partitions of one topic."""
+
+    def __init__(self, address: Address, columns: Columns, done: Done, known: Known) -> None:
+        address.check("tls", "sasl", "ca", named="topic")
+        super().__init__(address, f"kafka:{address.name}", columns, done, known)
+        self._kafka, self._admin = client("confluent_kafka", "kafka"), client("confluent_kafka.admin", "kafka")
+        self.errors = (self._kafka.KafkaException, TimeoutError)
+        self._look: Any = None
+        self._consumer: Any = None
+
+    def _config(self, **more: object) -> dict[str, object]:
+        address, tls = self.address, self.address.flag("tls")
+        config: dict[str, object] = {
+            "bootstrap.servers": address.hosts or "localhost:9092",
+            "log_level": 0,
+            "socket.connection.setup.timeout.ms": 2000,
+            "reconnect.backoff.max.ms": 1000,
+        }
+        if address.user is not None:
+            config |= {
+                "sasl.mechanism": address.options.get("sasl", "PLAIN"),
+                "sasl.username": address.user,
+                "sasl.password": address.password or "",
+            }
+        config["security.protocol"] = ("SASL_" if address.user else "") + ("SSL" if tls else "PLAINTEXT")
+        if "ca" in address.options:
+            config["ssl.ca.location"] = address.options["ca"]
+        return config | more
+
+    def _partition(self, part: str, offset: int = 0) -> Any:
+        return self._kafka.TopicPartition(self.address.name, int(part), offset)
+
+    def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
+        if self._look is None:
+            self._look = self._admin.AdminClient(self._config())
+        topic = self._look.list_topics(self.address.name, timeout=LOOK).topics[self.address.name]
+        if topic.error is not None:
+            raise self._kafka.KafkaException(topic.error)
+        asked = {self._partition(str(part)): self._admin.OffsetSpec.latest() for part in sorted(topic.partitions)}
+        stable = self._kafka.IsolationLevel.READ_COMMITTED
+        told = self._look.list_offsets(asked, isolation_level=stable, request_timeout=LOOK)
+        return {str(each.partition): End(answer.result(2 * LOOK).offset) for each, answer in told.items()}
+
+    def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
+        if self._consumer is None:
+            self._consumer = self._kafka.Consumer(
+                self._config(**{
+                    "group.id": "dpi",  # the library wants a name; nothing is committed under it
+                    "enable.auto.commit": False,
+                    "enable.auto.offset.store": False,
+                    "enable.partition.eof": True,
+                    "auto.offset.reset": "error",
+                    "isolation.level": "read_committed",
+                    "queued.max.messages.kbytes": _HELD,
+                    "fetch.wait.max.ms": 100,
+                })
+            )  # fmt: skip
+        open_spans = {part: span for part, span in self._kept(spans).items() if span.at < span.end}
+        self._consumer.assign([self._partition(part, span.at) for part, span in open_spans.items()])
+        heard = time.monotonic()
+        while open_spans:
+            batch = self._consumer.consume(MESSAGES, 0.2)
+            if batch:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > QUIET:
+                raise TimeoutError
+            yield from self._sorted(batch, open_spans)
+        self._consumer.unassign()
+
+    def _kept(self, spans: Mapping[str, Span]) -> dict[str, Span]:
+        """What of some spans is still there."""
+        found = {}
+        for part, (at, end) in spans.items():
+            first, _ = self._consumer.get_watermark_offsets(self._partition(part), timeout=LOOK)
+            self.lost = self.lost or first > at
+            found[part] = Span(max(first, at), end)
+        return found
+
+    def _sorted(self, batch: list[Any], spans: dict[str, Span]) -> Iterator[Piece]:
+        """The messages of a batch, partition by partition; a span that is read to its end is taken out."""
+        messages: dict[int, list[bytes]] = {}
+        following: dict[int, int] = {}
+        bounds = {int(part): span for part, span in spans.items()}
+        for each in batch:
+            number, offset, error = each.partition(), each.offset(), each.error()
+            if error is not None and error.code() != self._kafka.KafkaError._PARTITION_EOF:
+                raise self._kafka.KafkaException(error)
+            if number not in bounds:
+                continue
+            at, end = bounds[number]
+            if error is not None or offset >= end:
+                if offset >= end:
+                    following[number] = end
+                continue
+            if offset >= max(at, following.get(number, 0)):
+                following[number] = offset + 1
+                messages.setdefault(number, []).append(each.value() or b"")
+        for number, after in following.items():
+            part = str(number)
+            end = spans[part].end
+            if messages.get(number) or after >= end:
+                yield Piece(part, self.columns.of(messages.get(number, [])), after)
+            spans[part] = Span(after, end)
+            if after >= end:
+                del spans[part]
+                self._consumer.incremental_unassign([self._partition(part)])
+
+    def _hang_up(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def _hang_up_look(self) -> None:
+        self._look = None

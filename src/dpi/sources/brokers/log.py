@@ -1,0 +1,208 @@
+"""What all brokers have in common whose messages have positions: an input of parts, each read from a position on.
+
+A part is a partition, a stream or a table; its positions are whole numbers that go up, and a mark is the first position
+that had not been given out. What is stored of a part stands in the store, in the same transaction as its events; what
+the broker itself remembers of readers is not asked. So a message counts once, over any stop of either side.
+
+Two connections: the timer asks one how far the parts have got, the reader reads by the other. While a broker is away
+the last answer stands, so that slots close by what had arrived when it was last heard of, and the reader waits.
+
+A part of which fewer positions are given out than had been has begun anew: it was removed and made again, and is read
+from its start under the next generation. What was noted of the one before and was not read is lost.
+
+Sees messages on their way; keeps none.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from dpi.errors import StateError
+from dpi.sources.brokers.address import Address
+from dpi.sources.lines import Lines
+from dpi.sources.live import Block, Done, Known, LiveInput, Reach
+from dpi.sources.ndjson import Ndjson
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LOOK = 1.0
+"""Seconds that a look at a broker may take: then it is away."""
+AWAY = 300.0
+"""Seconds for which a reader waits for a broker that is away, before the program ends."""
+AGAIN = 0.2
+"""Seconds after which a broker that is away is tried again."""
+MESSAGES = 1 << 14
+"""Messages that are asked for at once."""
+
+
+class End(NamedTuple):
+    """How far a part has got."""
+
+    offset: int
+    """The first position that is not given out."""
+    anew: bool = False
+    """Whether the broker tells that it was made again."""
+
+
+class Piece(NamedTuple):
+    """Some messages of a part, and the position after them."""
+
+    part: str
+    events: pl.DataFrame
+    following: int
+
+
+class Span(NamedTuple):
+    """What is to be read of a part: positions from `at` up to before `end`."""
+
+    at: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How events stand in messages."""
+
+    user: str
+    names: Sequence[str]
+    longest: int
+
+    def of(self, messages: Sequence[bytes]) -> pl.DataFrame:
+        """The events in some messages: one JSON object in each, or in each of its lines.
+
+        A line ends where its message does: one that is broken, or too long, is dropped by itself.
+        """
+        lines = Lines(self.longest).feed(b"\n".join([*messages, b""]))
+        return Ndjson(self.user, self.names).parse(lines)
+
+
+class Log(LiveInput):
+    """A broker whose messages have positions. `known` is how far it had got when that was noted last."""
+
+    start_at: ClassVar[int] = 0
+    """The first position of all."""
+    errors: tuple[type[BaseException], ...] = (OSError,)
+    """What the library raises when the broker is away."""
+
+    def __init__(self, address: Address, name: str, columns: Columns, done: Done, known: Known) -> None:
+        self.name = name
+        self.address, self.columns, self._done = address, columns, done
+        self._known = {reach.identity: reach for reach in known.get(name, ())}
+        self._reaches: dict[str, Reach] = {}
+        self._turn = threading.Lock()
+
+    # What each broker says for itself.
+
+    @abstractmethod
+    def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
+        """How far each part has got, asked within `LOOK` on a connection for nothing else; `last` is what was known."""
+
+    @abstractmethod
+    def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
+        """The messages of some spans, in the order of their positions; says what is `lost`.
+
+        A span that cannot be read to its end is over all the same. May be asked again after an error, from the position
+        after the last piece.
+        """
+
+    @abstractmethod
+    def _hang_up(self) -> None:
+        """Let go of the reader's connection, whatever its state."""
+
+    def _hang_up_look(self) -> None:
+        """Let go of the timer's connection, whatever its state."""
+
+    # The timer's side.
+
+    def reached(self) -> tuple[Reach, ...]:
+        """How far the parts have got or, while the broker is away, had got."""
+        with self._turn:
+            last = {identity: self._last(identity).offset for identity in (*self._known, *self._reaches)}
+            ends = self._asked(last) or self._asked(last)  # a connection that was idle may have been closed since
+            self.away = ends is None
+            if ends is not None:
+                self._reaches = {identity: self._reach(identity, end) for identity, end in ends.items()}
+            elif not self._reaches:
+                raise self.unreachable()
+            return tuple(self._reaches.values())
+
+    def _asked(self, last: Mapping[str, int]) -> dict[str, End] | None:
+        try:
+            return self._ends(last)
+        except self.errors:
+            self._hang_up_look()
+            return None
+
+    def _last(self, identity: str) -> Reach:
+        """What is known of a part: what was said last, or what is stored or noted of the last generation."""
+        if identity in self._reaches:
+            return self._reaches[identity]
+        generation, known = 0, self._known.get(identity)
+        while self._stored(identity, generation + 1) >= 0:
+            generation += 1
+        if known is not None:
+            generation = max(generation, known.generation)
+        offset = max(self._stored(identity, generation), self.start_at)
+        if known is not None and known.generation == generation:
+            offset = max(offset, known.offset)
+        return Reach(identity, generation, offset)
+
+    def _reach(self, identity: str, end: End) -> Reach:
+        last = self._last(identity)
+        if not end.anew and end.offset >= last.offset:
+            return last._replace(offset=end.offset)
+        generation = last.generation + 1
+        while self._stored(identity, generation) >= 0:
+            generation += 1
+        return Reach(identity, generation, end.offset)
+
+    def _stored(self, identity: str, generation: int) -> int:
+        return self._done(self._producer(identity, generation))
+
+    def _producer(self, identity: str, generation: int) -> str:
+        return f"{self.name} {identity} {generation}"
+
+    # The reader's side.
+
+    def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
+        """The messages before each mark that are not stored yet, of the parts that are still there."""
+        wanted = {reach: max(self._stored(*reach[:2]), self.start_at) for reach in upto}
+        wanted = {reach: at for reach, at in wanted.items() if at < reach.offset}
+        now = {reach[:2] for reach in self.reached()} if wanted else set()  # is it still what the mark was made of?
+        self.lost = self.lost or any(reach[:2] not in now for reach in wanted)
+        spans = {reach.identity: Span(at, reach.offset) for reach, at in wanted.items() if reach[:2] in now}
+        generations = {reach.identity: reach.generation for reach in wanted}
+        silent: float | None = None
+        while spans:
+            try:
+                for part, events, following in self._pieces(spans):
+                    silent = None
+                    yield Block(events, self._producer(part, generations[part]), following)
+                    spans[part] = Span(following, spans[part].end)
+                return
+            except self.errors:
+                self._hang_up()
+                spans = {part: span for part, span in spans.items() if span.at < span.end}
+                silent = silent or time.monotonic()
+                if time.monotonic() - silent > AWAY:
+                    raise self.unreachable() from None
+                time.sleep(AGAIN)
+
+    def unreachable(self) -> StateError:
+        """What is said of a broker that is away for too long, or from the start."""
+        return StateError(
+            f"{self.address.shown!r} cannot be reached, or does not let this reader in; the same command goes on where "
+            "it stopped."
+        )
+
+    def close(self) -> None:
+        """Let go of both connections."""
+        self._hang_up()
+        with self._turn:
+            self._hang_up_look()

@@ -1,0 +1,153 @@
+"""RabbitMQ streams, by AMQP 0-9-1, for which no plugin is needed: each message has its offset in a header.
+
+How far a stream has got is not told by that protocol. So a second consumer stands at the stream's end: a look asks the
+server something on its channel, and what was delivered before the answer had arrived. Offsets that were removed unread
+lie below the first one that is delivered, and are lost.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from dpi.sources.brokers.address import Address, client
+from dpi.sources.brokers.log import LOOK, MESSAGES, Columns, End, Log, Piece, Span
+from dpi.sources.live import Done, Known
+
+OFFSET = "x-stream-offset"
+_UNACKNOWLEDGED = 1 << 14
+"""Messages that the server sends ahead."""
+_QUIET = 10.0
+"""Seconds without a message after which the connection is made anew."""
+
+
+class RabbitStream(Log):
+    """One stream."""
+
+    def __init__(self, address: Address, columns: Columns, done: Done, known: Known) -> None:
+        address.check("tls", "vhost", named="stream")
+        super().__init__(address, f"rabbitmq:{address.name}", columns, done, known)
+        self._amqp = client("amqp", "rabbitmq")
+        self.errors = (self._amqp.AMQPError, OSError)
+        self._look: _Consumer | None = None
+        self._reader: _Consumer | None = None
+        self._at: int | None = None  # what the reader is sent next
+
+    def _consume(self, offset: int | str) -> _Consumer:
+        return _Consumer(self._amqp, self.address, offset)
+
+    def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
+        if self._look is None:
+            self._look = self._stand(last.get("", 0))
+        self._look.count()
+        while self._look.messages:
+            self._look.end = self._look.messages[-1][0] + 1
+            self._look.messages.clear()
+            self._look.count()
+        return {"": End(self._look.end)}
+
+    def _stand(self, known: int) -> _Consumer:
+        """A consumer at the stream's end: by the last offset that is known, or where a stream that was made anew is."""
+        if known:
+            consumer = self._consume(known - 1)
+            try:
+                consumer.wait(LOOK)
+                return consumer
+            except TimeoutError:
+                consumer.close()
+        consumer = self._consume("last")
+        if consumer.count():
+            consumer.wait(_QUIET)
+        return consumer
+
+    def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
+        for part, (at, end) in spans.items():
+            if self._reader is None or self._at != at:
+                self._hang_up()
+                self._reader = self._consume(at)
+            while at < end:
+                if not self._reader.messages:
+                    self._reader.wait(_QUIET)
+                fresh = [each for each in self._reader.messages[:MESSAGES] if each[0] >= at]
+                if fresh and fresh[0][0] > at:
+                    self.lost = True
+                taken = [body for offset, body in fresh if offset < end]
+                following = min(fresh[-1][0] + 1, end) if fresh else at
+                del self._reader.messages[: MESSAGES if following < end else _upto(self._reader.messages, end)]
+                at = self._at = following
+                if fresh:
+                    yield Piece(part, self.columns.of(taken), at)
+
+    def _hang_up(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = self._at = None
+
+    def _hang_up_look(self) -> None:
+        if self._look is not None:
+            self._look.close()
+        self._look = None
+
+
+def _upto(messages: list[tuple[int, bytes]], end: int) -> int:
+    """How many of some messages lie before a position."""
+    return next((number for number, (offset, _) in enumerate(messages) if offset >= end), len(messages))
+
+
+class _Consumer:
+    """A connection with one consumer, and what has been delivered."""
+
+    def __init__(self, amqp: Any, address: Address, offset: int | str) -> None:
+        self.messages: list[tuple[int, bytes]] = []
+        self.end = self._taken = 0
+        self._stream = address.name
+        host, port = address.host(5672)
+        self._connection = amqp.Connection(
+            f"{host}:{port}",
+            userid=address.user or "guest",
+            password=address.password or "guest",
+            virtual_host=address.options.get("vhost", "/"),
+            ssl=address.flag("tls"),
+            connect_timeout=2.0,
+            read_timeout=60.0,
+        )
+        try:
+            self._connection.connect()
+            self._channel = self._connection.channel()
+            self._channel.basic_qos(0, _UNACKNOWLEDGED, False)
+            self._channel.basic_consume(self._stream, callback=self._take, arguments={OFFSET: offset})
+        except BaseException:
+            self.close()
+            raise
+
+    def _take(self, message: Any) -> None:
+        body = message.body
+        self.messages.append((message.headers[OFFSET], body if isinstance(body, bytes) else body.encode()))
+        self._taken += 1
+        if self._taken % 256 == 0:
+            self._channel.basic_ack(message.delivery_tag, multiple=True)
+
+    def count(self) -> int:
+        """How many messages the server says there are; what it had sent before is taken."""
+        answer = self._channel.queue_declare(self._stream, passive=True)
+        return int(answer.message_count)
+
+    def wait(self, seconds: float) -> None:
+        """Until something is delivered."""
+        deadline = time.monotonic() + seconds
+        while not self.messages:
+            rest = deadline - time.monotonic()
+            if rest <= 0:
+                raise TimeoutError
+            self._connection.drain_events(timeout=rest)
+
+    def close(self) -> None:
+        """Let go of it."""
+        transport = self._connection.transport
+        if transport is not None and transport.sock is not None:
+            with suppress(OSError):  # it was lost before
+                transport.sock.shutdown(socket.SHUT_RDWR)
+        self._connection.collect()
