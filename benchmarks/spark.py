@@ -1,11 +1,12 @@
 """The slot job on Spark next to a plain group-by of the same data, to the local engine, and to bare polars.
 
-    python benchmarks/spark.py [events in millions, 10 unless said] [rounds, 3]
+    python benchmarks/spark.py [events in millions, 10 unless said] [rounds, 5] [rounds to warm up, 2] [spark]
 
-One slot of 10 million events, 1 million users, 100 bins, 64 buckets. Seconds are processor seconds of driver, JVM and
-Python workers together, so that other work on the machine does not count; contenders take turns in one session, and the
-first round warms it up. The group-by makes what the slot job makes, without bounding users, accounts or noise: users by
-(user, value), then by value.
+One slot, ten events a user, 100 bins, 64 buckets; with the word `spark`, the two ways on Spark alone. Seconds are
+processor seconds of driver, JVM and Python workers together, so that other work on the machine does not count. The ways
+take turns in one session, which encrypts what any of them shuffles, and the first rounds warm it up: Java compiles for
+some time. Shown are medians, and the ratio to the group-by of the same round: median, least and largest. The group-by
+makes what the slot job makes, without bounding users, accounts or noise: users by (user, value), then by value.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,30 +26,47 @@ import polars as pl
 import dpi
 from dpi.engine import BucketEngine, local
 from dpi.engine.spark import SparkExecutor, replay, session
-from measure import interleaved, row
+from measure import row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+BASE = "plain Spark group-by"
 BINS, BITS, FILES = 100, 6, 8
 START, END = "2026-01-01T00:00", "2026-01-01T01:00"
 
 
-def processor() -> float:
-    """Processor seconds of this process and all that it has started, also of those that have ended."""
-    stats: dict[int, tuple[int, int]] = {}
+class Processor(NamedTuple):
+    """Processor seconds of Java, and of Python: driver and workers."""
+
+    java: float
+    python: float
+
+
+def processor() -> Processor:
+    """Of this process and all that it has started, also of those that have ended."""
+    stats: dict[int, tuple[int, bool, int]] = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             text = Path(f"/proc/{entry}/stat").read_text()
         except OSError:
             continue  # it has ended
-        fields = text.rpartition(")")[2].split()
-        stats[int(entry)] = int(fields[1]), sum(map(int, fields[11:15]))
+        name, _, rest = text.rpartition(")")
+        fields = rest.split()
+        stats[int(entry)] = int(fields[1]), name.endswith("(java"), sum(map(int, fields[11:15]))
     ours, found = {os.getpid()}, {os.getpid()}
     while found:
-        found = {process for process, (parent, _) in stats.items() if parent in ours} - ours
+        found = {process for process, (parent, *_) in stats.items() if parent in ours} - ours
         ours |= found
-    return sum(stats[process][1] for process in ours) / os.sysconf("SC_CLK_TCK")
+    ticks = [sum(stats[process][2] for process in ours if stats[process][1] == java) for java in (True, False)]
+    return Processor(*(number / os.sysconf("SC_CLK_TCK") for number in ticks))
+
+
+def spent(run: Callable[[], object]) -> Processor:
+    """What a run takes."""
+    before = processor()
+    run()
+    return Processor(*(after - then for after, then in zip(processor(), before, strict=True)))
 
 
 def write(events: int, folder: Path) -> None:
@@ -96,24 +116,31 @@ def bare(files: Path) -> None:
 
 
 def main() -> None:
-    events = int(float(sys.argv[1]) * 1e6) if len(sys.argv) > 1 else 10_000_000
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    numbers = [word for word in sys.argv[1:] if word != "spark"]
+    events = int(float(numbers[0]) * 1e6) if numbers else 10_000_000
+    rounds, warm = (int(number) for number in (*numbers[1:3], *("5", "2")[len(numbers[1:3]) :]))
     running = session("local[2,4]", spark_driver_memory="4g")
     running.sparkContext.setLogLevel("ERROR")
     with tempfile.TemporaryDirectory() as folder:
         files = Path(folder)
         write(events, files)
-        contenders = {
+        contenders: dict[str, Callable[[], object]] = {
             "slot job on Spark": partial(on_spark, running, files),
-            "plain Spark group-by": partial(group_by, running, files),
-            "local engine": partial(locally, files),
-            "bare polars group-by": partial(bare, files),
+            BASE: partial(group_by, running, files),
         }
-        seconds = interleaved(contenders, rounds, processor)
-    base = seconds["plain Spark group-by"]
-    row(f"{events:,} events, {BINS} bins, {1 << BITS} buckets", "cpu s", "Mevents/cpu s", "× group-by")
-    for name, taken in seconds.items():
-        row(name, taken, events / taken / 1e6, taken / base)
+        if "spark" not in sys.argv:
+            contenders |= {"local engine": partial(locally, files), "bare polars group-by": partial(bare, files)}
+        taken: dict[str, list[Processor]] = {name: [] for name in contenders}
+        for _ in range(warm + rounds):
+            for name, run in contenders.items():
+                taken[name].append(spent(run))
+    row(f"{events:,} events, {BINS} bins, {1 << BITS} buckets", "cpu s", "Java", "Python", "Mevents/s", "× group-by")
+    for name, each in taken.items():
+        seconds = [sum(one) for one in each[warm:]]
+        ratios = sorted(mine / sum(base) for mine, base in zip(seconds, taken[BASE][warm:], strict=True))
+        parts = (median(one[part] for one in each[warm:]) for part in (0, 1))
+        shown = f"{median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        row(name, median(seconds), *parts, events / median(seconds) / 1e6, shown)
     running.stop()
 
 

@@ -13,7 +13,6 @@ import dpi
 from dpi.errors import OptionError, StateError
 from dpi.store import backup
 from dpi.store.backup import KEYS, back_up, restore
-from dpi.store.relayout import lay_out
 from dpi.store.schema import VERSIONS
 from dpi.testing.workload import DOMAIN
 from dpi.verification import check_accounts, verify
@@ -222,14 +221,3 @@ def test_copies_of_a_store_in_use_are_each_of_one_moment(store, tmp_path) -> Non
             assert [*verify(copy).problems, *check_accounts(copy)] == []
             heads.append(copy.head().sequence)
     assert heads == sorted(heads)
-
-
-def test_accounts_in_files_are_no_part_of_a_copy(tmp_path, key_file) -> None:
-    """A database without its buckets would have no accounts: nothing is written, and it is said what to do."""
-    witnessed = {"key_file": key_file, "witness": tmp_path / "elsewhere.json"}
-    with dpi.open_store(tmp_path / "store.db", **witnessed) as opened:
-        stream(opened, **CLOCKED)
-        lay_out(opened, tmp_path / "buckets")
-    with pytest.raises(StateError, match="embedded"):
-        back_up(tmp_path / "store.db", tmp_path / "copy.db")
-    assert not (tmp_path / "copy.db").exists()

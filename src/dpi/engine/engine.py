@@ -21,14 +21,11 @@ from dpi.errors import OptionError, StateError
 from dpi.noise import RandomSource
 from dpi.store.bank import Bank
 from dpi.store.folder import Folder
-from dpi.store.layout import BITS
+from dpi.store.layout import BITS, beside
 from dpi.store.relayout import lay_out
 from dpi.store.sql import SQLStore
 from dpi.store.sqlite import SQLite
 from dpi.stream.options import StreamOptions
-
-SUFFIX = ".buckets"
-"""Of the folder of bucket files beside an embedded store, unless another is named."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +103,6 @@ def _sees(folder: Folder, name: str, expected: bytes, _worker: int) -> bool:
         return folder.read(name) == expected
     except (StateError, OSError):
         return False
-
-
-def beside(path: Path) -> Path:
-    """The folder of bucket files of an embedded store, unless another is named."""
-    return path.with_name(path.name + SUFFIX)
 
 
 def local(path: str | os.PathLike[str] | None = None, *, bits: int = BITS) -> BucketEngine:

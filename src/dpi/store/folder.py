@@ -81,6 +81,14 @@ class Folder:
         if mark != self.mark:
             raise StateError(f"the folder {self.path} holds the bucket files of another store.")
 
+    def is_here(self) -> bool:
+        """Whether the folder is there, and this store's."""
+        try:
+            self.check()
+        except StateError:
+            return False
+        return True
+
     @contextmanager
     def attempt(self) -> Iterator[str]:
         """The beginning of names for files that are being written, so that nobody removes them before they are listed.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Self
 
 from dpi.budget.buckets import Buckets
@@ -22,6 +23,9 @@ LAYOUT = "layout"
 """The fact by which a store says where its bucket files are."""
 BITS = 4
 """16 buckets, unless said: each should hold at most some million accounts."""
+
+SUFFIX = ".buckets"
+"""Of the folder of bucket files beside an embedded store, unless another is named."""
 
 
 @dataclass(frozen=True)
@@ -53,3 +57,8 @@ def layout_of(engine: Engine) -> Layout | None:
     """The layout of a store; None while all accounts are in the database."""
     text = fact(engine, LAYOUT)
     return None if text is None or not text else Layout.from_json(text)
+
+
+def beside(path: Path) -> Path:
+    """The folder of bucket files of an embedded store, unless another is named."""
+    return path.with_name(path.name + SUFFIX)

@@ -40,6 +40,23 @@ def test_a_run_on_spark_releases_every_slot(running, tmp_path):
         assert check_accounts(store) == ()
 
 
+def test_a_file_that_grows_is_followed(running, tmp_path):
+    """`--follow`: the driver reads lines as they come, and Spark's tasks close the slots."""
+    (tmp_path / "countries.txt").write_text("DE\nFR\n")
+    lines = [{"user": n, "time": "2026-01-01T00:10", "value": "DE", "arrived": "2026-01-01T00:20"} for n in range(40)]
+    (tmp_path / "log.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    period = ["--slot", "1h", "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--arrived", "arrived"]
+    store = ["--domain", str(tmp_path / "countries.txt"), "--store", str(tmp_path / "live.db")]
+    generous = ["--epsilon", "1024", "--per-slot", "100"]  # a count is half a user off with probability below 10⁻²⁰
+    words = ["run", str(tmp_path / "log.ndjson"), "--follow", *period, *store, *generous, "--engine", "spark"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    with dpi.open_store(tmp_path / "live.db") as opened:
+        counted = [sum(memoryview(paid.values).cast("q")) / 2**24 for paid in opened.measurements("")]
+        assert [round(total) for total in counted] == [40, 0]
+        assert [*verify(opened).problems, *check_accounts(opened)] == []
+
+
 def test_a_run_without_spark_says_what_to_install_and_leaves_nothing(tmp_path, monkeypatch):
     """One sentence, and no store."""
     monkeypatch.setitem(sys.modules, "pyspark", None)

@@ -60,6 +60,26 @@ def test_a_played_dataframe_ends_in_the_same_bytes_whatever_its_partitions(runni
     assert results[1] == results[2] == results[0]
 
 
+def test_rows_without_a_user_are_dropped_by_themselves(running, tmp_path, key_file):
+    """Null, empty, and a column of nothing but nulls: the others count as they would alone."""
+    kinds, period = "user string, time string, value string", {"start": "2026-01-01", "end": "2026-01-01T01:00"}
+    good = [(f"user {n}", "2026-01-01T00:30", f"v{n}") for n in range(5)]
+    bad = [(user, "2026-01-01T00:30", "v1") for user in (None, "")]
+    results = []
+    for name, rows in (("alone", good), ("mixed", [*bad, *good, *bad]), ("nobody", [])):
+        with dpi.open_store(tmp_path / f"{name}.db", key_file=key_file) as store:
+            stream = opened("per slot", 3, store, engine=on_spark(running))
+            frame = running.createDataFrame(rows, kinds)
+            if not rows:
+                frame = running.sql("SELECT NULL AS user, '2026-01-01T00:30' AS time, 'v1' AS value")
+            assert len(list(replay(stream, frame, **period))) == 1
+            results.append(outcome(store))
+    assert results[0]["problems"] == results[2]["problems"] == []
+    assert results[1] == results[0]
+    assert results[0]["ledgers"][""]
+    assert not results[2]["ledgers"].get("")
+
+
 def test_a_giant_user_is_one_row_of_a_piece(running, tmp_path, key_file):
     """Equal events are summed where they are read: what a flood takes in files is a row for each piece."""
     with dpi.open_store(tmp_path / "store.db", key_file=key_file) as store:

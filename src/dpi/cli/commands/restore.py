@@ -25,6 +25,10 @@ def restore(
         Path, typer.Option("--witness", metavar="FILE", help="The store's witness, which knows what was released.")
     ],
     key_file: KeyFile = None,
+    path: Annotated[
+        Path | None,
+        typer.Option("--path", metavar="FOLDER", help="New folder of bucket files; beside the store unless said."),
+    ] = None,
     charge_lost: Annotated[
         bool, typer.Option("--charge-lost", help="Go on with an old copy; everybody pays for what it lacks.")
     ] = False,
@@ -44,7 +48,9 @@ def restore(
     """
     with Signals():
         signer = None if sign is None else Signer.open(sign)
-        seen = put_back(backup, store, witness=witness, key_file=key_file, charge_lost=charge_lost, signer=signer)
+        seen = put_back(
+            backup, store, witness=witness, key_file=key_file, path=path, charge_lost=charge_lost, signer=signer
+        )
     with open_store(store, read_only=True) as made:
         head = made.head()
         entry = made.link(head.sequence).entry if head.sequence >= 0 else {}
