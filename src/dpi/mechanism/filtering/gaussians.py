@@ -25,7 +25,7 @@ PATIENCE = 0.7
 Source: by trial; not measured by itself.
 """
 
-_BLOCK = 2048
+BLOCK = 2048
 """Bins that are worked on at a time, so that they stay in the cache, for all experts.
 
 Source: by trial; the speed that it leads to is measured by benchmarks/mechanism.py (docs/benchmarks.md, Mechanisms).
@@ -63,4 +63,4 @@ class Gaussians:
 
 def blocks(bins: int) -> Iterator[slice]:
     """Ranges of bins that are small enough to be worked on in the cache."""
-    return (slice(first, min(first + _BLOCK, bins)) for first in range(0, bins, _BLOCK))
+    return (slice(first, min(first + BLOCK, bins)) for first in range(0, bins, BLOCK))
