@@ -171,7 +171,9 @@ def to_bytes(state: CellsState) -> bytes:
         "sizes": asdict(state.sizes),
         "activity": asdict(state.activity),
     }
-    body = b"".join([json.dumps(header).encode(), b"\n", *(a.astype("<f8").tobytes() for a in _arrays(state))])
+    body = b"".join(
+        [json.dumps(header).encode(), b"\n", *(a.astype("<f8", copy=False).tobytes() for a in _arrays(state))]
+    )
     return _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
 
 
