@@ -241,9 +241,16 @@ def lumpy(scored: Score, residual: Floats, variance: Floats, noise: float) -> tu
     the noise, the more is the exact one worth, and the less it is off.
     """
     exact = noise / (noise + LUMP)
-    plain = 1 / (variance + 2 * noise**2)
-    slope = exact * scored.slope.astype(np.float64) + (1 - exact) * plain * residual
-    return slope, exact * laplace_gauss.information(variance, noise) + (1 - exact) * plain
+    plain = variance + 2 * noise**2
+    np.divide(1, plain, out=plain)
+    plain *= 1 - exact
+    slope = scored.slope.astype(np.float64)
+    slope *= exact
+    slope += plain * residual
+    seen = laplace_gauss.information(variance, noise)
+    seen *= exact
+    seen += plain
+    return slope, seen
 
 
 def aged(laws: Sequence[Law], readout: Readout, elapsed: int) -> list[Law]:

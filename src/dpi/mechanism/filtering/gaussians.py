@@ -25,7 +25,7 @@ PATIENCE = 0.7
 Source: by trial; not measured by itself.
 """
 
-BLOCK = 2048
+_BLOCK = 2048
 """Bins that are worked on at a time, so that they stay in the cache, for all experts.
 
 Source: by trial; the speed that it leads to is measured by benchmarks/mechanism.py (docs/benchmarks.md, Mechanisms).
@@ -61,6 +61,6 @@ class Gaussians:
         return Gaussians(np.stack([r.mean for r in rows]), np.stack([r.variance for r in rows]))
 
 
-def blocks(bins: int) -> Iterator[slice]:
+def blocks(bins: int, size: int = _BLOCK) -> Iterator[slice]:
     """Ranges of bins that are small enough to be worked on in the cache."""
-    return (slice(first, min(first + BLOCK, bins)) for first in range(0, bins, BLOCK))
+    return (slice(first, min(first + size, bins)) for first in range(0, bins, size))
