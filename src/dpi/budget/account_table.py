@@ -21,6 +21,8 @@ from dpi.exact.integers import Integers
 
 STANDING = np.dtype([("spent", "<i8"), ("active", "<u4"), ("epoch", "<i8")])
 _NAME = np.dtype([("high", "<u8"), ("low", "<u8")])
+_BYTES = np.dtype((np.void, STANDING.itemsize))
+"""A standing as it is copied: as bytes, not field by field."""
 _RECORD = np.dtype([("name", _NAME), ("standing", STANDING)])
 
 Standings = npt.NDArray[np.void]
@@ -69,7 +71,7 @@ class AccountTable:
 
     def find(self, names: Digests) -> Place:
         """Where the names stand."""
-        order = np.argsort(names[:, 0])
+        order = np.argsort(np.ascontiguousarray(names[:, 0]))
         return self.here(Place(names.take(order, axis=0), order, ()))
 
     def here(self, place: Place) -> Place:
@@ -78,23 +80,22 @@ class AccountTable:
 
     def get(self, place: Place) -> Standings:
         """What each account holds, in the order of the place; zeros for a name that has no account."""
-        standing = np.zeros(place.order.size, dtype=STANDING)
+        standing = np.zeros(place.order.size, dtype=_BYTES)
         for run, at in zip(self._runs, place.at, strict=True):
-            here = at != ABSENT
-            if here.all():
-                return run.standing[at]
-            standing[here] = run.standing[at[here]]
-        return standing
+            if len(run):
+                np.copyto(standing, run.standing.view(_BYTES)[at], where=at != ABSENT)
+        return standing.view(STANDING)
 
     def put(self, place: Place, standing: Standings) -> None:
         """Write the accounts of different names, opening those that are new."""
         new = np.ones(place.order.size, dtype=np.bool_)
         for run, at in zip(self._runs, place.at, strict=True):
             here = at != ABSENT
-            run.standing[at[here]] = standing[here]
-            new &= ~here
+            if here.any():
+                run.standing.view(_BYTES)[at[here]] = standing.view(_BYTES)[here]
+                new &= ~here
         if new.any():
-            fresh = _Run(place.names[new, 0].copy(), place.names[new, 1].copy(), standing[new])
+            fresh = _Run(place.names[new, 0].copy(), place.names[new, 1].copy(), chosen(standing, new))
             large, recent = self._runs
             recent = recent.merged(fresh)
             if len(recent) > max(_SMALLEST_MERGE, len(large) // 8):
@@ -122,6 +123,11 @@ class AccountTable:
     def largest(self) -> int:
         """The most that any account has spent."""
         return max((int(run.standing["spent"].max(initial=0)) for run in self._runs), default=0)
+
+
+def chosen(standing: Standings, rows: npt.NDArray[np.bool_] | Integers) -> Standings:
+    """Some of the accounts: as `standing[rows]`, and several times as fast."""
+    return standing.view(_BYTES)[rows].view(STANDING)
 
 
 def to_records(names: Digests, standing: Standings) -> bytes:
@@ -190,13 +196,18 @@ class _Run:
         result = np.full(len(names), ABSENT, dtype=np.int64)
         if not len(self):
             return result
-        at = np.searchsorted(self.high, np.ascontiguousarray(names[:, 0]))
-        rows = np.arange(len(names))
-        while rows.size:  # once round, and again only where two names share their high half
+        high = np.ascontiguousarray(names[:, 0])
+        at = np.searchsorted(self.high, high)
+        np.minimum(at, len(self) - 1, out=at)
+        same_high = self.high[at] == high
+        same = same_high & (self.low[at] == names[:, 1])
+        np.copyto(result, at, where=same)
+        rows = np.flatnonzero(same_high & ~same)
+        at = at[rows] + 1
+        while rows.size:  # only where two names share their high half
             inside = at < len(self)
-            if not inside.all():
-                at, rows = at[inside], rows[inside]
-            same_high = self.high[at] == names[rows, 0]
+            at, rows = at[inside], rows[inside]
+            same_high = self.high[at] == high[rows]
             same = same_high & (self.low[at] == names[rows, 1])
             result[rows[same]] = at[same]
             again = same_high & ~same
@@ -208,4 +219,4 @@ class _Run:
         high = np.concatenate([self.high, other.high])
         order = np.argsort(high, kind="stable")
         low = np.concatenate([self.low, other.low])
-        return _Run(high[order], low[order], np.concatenate([self.standing, other.standing])[order])
+        return _Run(high[order], low[order], chosen(np.concatenate([self.standing, other.standing]), order))

@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.budget import billing
-from dpi.budget.account_table import STANDING, AccountTable, Place, Standings, to_records
+from dpi.budget.account_table import STANDING, AccountTable, Place, Standings, chosen, to_records
 from dpi.budget.bill import Bill, Charge
 from dpi.budget.classes import ClassBudget, most_taken
 from dpi.budget.epsilon import LARGEST, UNITS, Epsilon
@@ -118,8 +118,9 @@ class Accounts:
     def _standing(self, place: Place, slot: int, table: AccountTable | None = None) -> Standings:
         """What the accounts hold in the epoch of `slot`: nothing is spent if they were last used in an older one."""
         standing = (self._table if table is None else table).get(place)
-        standing[standing["epoch"] < self._epoch(slot)] = np.zeros((), dtype=STANDING)
-        standing["epoch"] = self._epoch(slot)
+        if self.period is not None:  # otherwise all there ever is is epoch 0
+            standing[standing["epoch"] < self._epoch(slot)] = np.zeros((), dtype=STANDING)
+            standing["epoch"] = self._epoch(slot)
         return standing
 
     def _own(self, stream: str) -> AccountTable:
@@ -191,15 +192,15 @@ class Accounts:
         place = self._table.find(users)
         standing = self._standing(place, slot)
         own, member = None, None
-        grains = self.policy.grains(standing["active"].astype(np.int64))
         if classes:
             own = self._own(stream).here(place)
             grains, member = self._by_class(
                 classes, standing["spent"], self._standing(own, slot, self._own(stream)), slot
             )
         elif epsilon.units == 0:
-            grains[:] = 0
+            grains = np.zeros(len(standing), dtype=np.int64)
         else:
+            grains = self.policy.grains(standing["active"].astype(np.int64))
             limit = billing.part(billing.left(self._available(slot), standing["spent"]), share)
             short = np.flatnonzero(limit < epsilon.units)
             grains[short] = billing.affordable(grains[short], limit[short], epsilon.units)
@@ -256,10 +257,10 @@ class Accounts:
             payments = self._standing(bill.own, bill.slot, self._own(bill.stream))
             payments["spent"] += cost
             payments["active"] += 1
-            own = bill.own.only(paying), payments[paying]
+            own = bill.own.only(paying), chosen(payments, paying)
         if paying.all():
             return Charge(bill, bill.place, standing, own)
-        return Charge(bill, bill.place.only(paying), standing[paying], own)
+        return Charge(bill, bill.place.only(paying), chosen(standing, paying), own)
 
     def apply(self, charge: Charge) -> None:
         """Write a charge that was made on these accounts as they are."""

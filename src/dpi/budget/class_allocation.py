@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 from dpi.budget.allocation import OLDER, Allocation
 from dpi.budget.billing import SHARE_STEPS
@@ -22,6 +23,8 @@ from dpi.noise import RandomSource
 
 _RULE = "classes"
 _DAMAGED = "the saved allocation is damaged."
+_LAST = 16
+"""Snapshots that are read once, however often a slot asks: those of the last slots, which are public texts."""
 
 
 class ClassAllocation(Allocation):
@@ -77,6 +80,7 @@ def largest(classes: Sequence[ClassBudget]) -> Epsilon:
     return max(due.epsilon for due in classes)
 
 
+@lru_cache(maxsize=_LAST)
 def classes_of(snapshot: str) -> tuple[ClassBudget, ...]:
     """The budgets of the slot that a snapshot was taken for; none if its allocation knows no classes."""
     saved = json.loads(snapshot)
@@ -85,6 +89,7 @@ def classes_of(snapshot: str) -> tuple[ClassBudget, ...]:
     return _read(saved["state"], Bounds(0, 0, (), ()))[1]
 
 
+@lru_cache(maxsize=_LAST)
 def bounds_of(snapshot: str) -> Bounds | None:
     """The bounds in a snapshot; None if its allocation knows no classes, or there is none."""
     saved = json.loads(snapshot) if snapshot else {}

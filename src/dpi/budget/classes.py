@@ -57,10 +57,10 @@ class ClassBudget:
 
 def steps_of(share: Fraction) -> int:
     """A share as a whole number of 2^-12; refuses what is none between 0 and 1."""
-    steps = share * SHARE_STEPS
-    if not 0 < share <= 1 or steps.denominator != 1:
+    steps, rest = divmod(share.numerator * SHARE_STEPS, share.denominator)
+    if rest or not 0 < steps <= SHARE_STEPS:
         raise OptionError("a class's share must be a fraction above 0 and at most 1, in steps of 2^-12.")
-    return steps.numerator
+    return steps
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -32,14 +33,11 @@ def rational(value: Amount, name: str = "epsilon") -> Fraction:
     >>> rational(0.05), rational("1e-3"), rational(Fraction(1, 3))
     (Fraction(1, 20), Fraction(1, 1000), Fraction(1, 3))
     """
-    wrong = OptionError(f"`{name}` must be a finite number. Got {value!r}.")
-    if isinstance(value, bool) or not isinstance(value, numbers.Number | str):
-        raise wrong
-    try:
-        # A numpy float prints through `float`; Fraction refuses NaN and infinity.
-        return Fraction(repr(float(value)) if isinstance(value, float) else value)
-    except (ValueError, OverflowError, TypeError, ZeroDivisionError):
-        raise wrong from None
+    if not isinstance(value, bool) and isinstance(value, numbers.Number | str):
+        with suppress(ValueError, OverflowError, TypeError, ZeroDivisionError):
+            # A numpy float prints through `float`; Fraction refuses NaN and infinity.
+            return Fraction(repr(float(value)) if isinstance(value, float) else value)
+    raise OptionError(f"`{name}` must be a finite number. Got {value!r}.")
 
 
 @dataclass(frozen=True, order=True)
@@ -90,10 +88,10 @@ class Epsilon:
     @property
     def scale(self) -> Fraction:
         """The scale of Laplace noise, in grains, that charges this amount to a user of weight one: G/ε."""
-        return GRAINS / self.fraction
+        return Fraction(GRAINS * UNITS, self.units)
 
     def __float__(self) -> float:
-        return float(self.fraction)
+        return self.units / UNITS
 
     def __repr__(self) -> str:
         return f"Epsilon({float(self):.9g})"

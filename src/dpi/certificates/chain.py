@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dpi.errors import StateError
@@ -52,7 +53,7 @@ class Link:
             raise StateError("an entry of the chain is damaged.")
         return entry
 
-    @property
+    @cached_property
     def head(self) -> Head:
         """The end of the chain if this is its last entry."""
         sequence = self.entry.get("sequence")

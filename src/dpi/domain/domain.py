@@ -11,12 +11,14 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpi.errors import OptionError, SchemaError
 from dpi.events.columns import canonical, numbers, whole
+from dpi.events.few import few_texts
 from dpi.events.identity import check_key, digests, short
 from dpi.exact.integers import Integers
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 OUTSIDE = -1
 """The code of a value that belongs to no bin: the row is dropped, by itself."""
+_UNLISTED = -2
+"""No code: of a text that is no category as it stands."""
 
 
 class Domain(ABC):
@@ -144,8 +148,30 @@ class Categories(Domain):
     def _outside(self) -> int:
         return OUTSIDE if self.other is None else self.size - 1
 
+    @cached_property
+    def _codes(self) -> dict[str, int]:
+        """The same as a dictionary, for few rows."""
+        return dict(zip(self._lookup["value"].to_list(), self._lookup["code"].to_list(), strict=True))
+
+    @cached_property
+    def _listing(self) -> pl.DataType:
+        """The same as a type of texts, for many."""
+        import polars as pl
+
+        return pl.Enum(self._lookup["value"])
+
     def encode(self, column: object) -> Integers:
         """Codes of a column of values."""
+        rows = few_texts(column)
+        if rows is None:
+            return self._encode(column)
+        codes = np.fromiter(map(self._codes.get, rows, repeat(_UNLISTED)), np.int64, len(rows))
+        unlisted = np.flatnonzero(codes == _UNLISTED)
+        if unlisted.size:
+            codes[unlisted] = self._encode([rows[row] for row in unlisted])
+        return codes
+
+    def _encode(self, column: object) -> Integers:
         import polars as pl
 
         texts = canonical(column, "value", exact=False)
@@ -159,11 +185,9 @@ class Categories(Domain):
 
     def _listed(self, texts: pl.Series) -> pl.Series:
         """Codes of the texts, missing where one is on no list."""
-        import polars as pl
-
         known = self._lookup
         if known.height <= 1 << 16:
-            at = texts.cast(pl.Enum(known["value"]), strict=False).to_physical()
+            at = texts.cast(self._listing, strict=False).to_physical()
             return at if known.height == self._texts.len() else known["code"].gather(at)
         frame = texts.alias("value").to_frame()
         return frame.join(known, on="value", how="left", maintain_order="left")["code"]

@@ -96,18 +96,24 @@ def digests(ids: pl.Series, key: bytes) -> Digests:
     encrypt = _cipher(key)
     result = np.empty((ids.len(), 2), dtype=np.uint64)
     for start in range(0, ids.len(), _SLICE):
-        part = ids.slice(start, _SLICE)
+        part, here = ids.slice(start, _SLICE), result[start : start + _SLICE]
+        if part.dtype == pl.Int64:
+            here[:] = _integers(part.to_numpy(), encrypt)
+            continue
         whole = part.cast(pl.Int64, strict=False)
-        if part.dtype != pl.Int64:
-            whole = whole.set((whole.cast(pl.String) != part).fill_null(False), None)
-        integer = whole.is_not_null().to_numpy()
-        block = np.stack([np.full(part.len(), _INTEGER), whole.fill_null(0).to_numpy().view(np.uint64)], axis=1)
-        here = result[start : start + _SLICE]
-        here[:] = _words(encrypt(block.tobytes()))
-        text = np.flatnonzero(~integer)
+        whole = whole.set((whole.cast(pl.String) != part).fill_null(False), None)
+        here[:] = _integers(whole.fill_null(0).to_numpy(), encrypt)
+        text = np.flatnonzero(whole.is_null().to_numpy())
         if text.size:
             here[text] = _texts(part.gather(text).cast(pl.Binary), encrypt)
     return result
+
+
+def _integers(numbers: Integers, encrypt: Callable[[bytes], bytes]) -> Digests:
+    """Digests of 64-bit integers."""
+    block = np.empty((numbers.size, 2), dtype=np.uint64)
+    block[:, 0], block[:, 1] = _INTEGER, numbers.view(np.uint64)
+    return _words(encrypt(block.tobytes()))
 
 
 def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes]) -> Digests:

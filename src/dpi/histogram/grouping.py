@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.errors import SchemaError
+from dpi.events.few import FEW
 from dpi.events.identity import RULE, Digests, by_name, digests
 from dpi.events.identity import users as canonical_users
 from dpi.exact.integers import MOST, Integers
@@ -175,7 +176,8 @@ def _user_codes(ids: pl.Series, bins: int) -> tuple[int, Callable[[], pl.Series]
         lowest, highest = cast("int", ids.min() or 0), cast("int", ids.max() or 0)
         if highest - lowest < room:
             return lowest, None, ids.to_numpy() - lowest
-    different = ids.alias("id").to_frame().lazy().unique().collect(engine="streaming")["id"]
+    frame = ids.alias("id").to_frame()
+    different = (frame.unique() if ids.len() <= FEW else frame.lazy().unique().collect(engine="streaming"))["id"]
     shift = 64 - (room.bit_length() - 1)
     codes = np.sort(_hash(different, shift))
     if (codes[1:] != codes[:-1]).all():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from dpi.budget.buckets import Buckets
@@ -48,7 +49,7 @@ class SQLTables(Store):
             raise StateError("the store was opened without its key: it can be read, not written to.")
         return self.secret
 
-    @property
+    @cached_property
     def identity_rule(self) -> int:
         """The rule by which ids are told from each other; a store from before there were rules has the first."""
         return known_rule(int(fact(self.engine, "identity") or 1))

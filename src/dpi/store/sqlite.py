@@ -8,8 +8,7 @@ slow at, millions of row updates, does not happen here: accounts are appended as
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -39,7 +38,7 @@ class SQLite(Engine):
         self.path, self._read_only = path, read_only
         self._use = FileUse(path, write=not read_only, wait=wait)
         try:
-            with _plainly():
+            with _PLAINLY:
                 mode = "ro" if read_only else "rw"
                 self._connection = sqlite3.connect(
                     f"{path.absolute().as_uri()}?mode={mode}",
@@ -75,17 +74,17 @@ class SQLite(Engine):
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> None:
         """Run a statement."""
-        with _plainly():
+        with _PLAINLY:
             self._connection.execute(statement, tuple(values))
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         """Run a statement for every row of values."""
-        with _plainly():
+        with _PLAINLY:
             self._connection.executemany(statement, rows)
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What a query finds; one at a time, since SQLite refuses to erase while another thread is in the middle."""
-        with self._query, _plainly():
+        with self._query, _PLAINLY:
             return self._connection.execute(statement, tuple(values)).fetchall()
 
     def exists(self) -> bool:
@@ -112,15 +111,19 @@ class SQLite(Engine):
         self._use.end()  # after the connection: what it closes would take SQLite's own locks from this process
 
 
-@contextmanager
-def _plainly() -> Iterator[None]:
+class _Plainly:
     """SQLite's errors as ours. Its messages name tables and conditions of the file, never a row's values."""
-    try:
-        yield
-    except sqlite3.DatabaseError as error:
-        if "not a database" in str(error) or "malformed" in str(error):
-            raise StateError("this is no store of dpi, or it is damaged.") from None
-        raise StoreError(f"the store cannot be read or written: {error}.") from None
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, sqlite3.DatabaseError):
+            if "not a database" in str(error) or "malformed" in str(error):
+                raise StateError("this is no store of dpi, or it is damaged.") from None
+            raise StoreError(f"the store cannot be read or written: {error}.") from None
+
+
+_PLAINLY = _Plainly()
 
 
 def ledger_key(path: Path, *, new: bool) -> bytes:

@@ -28,7 +28,7 @@ def facts(state: StreamState, paid: PaidSlot, content: bytes) -> Entry:
         "slot": paid.slot,
         "first": state.first,
         "mechanism": options.mechanism.name,
-        "parameters": options.mechanism.parameters,
+        "parameters": options.parameters,
         "adjacency": "all events of one user",
         "epsilon": float(Epsilon(paid.epsilon)),
         "epsilon_spent": spent / UNITS,  # with refills it may be more than one `Epsilon` can be

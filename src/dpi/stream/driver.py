@@ -13,7 +13,7 @@ stored measurement, and the offer of a slot that was not paid for is kept (`Offe
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -24,7 +24,7 @@ from dpi.budget.allocation import Allocation
 from dpi.budget.bill import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
-from dpi.certificates.declared import assigned, declared
+from dpi.certificates.declared import DeclaredOptions, assigned, declared
 from dpi.certificates.signature import Signer
 from dpi.domain import Domain
 from dpi.errors import ClockError
@@ -69,6 +69,7 @@ class Driver:
         self._signer, self.source = signer, source
         self._offer: Offer | None = None
         self._unseen: int | None = None
+        self._told: tuple[StreamOptions, dict[str, str], str, int] | None = None
         self._resume()
 
     def _resume(self) -> None:
@@ -129,7 +130,19 @@ class Driver:
     @property
     def guarantee(self) -> str:
         """What is promised, in words."""
-        return guarantee(self.options, declared(self._store.streams()))
+        return self._promise()[0]
+
+    def _promise(self) -> tuple[str, int]:
+        """The promise in words, and what the accounts do not hold of ε: made anew where a stream was declared."""
+        options, streams = self.options, self._store.streams()
+        if self._told is None or self._told[0] is not options or self._told[1] != streams:
+            known = declared(streams)
+            self._told = options, streams, guarantee(options, known), _of_others(options, known)
+        return self._told[2:]
+
+    def _assigned(self) -> int:
+        """What the accounts do not hold of ε in this slot, since quotas of others, or the rest, have it: units."""
+        return self._promise()[1]
 
     @property
     def in_doubt(self) -> bool:
@@ -217,13 +230,6 @@ class Driver:
         clean, charge = weighed(self.options, rows, self.accounts, self._offered(number), number)
         return self._pay(number, clean, charge)
 
-    def _assigned(self) -> int:
-        """What the accounts do not hold of ε in this slot, since quotas of others, or the rest, have it: units."""
-        options = self.options
-        if options.quota is not None:
-            return options.epsilon.units - options.held.units
-        return assigned(str(options.accounts), declared(self._store.streams()))
-
     def close_histogram(self, number: int, clean: Histogram) -> Release:
         """Close a slot whose users are not known, without accounts."""
         return self._pay(number, clean, None)
@@ -258,3 +264,9 @@ class Driver:
         if self.course.at(paid.slot + 1) is not self.options:
             self._turn(self._allocation.snapshot())
         return replace(made.release, certificate=link.certificate)
+
+
+def _of_others(options: StreamOptions, streams: Mapping[str, DeclaredOptions]) -> int:
+    if options.quota is not None:
+        return options.epsilon.units - options.held.units
+    return assigned(str(options.accounts), streams)

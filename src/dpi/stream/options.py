@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from dpi.budget.allocation import Allocation
 from dpi.budget.class_allocation import ClassAllocation
@@ -35,7 +36,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """The options of one stream."""
+    """The options of one stream. They do not change: what follows from them is found once."""
 
     domain: Domain
     epsilon: Epsilon
@@ -121,7 +122,7 @@ class StreamOptions:
             raise StateError("the stream's options were changed in the store: open it anew.")
         return replace(self, format=known.format)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The options as canonical text."""
         return canonical(self.to_options())
@@ -131,10 +132,15 @@ class StreamOptions:
         """The options as every format has them: whichever stands in a store, they are the same."""
         return {canonical(self.to_options(format)) for format in FORMATS}
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A fingerprint of the options."""
         return options_digest(self.text)
+
+    @cached_property
+    def parameters(self) -> dict[str, object]:
+        """The mechanism's options with nothing left out, as every certificate states them."""
+        return self.mechanism.parameters
 
     @property
     def period(self) -> int | None:
@@ -146,22 +152,22 @@ class StreamOptions:
         """The part of ε that is this stream's alone, if it has one."""
         return self.budget.quota if isinstance(self.budget, Ledger) else None
 
-    @property
+    @cached_property
     def accounts(self) -> str | None:
         """The name under which a store keeps the accounts that pay: the ledger's or, with a quota, the stream's own."""
         return accounts_of(self.name, self.ledger, own=self.quota is not None)
 
-    @property
+    @cached_property
     def held(self) -> Epsilon:
         """What one user can pay for this stream, at most."""
         return self.budget.held(self.epsilon) if isinstance(self.budget, Ledger) else self.epsilon
 
-    @property
+    @cached_property
     def whole_weights(self) -> bool:
         """Whether a user who cannot pay in full must not take part."""
         return self.mechanism.whole_weights or isinstance(self.compression, WholePDF)
 
-    @property
+    @cached_property
     def classes(self) -> int:
         """Into how many classes users are divided by the number of their own payments: one, unless it is clocked.
 

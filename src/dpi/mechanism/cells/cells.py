@@ -7,7 +7,9 @@ made of counts after noise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 import numpy as np
 
@@ -54,4 +56,11 @@ class Cells:
         )
 
     def __getitem__(self, key: tuple[int | slice, ...] | int | slice) -> Cells:
-        return Cells(*(getattr(self, field.name)[key] for field in fields(self)))
+        return Cells(*[part[key] for part in _parts(self)])
+
+    def copied(self) -> Cells:
+        """The same in arrays of its own."""
+        return Cells(*[part.copy() for part in _parts(self)])
+
+
+_parts: Callable[[Cells], tuple[Floats, ...]] = attrgetter(*(field.name for field in fields(Cells)))

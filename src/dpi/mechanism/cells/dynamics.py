@@ -145,22 +145,19 @@ def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Gaussians:
     near = own.variance + sampled + cells.age * OWN_DRIFT**2 * squared + 1e-18
     pull = wide / (wide + near)
     shrunk = to + pull * (own.mean - to)
-    many, _, bins = own.mean.shape
-
-    def each(mean: Floats, row: Floats) -> Floats:
-        return np.broadcast_to(mean, (many, row.shape[-2], bins))
-
-    mean = [each(own.mean, rows.own), each(kin.mean, rows.kin), each(absent.mean, rows.absent)]
     variance = [
         alone,
         kin.variance + rows.kin * (1 + WAITING * cells.kin_age) * kin.mean**2,
         absent.variance + rows.absent * absent.mean**2,
         pull * near,
     ]
-    return Gaussians(
-        np.concatenate([*mean, shrunk / shrunk.sum(-1, keepdims=True)], axis=1),
-        np.concatenate(variance, axis=1),
-    )
+    spread = np.concatenate(variance, axis=1)
+    mean, at = np.empty_like(spread), 0
+    parts = (own.mean, kin.mean, absent.mean, shrunk / shrunk.sum(-1, keepdims=True))
+    for part, wide in zip(parts, variance, strict=True):
+        first, at = at, at + wide.shape[1]
+        mean[:, first:at] = part
+    return Gaussians(mean, spread)
 
 
 def together(cell: Floats, of_class: Floats) -> Floats:

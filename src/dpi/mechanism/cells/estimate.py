@@ -44,9 +44,10 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     """A slot with the noisy counts of its due classes, the lowest first."""
     if not 0 < len(counts) <= state.classes or any(one.values.shape != (state.bins,) for one in counts):
         raise StateError("the measurement has another number of classes or bins than the state.")
+    returning = state.returning  # what it is made of stays until the state has moved
     state, table = _later(state, slot)
     state, new, table = _newcomers(state, table, counts[0].of_users(1.0))
-    rates = sizes.rates(state.precision, state.evidence, state.cells, state.missing)
+    rates = sizes.active(returning, state.cells, state.missing)
     pool = _pooled(state.pool, table, new)
     classes: dict[int, Due] = {}
     for m, one in enumerate(counts[1:], 1):
@@ -113,6 +114,7 @@ def _later(state: CellsState, slot: int) -> tuple[CellsState, Table]:
         return replace(state, slot=slot), table
     elapsed = max(slot - state.slot, 1)
     newcomers, pool, veterans, all_of_them = law.aged(laws, table.readout, elapsed)
+    table.read_all((newcomers, pool, veterans, all_of_them))
     cells = replace(state.cells, age=state.cells.age + elapsed)
     later = replace(state, slot=slot, newcomers=newcomers, pool=pool, veterans=veterans, everybody=all_of_them)
     return replace(later, cells=cells, activity=activity.later(state.activity, elapsed)), table
@@ -121,7 +123,7 @@ def _later(state: CellsState, slot: int) -> tuple[CellsState, Table]:
 def _common(pool: Law, everybody: Law, table: Table) -> Gaussians:
     """The laws to which cells are shrunk, (2, bins); before everybody was polled, both are the pooled one."""
     both = [table.gaussians(one) for one in (pool, everybody if everybody.known else pool)]
-    return Gaussians(np.stack([one.mean for one in both]), np.stack([one.variance for one in both]))
+    return Gaussians(np.array([one.mean for one in both]), np.array([one.variance for one in both]))
 
 
 def _newcomers(state: CellsState, table: Table, counts: Counts) -> tuple[CellsState, Measured, Table]:

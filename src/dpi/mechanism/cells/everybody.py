@@ -87,7 +87,7 @@ def opinions(common: Common, table: Table, new: Measured, old: float) -> Floats:
     """What each law says of the PDF of `old` veterans, (3, bins): that of everybody, less the newcomers."""
     own, all_of_them = (table.read(one).pdf for one in (common.veterans, common.everybody))
     rest = np.maximum((old + new.size) * all_of_them - new.size * new.realised.mean, 0.1 * old * all_of_them)
-    return np.stack([own, rest / rest.sum(), np.full(own.size, 1 / own.size)])
+    return np.array([own, rest / rest.sum(), np.full(own.size, 1 / own.size)])
 
 
 def polled(

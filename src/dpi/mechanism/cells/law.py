@@ -127,6 +127,14 @@ class Table:
             known = self._readings[id(law)] = law, read(law, self.readout)
         return known[1]
 
+    def read_all(self, laws: Sequence[Law]) -> None:
+        """Read laws at once, for when they are asked for: the same numbers, in fewer steps."""
+        known = [law for law in laws if law.known]
+        if known:
+            each = levels(_together(known), self.readout)
+            for i, law in enumerate(known):
+                self._readings[id(law)] = law, _reading(law, each[i])
+
     def gaussians(self, law: Law) -> Gaussians:
         """A law's PDF with its variance."""
         reading = self.read(law)
@@ -139,14 +147,14 @@ def table(population: Floats, laws: Sequence[Law]) -> Table:
     variances = [law.messages.variance for law in laws if law.known]
     low = min((float(v.min()) for v in variances), default=_NARROWEST)
     high = max((float(v.max()) for v in variances), default=_WIDEST)
-    low, high = (float(np.clip(v, _NARROWEST / bins**2, _WIDEST)) for v in (0.05 * low, 4 * high))
+    low, high = (min(max(v, _NARROWEST / bins**2), _WIDEST) for v in (0.05 * low, 4 * high))
     return Table(Readout.snapped(population, bins, low, max(high, 2 * low)))
 
 
 def levels(messages: Gaussians, readout: Readout) -> Gaussians:
     """Posterior levels of messages of any shape."""
     bins, shape = messages.mean.shape[-1], messages.mean.shape
-    variance = np.clip(messages.variance, _NARROWEST / bins**2, _WIDEST).ravel()
+    variance = np.minimum(np.maximum(messages.variance, _NARROWEST / bins**2), _WIDEST).ravel()
     each = readout.read(Gaussians(messages.mean.ravel(), variance))
     return Gaussians(each.mean.reshape(shape), each.variance.reshape(shape))
 
@@ -154,11 +162,14 @@ def levels(messages: Gaussians, readout: Readout) -> Gaussians:
 def read(law: Law, readout: Readout) -> Reading:
     """A law's PDF before it is compared with a measurement; an unknown law is uniform."""
     bins = law.messages.mean.shape[1]
-    weights = np.exp(law.log_weights)
     if not law.known:
         even = Gaussians(law.messages.mean, np.full_like(law.messages.mean, 1 / bins**2))
-        return Reading(even, weights, 1.0, np.full(bins, 1 / bins), np.full(bins, 1 / bins**2))
-    each = levels(law.messages, readout)
+        return Reading(even, np.exp(law.log_weights), 1.0, np.full(bins, 1 / bins), np.full(bins, 1 / bins**2))
+    return _reading(law, levels(law.messages, readout))
+
+
+def _reading(law: Law, each: Gaussians) -> Reading:
+    weights = np.exp(law.log_weights)
     mean = weights @ each.mean
     variance = weights @ (each.variance + (each.mean - mean) ** 2)
     mass = float(mean.sum())
@@ -230,9 +241,16 @@ def lumpy(scored: Score, residual: Floats, variance: Floats, noise: float) -> tu
     the noise, the more is the exact one worth, and the less it is off.
     """
     exact = noise / (noise + LUMP)
-    plain = 1 / (variance + 2 * noise**2)
-    slope = exact * scored.slope.astype(np.float64) + (1 - exact) * plain * residual
-    return slope, exact * laplace_gauss.information(variance, noise) + (1 - exact) * plain
+    plain = variance + 2 * noise**2
+    np.divide(1, plain, out=plain)
+    plain *= 1 - exact
+    slope = scored.slope.astype(np.float64)
+    slope *= exact
+    slope += plain * residual
+    seen = laplace_gauss.information(variance, noise)
+    seen *= exact
+    seen += plain
+    return slope, seen
 
 
 def aged(laws: Sequence[Law], readout: Readout, elapsed: int) -> list[Law]:
@@ -243,19 +261,27 @@ def aged(laws: Sequence[Law], readout: Readout, elapsed: int) -> list[Law]:
     known = [law for law in laws if law.known]
     if not known:
         return list(laws)
-    together = Gaussians(*(np.stack([getattr(law.messages, part) for law in known]) for part in ("mean", "variance")))
-    read_once = levels(together, readout)
-    later = iter([_aged(law, read_once[i], elapsed) for i, law in enumerate(known)])
+    messages = _together(known)
+    each = levels(messages, readout)
+    for i, law in enumerate(known):
+        mass, best = float((np.exp(law.log_weights) @ each.mean[i]).sum()), leader(law)
+        heard = float(best.variance.sum()) < (SUMMED * float(best.mean.sum())) ** 2
+        if heard and not 0.8 < mass < 1.25:
+            for beliefs in (each[i], messages[i]):
+                np.multiply(beliefs.mean, 1 / mass, out=beliefs.mean)
+                np.multiply(beliefs.variance, (1 / mass) ** 2, out=beliefs.variance)
+    variance = np.minimum(messages.variance + elapsed * _STEP * (each.mean**2 + each.variance), UNKNOWN)
+    parts = zip(messages.mean, variance, known, strict=True)
+    later = iter([Law(Gaussians(mean, wide), law.log_weights, True) for mean, wide, law in parts])
     return [next(later) if law.known else law for law in laws]
 
 
-def _aged(law: Law, each: Gaussians, elapsed: int) -> Law:
-    mass, messages, best = float((np.exp(law.log_weights) @ each.mean).sum()), law.messages, leader(law)
-    heard = float(best.variance.sum()) < (SUMMED * float(best.mean.sum())) ** 2
-    if heard and not 0.8 < mass < 1.25:
-        each, messages = each.rescaled(1 / mass), messages.rescaled(1 / mass)
-    variance = np.minimum(messages.variance + elapsed * _STEP * (each.mean**2 + each.variance), UNKNOWN)
-    return replace(law, messages=Gaussians(messages.mean, variance))
+def _together(laws: Sequence[Law]) -> Gaussians:
+    """Messages of some laws, (laws, trackers, bins)."""
+    return Gaussians(
+        np.array([law.messages.mean for law in laws]),
+        np.array([law.messages.variance for law in laws]),
+    )
 
 
 def leader(law: Law) -> Gaussians:

@@ -6,7 +6,7 @@ Sees sizes and laws made of counts after noise; no histogram, no user.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells import dynamics
@@ -26,7 +26,7 @@ Source: by trial; the coverage that it leads to is measured by benchmarks/clocke
 
 def moved(state: CellsState, new: Measured, share: float, classes: Mapping[int, Due]) -> CellsState:
     """The state after newcomers paid a share of all they had, and the due classes what they were asked for."""
-    cells = Cells(*(getattr(state.cells, field.name).copy() for field in fields(Cells)))
+    cells = state.cells.copied()
     absent = Gaussians(state.absent.mean.copy(), state.absent.variance.copy())
     class_weights, precision, evidence = state.class_weights.copy(), state.precision.copy(), state.evidence.copy()
     missing = state.missing.copy()

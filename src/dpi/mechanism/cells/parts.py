@@ -5,7 +5,7 @@ Sees sizes and laws made of counts after noise; no histogram, no user.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells.counts import Counts
@@ -56,7 +56,7 @@ class Carried:
 
     def scaled(self, factor: float) -> Carried:
         """The same with so many times as many users."""
-        return replace(self, size=factor * self.size, spread=factor**2 * self.spread)
+        return Carried(factor * self.size, factor**2 * self.spread, self.law, self.age)
 
     @property
     def counts(self) -> tuple[Floats, Floats]:

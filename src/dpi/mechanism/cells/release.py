@@ -60,9 +60,10 @@ def released(
     factors of calibration, `activity` the variance of how active those are who are carried, relative to what is said.
     """
     bins = said.shape[1]
-    carried = np.zeros(bins)
-    for one in kept:
-        carried += one.size * one.law.mean
+    carried, means = np.zeros(bins), np.zeros((0, bins))
+    if kept:
+        means = np.array([one.law.mean for one in kept])
+        carried = np.add.reduce(np.array([[one.size] for one in kept]) * means)
     veterans, prior = carried.copy(), carried.copy()
     for part in parts:
         veterans += part.size * part.realised.mean
@@ -87,8 +88,10 @@ def released(
         seen = laplace_gauss.information(foreseen, part.counts.noise)
         variance += np.maximum(foreseen - foreseen**2 * seen, SHARPEST * foreseen)
         variance += doubt * (part.realised.mean - pdf) ** 2
-    for one, spread in zip(kept, spreads, strict=True):
-        variance += laws * one.size**2 * one.law.variance + spread * (one.law.mean - pdf) ** 2
+    if kept:
+        of_laws = np.array([[laws * one.size**2] for one in kept]) * np.array([one.law.variance for one in kept])
+        of_sizes = np.array(spreads)[:, None] * (means - pdf) ** 2
+        variance = np.add.reduce(np.concatenate([variance[None], of_laws + of_sizes]))
     old = [*doubts, *spreads]
     together = (1 - IN_COMMON) * sum(old) + IN_COMMON * sum(spread**0.5 for spread in old) ** 2
     together += activity * weight**2  # days on which all who are carried are more active, or less

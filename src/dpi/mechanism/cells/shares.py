@@ -12,7 +12,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpi.budget.billing import SHARE_STEPS
-from dpi.mechanism.cells import sizes
 from dpi.mechanism.cells.state import CellsState
 
 NEWCOMERS, OTHERS, MOST = 0.5, 0.25, 0.85
@@ -24,7 +23,7 @@ Source: by trial; not measured by itself.
 
 def shares(state: CellsState, due: int) -> tuple[Fraction, ...]:
     """The fractions of the `due` lowest classes, in steps of 1/`SHARE_STEPS`, rounded down."""
-    means = sizes.rates(state.precision, state.evidence, state.cells, state.missing).mean
+    means, _ = state.returning
     top = state.classes - 1
 
     def share(m: int) -> Fraction:

@@ -206,7 +206,19 @@ class Rates:
 
 
 def rates(precision: Floats, evidence: Floats, cells: Cells, missing: Floats) -> Rates:
-    """Rates by regression: a class is like the one below, give or take `RATE_STEPS`; class 0 has none."""
+    """Rates of return, and who is active by them."""
+    return active(regressed(precision, evidence), cells, missing)
+
+
+def active(known: tuple[Floats, Floats], cells: Cells, missing: Floats) -> Rates:
+    """Who is active, by rates of return and their covariances."""
+    found, spread = known
+    ready = _ready(cells, found)
+    return Rates(found, spread, ready * found.T, ready, missing)
+
+
+def regressed(precision: Floats, evidence: Floats) -> tuple[Floats, Floats]:
+    """Rates and covariances by regression: a class is like the one below, within `RATE_STEPS`; class 0 has none."""
     mean, covariance = FIRST_RATES, (FIRST_DEVIATIONS[0] ** 2, 0.0, FIRST_DEVIATIONS[1] ** 2)
     means, covariances = [mean], [covariance]
     first = mean[0]
@@ -227,10 +239,7 @@ def rates(precision: Floats, evidence: Floats, cells: Cells, missing: Floats) ->
         first = mean[0] if m == 1 else first
         means.append(mean)
         covariances.append(covariance)
-    found = np.array(means)
-    spread = np.array([((a, b), (b, d)) for a, b, d in covariances])
-    ready = _ready(cells, found)
-    return Rates(found, spread, ready * found.T, ready, missing)
+    return np.array(means), np.array([((a, b), (b, d)) for a, b, d in covariances])
 
 
 def _inverse(a: float, b: float, d: float) -> tuple[float, float, float]:
@@ -276,7 +285,7 @@ def learned(precision: Floats, evidence: Floats, parts: Floats, sized: Sized, ex
     The past fades only as far as something new takes its place: a class that runs empty keeps its rates.
     """
     noise = sized.seen_variance + (ACTIVITY * max(expected, sized.seen)) ** 2 + 1.0
-    said = np.outer(parts, parts) / noise
-    known, new = float(np.trace(precision)), float(np.trace(said))
+    said = parts[:, None] * parts / noise
+    known, new = (float(each[0, 0] + each[1, 1]) for each in (precision, said))
     kept = 1 - min(1 - FORGETTING, new / (known + 1e-300))
     return kept * precision + said, kept * evidence + parts * sized.seen / noise

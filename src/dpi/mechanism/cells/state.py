@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import cache, cached_property
+from operator import attrgetter
 
 import numpy as np
 
 from dpi.errors import StateError
 from dpi.mechanism.base import Floats
-from dpi.mechanism.cells import dynamics
+from dpi.mechanism.cells import dynamics, sizes
 from dpi.mechanism.cells.activity import Activity
 from dpi.mechanism.cells.calibration import Calibration
 from dpi.mechanism.cells.cells import Cells
@@ -89,6 +91,11 @@ class CellsState:
         """Number of classes; the last one takes all further payments."""
         return int(self.precision.shape[0])
 
+    @cached_property
+    def returning(self) -> tuple[Floats, Floats]:
+        """Rates of return and their covariances: budgets and estimate of a slot ask for the same."""
+        return sizes.regressed(self.precision, self.evidence)
+
     @property
     def known(self) -> bool:
         """Whether a slot has been measured yet."""
@@ -97,8 +104,12 @@ class CellsState:
 
 def initial(bins: int, classes: int) -> CellsState:
     """The state before the first slot: nothing is known, and everybody is new."""
+    return sealed(_begun(bins, classes))
+
+
+def _begun(bins: int, classes: int) -> CellsState:
     unknown = Law.unknown(bins)
-    state = CellsState(
+    return CellsState(
         slot=0,
         newcomers=unknown,
         pool=unknown,
@@ -117,7 +128,6 @@ def initial(bins: int, classes: int) -> CellsState:
         activity=Activity(),
         moments=np.zeros((3, 4)),
     )
-    return sealed(state)
 
 
 def sealed(state: CellsState) -> CellsState:
@@ -127,13 +137,23 @@ def sealed(state: CellsState) -> CellsState:
     return state
 
 
-def _arrays(part: object) -> Iterator[Floats]:
+def _arrays(state: CellsState) -> tuple[Floats, ...]:
     """The arrays of a state, in the order in which its parts are declared."""
+    return _reader()(state)
+
+
+@cache
+def _reader() -> Callable[[CellsState], tuple[Floats, ...]]:
+    return attrgetter(*_paths(_begun(1, 1)))
+
+
+def _paths(part: object, *names: str) -> Iterator[str]:
+    """Where the arrays of a state are."""
     if isinstance(part, np.ndarray):
-        yield part
+        yield ".".join(names)
     elif is_dataclass(part):
         for field in fields(part):
-            yield from _arrays(getattr(part, field.name))
+            yield from _paths(getattr(part, field.name), *names, field.name)
 
 
 def to_bytes(state: CellsState) -> bytes:
@@ -151,7 +171,9 @@ def to_bytes(state: CellsState) -> bytes:
         "sizes": asdict(state.sizes),
         "activity": asdict(state.activity),
     }
-    body = b"".join([json.dumps(header).encode(), b"\n", *(a.astype("<f8").tobytes() for a in _arrays(state))])
+    body = b"".join(
+        [json.dumps(header).encode(), b"\n", *(a.astype("<f8", copy=False).tobytes() for a in _arrays(state))]
+    )
     return _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
 
 

@@ -61,6 +61,6 @@ class Gaussians:
         return Gaussians(np.stack([r.mean for r in rows]), np.stack([r.variance for r in rows]))
 
 
-def blocks(bins: int) -> Iterator[slice]:
+def blocks(bins: int, size: int = _BLOCK) -> Iterator[slice]:
     """Ranges of bins that are small enough to be worked on in the cache."""
-    return (slice(first, min(first + _BLOCK, bins)) for first in range(0, bins, _BLOCK))
+    return (slice(first, min(first + size, bins)) for first in range(0, bins, size))

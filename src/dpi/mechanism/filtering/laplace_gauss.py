@@ -130,7 +130,9 @@ def information(variance: Reals | float, noise: float) -> Reals:
     r = np.asarray(variance / noise**2)
     q = np.sqrt(r)
     total = 1.16 * q
-    total /= 1 + 0.62 * q
+    q *= 0.62
+    q += 1
+    total /= q
     total += r
     total += 1
     return np.asarray(1 / noise**2 / total)

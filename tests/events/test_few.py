@@ -1,0 +1,52 @@
+"""Few rows take another way than many, and it ends at the same place."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpi.domain import Categories
+from dpi.events import few
+from dpi.histogram import grouping
+from dpi.histogram.compression import compress
+
+TEXTS = st.sampled_from(
+    ["a", "b", "7", "7.0", "7.00", "1e+1", "10", "-0", "0", "007", "x" * 40, "", "é", "\ud800", "a\n"]
+)
+COLUMNS = st.lists(TEXTS, max_size=40)
+DOMAINS = [
+    Categories(["a", "b", "7", "10"]),
+    Categories(["a", "7.0", "7", "0"], other=None),
+    Categories(["é", "", "1e+1"], other="rest"),
+]
+
+
+@given(COLUMNS, st.sampled_from(DOMAINS), st.booleans())
+def test_a_text_has_the_same_bin_among_few_rows_as_among_many(rows: list[str], domain: Categories, typed: bool) -> None:
+    """Whether a text is looked up by itself or as part of a column, it has the same code."""
+    column = np.array(rows, dtype="U40") if typed else rows
+    alone = [int(domain.encode(column[row : row + 1])[0]) for row in range(len(rows))]
+    with pytest.MonkeyPatch.context() as many:
+        many.setattr(few, "FEW", -1)
+        assert domain.encode(column).tolist() == alone
+    assert domain.encode(column).tolist() == alone
+
+
+@given(st.lists(st.tuples(TEXTS, st.sampled_from(["a", "b", "z"])), max_size=40))
+def test_users_of_few_rows_are_the_same_as_of_many(rows: list[tuple[str, str]]) -> None:
+    """The histogram of a slot does not tell in which way its users were told apart."""
+    users, values = [user for user, _ in rows], [value for _, value in rows]
+    here = compress(users, values, DOMAINS[0]).grains
+    with pytest.MonkeyPatch.context() as many:
+        many.setattr(grouping, "FEW", -1)
+        assert compress(users, values, DOMAINS[0]).grains.tolist() == here.tolist()
+
+
+def test_a_column_of_something_else_is_not_taken_for_texts() -> None:
+    """A missing row, a number or a subclass of text is read as in any column."""
+    text = type("Text", (str,), {})
+    others = [["a", None], ["a", 1], [text("a")], np.array([["a"]]), np.array(["a", None], dtype=object), ("a",), []]
+    assert all(few.few_texts(column) is None for column in others)
+    assert few.few_texts(["a"] * (few.FEW + 1)) is None
