@@ -71,7 +71,7 @@ class BucketCopy:
 
     def finished(self, names: Collection[str], bits: int) -> Layout:
         """Give the folder its name, with these files and no other; how a store says that it has its accounts there."""
-        self.draft.sweep(names)
+        self.draft.sweep(lambda: names)
         self.draft.sync()
         self.draft.path.rename(self.path)
         sync_folder(self.path.parent)

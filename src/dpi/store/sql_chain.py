@@ -61,7 +61,7 @@ class SQLChain(SQLTables):
                 dropped[str(stream)] = int(number)
             if any(dropped.values()):
                 set_fact(self.engine, THINNED, json.dumps(since, sort_keys=True))
-        self._erase()
+        self.erase()
         return dropped
 
     def thinned(self) -> dict[str, int]:
