@@ -57,6 +57,7 @@ def assert_worked(seen):
         b"2",
         b"0",
         b"0",
+        b"0",
         b"2",
         b"0",
         b"3",

@@ -11,8 +11,10 @@ from email import message_from_bytes
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from dpi.apps import Alert
+from dpi.cli.app import app
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.service import logs
 from dpi.service.alerts import duty
@@ -404,6 +406,16 @@ def test_what_is_wrong_with_a_configuration(tmp_path, before, after, sentence):
         alerts_of(written(tmp_path, GOOD.replace(before, after)))
     assert sentence in str(error.value)
     assert str(error.value).startswith("[alerts] of ")
+
+
+def test_the_command_refuses_it_in_one_line(tmp_path):
+    """Before a store is made."""
+    text = f'[serve]\nstore = "{tmp_path}/s.db"\ntokens = "{tmp_path}/tokens.json"\n' + GOOD.replace("webhook", "slack")
+    done = CliRunner().invoke(app, ["serve", "--config", str(written(tmp_path, text))])
+    assert done.exit_code == 2
+    assert "unknown hook `slack`" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "s.db").exists()
 
 
 def test_mail_needs_a_server(tmp_path):

@@ -40,6 +40,7 @@ PUBLIC_OUTPUT = {
         "epsilon_spent",
     ),
     "export": ("export", "store", "streams", "entries"),
+    "compact": ("store", "keep", "dropped", "thinned"),
 }
 """What commands say besides what they make of noise."""
 
@@ -55,6 +56,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "query of no slot": ("query", "visits.db", "total", "--slot", "7"),
     "verify": ("verify", "visits.db", "--json"),
     "export": ("export", "visits.db", "public.db", "--json"),
+    "compact": ("compact", "visits.db", "--keep-measurements", "1", "--json"),
     "export again": ("export", "visits.db", "public.db"),
     "verify of the export": ("verify", "public.db", "--json"),
     "run on the export": (
