@@ -35,6 +35,8 @@ def rational(value: Amount, name: str = "epsilon") -> Fraction:
     wrong = OptionError(f"`{name}` must be a finite number. Got {value!r}.")
     if isinstance(value, bool) or not isinstance(value, numbers.Number | str):
         raise wrong
+    if isinstance(value, str | Decimal) and len(str(value).lower().partition("e")[2].lstrip("+-0")) > 3:
+        raise wrong  # it would be written out
     try:
         # A numpy float prints through `float`; Fraction refuses NaN and infinity.
         return Fraction(repr(float(value)) if isinstance(value, float) else value)

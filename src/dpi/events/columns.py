@@ -82,7 +82,7 @@ def read(column: object, name: str) -> pl.Series | list[object]:
 
 def _are_words(rows: list[object]) -> bool:
     numbers = cast("list[int]", [row for row in rows if row is not None])
-    return -(1 << 63) <= min(numbers) and max(numbers) < 1 << 64
+    return min(numbers) >= -(1 << 63) and max(numbers) < 1 << 64
 
 
 def _plain(column: pl.Series, name: str) -> pl.Series | list[object]:
