@@ -34,18 +34,21 @@ def equal_releases(monkeypatch):
 
 
 def reached(found):
-    """What every route says to an analyst that gives something: statuses, headers and bodies."""
+    """What every route says to an analyst, whether it gives something or not: statuses, headers and bodies."""
     said = {}
     client = found.client("analyst")
+    seen = found.service.publication.upto("visits")
+    events = 0 if seen is None else seen - FIRST + 1
     places = {
         "stream": ["visits", "nobody"],
         "slot": [*range(FIRST - 1, FIRST + SLOTS + 1), "newest"],
-        "question": ["top", "total", "probability", "l1", "why"],
-        "producer": ["p", "q"],
-        "digest": ["none"],
+        "question": ["top", "total", "probability", "count", "l1", "kl", "join-size", "why"],
+        "producer": ["p", "q", "eve 0"],
+        "digest": [client.get("/v1/streams/visits").json()["domain"], "none"],
     }
-    given = {"top": {"k": 2}, "probability": {"value": "home"}, "l1": {"beside": FIRST}, "picture": {"search": "e"},
-             "series": {"code": [0, 1], "columns": 2}}  # fmt: skip
+    beside = {"beside": FIRST}
+    given = {"top": {"k": 2}, "probability": {"value": "home"}, "l1": beside, "kl": beside, "join-size": beside,
+             "picture": {"search": "e"}, "series": {"code": [0, 1], "columns": 2}}  # fmt: skip
     for endpoint in ENDPOINTS:
         paths = [endpoint.path]
         for name, options in places.items():
@@ -58,14 +61,30 @@ def reached(found):
                 more = {"since": FIRST - 1}
             with client.stream(endpoint.method, path, params=more) as answer:
                 if endpoint.path.endswith("/follow") and answer.status_code == 200:
-                    body = b"".join(
-                        line.encode() for line, _ in zip(answer.iter_lines(), range(4 * SLOTS), strict=False)
-                    )
+                    lines = 2 + 4 * events  # what is there before it waits
+                    body = b"".join(line.encode() for line, _ in zip(answer.iter_lines(), range(lines), strict=False))
                 else:
                     body = answer.read()
                 headers = sorted(item for item in answer.headers.items() if item[0] != "date")
                 said[f"{endpoint.method} {path}"] = (answer.status_code, headers, body)
+    for path, more in MORE:
+        answer = client.get(path, headers=more)
+        headers = sorted(item for item in answer.headers.items() if item[0] != "date")
+        said[f"{path} {more}"] = (answer.status_code, headers, answer.content)
     return said
+
+
+MORE = [
+    ("/v1/streams/visits/releases", {"accept": "application/x-ndjson"}),
+    (f"/v1/streams/visits/releases?since={FIRST}&limit=1", {}),
+    (f"/v1/streams/visits/releases?first={FIRST + 1}&end={FIRST + 2}", {}),
+    (f"/v1/streams/visits/extent?first={FIRST + 1}", {}),
+    (f"/v1/streams/visits/answers/top?k=1&first={FIRST}&end={FIRST + SLOTS}&level=0.5", {}),
+    ("/v1/chain?after=0&limit=2", {}),
+    ("/v1/nowhere", {}),
+    ("/v1/health", {"authorization": "Bearer x"}),
+]
+"""Requests with parameters."""
 
 
 def slow_down(service, monkeypatch):
@@ -101,7 +120,11 @@ def seen(folder, with_eve, monkeypatch):
                 assert found.client("curator").post(
                     "/v1/streams/visits/events", params={"producer": "q", "sequence": 99}, content=b"eve"
                 ).status_code == 415  # fmt: skip
+            if slot == 1:
+                views.append(reached(found))  # while the slot is open, and holds what it holds
             found.set(begin + 10)
+            if slot == 1:
+                views.append(reached(found))  # when it is closed, and not yet to be seen
             for tenth in range(30):
                 found.clock.now = MOMENT + (begin + 10) * SECOND + tenth * SECOND // 10
                 moments.append((tenth, found.service.publication.upto("visits"), found.service.publication.entry))

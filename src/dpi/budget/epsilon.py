@@ -33,11 +33,16 @@ def rational(value: Amount, name: str = "epsilon") -> Fraction:
     >>> rational(0.05), rational("1e-3"), rational(Fraction(1, 3))
     (Fraction(1, 20), Fraction(1, 1000), Fraction(1, 3))
     """
-    if not isinstance(value, bool) and isinstance(value, numbers.Number | str):
+    if not isinstance(value, bool) and isinstance(value, numbers.Number | str) and not _is_long(value):
         with suppress(ValueError, OverflowError, TypeError, ZeroDivisionError):
             # A numpy float prints through `float`; Fraction refuses NaN and infinity.
             return Fraction(repr(float(value)) if isinstance(value, float) else value)
     raise OptionError(f"`{name}` must be a finite number. Got {value!r}.")
+
+
+def _is_long(value: object) -> bool:
+    """Whether an exponent is so large that the number would take much memory to be written out."""
+    return isinstance(value, str | Decimal) and len(str(value).lower().partition("e")[2].lstrip("+-0")) > 3
 
 
 @dataclass(frozen=True, order=True)

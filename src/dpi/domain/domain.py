@@ -240,7 +240,7 @@ class Bins(Domain):
     def __init__(self, edges: Sequence[float] | Iterable[float]) -> None:
         try:
             self.edges = np.array(list(edges), dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise OptionError("`edges` must be numbers.") from None
         if self.edges.size == 0 or not np.isfinite(self.edges).all() or (np.diff(self.edges) <= 0).any():
             raise OptionError("`edges` must be finite, increasing and different, and at least one.")

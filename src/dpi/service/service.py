@@ -43,6 +43,8 @@ from dpi.stream.admission import Admission
 from dpi.stream.admission.timer import system_clock
 from dpi.stream.registration import Change
 
+FARTHEST = 10_000
+"""Slots before now that a stream may begin with which is opened while others run: those wait until all are closed."""
 DECODERS = 2
 """Threads that read batches: what they do is done by libraries that let others run meanwhile."""
 
@@ -180,10 +182,23 @@ class Service:
             raise Problem(409, "there is a stream of this name already.")
         if change and not there:
             raise Problem(404, "there is no such stream.")
+        if not there:
+            self._check_begin(settings)
         # Whoever reads a batch meanwhile waits: one that was stamped after a change may hold events of its slots.
         with self._opening:
             self._take(settings.open(self.store, change=change, signer=self._signer))
         self.publication.declared(self.store.head().sequence)
+
+    def _check_begin(self, settings: StreamSettings) -> None:
+        """Refuse a stream whose empty past would keep other streams waiting, or that the calendar does not reach."""
+        slots = settings.slots
+        try:
+            first = slots.number(settings.begin)
+            self.publication.moment(slots.closing(first + FARTHEST) + self.publication.delay)
+        except (OverflowError, ValueError):
+            first = -(1 << 62)
+        if not slots.first_open(self.clock()) - FARTHEST <= first:
+            raise Problem(422, f"a stream begins at most {FARTHEST:,} slots before now, and long before the year 9999.")
 
     # Events.
 

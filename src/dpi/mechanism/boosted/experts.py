@@ -40,6 +40,8 @@ SEASONAL_SHARE = 0.2
 
 Source: by trial; not measured by itself.
 """
+LONGEST = 1_000_000
+"""Slots of a season: each has a place in memory."""
 
 UNIFORM_SHARE = 0.2
 """Prior weight of the uniform PDF.
@@ -59,8 +61,8 @@ class ExpertPool:
         finite = all(isinstance(d, int | float) and math.isfinite(d) and d >= 0 for d in self.drifts)
         if not self.drifts or not finite or any(a >= b for a, b in pairwise(self.drifts)):
             raise OptionError(f"`drifts` must be increasing finite numbers of at least 0. Got {self.drifts!r}.")
-        if self.season is not None and (not isinstance(self.season, int) or self.season < 2):
-            raise OptionError(f"`season` must be a number of slots from 2. Got {self.season!r}.")
+        if self.season is not None and (not isinstance(self.season, int) or not 2 <= self.season <= LONGEST):
+            raise OptionError(f"`season` must be a number of slots from 2 to {LONGEST:,}. Got {self.season!r}.")
 
     def steps(self, age: float) -> Floats:
         """Variances of log-walks: of trackers that are `age` slots old, of season, restart and challenger.
