@@ -77,14 +77,14 @@ function marks({ pen }, box, rows, series, alerts) {
 }
 
 function legend(to, box, end, scale) {
-  const { pen } = to, y = box.top + box.height + 28, width = Math.min(160, box.width / 3), left = box.left + box.width - width;
+  const { pen } = to, y = box.top + box.height + 28, width = Math.min(160, box.width / 3), left = box.left + box.width - width - 48;
   cells(to, { left, top: y, width, height: 8 }, 1, 128, (_, i) => i / 127);
   pen.fillStyle = to.soft;
   pen.textAlign = "right";
   const words = { share: "share of users", log: "share, logarithmic", rest: "share of those without other" }[scale];
   pen.fillText(`${words}   ${scale === "log" ? "≤ 0.01 %" : "0"}`, left - 8, y + 4);
   pen.textAlign = "left";
-  pen.fillText(percent(end), left + 2, y + 18);
+  pen.fillText(percent(end), left + width + 8, y + 4);
 }
 
 /** What is under a pointer on the heat map. */
