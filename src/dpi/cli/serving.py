@@ -71,7 +71,7 @@ def _visit(url: str, token: str, stop: threading.Event) -> None:
         with connect(url, token, patience=10.0) as service:
             stream = service.stream(NAME)
             for hour in hourly(10_000):
-                for part in hour.iter_slices(max(1, hour.height // HOUR)):
+                for part in hour.iter_slices(max(1, -(-hour.height // HOUR))):
                     now = datetime.now(UTC) - timedelta(milliseconds=1)
                     stream.append(part["user"], [now] * part.height, part["page"])
                     if stop.wait(1.0):

@@ -29,7 +29,7 @@ export function drawBudget({ budget }) {
 export function drawOdds({ budget }) {
   if (budget === null) return;
   const prior = Number($("prior").value) / 100, [least, most] = posterior(prior, budget.epsilon);
-  const said = `${Math.round(100 * prior)} %`;
+  const said = `${Math.round(100 * prior)}\u00a0%`;
   say($("prior-text"), said);
   $("prior").setAttribute("aria-valuetext", said);
   const to = prepare($("odds"), 58), { pen } = to, left = 10, width = to.width - 20, x = (p) => left + p * width;

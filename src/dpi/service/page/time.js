@@ -44,7 +44,7 @@ export function drawHeat(app) {
   legend(to, box, end, state.scale);
   const thinned = series.step > 1 ? `Every ${series.step}th slot is drawn, and the newest. ` : "";
   const flat = state.other ? "" : hidden(series);
-  say($("heat-note"), `${thinned}${flat}${series.before ? `The domain changed: ${series.before} earlier columns are not drawn. ` : ""}▾ marks an alert.`);
+  say($("heat-note"), `${thinned}${flat}${series.before ? `The domain changed: ${series.before} earlier columns are not drawn. ` : ""}▾ marks an alert; one that is high or extreme has a frame.`);
   if ($("heat-table").closest("details").open) drawTable(app);
   drawSlot(app);
 }
@@ -56,17 +56,20 @@ function hidden(series) {
 
 function marks({ pen }, box, rows, series, alerts) {
   const columns = new Map(series.slots.map((slot, i) => [slot, i]));
-  pen.fillStyle = styled("--bad");
-  for (const alert of alerts) {
+  for (const alert of [...alerts].sort((a, b) => (a.severity !== "notable") - (b.severity !== "notable"))) {
+    const rare = alert.severity !== "notable";
     const at = columns.get(alert.slot);
     if (at === undefined) continue;
     const x = box.left + ((at + 0.5) / series.length) * box.width;
+    pen.fillStyle = styled(rare ? "--bad" : "--warn");
+    pen.globalAlpha = rare ? 1 : 0.45;
     pen.beginPath();
     pen.moveTo(x - 4, box.top - 8);
     pen.lineTo(x + 4, box.top - 8);
     pen.lineTo(x, box.top - 2);
     pen.fill();
-    const row = rows.findIndex((each) => each.name === alert.value);
+    pen.globalAlpha = 1;
+    const row = rare ? rows.findIndex((each) => each.name === alert.value) : -1;
     if (row >= 0) {
       pen.strokeStyle = styled("--bad");
       pen.lineWidth = 1.5;
@@ -77,14 +80,14 @@ function marks({ pen }, box, rows, series, alerts) {
 }
 
 function legend(to, box, end, scale) {
-  const { pen } = to, y = box.top + box.height + 28, width = Math.min(160, box.width / 3), left = box.left + box.width - width;
+  const { pen } = to, y = box.top + box.height + 28, width = Math.min(160, box.width / 3), left = box.left + box.width - width - 48;
   cells(to, { left, top: y, width, height: 8 }, 1, 128, (_, i) => i / 127);
   pen.fillStyle = to.soft;
   pen.textAlign = "right";
   const words = { share: "share of users", log: "share, logarithmic", rest: "share of those without other" }[scale];
   pen.fillText(`${words}   ${scale === "log" ? "≤ 0.01 %" : "0"}`, left - 8, y + 4);
   pen.textAlign = "left";
-  pen.fillText(percent(end), left + 2, y + 18);
+  pen.fillText(percent(end), left + width + 8, y + 4);
 }
 
 /** What is under a pointer on the heat map. */
