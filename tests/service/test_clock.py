@@ -113,6 +113,28 @@ def test_a_clock_that_is_set_back_stands_still(tmp_path, watched):
     ]  # fmt: skip
 
 
+def test_a_clock_that_jumps_forth_and_back_shows_nothing_twice(tmp_path, watched):
+    """Five minutes ahead, all slots close in order; set back, what was seen stays seen, and nothing is closed again."""
+    with running(tmp_path) as found:
+        client = found.client("analyst")
+        found.set(300)
+        found.clock.now += 2 * SECOND
+        seen = client.get("/v1/streams/visits/extent").json()
+        assert seen == {"number": 30, "first": FIRST, "last": FIRST + 29}
+        newest = client.get("/v1/streams/visits/releases/newest").content
+        for seconds in (5, 0, 150, 299):
+            found.set(seconds)
+            assert client.get("/v1/streams/visits/extent").json() == seen
+            assert client.get("/v1/streams/visits/releases/newest").content == newest
+            assert found.send([("eve", seconds, "home")], 0, f"at {seconds}").status_code == 200  # and too late
+        assert found.send([("ada", 300, "home")], 0, "after").status_code == 200
+        found.set(310)
+        found.clock.now += 2 * SECOND
+        assert client.get("/v1/streams/visits/extent").json()["number"] == 31
+    assert [slot for _, slot, _ in watched] == list(range(FIRST, FIRST + 31))
+    assert [users for _, _, users in watched] == [0] * 30 + [1]
+
+
 def test_a_release_is_seen_at_its_delay_and_not_before(tmp_path):
     """A slot that is closed long since is not there before its public moment: nowhere an analyst can look."""
     with running(tmp_path, delay="2s") as found:

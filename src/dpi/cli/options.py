@@ -19,6 +19,13 @@ StoreArgument = Annotated[
 StreamName = Annotated[
     str | None, typer.Option("--stream", metavar="NAME", help="Which stream, if the store has several.")
 ]
+WitnessFile = Annotated[
+    Path | None,
+    typer.Option("--witness", metavar="FILE", rich_help_panel=STORE, help="Remembers the chain's head, elsewhere."),
+]
+SigningKey = Annotated[
+    Path | None, typer.Option("--sign", metavar="FILE", rich_help_panel=STORE, help="Private key; see dpi keys.")
+]
 KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The ledger's key; STORE.key unless given.")
 ]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from dpi.service.endpoints import Call, document
 from dpi.store.export import export
@@ -56,7 +57,7 @@ async def get_export(call: Call) -> Response:
         "content-disposition": 'attachment; filename="public.db"',
         "content-length": str(made.seek(0, 2)),
     }
-    return StreamingResponse(_pieces(made), headers=headers, media_type=DATABASE)
+    return _OfFile(made, headers)
 
 
 def _export(call: Call) -> BinaryIO:
@@ -69,8 +70,20 @@ def _export(call: Call) -> BinaryIO:
         return target.open("rb")
 
 
+class _OfFile(StreamingResponse):
+    """A file as an answer; it is closed also when nobody reads it to its end."""
+
+    def __init__(self, file: BinaryIO, headers: dict[str, str]) -> None:
+        super().__init__(_pieces(file), headers=headers, media_type=DATABASE)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        with self._file:
+            await super().__call__(scope, receive, send)
+
+
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        file.seek(0)
-        while piece := file.read(PIECE):
-            yield piece
+    file.seek(0)
+    while piece := file.read(PIECE):
+        yield piece

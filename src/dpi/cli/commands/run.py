@@ -32,11 +32,13 @@ from dpi.cli.options import (
     Other,
     PasswordFile,
     Separator,
+    SigningKey,
     Table,
     Time,
     Unit,
     User,
     Value,
+    WitnessFile,
     Zone,
 )
 from dpi.cli.outfile import OutFile, check
@@ -236,10 +238,7 @@ def run(
         ),
     ] = False,
     key_file: KeyFile = None,
-    witness: Annotated[
-        Path | None,
-        typer.Option("--witness", metavar="FILE", rich_help_panel=STORE, help="Remembers the chain's head, elsewhere."),
-    ] = None,
+    witness: WitnessFile = None,
     charge_lost: Annotated[
         bool,
         typer.Option("--charge-lost", rich_help_panel=STORE, help="Go on with an old copy; everybody pays for it."),
@@ -248,9 +247,7 @@ def run(
         bool,
         typer.Option("--new-witness", rich_help_panel=STORE, help="The old one is lost, and this store the newest."),
     ] = False,
-    sign: Annotated[
-        Path | None, typer.Option("--sign", metavar="FILE", rich_help_panel=STORE, help="Private key; see dpi keys.")
-    ] = None,
+    sign: SigningKey = None,
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", rich_help_panel=STORE, help="For another process.")
     ] = 0.0,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dpi.cli.config import Config
-from dpi.cli.options import STORE, Json, KeyFile
+from dpi.cli.options import STORE, Json, KeyFile, SigningKey, WitnessFile
 from dpi.cli.output import document, note
 from dpi.errors import OptionError
 from dpi.settings.budgets import size
@@ -24,13 +24,8 @@ def serve(
         typer.Option("--store", metavar="STORE", rich_help_panel=STORE, help="A path, or postgresql://…"),
     ] = None,
     key_file: KeyFile = None,
-    witness: Annotated[
-        Path | None,
-        typer.Option("--witness", metavar="FILE", rich_help_panel=STORE, help="Remembers the chain's head, elsewhere."),
-    ] = None,
-    sign: Annotated[
-        Path | None, typer.Option("--sign", metavar="FILE", rich_help_panel=STORE, help="Private key; see dpi keys.")
-    ] = None,
+    witness: WitnessFile = None,
+    sign: SigningKey = None,
     tokens: Annotated[
         Path, typer.Option("--tokens", metavar="FILE", rich_help_panel=NETWORK, help="As dpi token makes it.")
     ] = Path("tokens.json"),
