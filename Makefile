@@ -50,7 +50,7 @@ docs: .venv/docs
 	touch $@
 
 .venv/dev: .venv/core
-	$(INSTALL) -e '.[test,lint,service]'
+	$(INSTALL) -e '.[test,lint,service,page]'
 	touch $@
 
 .venv/spark: .venv/dev

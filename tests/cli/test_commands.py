@@ -156,6 +156,7 @@ def test_domains_that_are_none(cli, words, said):
 def test_keys(cli):
     """The private key is its owner's alone, and neither file is ever replaced."""
     found = cli.json("keys", "signing.pem")
+    assert found.pop("fingerprint") == dpi.Signer.open("signing.pem").verifier.fingerprint
     assert found == {"private": "signing.pem", "public": "signing.pub"}
     assert stat.S_IMODE(Path("signing.pem").stat().st_mode) == 0o600
     assert "PUBLIC" in Path("signing.pub").read_text()

@@ -42,7 +42,7 @@ export function drawHeat(app) {
   }
   timeAxis(to, box, series.starts, series.slots);
   legend(to, box, end, state.scale);
-  const thinned = series.step > 1 ? `Every ${series.step}th slot is drawn, and the newest. ` : "";
+  const thinned = series.step > 1 ? `One slot in ${series.step} is drawn, and the newest. ` : "";
   const flat = state.other ? "" : hidden(series);
   say($("heat-note"), `${thinned}${flat}${series.before ? `The domain changed: ${series.before} earlier columns are not drawn. ` : ""}▾ marks an alert; one that is high or extreme has a frame.`);
   if ($("heat-table").closest("details").open) drawTable(app);
