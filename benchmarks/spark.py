@@ -131,9 +131,10 @@ def main() -> None:
         if "spark" not in sys.argv:
             contenders |= {"local engine": partial(locally, files), "bare polars group-by": partial(bare, files)}
         taken: dict[str, list[Processor]] = {name: [] for name in contenders}
-        for _ in range(warm + rounds):
+        for number in range(warm + rounds):
             for name, run in contenders.items():
                 taken[name].append(spent(run))
+                row(f"round {number}: {name}", sum(taken[name][-1]), *taken[name][-1])
     row(f"{events:,} events, {BINS} bins, {1 << BITS} buckets", "cpu s", "Java", "Python", "Mevents/s", "× group-by")
     for name, each in taken.items():
         seconds = [sum(one) for one in each[warm:]]

@@ -17,9 +17,10 @@ the manifest which the tasks were given. A slot whose results are incomplete is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -156,15 +157,19 @@ class BucketDriver(Driver):
     def play(
         self, events: Played, slots: Slots, first: int, last: int, memory: int, progress: Progress | None
     ) -> Closings:
-        """The slots `first`, which is next, to before `last` with what closes each; all events are read before that.
+        """The slots `first`, which is next, to before `last` with what closes each; all events are read before that."""
+        reading = self.reading(slots, first, last)
+        return self.close_read(lambda attempt: self._played(events, reading, attempt, progress), first, last)
+
+    def close_read(self, read: Callable[[str], Iterable[Sequence[Section]]], first: int, last: int) -> Closings:
+        """The slots `first` to before `last` with what closes each, of sections that are read under an attempt's name.
 
         What was read lies encrypted in the folder, and its keys in this process alone: they are gone when it ends.
         """
         with self.passing() as attempt:
             found = dict[int, list[Section]]()
-            for sections in self._played(events, self.reading(slots, first, last), attempt, progress):
-                for section in sections:
-                    found.setdefault(section.slot, []).append(section)
+            for section in chain.from_iterable(read(attempt)):
+                found.setdefault(section.slot, []).append(section)
             for number in range(first, last):
                 yield number, partial(self.close_sections, number, found.pop(number, []))
 

@@ -6,6 +6,7 @@ Sees sections on the driver; events are seen by tasks alone (`dpi.engine.spark.r
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -46,12 +47,13 @@ def replay(
     driver.following(first)
     columns, reading = Columns(user, time, value, unit), driver.reading(slots, first, last)
     check_columns(events, columns, reading)
-    with driver.passing() as attempt:
-        found = dict[int, list[Section]]()
-        for section in read(events, Reader(columns, reading, driver.folder, attempt, durable=False)):
-            found.setdefault(section.slot, []).append(section)
-        for number in range(first, last):
-            yield driver.close_sections(number, found.pop(number, []))
+
+    def sections(attempt: str) -> list[list[Section]]:
+        return [read(events, Reader(columns, reading, driver.folder, attempt, durable=False))]
+
+    with closing(driver.close_read(sections, first, last)) as slots_read:
+        for _, close in slots_read:
+            yield close()
 
 
 def buckets_of(stream: Stream) -> BucketDriver:
