@@ -24,10 +24,10 @@ SLOTS = 32
 
 CALLS = {
     # (bins, users, durable): calls of functions of ours in a slot
-    (10, 100, False): 865,
-    (100, 500, False): 953,
-    (1000, 500, False): 1335,
-    (100, 500, True): 1108,
+    (10, 100, False): 859,
+    (100, 500, False): 889,
+    (1000, 500, False): 966,
+    (100, 500, True): 1045,
 }
 PATHS = {
     # calls of one function in a slot, of 100 bins in a file
@@ -38,7 +38,7 @@ PATHS = {
     ("budget/account_table.py", "find"): 5,
     ("budget/class_allocation.py", "_read"): 1.2,
     ("mechanism/cells/sizes.py", "regressed"): 1,
-    ("mechanism/filtering/population.py", "_locate"): 4.3,
+    ("mechanism/filtering/population.py", "_locate"): 2.3,
     ("mechanism/filtering/laplace_gauss.py", "score"): 2.4,
     ("store/sqlite.py", "rows"): 17.7,
     ("store/sqlite.py", "execute"): 15.4,
