@@ -207,6 +207,12 @@ class Redis(BrokerFeed):
         for each in messages:
             self.client.xadd(self.key, {"event": each})
 
+    def cut_connections(self) -> None:
+        """Let the server close those of whoever follows."""
+        for each in self.client.client_list():
+            if each["name"] == "dpi":
+                self.client.client_kill_filter(_id=each["id"])
+
     def cut(self) -> bool:
         """Remove the key."""
         self.client.delete(self.key)
@@ -294,12 +300,19 @@ class TableFeed(BrokerFeed):
     def __init__(self) -> None:
         self.table = f"dpi_{secrets.token_hex(4)}"
         self.options = {"table": self.table}
+        self.others: list[Any] = []
         self.connection = self.connect()
         self.execute(self.connection, f"CREATE TABLE {self.table} ({self.columns})")
 
     def connect(self) -> Any:
         """A connection that commits by itself."""
         raise NotImplementedError
+
+    def other(self) -> Any:
+        """Another one, in the midst of a transaction."""
+        self.others.append(self.connect())
+        self.execute(self.others[-1], "BEGIN")
+        return self.others[-1]
 
     columns: str
     quoted: str
@@ -321,7 +334,9 @@ class TableFeed(BrokerFeed):
             self.insert(self.connection, user)
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove it, whatever others are in the midst of."""
+        for each in self.others:
+            each.close()
         self.execute(self.connection, f"DROP TABLE {self.table}")
         self.connection.close()
 

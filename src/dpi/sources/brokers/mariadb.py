@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dpi.errors import OptionError
-from dpi.sources.brokers.address import Address, client
+from dpi.sources.brokers.address import Address
 from dpi.sources.brokers.log import LOOK, Columns, End
 from dpi.sources.brokers.table import Table, TableName
 from dpi.sources.live import Done, Known
@@ -32,12 +32,11 @@ class MariaTable(Table):
     """One table of MariaDB."""
 
     quote: ClassVar[str] = "`"
+    library: ClassVar[tuple[str, str]] = ("pymysql", "mariadb")
 
     def __init__(self, address: Address, name: TableName, columns: Columns, done: Done, known: Known) -> None:
         address.check("gap", "socket", "tls", named="database")
         super().__init__(address, name, columns, done, known)
-        self._library = client("pymysql", "mariadb")
-        self.errors = (self._library.MySQLError, OSError)
         try:
             self.gap = float(address.options.get("gap", GAP))
         except ValueError:
@@ -98,7 +97,8 @@ class MariaTable(Table):
         # Each row with the id after which it comes: where that is not the one before, there is a gap.
         between = (
             f"SELECT gap FROM (SELECT {self.id} AS id, "  # noqa: S608
-            f"lag({self.id}, 1, %s) OVER (ORDER BY {self.id}) + 1 AS gap FROM {self.table} WHERE {self.id} >= %s) t "
+            f"coalesce(lag({self.id}) OVER (ORDER BY {self.id}), %s) + 1 AS gap "
+            f"FROM {self.table} WHERE {self.id} >= %s) t "
             f"WHERE id > gap AND id <= %s ORDER BY gap"
         )
         now = time.monotonic()

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dpi.errors import StateError
-from dpi.sources.brokers.address import Address, client
+from dpi.sources.brokers.address import Address
 from dpi.sources.brokers.log import LOOK, Columns, End
 from dpi.sources.brokers.table import Table, TableName
 from dpi.sources.live import Done, Known
@@ -49,11 +49,10 @@ class PostgresTable(Table):
     """One table of PostgreSQL."""
 
     quote: ClassVar[str] = '"'
+    library: ClassVar[tuple[str, str]] = ("psycopg", "postgres")
 
     def __init__(self, address: Address, name: TableName, columns: Columns, done: Done, known: Known) -> None:
         super().__init__(address, name, columns, done, known)
-        self._library = client("psycopg", "postgres")
-        self.errors = (self._library.Error, OSError)
         self._column = name.id
         self._waiting: list[tuple[int, frozenset[str]]] = []
         """Ids that were visible, the oldest first, and the transactions that may still commit smaller ones."""

@@ -146,8 +146,7 @@ class _Consumer:
 
     def close(self) -> None:
         """Let go of it."""
-        transport = self._connection.transport
-        if transport is not None and transport.sock is not None:
+        if self._connection.connected:
             with suppress(OSError):  # it was lost before
-                transport.sock.shutdown(socket.SHUT_RDWR)
+                self._connection.sock.shutdown(socket.SHUT_RDWR)
         self._connection.collect()

@@ -65,6 +65,7 @@ class RedisStream(Log):
             username=self.address.user,
             password=self.address.password,
             ssl=self.address.flag("tls"),
+            client_name="dpi",
             socket_timeout=timeout,
             socket_connect_timeout=LOOK,
         )

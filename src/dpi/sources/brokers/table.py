@@ -20,7 +20,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpi.errors import OptionError, SchemaError
-from dpi.sources.brokers.address import Address
+from dpi.sources.brokers.address import Address, client
 from dpi.sources.brokers.log import MESSAGES, Columns, Log, Piece, Span
 from dpi.sources.live import Done, Known
 from dpi.sources.ndjson import texts
@@ -47,11 +47,15 @@ class Table(Log):
 
     start_at: ClassVar[int] = 1
     quote: ClassVar[str] = '"'
+    library: ClassVar[tuple[str, str]]
+    """What speaks with the database, and the extra that has it."""
 
     def __init__(self, address: Address, name: TableName, columns: Columns, done: Done, known: Known) -> None:
         super().__init__(address, f"{address.scheme}:{name.table}", columns, done, known)
         self.table = ".".join(self._quoted(part) for part in name.table.split("."))
         self.id = self._quoted(name.id)
+        self._library = client(*self.library)
+        self.errors = (self._library.OperationalError, self._library.InterfaceError, OSError)
         self._reader: Any = None
         self._look: Any = None
 
@@ -73,7 +77,7 @@ class Table(Log):
                 cursor.execute(query, values)
                 found: Sequence[Sequence[Any]] = cursor.fetchall()
                 return found
-        except self.errors as error:
+        except self._library.Error as error:
             if self._missing(error):
                 raise SchemaError(
                     f"{self.address.shown!r} must have a table {self.table} with the columns {self.id} and "

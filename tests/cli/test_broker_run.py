@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import dpi
+from broker_feeds import BrokerFeed, Kafka, Nats, Redis
+from cli_files import ENVIRONMENT, PROGRAM
+
+KILLS = 20 if os.environ.get("DPI_SLOW") else 3
+SENT = 200
+
+
+@pytest.fixture(params=[Kafka, Nats, Redis] if os.environ.get("DPI_SLOW") else [Kafka], ids=lambda feed: feed.__name__)
+def feed(request: pytest.FixtureRequest) -> Iterator[BrokerFeed]:
+    """A broker, empty."""
+    feed = request.param()
+    yield feed
+    feed.close()
+
+
+def run(*words: str) -> subprocess.Popen[str]:
+    """The program, as a process of its own."""
+    more = ["--domain", "countries.txt", "--epsilon", "1", "--store", "live.db", "--slot", "1d"]
+    return subprocess.Popen(
+        [*PROGRAM, "run", *words, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
+
+
+def kept() -> int:
+    """How many events the store keeps for open slots."""
+    try:
+        with dpi.open_store("live.db", read_only=True) as store:
+            slots = {slot for (slot,) in store.engine.rows("SELECT slot FROM events")}
+            return sum(int(store.events("", slot).counts.sum()) for slot in slots)
+    except (dpi.StateError, dpi.StoreError):
+        return 0
+
+
+def event(number: int) -> bytes:
+    """One event of now."""
+    now = datetime.now(UTC).isoformat()
+    return json.dumps({"user": f"secret-user-{number}", "time": now, "value": "DE"}).encode()
+
+
+def test_every_event_counts_once_over_kills(feed: BrokerFeed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is killed again and again while events come: each is stored with its position, and counts once."""
+    monkeypatch.chdir(tmp_path)
+    Path("countries.txt").write_text("DE\nFR\n")
+    chance, sent, over = random.Random(1), [0], threading.Event()
+
+    def send() -> None:
+        while not over.is_set():
+            feed.send_messages([event(sent[0] + number) for number in range(SENT)])
+            sent[0] += SENT
+            time.sleep(0.2)
+
+    today = datetime.now(UTC).date().isoformat()
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        for _ in range(KILLS):
+            before, process = kept(), run("--from-broker", feed.address, "--from", today)
+            deadline = time.monotonic() + 60
+            while kept() == before and time.monotonic() < deadline:  # until it stores something: then, any time
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.05)
+            time.sleep(chance.random())
+            process.kill()
+            process.communicate()
+            assert kept() <= sent[0] + SENT
+    finally:
+        over.set()
+        sender.join()
+    process, deadline = run("--from-broker", feed.address, "--from", today), time.monotonic() + 60
+    while kept() < sent[0] and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(1.5)  # a mark more: nothing is repeated
+    found = kept()
+    process.kill()
+    out, err = process.communicate()
+    assert found == sent[0]
+    assert "secret-user" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--follow"], "name the files of events, or `--from-broker`"),
+        (["log.ndjson", "--from-broker", "redis://localhost/key"], "leave out one of the two"),
+        (["--from-broker", "localhost:6379"], "must begin with one of kafka://"),
+        (["--from-broker", "redis://ada:hunter2@localhost/"], "must name the key"),
+        (["--from-broker", "redis://ada:hunter2@localhost/key?colour=red"], "is no option of a redis:// address"),
+        (["--from-broker", "redis://ada:hunter2@localhost:1/key"], "'redis://localhost:1/key' cannot be reached"),
+        (["--from-broker", "nats://ada:hunter2@localhost:1/visits"], "'nats://localhost:1/visits' cannot be reached"),
+        (["--from-broker", "kafka://localhost:1/visits"], "'kafka://localhost:1/visits' cannot be reached"),
+        (["--from-broker", "rabbitmq://ada:hunter2@localhost:1/visits"], "cannot be reached"),
+        (["--from-broker", "mqtt://ada:hunter2@localhost:1/visits"], "cannot be reached"),
+        (["--from-broker", "mqtt://localhost/visits?qos=1"], "names the client"),
+        (["--from-broker", "postgresql://localhost/shop"], "name it by `table`"),
+        (["--from-broker", "redis://localhost/key", "--table", "orders"], "`--table` is for databases"),
+        (["--from-broker", "postgresql://ada:hunter2@localhost:1/shop", "--table", "orders"], "cannot be reached"),
+        (["--from-broker", "mariadb://ada:hunter2@127.0.0.1:1/shop", "--table", "orders"], "cannot be reached"),
+        (["log.ndjson", "--follow", "--table", "orders"], "are for `--from-broker`"),
+        (["--from-broker", "redis://localhost/key", "--password-file", "none.txt"], "'none.txt' cannot be read"),
+        (["--from-broker", "redis://localhost/key", "--dry-run"], "a broker is followed"),
+        (["--from-broker", "redis://localhost/key", "--format", "csv"], "messages are JSON"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(cli: object, words: list[str], said: str) -> None:
+    """And a password is in none of them."""
+    Path("countries.txt").write_text("DE\nFR\n")
+    Path("log.ndjson").write_text("")
+    more = ["--domain", "countries.txt", "--epsilon", "1", "--store", "x.db", "--slot", "1d", "--from", "2026-01-01"]
+    found = cli("run", *words, *more, code=3 if "cannot be reached" in said else 2)  # type: ignore[operator]
+    assert said in " ".join(str(found).split())
+    assert "hunter2" not in str(found)
+    assert "Traceback" not in str(found)
