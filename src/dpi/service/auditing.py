@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from dpi.service.endpoints import Call, document
 from dpi.store.export import export
@@ -47,7 +48,7 @@ async def get_export(call: Call) -> Response:
         "content-disposition": 'attachment; filename="public.db"',
         "content-length": str(made.seek(0, 2)),
     }
-    return StreamingResponse(_pieces(made), headers=headers, media_type=DATABASE)
+    return FileAnswer(made, headers)
 
 
 def _export(call: Call) -> BinaryIO:
@@ -60,8 +61,22 @@ def _export(call: Call) -> BinaryIO:
         return target.open("rb")
 
 
+class FileAnswer(StreamingResponse):
+    """A file piece by piece, which is closed whether somebody has read it or not."""
+
+    def __init__(self, file: BinaryIO, headers: dict[str, str]) -> None:
+        self._file = file
+        super().__init__(_pieces(file), headers=headers, media_type=DATABASE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
+
+
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    with file:
-        file.seek(0)
-        while piece := file.read(PIECE):
-            yield piece
+    file.seek(0)
+    while piece := file.read(PIECE):
+        yield piece
