@@ -89,7 +89,7 @@ def schema(server):
             connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
 
 
-def wait_for(true, seconds: float = 30.0):
+def wait_for(true, seconds: float = 120.0):
     """What `true` says once it says something; fails when it takes too long."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

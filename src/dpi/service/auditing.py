@@ -57,7 +57,7 @@ async def get_export(call: Call) -> Response:
         "content-disposition": 'attachment; filename="public.db"',
         "content-length": str(made.seek(0, 2)),
     }
-    return _OfFile(made, headers)
+    return FileAnswer(made, headers)
 
 
 def _export(call: Call) -> BinaryIO:
@@ -70,17 +70,19 @@ def _export(call: Call) -> BinaryIO:
         return target.open("rb")
 
 
-class _OfFile(StreamingResponse):
-    """A file as an answer; it is closed also when nobody reads it to its end."""
+class FileAnswer(StreamingResponse):
+    """A file piece by piece, which is closed whether somebody has read it or not."""
 
     def __init__(self, file: BinaryIO, headers: dict[str, str]) -> None:
-        super().__init__(_pieces(file), headers=headers, media_type=DATABASE)
         self._file = file
+        super().__init__(_pieces(file), headers=headers, media_type=DATABASE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
-        with self._file:
+        """Send it."""
+        try:
             await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
