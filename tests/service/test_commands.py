@@ -111,7 +111,8 @@ def test_the_reference_for_python_runs_as_written(tmp_path):
     port = free_port()
     tokens = Tokens(tmp_path / "tokens.json")
     (tmp_path / "pages.txt").write_text("home\nsearch\n")
-    begin = dates.datetime.now(dates.UTC).replace(microsecond=0).isoformat()
+    now = dates.datetime.now(dates.UTC)
+    begin = now.replace(second=now.second // 2 * 2, microsecond=0).isoformat()
     (tmp_path / "dpi.toml").write_text(
         f'[serve]\nstore = "v.db"\nport = {port}\n[streams.visits]\ndomain = "pages.txt"\nslot = "2s"\nepsilon = 1\n'
         f'from = "{begin}"\n'
