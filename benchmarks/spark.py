@@ -43,8 +43,8 @@ class Processor(NamedTuple):
     python: float
 
 
-def processor() -> Processor:
-    """Of this process and all that it has started, also of those that have ended."""
+def processes() -> dict[tuple[int, bool], float]:
+    """The processor seconds of this process and all that it has started, and whether each of them is Java."""
     stats: dict[int, tuple[int, bool, int]] = {}
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -53,20 +53,20 @@ def processor() -> Processor:
             continue  # it has ended
         name, _, rest = text.rpartition(")")
         fields = rest.split()
-        stats[int(entry)] = int(fields[1]), name.endswith("(java"), sum(map(int, fields[11:15]))
+        stats[int(entry)] = int(fields[1]), name.endswith("(java"), sum(map(int, fields[11:13]))
     ours, found = {os.getpid()}, {os.getpid()}
     while found:
         found = {process for process, (parent, *_) in stats.items() if parent in ours} - ours
         ours |= found
-    ticks = [sum(stats[process][2] for process in ours if stats[process][1] == java) for java in (True, False)]
-    return Processor(*(number / os.sysconf("SC_CLK_TCK") for number in ticks))
+    return {(process, stats[process][1]): stats[process][2] / os.sysconf("SC_CLK_TCK") for process in ours}
 
 
 def spent(run: Callable[[], object]) -> Processor:
-    """What a run takes."""
-    before = processor()
+    """What a run takes. Workers that Spark ends, since they were idle for a minute, take nothing away from it."""
+    before = processes()
     run()
-    return Processor(*(after - then for after, then in zip(processor(), before, strict=True)))
+    taken = {key: seconds - before.get(key, 0.0) for key, seconds in processes().items()}
+    return Processor(*(sum(each for (_, java), each in taken.items() if java == asked) for asked in (True, False)))
 
 
 def write(events: int, folder: Path) -> None:

@@ -33,7 +33,7 @@ def close(stream: dpi.Stream, slot: int) -> dpi.Release:
 
 def main(path: str, key: str, slots: int) -> None:
     """Close slots, one after the other."""
-    with dpi.engine.pool(2) as engine, dpi.open_store(path, key_file=key, wait=60) as store:
+    with dpi.engine.pool(1) as engine, dpi.open_store(path, key_file=key, wait=60) as store:
         stream = dpi.Stream(store=store, engine=engine, unsafe_source=UnsafeSeededSource(0), **OPTIONS)
         for slot in range(stream.next_slot, slots):
             print("slot", slot, *engine.executor.processes, flush=True)
