@@ -44,8 +44,8 @@ def slots(bins: int, users: int, durable: bool, repeats: int) -> tuple[float, fl
     names = np.array([f"v{bin}" for bin in range(bins)])
     times = []
     with tempfile.TemporaryDirectory() as folder:
-        store = {"store": Path(folder) / "store.db"} if durable else {}
-        with dpi.Stream(domain=dpi.Categories(names), epsilon=2, slot="1h", origin="2026-01-01", **store) as stream:
+        store, domain = Path(folder) / "store.db" if durable else None, dpi.Categories(names)
+        with dpi.Stream(domain=domain, epsilon=2, slot="1h", origin="2026-01-01", store=store) as stream:
             for slot in range(WARM + repeats):
                 ids, values = rng.integers(0, 2 * users, users), names[rng.integers(0, bins, users)]
                 start = time.process_time()

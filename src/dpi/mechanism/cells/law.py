@@ -247,7 +247,7 @@ def lumpy(scored: Score, residual: Floats, variance: Floats, noise: float) -> tu
     slope = scored.slope.astype(np.float64)
     slope *= exact
     slope += plain * residual
-    seen = laplace_gauss.information(variance, noise)
+    seen = np.asarray(laplace_gauss.information(variance, noise), dtype=np.float64)
     seen *= exact
     seen += plain
     return slope, seen
