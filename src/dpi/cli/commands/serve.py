@@ -116,7 +116,7 @@ def serve(
         return
     if store is None:
         raise OptionError("`--store` must be said, on the command line or under [serve] of --config.")
-    streams, keys = ({}, {}) if config is None else settings.streams_of(config)
+    streams, keys, sources = ({}, {}, {}) if config is None else settings.streams_of(config)
     made = settings.Config(
         store=store,
         tokens=tokens,
@@ -137,6 +137,7 @@ def serve(
         acts=acts,
         streams=streams,
         keys=keys,
+        sources=sources,
     )
     url = f"{'http' if certificate is None else 'https'}://{host}:{port}"
     if json:
