@@ -251,8 +251,10 @@ def test_a_sequence_that_gives_many_ids_at_a_time_is_refused(made: Make[BrokerFe
     feed = made(Postgres)
     assert isinstance(feed, Postgres)
     feed.execute(feed.connection, f"ALTER TABLE {feed.table} ALTER COLUMN id SET CACHE 50")
+    follower = started(feed)
     with pytest.raises(dpi.StateError, match="CACHE 1"):
-        started(feed).new()
+        follower.new()
+    follower.input.close()
 
 
 @pytest.mark.parametrize("kind", [Postgres, Maria], ids=lambda feed: feed.__name__)

@@ -2,7 +2,8 @@
 
 Slots close by their closing time, and by the name of their stream where that is the same, over all streams of the
 store; also those that the clock has passed while nobody was there. Before a slot closes, every batch that was stamped
-before its closing moment is durable or refused (`dpi.service.receipts`). What is released is seen by
+before its closing moment is durable or refused (`dpi.service.receipts`), and what had arrived at a broker by then is
+kept (`dpi.service.feeding`). What is released is seen by
 `dpi.service.publication`.
 
 Streams are touched by this thread alone. Whoever wants to open or change one hands it what to do.
@@ -20,6 +21,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from dpi.service import logs
+from dpi.service.feeding import Feeding
 from dpi.service.metrics import Metrics, span
 from dpi.service.publication import Publication, Published
 from dpi.service.receipts import Clock, Receipts
@@ -46,6 +48,8 @@ class Closing:
         thin: Callable[[], object] = lambda: None,
     ) -> None:
         self.streams: dict[str, Stream] = {}
+        self.feeding: dict[str, Feeding] = {}
+        """Of streams that are fed by a broker."""
         self.failing: str | None = None
         """Why no slot can be closed at the moment, by the kind of error alone."""
         self._receipts, self._publication, self._clock, self._metrics = receipts, publication, clock, metrics
@@ -108,6 +112,9 @@ class Closing:
             return min((closing - now) / 1e6, LISTENING)
         if not self._receipts.settle_before(closing, timeout=LISTENING):
             return 0.0  # others may have asked for something meanwhile
+        feeding = self.feeding.get(stream.name)
+        if feeding is not None and not feeding.settle_before(closing, LISTENING):
+            return 0.0
         began = time.perf_counter()
         with span("close a slot", stream=stream.name, slot=stream.next_slot):
             release = next(stream.close_before(stream.next_slot + 1), None)

@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from dpi.errors import OptionError
+from dpi.errors import OptionError, meant
 from dpi.events.slots import duration
 from dpi.service.alerts.config import LOOPBACK, AlertConfig
 from dpi.service.issuer_keys import is_url
 from dpi.service.oidc import Issuer, issuer_of
 from dpi.settings.streams import StreamSettings, from_file, keys_in
 from dpi.settings.toml import read_toml
+from dpi.sources import FollowedEvents, broker
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Names of streams that can stand in an address."""
@@ -61,6 +63,8 @@ class Config:
     streams: dict[str, StreamSettings] = field(default_factory=dict)
     keys: dict[str, bytes] = field(default_factory=dict, repr=False)
     """Of hashed domains, by their fingerprints."""
+    sources: dict[str, FollowedEvents] = field(default_factory=dict, repr=False)
+    """Brokers that feed streams, by the names of these."""
 
     def __post_init__(self) -> None:
         if duration(self.delay, "delay") <= 0:
@@ -81,6 +85,9 @@ class Config:
             )
         for name in self.streams:
             check_name(name)
+        for name in self.sources:
+            if name not in self.streams:
+                raise OptionError(f"there is no stream {name!r} for its source.")
 
     @property
     def delay_us(self) -> int:
@@ -107,20 +114,33 @@ def check_name(name: str) -> str:
     return name
 
 
-def streams_of(path: Path) -> tuple[dict[str, StreamSettings], dict[str, bytes]]:
-    """The streams that a `dpi.toml` states, and the keys of their hashed domains; files are looked for beside it."""
+class Stated(NamedTuple):
+    """What a `dpi.toml` states of streams."""
+
+    streams: dict[str, StreamSettings]
+    keys: dict[str, bytes]
+    """Of hashed domains, by their fingerprints."""
+    sources: dict[str, FollowedEvents]
+
+
+def streams_of(path: Path) -> Stated:
+    """The streams that a `dpi.toml` states, with their keys and brokers; files are looked for beside it."""
     tables = read_toml(path).get("streams", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise OptionError(f"`streams` in {path} must be tables by name, such as [streams.visits].")
     found: dict[str, StreamSettings] = {}
     keys: dict[str, bytes] = {}
-    for name, table in tables.items():
+    sources: dict[str, FollowedEvents] = {}
+    for name, stated in tables.items():
+        table = {key: value for key, value in stated.items() if key != "source"}
         try:
             found[name] = from_file(name, table, path.parent)
+            if "source" in stated:
+                sources[name] = _source(stated["source"], path.parent)
         except OptionError as error:
             raise OptionError(f"[streams.{name}] of {path}: {error}") from None
         keys |= keys_in(table, path.parent)
-    return found, keys
+    return Stated(found, keys, sources)
 
 
 def issuer_in(path: Path) -> Issuer | None:
@@ -135,3 +155,27 @@ def issuer_in(path: Path) -> Issuer | None:
     if isinstance(keys, str) and keys and not is_url(keys):
         table = {**table, "jwks": str(path.parent / keys)}
     return issuer_of(table)
+
+
+_SOURCE = ("address", "arrived", "id", "password-file", "table", "time", "unit", "user", "value")
+
+
+def _source(table: object, folder: Path) -> FollowedEvents:
+    """The broker that `[streams.NAME.source]` states."""
+    if not isinstance(table, dict) or not isinstance(table.get("address"), str):
+        raise OptionError("`source` must be a table with the `address` of a broker.")
+    for key, value in table.items():
+        if key not in _SOURCE:
+            raise OptionError(f"unknown option `{key}` of a source{meant(key, _SOURCE)}")
+        parts = key == "value" and isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+        if not isinstance(value, str) and not parts:
+            raise OptionError(f"`{key}` of a source must be a text in quotes.")
+    given = {key.replace("-", "_"): value for key, value in table.items() if key != "address"}
+    if "password_file" in given:
+        given["password_file"] = folder / given["password_file"]
+    found = broker(table["address"], **given)
+    for each in found.live(
+        lambda producer: -1, {}
+    ):  # refuses an address that is no good, or a library that is not there
+        each.close()
+    return found

@@ -22,6 +22,7 @@ from dpi.service.acts import Acts
 from dpi.service.alerts.duty import duties
 from dpi.service.closing import Closing
 from dpi.service.config import Config, check_name
+from dpi.service.feeding import Feeding
 from dpi.service.gate import Gate
 from dpi.service.keeping import Keeping
 from dpi.service.metrics import Metrics
@@ -109,6 +110,9 @@ class Service:
             if name not in self.closing.streams:
                 check_name(name)
                 self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
+        for name, events in self.config.sources.items():
+            admission = partial(self._admission, name)
+            self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock)
         self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
 
     def _take_up(self, made: Mapping[str, int]) -> None:
@@ -149,6 +153,8 @@ class Service:
     def start(self) -> Self:
         """Keep events and close slots from now on."""
         self.keeping.start()
+        for feeding in self.closing.feeding.values():
+            feeding.start()
         self.closing.start()
         for duty in self._duties:
             duty.start()
@@ -163,6 +169,8 @@ class Service:
         """Keep what was received, close no slot any more, and let go of the store."""
         for duty in self._duties:
             duty.stop()
+        for feeding in self.closing.feeding.values():
+            feeding.stop()
         self._decoders.shutdown(wait=True)
         self.keeping.stop()
         self.closing.stop()
@@ -229,9 +237,12 @@ class Service:
             finish(Problem(503, "the service is being stopped.", retry=1))
         return answer
 
-    def _arrival(self, batch: Batch) -> Arrival:
+    def _admission(self, stream: str) -> Admission:
         with self._opening:
-            admission = self.admissions[batch.stream]
+            return self.admissions[stream]
+
+    def _arrival(self, batch: Batch) -> Arrival:
+        admission = self._admission(batch.stream)
         moment = batch.receipt.moment
         with self.metrics.stage("decoding"):
             body = unpacked(batch.body, batch.packing, self.config.body)

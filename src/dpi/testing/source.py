@@ -83,7 +83,8 @@ SourceCheck = Callable[[Feed], None]
 def check_source(fresh: FreshFeed) -> None:
     """Run `SOURCE_CHECKS`, each on a feed of its own; raises `AssertionError` that names the check that fails.
 
-    The column that holds ids is called `user`. See `tests/sources/feeds.py` for files and for standard input.
+    The column that holds ids is called `user`. See `tests/live_files.py` for files and standard input, and
+    `tests/broker_feeds.py` for brokers.
     """
     for check in SOURCE_CHECKS:
         run_checks((check,), fresh())

@@ -130,8 +130,8 @@ def serve(
         return
     if store is None:
         raise OptionError("`--store` must be said, on the command line or under [serve] of --config.")
-    streams, keys = ({}, {}) if config is None else settings.streams_of(config)
     told = None if config is None else alerts_of(config)
+    streams, keys, sources = ({}, {}, {}) if config is None else settings.streams_of(config)
     made = settings.Config(
         store=store,
         tokens=tokens,
@@ -156,6 +156,7 @@ def serve(
         streams=streams,
         keys=keys,
         oidc=None if config is None else settings.issuer_in(config),
+        sources=sources,
     )
     url = f"{'http' if certificate is None else 'https'}://{host}:{port}"
     if json:

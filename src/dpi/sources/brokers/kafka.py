@@ -103,30 +103,30 @@ class KafkaTopic(Log):
 
     def _sorted(self, batch: list[Any], spans: dict[str, Span]) -> Iterator[Piece]:
         """The messages of a batch, partition by partition; a span that is read to its end is taken out."""
-        messages: dict[int, list[bytes]] = {}
-        following: dict[int, int] = {}
         bounds = {int(part): span for part, span in spans.items()}
+        found: dict[int, list[Any]] = {number: [] for number in bounds}
+        following: dict[int, int] = {}
         for each in batch:
-            number, offset, error = each.partition(), each.offset(), each.error()
-            if error is not None and error.code() != self._kafka.KafkaError._PARTITION_EOF:
+            number, error = each.partition(), each.error()
+            if error is None:
+                if number in found:
+                    found[number].append(each)
+            elif error.code() != self._kafka.KafkaError._PARTITION_EOF:
                 raise self._kafka.KafkaException(error)
-            if number not in bounds:
+            elif number in bounds and each.offset() >= bounds[number].end:
+                following[number] = bounds[number].end
+        for number, messages in found.items():
+            part, (at, end) = str(number), bounds[number]
+            if messages and not at <= messages[0].offset() <= messages[-1].offset() < end:
+                following[number] = min(max(at, messages[-1].offset() + 1), end)
+                messages = [each for each in messages if at <= each.offset() < end]
+            elif messages:
+                following.setdefault(number, messages[-1].offset() + 1)
+            if number not in following:
                 continue
-            at, end = bounds[number]
-            if error is not None or offset >= end:
-                if offset >= end:
-                    following[number] = end
-                continue
-            if offset >= max(at, following.get(number, 0)):
-                following[number] = offset + 1
-                messages.setdefault(number, []).append(each.value() or b"")
-        for number, after in following.items():
-            part = str(number)
-            end = spans[part].end
-            if messages.get(number) or after >= end:
-                yield Piece(part, self.columns.of(messages.get(number, [])), after)
-            spans[part] = Span(after, end)
-            if after >= end:
+            yield Piece(part, self.columns.of([each.value() or b"" for each in messages]), following[number])
+            spans[part] = Span(following[number], end)
+            if following[number] >= end:
                 del spans[part]
                 self._consumer.incremental_unassign([self._partition(part)])
 
