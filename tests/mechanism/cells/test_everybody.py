@@ -1,5 +1,5 @@
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clocked_users import play
-from dpi.mechanism.cells import everybody
+from dpi.mechanism.cells import everybody, law
 from dpi.mechanism.cells.everybody import Common
 from dpi.mechanism.cells.law import Law
 
@@ -69,3 +69,17 @@ def test_bursts_of_others_leave_the_veterans_alone():
         slots.append((users, values))
     *_, (_, last) = play(slots[:39], 6)
     assert last.pdf[:3].sum() > 0.9
+
+
+def test_veterans_begin_as_everybody_was():
+    """What was measured of all while they were new is worth more than the first poll of those who came back."""
+    rng = np.random.default_rng(3)
+    base = rng.choice(16, 1000, p=np.arange(1, 17) / 136)
+    truth = np.bincount(base, minlength=16) / 1000
+    users = [np.arange(1000), *(rng.choice(1000, 250, replace=False) for _ in range(7))]
+    states = [state for state, _ in play([(some, base[some]) for some in users], 16)]
+    before, after = next((a, b) for a, b in pairwise(states) if b.veterans.known and not a.veterans.known)
+    assert before.everybody.known
+    found = law.leader(after.veterans)
+    assert np.abs(found.mean - truth).sum() < 0.08
+    assert (found.variance <= law.leader(before.everybody).variance + 1e-3 * truth).all()

@@ -1,10 +1,10 @@
 """Laws of everybody and of all veterans beside the cells: for streams whose users are alike, however often they paid.
 
 Where most who are active were measured in one slot, the sum of their classes is a poll; two laws track the polls, one
-with newcomers and one without. Their weights against the cells, and that of a uniform law, are found by regression:
-what the cells missed in a poll, on what each law would have changed. So cells that were too sure of themselves are
-drawn towards uniform. The release then corrects what is prior in the cells, never what was measured. Newcomers are
-measured in every slot and need no correction: a burst of them says nothing of the others.
+with newcomers and one without, which begins as the other was. Their weights against the cells, and that of a uniform
+law, are found by regression: what the cells missed in a poll, on what each law would have changed. So cells that were
+too sure of themselves are drawn towards uniform. The release then corrects what is prior in the cells, never what was
+measured. Newcomers are measured in every slot and need no correction: a burst of them says nothing of the others.
 
 Sees counts after noise; no histogram, no user.
 """
@@ -115,6 +115,8 @@ def polled(
     if good and heard > MOST * old:
         if veterans.known:
             moments = MEMORY * moments + _moments(good, rest, old, said)
+        else:
+            veterans = common.everybody  # who they were when they were new
         veterans = _assimilated(veterans, table, good, rest, old)
     return Common(veterans, everybody, moments)
 
