@@ -67,7 +67,8 @@ def _kafka(feed: Kafka, messages: list[bytes]) -> Callable[[], int]:
 
     def bare() -> int:
         consumer = kafka.Consumer({
-            "bootstrap.servers": feed.cluster.hosts, "group.id": "bare", "enable.auto.commit": False, "log_level": 0
+            "bootstrap.servers": feed.cluster.hosts, "group.id": "bare", "enable.auto.commit": False, "log_level": 0,
+            "fetch.queue.backoff.ms": 5,
         })  # fmt: skip
         consumer.assign([kafka.TopicPartition(feed.topic, part, 0) for part in range(4)])
         found: list[bytes] = []
@@ -126,9 +127,13 @@ def _redis(feed: Redis, messages: list[bytes]) -> Callable[[], int]:
 
 
 def _rabbit(feed: Rabbit, messages: list[bytes]) -> Callable[[], int]:
-    for each in messages[:-1]:
-        feed.channel.basic_publish(feed.amqp.Message(each), "", feed.stream)
-    feed.send_messages(messages[-1:])
+    sender = feed.amqp.Connection(feed.address.split("/")[2])  # one that waits for no confirmation
+    sender.connect()
+    outlet = sender.channel()
+    for each in messages:
+        outlet.basic_publish(feed.amqp.Message(each), "", feed.stream)
+    sender.close()
+    time.sleep(1)
 
     def bare() -> int:
         connection = feed.amqp.Connection(feed.address.split("/")[2])

@@ -18,7 +18,7 @@ from dpi.sources.live import Done, Known
 
 QUIET = 10.0
 """Seconds without a word after which the connection is made anew."""
-_HELD = 4096
+_HELD = 1 << 14
 """KiB that the library fetches ahead."""
 
 
@@ -78,6 +78,7 @@ class KafkaTopic(Log):
                     "isolation.level": "read_committed",
                     "queued.max.messages.kbytes": _HELD,
                     "fetch.wait.max.ms": 100,
+                    "fetch.queue.backoff.ms": 5,  # a second, unless said: longer than reading what is held takes
                 })
             )  # fmt: skip
         open_spans = {part: span for part, span in self._kept(spans).items() if span.at < span.end}

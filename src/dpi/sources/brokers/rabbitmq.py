@@ -69,8 +69,7 @@ class RabbitStream(Log):
                 self._hang_up()
                 self._reader = self._consume(at)
             while at < end:
-                if not self._reader.messages:
-                    self._reader.wait(_QUIET)
+                self._reader.wait(_QUIET, end)
                 fresh = [each for each in self._reader.messages[:MESSAGES] if each[0] >= at]
                 if fresh and fresh[0][0] > at:
                     self.lost = True
@@ -135,10 +134,10 @@ class _Consumer:
         answer = self._channel.queue_declare(self._stream, passive=True)
         return int(answer.message_count)
 
-    def wait(self, seconds: float) -> None:
-        """Until something is delivered."""
+    def wait(self, seconds: float, end: int = 0) -> None:
+        """Until something is delivered: what lies before `end`, or as much as is taken at once."""
         deadline = time.monotonic() + seconds
-        while not self.messages:
+        while not self.messages or (self.messages[-1][0] < end - 1 and len(self.messages) < MESSAGES):
             rest = deadline - time.monotonic()
             if rest <= 0:
                 raise TimeoutError
