@@ -9,6 +9,7 @@ import secrets
 import socket
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,8 @@ class Nats(BrokerFeed):
                 await streams.purge_stream(self.stream, seq=upto)
             await connection.close()
 
-        asyncio.run(work())
+        with ThreadPoolExecutor(1) as apart:  # a browser's tests leave a loop behind in the thread of a test
+            apart.submit(lambda: asyncio.run(work())).result()
 
     def send_messages(self, messages: Sequence[bytes]) -> None:
         """One after the other, each acknowledged."""

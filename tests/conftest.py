@@ -13,11 +13,14 @@ from hypothesis import HealthCheck, settings
 import dpi  # noqa: F401 - a module that a doctest imports first, by its path, would exist twice
 
 # What decides whether a change may land is the same on every machine; `make test-slow` looks for new examples.
-settings.register_profile("default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "default", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("slow", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("slow" if os.environ.get("DPI_SLOW") else "default")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep together the tests of a file that have a fixture of the whole file (`--dist loadgroup`)."""
     for item in items:

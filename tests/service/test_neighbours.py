@@ -62,7 +62,7 @@ def reached(found):
             with client.stream(endpoint.method, path, params=more) as answer:
                 if endpoint.path.endswith("/follow") and answer.status_code == 200:
                     lines = 2 + 4 * events  # what is there before it waits
-                    body = b"".join(line.encode() for line, _ in zip(answer.iter_lines(), range(lines), strict=False))
+                    body = b"".join(line.encode() for _, line in zip(range(lines), answer.iter_lines(), strict=False))
                 else:
                     body = answer.read()
                 headers = sorted(item for item in answer.headers.items() if item[0] != "date")
