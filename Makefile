@@ -50,11 +50,11 @@ docs: .venv/docs
 	touch $@
 
 .venv/dev: .venv/core
-	$(INSTALL) -e '.[test,lint,service,page]'
+	$(INSTALL) -e '.[test,lint,service,page,brokers]'
 	touch $@
 
 .venv/spark: .venv/dev
-	$(INSTALL) -e '.[spark,redis]'
+	$(INSTALL) -e '.[spark]'
 	touch $@
 
 .venv/reproduce: .venv/core

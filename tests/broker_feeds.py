@@ -123,8 +123,7 @@ class Kafka(BrokerFeed):
     """A topic with one partition, so that there is one order; or with more."""
 
     def __init__(self, partitions: int = 1) -> None:
-        import confluent_kafka as kafka
-
+        kafka = pytest.importorskip("confluent_kafka", reason="needs pip install 'dpi[kafka]'")
         self.cluster = MockCluster()
         self.topic = f"visits-{secrets.token_hex(4)}"
         self.cluster.topic(self.topic, partitions)
