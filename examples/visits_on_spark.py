@@ -10,6 +10,7 @@ called again. On a cluster FOLDER is a path that driver and executors share, and
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ def make(folder: Path, visits: int = 50_000) -> None:
     frame = pl.DataFrame(
         {
             "user": rng.integers(0, visits // 10, visits),
-            "time": pl.Series(np.datetime64("2026-01-01") + seconds.astype("timedelta64[s]")),
+            "time": pl.Series(np.datetime64("2026-01-01", "us") + seconds.astype("timedelta64[s]")),
             "country": rng.choice(COUNTRIES, visits, p=[0.3, 0.25, 0.2, 0.15, 0.1]),
         }
     )
@@ -51,9 +52,11 @@ def release(folder: Path) -> None:
             engine=engine,
         ) as stream,
     ):
-        start = stream.slots.start(stream.next_slot) if stream.slots is not None else "2026-01-01"
-        for made in replay(stream, events, start=start, end="2026-01-02", value="country"):
-            print(made.start, round(made.total), "visitors")
+        assert stream.slots is not None  # noqa: S101 - it has a clock
+        start, end = stream.slots.start(stream.next_slot), datetime(2026, 1, 2, tzinfo=UTC)
+        if start < end:
+            for made in replay(stream, events, start=start, end=end, value="country"):
+                print(made.start, round(made.total), "visitors")
     running.stop()
 
 
