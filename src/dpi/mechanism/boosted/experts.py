@@ -43,7 +43,7 @@ Source: by trial; not measured by itself.
 LONGEST = 1_000_000
 """Slots of a season: each has a place in memory.
 
-Source: chosen; a year of slots of half a minute, in 8 megabytes for each expert.
+Source: chosen; about a year of slots of half a minute.
 """
 
 UNIFORM_SHARE = 0.2

@@ -1,0 +1,54 @@
+"""What it takes to read texts: times in ISO 8601, and lines of NDJSON, beside the readers of every form and polars.
+
+    POLARS_MAX_THREADS=1 python benchmarks/texts.py [rows, 300000 unless said]
+
+Nanoseconds of processor time a row; all take turns, medians of five rounds.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+
+import numpy as np
+import polars as pl
+
+from dpi.events.slots import Slots
+from dpi.sources.ndjson import Ndjson
+from measure import row
+
+ROUNDS = 5
+
+
+def main() -> None:
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
+    rng = np.random.default_rng(0)  # benchmark data, no privacy noise
+    moments = pl.Series(rng.integers(0, 10**15, rows)).cast(pl.Datetime("us", "UTC"))
+    times = moments.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
+    users = pl.Series(rng.integers(0, 10**9, rows)).cast(pl.String)
+    file = io.BytesIO()
+    pl.DataFrame({"user": users, "at": times, "value": rng.integers(0, 1000, rows)}).write_ndjson(file)
+    lines, slots, reader = file.getvalue(), Slots("1h"), Ndjson("user", ["user", "at", "value"])
+    ways: dict[str, Callable[[], object]] = {
+        "times, as they are read": lambda: slots.moments(times),
+        "times, by the reader of every form": lambda: slots._parse_any(times),
+        "lines, as they are read": lambda: reader.parse(lines),
+        "lines, one by one": lambda: reader._read(pl.Series(lines.decode().split("\n")[:-1])),
+        "lines, by polars, with inferred types": lambda: pl.read_ndjson(lines),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            began = time.process_time()
+            way()
+            taken[name].append(1e9 * (time.process_time() - began) / rows)
+    row(f"{rows:,} rows", "ns a row", "least", "most")
+    for name, each in taken.items():
+        row(name, median(each), min(each), max(each))
+
+
+if __name__ == "__main__":
+    main()
