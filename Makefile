@@ -9,10 +9,10 @@ run: .venv/core
 	$(BIN)/dpi demo --folder out
 
 test: .venv/dev lint
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup
+	$(BIN)/python -m pytest -q -n auto
 
 test-slow: .venv/dev
-	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto --dist loadgroup
+	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto
 
 # Half a gigabyte and a Java: what `make test` skips.
 test-spark: .venv/spark

@@ -24,11 +24,10 @@ SETTINGS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them in one process: `--dist loadgroup`."""
+    """What PySpark itself warns of is no fault of a test."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
             for warning in PYSPARKS_OWN:
                 item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
 
