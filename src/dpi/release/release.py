@@ -69,11 +69,17 @@ class Release(Distribution):
         """How old the picture is, in words; None where all who pay are measured in every slot."""
         return None if self.carried is None or self.age is None else freshness(self.carried, self.age)
 
-    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
-        """Lower and upper ends of a credible interval for the slot's true PDF, bin by bin."""
+    def interval(self, level: float = LEVEL, simultaneous: bool = False) -> tuple[Floats, Floats]:
+        """Lower and upper ends of a credible interval for the slot's true PDF, bin by bin.
+
+        Each bin lies inside with a probability of `level`. If `simultaneous`, all bins together do: each misses with a
+        k-th of what is left to miss, whose sum bounds the probability of any miss, however bins depend on each other
+        (Bonferroni's inequality).
+        """
         if not 0 < level < 1:
             raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
-        return interval(self.pdf, self.variance, self.skew, self.total, level)
+        one = 1 - (1 - level) / self.pdf.size if simultaneous else level
+        return interval(self.pdf, self.variance, self.skew, self.total, one)
 
     def _skew(self, code: int) -> float:
         return float(self.skew[code])
