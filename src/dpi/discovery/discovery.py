@@ -25,7 +25,6 @@ from dpi.events.tables import Table
 from dpi.exact.integers import GRAINS
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram
 from dpi.noise import RandomSource
-from dpi.noise.sparse import LARGEST_THRESHOLD
 from dpi.release import Release
 from dpi.sources import FileEvents, SlotRows, TableEvents
 from dpi.sources.source import Progress
@@ -34,8 +33,8 @@ from dpi.stream import Stream
 from dpi.stream.driver import Closings, Played
 from dpi.stream.stream import clocked
 
-LARGEST_USERS = LARGEST_THRESHOLD / GRAINS
-"""A threshold beyond this passes nobody's value."""
+MOST_USERS = 10**10
+"""More than there are people: a threshold beyond it is passed by nobody's value."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ class Discovery:
         mechanism = SparseHistogram(failure, most)
         budget = Ledger(slots=slots, policy=spend_first, quota=quota)
         self._mechanism, self._texts, self._cost = mechanism, texts, _cost(budget, epsilon)
-        if min(self.thresholds.values()) > LARGEST_USERS:
+        if min(self.thresholds.values()) > MOST_USERS:
             raise OptionError(
                 f"a slot has {float(self._cost):g} of ε, with which no value can be found: give a larger `quota`, or "
                 "fewer slots to pay in (`slots`).",

@@ -18,7 +18,7 @@ from dpi.domain.domain import Domain
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 
-LONGEST = 255
+LONGEST = 128
 """Bytes."""
 _Ranges = list[tuple[int, int]]
 ALPHABETS: dict[str, _Ranges] = {
