@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi.certificates.signature import Signer as Signer
     from dpi.client import connect as connect
     from dpi.discovery import Discovery as Discovery
-    from dpi.discovery import Found as Found
     from dpi.domain import Bins as Bins
     from dpi.domain import Categories as Categories
     from dpi.domain import Hashed as Hashed
@@ -88,7 +87,7 @@ _EXPORTS = {
     ),
     "dpi.certificates.signature": ("Signer",),
     "dpi.client": ("connect",),
-    "dpi.discovery": ("Discovery", "Found"),
+    "dpi.discovery": ("Discovery",),
     "dpi.domain": ("Bins", "Categories", "Hashed", "Product", "Texts"),
     "dpi.domain.partition": ("Blocks", "Marginal"),
     "dpi.errors": (
