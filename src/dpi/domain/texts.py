@@ -35,7 +35,7 @@ _WIDTHS = ((0, 0x7F), (0x80, 0x7FF), (0x800, 0xFFFF), (0x10000, 0x10FFFF))
 class _Characters(NamedTuple):
     """The characters that have one number of bytes."""
 
-    count: int
+    number: int
     before: list[int]
     """How many of them are before each range."""
     ranges: _Ranges
@@ -78,8 +78,8 @@ class Texts(Domain):
         found = []
         for first, last in _WIDTHS:
             ranges = [(max(a, first), min(b, last)) for a, b in points if a <= last and b >= first]
-            *before, count = accumulate((b - a + 1 for a, b in ranges), initial=0)
-            found.append(_Characters(count, before, ranges))
+            *before, number = accumulate((b - a + 1 for a, b in ranges), initial=0)
+            found.append(_Characters(number, before, ranges))
         return found
 
     @cached_property
@@ -88,7 +88,7 @@ class Texts(Domain):
         counts = [1]
         for n in range(1, self.length + 1):
             widths = enumerate(self._widths[:n], 1)
-            counts.append(sum(each.count * counts[n - width] for width, each in widths))
+            counts.append(sum(each.number * counts[n - width] for width, each in widths))
         return counts
 
     @cached_property
@@ -123,7 +123,7 @@ class Texts(Domain):
         rank = self._shorter[left - 1]
         for character in text:
             point, width = ord(character), len(character.encode())
-            rank += sum(self._widths[w - 1].count * self._exact[left - w] for w in range(1, width))
+            rank += sum(self._widths[w - 1].number * self._exact[left - w] for w in range(1, width))
             left -= width
             _, before, ranges = self._widths[width - 1]
             at = next(i for i, (_, last) in enumerate(ranges) if point <= last)
@@ -137,7 +137,7 @@ class Texts(Domain):
         made = []
         while left:
             width = 1
-            while rank >= (here := self._widths[width - 1].count * self._exact[left - width]):
+            while rank >= (here := self._widths[width - 1].number * self._exact[left - width]):
                 rank, width = rank - here, width + 1
             left -= width
             digit, rank = divmod(rank, self._exact[left])

@@ -65,12 +65,17 @@ _SECOND: dict[str, Mapping[str, object]] = {
     "dirichlet": {"size": 6_500, "concentration": "1", "seed": 0, "precision": 1 << 20},
     "mixed": {"size": 6_500, "concentrations": ["0.3", "1", "3", "10", "30"], "seed": 0, "precision": 1 << 20},
     "matrix": {"scale": 1},
-    "sparse_histogram": {"failure": "0.001", "most": 1024},
 }
 
 DEFAULTS: dict[int, Mapping[str, Mapping[str, object]]] = {
     2: MappingProxyType(_SECOND),
-    3: MappingProxyType({**_SECOND, "ledger": {**_LEDGER, "policy": "auto", "quota": None, "rest": None}}),
+    3: MappingProxyType(
+        {
+            **_SECOND,
+            "ledger": {**_LEDGER, "policy": "auto", "quota": None, "rest": None},
+            "sparse_histogram": {"failure": "0.001", "most": 1024},
+        }
+    ),
 }
 """For each format, kind and field: the value, as it would be written."""
 
