@@ -45,7 +45,7 @@ MOST_BINS = 1 << 20
 def domain(
     values: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[VALUE]...", show_default=False, help="The values; with --discover, files of events."),
+        typer.Argument(metavar="VALUE", show_default=False, help="The values; with --discover, files of events."),
     ] = None,
     lists: Annotated[
         list[Path] | None,
