@@ -125,3 +125,22 @@ def test_an_interruption_ends_in_one_line_and_the_same_command_goes_on(cli, even
     found = cli.json("domain", "--discover", *FILE, *PERIOD, *STORE, "--quota", "0.4")
     assert list(found["users"]) == ["DE", "FR", "IT"]
     assert json.loads(Path("domain.json").read_text())["values"] == ["DE", "FR", "IT"]
+
+
+def test_one_user_more_changes_nothing_that_is_said(cli):
+    """Among few users nothing passes: with and without one of them, with odd rows, the same words, code and files."""
+
+    def told(rows):
+        folder = cli.folder / f"{len(rows)}"
+        folder.mkdir()
+        os.chdir(folder)
+        Path("visits.csv").write_text("\n".join(["user,at,country", *rows]) + "\n")
+        said = cli("domain", "--discover", *FILE, *PERIOD, *STORE, code=1)
+        again = cli("domain", "--discover", *FILE, *PERIOD, *STORE, code=1)
+        other = cli("domain", "--discover", *FILE, *PERIOD, *STORE, "--length", "9", code=3)
+        return said, again, other, sorted((path.name, oct(path.stat().st_mode)) for path in folder.iterdir())
+
+    others = [f"secret-user-{n},2026-01-01T01:00,DE" for n in range(9)]
+    mine = ["secret-user-odd,2026-01-01T01:00," + "SECRET-VALUE" * n for n in (0, 1, 9, 400)]
+    mine += ["secret-user-odd,SECRET-VALUE,DE", '"secret-user-odd', "secret-user-odd"]
+    assert told(others) == told([*mine, *others, *mine])
