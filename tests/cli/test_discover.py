@@ -42,7 +42,7 @@ def test_from_events_without_a_list_to_releases(cli, events):
     assert checked["whole"]
     assert checked["epsilon_spent"]["discovery"] == pytest.approx(0.4)
     assert sum(checked["epsilon_spent"].values()) <= 1
-    assert "DE" in cli("query", "visits.db", "top", "3")  # beside a discovery, the run is meant
+    assert "DE" in cli("query", "visits.db", "top", "4")  # beside a discovery, the run is meant
 
 
 def test_the_same_command_again_pays_nothing_and_writes_the_same(cli, events):
