@@ -44,13 +44,13 @@ def test_a_command_loads_no_research(words):
 
 
 EXPORTED = {
-    "RBA", "Accounts", "Batch", "Bins", "Blocks", "Boosted", "BrokerEvents", "BudgetExceeded", "Categories", "Clock",
-    "ClockError", "Converging", "DirichletPool", "Epsilon", "FileEvents", "Geometric", "Hashed", "Histogram", "Ledger",
-    "LogSquared", "Marginal", "MemoryStore", "MixedPool", "Multinomial", "OptionError", "PrefixTree", "Product",
-    "Published", "Release", "Releases", "SchemaError", "Signer", "Slots", "Spence", "StateError", "StoreBusy",
-    "StoreError", "Stream", "WeakPromise", "Zeta", "__version__", "advance", "broker", "clocked", "compress", "connect",
-    "counts", "fade", "follow", "normalise", "open", "open_store", "plan", "plot_series", "read", "spend_first",
-    "truncate", "whole_pdf",
+    "RBA", "Accounts", "Batch", "Bins", "Blocks", "Boosted", "BrokerEvents", "BudgetExceeded", "Categories",
+    "Clock", "ClockError", "Converging", "DirichletPool", "Discovery", "Epsilon", "FileEvents", "Geometric",
+    "Hashed", "Histogram", "Ledger", "LogSquared", "Marginal", "MemoryStore", "MixedPool", "Multinomial",
+    "OptionError", "PrefixTree", "Product", "Published", "Release", "Releases", "SchemaError", "Signer", "Slots",
+    "Spence", "StateError", "StoreBusy", "StoreError", "Stream", "Texts", "WeakPromise", "Zeta", "__version__",
+    "advance", "broker", "clocked", "compress", "connect", "counts", "fade", "follow", "normalise", "open",
+    "open_store", "plan", "plot_series", "read", "spend_first", "truncate", "whole_pdf",
 }  # fmt: skip
 """Every name that a program may rely on; one that goes, or is renamed, breaks somebody's."""
 

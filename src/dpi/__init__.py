@@ -24,10 +24,12 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi.budget import spend_first as spend_first
     from dpi.certificates.signature import Signer as Signer
     from dpi.client import connect as connect
+    from dpi.discovery import Discovery as Discovery
     from dpi.domain import Bins as Bins
     from dpi.domain import Categories as Categories
     from dpi.domain import Hashed as Hashed
     from dpi.domain import Product as Product
+    from dpi.domain import Texts as Texts
     from dpi.domain.partition import Blocks as Blocks
     from dpi.domain.partition import Marginal as Marginal
     from dpi.errors import BudgetExceeded as BudgetExceeded
@@ -85,7 +87,8 @@ _EXPORTS = {
     ),
     "dpi.certificates.signature": ("Signer",),
     "dpi.client": ("connect",),
-    "dpi.domain": ("Bins", "Categories", "Hashed", "Product"),
+    "dpi.discovery": ("Discovery",),
+    "dpi.domain": ("Bins", "Categories", "Hashed", "Product", "Texts"),
     "dpi.domain.partition": ("Blocks", "Marginal"),
     "dpi.errors": (
         "BudgetExceeded",

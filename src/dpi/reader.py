@@ -244,12 +244,17 @@ _NONE = "no slot of this stream, or of this part of it, has been released yet."
 
 
 def stream_named(store: Store, name: str | None) -> str:
-    """The stream that is meant: the only one, or the one that is named. Names are public."""
-    names = list(store.streams())
+    """The stream that is meant: the only one, or the one that is named. Names are public.
+
+    A discovery of values has no PDF to ask for: beside it the other stream is meant, if there is one alone.
+    """
+    streams = store.streams()
+    names = list(streams)
     if not names:
         raise OptionError("the store holds no stream yet.")
-    if name is None and len(names) == 1:
-        return names[0]
+    asked = [each for each, text in streams.items() if not DeclaredOptions.from_text(text).discovers] or names
+    if name is None and len(asked) == 1:
+        return asked[0]
     if name not in names:
         said = "" if name is None else f" Got {name!r}."
         raise OptionError(f"`stream` must be one of: {', '.join(map(repr, names))}.{said}")

@@ -19,6 +19,7 @@ from dpi.histogram.compression import COMPRESSIONS
 from dpi.mechanism.base import MECHANISMS
 from dpi.mechanism.published.linear import QUERIES, Matrix, dyadic, points
 from dpi.mechanism.published.pool import POOLS
+from dpi.mechanism.sparse import SparseHistogram
 from dpi.options import DEFAULTS, FORMAT, Family, Option, exact_text, kind_of
 from dpi.options.option import defaults_of
 
@@ -49,6 +50,8 @@ THINGS = [
     dpi.Published(dpi.DirichletPool(50, 0.5), queries=points(3), lam="0.2", n_min=1000, total_share=0.1),
     dpi.Published(dpi.MixedPool(seed=3), queries=Matrix([[0, 1, 2]], scale=2), rounds=3, every_slot=True),
     dpi.Published(accumulative=True, queries=dyadic(8), draws=3),
+    SparseHistogram(),
+    SparseHistogram("0.05", most=10),
 ]
 
 
@@ -120,7 +123,7 @@ def test_defaults_are_those_of_the_table():
     """The newest table has every default of every class: one that is changed, or added, must be stated there."""
     made = [dpi.Ledger(), dpi.fade(), dpi.clocked(), dpi.Zeta(), dpi.RBA(), dpi.Boosted(), dpi.Published()]
     made += [dpi.Multinomial(), dpi.DirichletPool(), dpi.MixedPool(), dpi.Slots("1h"), dpi.PrefixTree(1)]
-    made += [dpi.Converging(dpi.Zeta()), Matrix([[1]])]
+    made += [dpi.Converging(dpi.Zeta()), Matrix([[1]]), SparseHistogram()]
     table = {**DEFAULTS[FORMAT]}
     del table["stream"]
     assert {thing.to_options()["kind"] for thing in made} == set(table)

@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -20,9 +21,11 @@ from dpi.budget.epsilon import Epsilon
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 from dpi.histogram.compression import Histogram
+from dpi.histogram.texts import TextHistogram
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
 from dpi.mechanism.published import Published, PublishedState
+from dpi.mechanism.sparse import FoundTexts, SparseHistogram, unpacked
 
 Loss = Fraction | float
 """A log-likelihood ratio: rational where it is one, infinite where an output tells the two apart for sure."""
@@ -173,6 +176,80 @@ class Choices(Law):
 
 
 @dataclass(frozen=True, eq=False)
+class Shown(Law):
+    """What discovery shows of a universe that is small enough to list: every text by itself, shown with a sum, or not.
+
+    With q = e^(-1/scale) a text of h grains is shown as y ≥ θ with probability (1 - q)/(1 + q)·q^|y - h|, and else not.
+    Ratios of sums are rational; those of what is not shown are floats.
+    """
+
+    mechanism: SparseHistogram
+    state: FoundTexts
+    histogram: TextHistogram
+    epsilon: Epsilon
+    drawn: bool = True
+    """Whether texts that nobody has can be shown too; if not, this is a law of something broken."""
+
+    def worst(self, other: Law, outward: int = 0) -> Worst:
+        """The worst of every text."""
+        if not isinstance(other, Shown) or (other.mechanism, other.epsilon) != (self.mechanism, self.epsilon):
+            return Worst(np.zeros(0, dtype=np.int64), math.inf)
+        shown = {}
+        for text, least in self._thresholds.items():
+            heights = {max(least, grains) + outward for grains in (0, self._grains(text), other._grains(text))}
+            best = max([None, *heights], key=lambda y: float(self._ratio(other, text, y)))
+            if best is not None:
+                shown[text] = best
+        output = self.mechanism.packed(self.state.universe, shown)
+        return Worst(output, self.log_ratio(other, output))
+
+    def log_ratio(self, other: Law, output: object) -> Loss:
+        """The sum over all texts."""
+        if not isinstance(other, Shown):
+            return math.inf
+        shown = unpacked(self.state.universe, np.asarray(output))
+        return _sum([self._ratio(other, text, shown.get(text)) for text in self._thresholds])
+
+    @cached_property
+    def _thresholds(self) -> dict[str, int]:
+        universe = self.state.universe
+        by_length = self.mechanism.thresholds(universe, self.epsilon)
+        texts = [universe.text(rank) for rank in range(universe.count)]
+        return {text: by_length[len(text.encode())] for text in texts}
+
+    def _grains(self, text: str) -> int:
+        found = [
+            grains for name, grains in zip(self.histogram.texts, self.histogram.grains, strict=True) if name == text
+        ]
+        return int(sum(found))
+
+    def _ratio(self, other: Shown, text: str, y: int | None) -> Loss:
+        h, theirs = self._grains(text), other._grains(text)
+        silent, others_silent = (law._silent(text) for law in (self, other))
+        if y is not None and (silent or others_silent):
+            return Fraction(0) if silent and others_silent else -math.inf if silent else math.inf
+        if h == theirs and silent == others_silent:
+            return Fraction(0)
+        if y is not None:
+            return Fraction(abs(y - theirs) - abs(y - h)) / self.epsilon.scale
+        return self._hidden(text, h, silent) - self._hidden(text, theirs, others_silent)
+
+    def _silent(self, text: str) -> bool:
+        """Whether the text cannot be shown at all."""
+        return not self.drawn and text not in self.histogram.texts
+
+    def _hidden(self, text: str, grains: int, silent: bool) -> float:
+        """Ln P(the text is not shown): of a tail above the threshold, or of the other one."""
+        if silent:
+            return 0.0
+        rate = 1 / float(self.epsilon.scale)
+        below = self._thresholds[text] - grains
+        if below >= 1:
+            return math.log1p(-math.exp(-below * rate) / (1 + math.exp(-rate)))
+        return (below - 1) * rate - math.log1p(math.exp(-rate))
+
+
+@dataclass(frozen=True, eq=False)
 class Joint(Law):
     """Several independent outputs of one step."""
 
@@ -210,6 +287,8 @@ def law_of(mechanism: object, state: object, histogram: Histogram, epsilon: Epsi
         return Laplace(histogram.grains, epsilon.scale) if epsilon.units else Point(())
     if isinstance(mechanism, Published) and isinstance(state, PublishedState):
         return Choices(mechanism, state, histogram, epsilon)
+    if isinstance(mechanism, SparseHistogram) and isinstance(state, FoundTexts):
+        return Shown(mechanism, state, histogram, epsilon) if isinstance(histogram, TextHistogram) else Point(())
     raise OptionError(
         f"no likelihood is known for {type(mechanism).__name__}: give it a method `law`, or audit it blindly."
     )

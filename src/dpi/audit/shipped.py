@@ -14,6 +14,7 @@ import numpy as np
 import dpi
 from dpi.audit.changing import ChangedSession
 from dpi.audit.class_sums import ClassSums
+from dpi.audit.discovering import discovery_session
 from dpi.audit.distinguishers import Floats
 from dpi.audit.draws import exponential_loss, noise_loss, permute_and_flip_loss
 from dpi.audit.empirical import BlackBox
@@ -125,6 +126,7 @@ STREAMS: tuple[Shipped, ...] = (
         tight=False,
     ),
     _published("published, whole PDFs", tight_published(3), compression=dpi.whole_pdf),
+    Shipped("discovery over all texts, ledger 0.05 a slot", discovery_session(), one_sided=True),
     Shipped("two streams with one ledger", _two_streams),
     Shipped(
         "two streams with one clocked ledger",

@@ -129,6 +129,12 @@ class DeclaredOptions:
         return self.epsilon.units if self.rest is None else self.rest
 
     @property
+    def discovers(self) -> bool:
+        """Whether the stream finds values, and has no PDF of any."""
+        mechanism = self.stated.get("mechanism")
+        return isinstance(mechanism, dict) and mechanism.get("kind") == "sparse_histogram"
+
+    @property
     def pool(self) -> tuple[str, str]:
         """What the stream's ε is spent from: a ledger, or a series of its own."""
         return pool_of(self.name, self.ledger)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "demo": "Release three weeks of a made-up shop, hour by hour; write a store, a report and a picture.",
     "plan": "Say what a budget buys before any data is touched.",
-    "domain": "Write a domain file. A domain is public: make it from a public list, never from the events.",
+    "domain": "Write a domain file. A domain is public: make it from a public list, or discover it; never copy it from "
+    "events.",
     "run": "Release every slot of a public period from files of events, or go on where the store stopped.",
     "query": "Answer a question about one slot, or about every slot of a period, with 95 % intervals.",
     "report": "Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.",

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpi.domain import Bins, Categories, Domain, Hashed, Product
+from dpi.domain import Bins, Categories, Domain, Hashed, Product, Texts
 from dpi.domain.record_lines import is_record
 from dpi.errors import OptionError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import os
 
 Description = dict[str, object]
+_ALPHABET = {"alphabet", "characters"}
 
 
 def describe(domain: Domain) -> Description:
@@ -44,6 +45,9 @@ def describe(domain: Domain) -> Description:
                 "kind": "product",
                 "parts": [{"name": name, "domain": describe(part)} for name, part in domain.parts.items()],
             }
+        case Texts():
+            told = {"alphabet": domain.alphabet} if domain.characters is None else {"characters": domain.characters}
+            return {"kind": "texts", "length": domain.length, **told}
     raise OptionError(f"a domain of type {type(domain).__name__} cannot be written to a file.")
 
 
@@ -71,11 +75,13 @@ def from_description(description: object, keys: Mapping[str, bytes] | None = Non
                 if len({part["name"] for part in parts}) < len(parts):
                     raise OptionError("a product's parts must have different names.")
                 return Product(**{part["name"]: from_description(part["domain"], keys) for part in parts})
+            case {"kind": "texts", "length": int(length), **rest} if len(rest) == 1 and rest.keys() <= _ALPHABET:
+                return Texts(length, **rest)
     except (TypeError, KeyError):
         pass
     raise OptionError(
         "a domain's description must be one of: categories (values, other), bins (edges), hashed (buckets, "
-        "fingerprint), product (parts: a list of name and domain)."
+        "fingerprint), product (parts: a list of name and domain), texts (length, alphabet or characters)."
     )
 
 
@@ -139,11 +145,16 @@ def _text(path: Path) -> str:
         raise OptionError(f"the domain file {path} is not UTF-8 text.") from None
 
 
-def write(path: str | os.PathLike[str], domain: Domain) -> None:
-    """Write the domain's description as JSON; replaces another domain and nothing else."""
+def check_replaceable(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that is there and is no domain file."""
     if Path(path).exists():
         try:
             from_description(json.loads(_text(Path(path))))
         except ValueError:
             raise OptionError(f"{path} is there and is no domain file: it is not replaced.") from None
+
+
+def write(path: str | os.PathLike[str], domain: Domain) -> None:
+    """Write the domain's description as JSON; replaces another domain and nothing else."""
+    check_replaceable(path)
     Path(path).write_text(json.dumps(describe(domain), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -176,4 +176,6 @@ class Mechanism(Option, ABC, Generic[State]):
         """The state of `to_bytes`, bit for bit; raises `StateError` if it is damaged."""
 
 
-MECHANISMS: Family[Mechanism[object]] = Family("mechanism", "dpi.mechanism.boosted", "dpi.mechanism.published")
+MECHANISMS: Family[Mechanism[object]] = Family(
+    "mechanism", "dpi.mechanism.boosted", "dpi.mechanism.published", "dpi.mechanism.sparse"
+)

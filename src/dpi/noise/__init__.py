@@ -9,6 +9,7 @@ from dpi.noise.gaussian import add_gaussian
 from dpi.noise.laplace import add_laplace
 from dpi.noise.selection import exponential_mechanism, permute_and_flip
 from dpi.noise.source import RandomSource, SystemSource, UnsafeSeededSource, uniform_below
+from dpi.noise.sparse import sparse_laplace
 
 __all__ = [
     "RandomSource",
@@ -20,5 +21,6 @@ __all__ = [
     "exponential_mechanism",
     "geometric",
     "permute_and_flip",
+    "sparse_laplace",
     "uniform_below",
 ]

@@ -69,7 +69,13 @@ _SECOND: dict[str, Mapping[str, object]] = {
 
 DEFAULTS: dict[int, Mapping[str, Mapping[str, object]]] = {
     2: MappingProxyType(_SECOND),
-    3: MappingProxyType({**_SECOND, "ledger": {**_LEDGER, "policy": "auto", "quota": None, "rest": None}}),
+    3: MappingProxyType(
+        {
+            **_SECOND,
+            "ledger": {**_LEDGER, "policy": "auto", "quota": None, "rest": None},
+            "sparse_histogram": {"failure": "0.001", "most": 1024},
+        }
+    ),
 }
 """For each format, kind and field: the value, as it would be written."""
 

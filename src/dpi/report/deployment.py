@@ -27,6 +27,8 @@ MECHANISMS = {
     "sampler; estimates are made of the noisy counts by an ensemble of trackers",
     "published": "exponential mechanisms that select among a pool of distributions, with rates by the score's true "
     "sensitivity, by an exact sampler",
+    "sparse_histogram": "discrete Laplace noise of scale 2^24/ε_t grains on every text of a public universe, by an "
+    "exact sampler; texts above a public threshold are shown, also those that nobody has",
 }
 COMPRESSIONS = {
     "normalise": "each user is one unit, spread over the values of their events in the slot",

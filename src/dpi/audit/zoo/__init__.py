@@ -9,6 +9,7 @@ from dpi.audit.zoo import (
     batches,
     classes,
     clocks,
+    discoveries,
     numbers,
     public_facts,
     published_accounting,
@@ -24,6 +25,7 @@ from dpi.audit.zoo.base import Check, Pair
 PAIRS: tuple[Pair, ...] = (
     *published_accounting.PAIRS,
     *public_facts.PAIRS,
+    *discoveries.PAIRS,
     *retries.PAIRS,
     *refusals.PAIRS,
     *clocks.PAIRS,

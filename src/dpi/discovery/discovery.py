@@ -1,0 +1,220 @@
+"""Discovery of values as a stream of a store: it has a quota of every user's ε, and releases what is frequent.
+
+**Guarantee.** All that is discovered, and all releases of the other streams of the store, are together ε-DP at user
+level, for ever. *Why:* discovery is a stream of the same ledger with a quota (`dpi.budget.quota`), whose slots lose
+ε_t·w_{u,t} (`dpi.discovery.driver`); values that were found are public from then on, so that a domain made of them is a
+function of releases.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+
+from dpi.budget.epsilon import Amount, Epsilon, promised
+from dpi.budget.ledger import Ledger
+from dpi.budget.policy import spend_first
+from dpi.certificates.signature import Signer
+from dpi.discovery.driver import DiscoveryDriver, TextEngine
+from dpi.domain import Categories, Texts
+from dpi.errors import OptionError
+from dpi.events.tables import Table
+from dpi.exact.integers import GRAINS
+from dpi.mechanism.sparse import FoundTexts, SparseHistogram
+from dpi.noise import RandomSource
+from dpi.release import Release
+from dpi.sources import FileEvents, SlotRows, TableEvents
+from dpi.sources.source import Progress
+from dpi.store import Store
+from dpi.stream import Stream
+from dpi.stream.driver import Closings, Played
+from dpi.stream.stream import clocked
+
+MOST_USERS = 10**10
+"""More than there are people: a threshold beyond it is passed by nobody's value."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one slot, or all slots so far, have shown: public, sorted by value."""
+
+    users: Mapping[str, float]
+    """For each value, the noisy number of users (units of weight) who had it in the slot that showed it last."""
+    failure: float
+    """How many of the values of one slot nobody has, on average, at most. Nothing tells which these are."""
+    release: Release | None = None
+    """The slot's entry in the chain, with its certificate; None for all slots together."""
+
+    @property
+    def values(self) -> list[str]:
+        """The values alone."""
+        return list(self.users)
+
+    def domain(self, other: str | None = "other") -> Categories:
+        """A domain of the values; one that is called as `other` is goes there."""
+        values = [value for value in self.users if value != other]
+        if not values:
+            raise OptionError(
+                "no value was found, so there is no domain of them. Look over longer slots, at more users, with a "
+                "larger quota, or for shorter values."
+            )
+        return Categories(values, other=other)
+
+
+class Discovery:
+    """Finds values that many users have, in a store whose accounts pay for it.
+
+    `texts` is the public universe of values. `epsilon` is that of the store's ledger, and `quota` the part of every
+    user's ε that discovery has for itself; the streams that will use the values have the rest. A user pays in their
+    first `slots` slots, an equal part of the quota each. `failure` and `most` are those of
+    `dpi.mechanism.sparse.SparseHistogram`, where the proof stands. `slot`, `origin`, `zone`, `start`, `store`, `name`
+    and `signer` are as in `Stream`; a discovery that is in the store goes on where it stopped.
+
+    >>> import dpi
+    >>> store = dpi.MemoryStore()
+    >>> discovery = Discovery(texts=dpi.Texts(8), epsilon=1, quota="0.5", store=store)
+    >>> found = discovery.release([f"user {i}" for i in range(400)], ["red"] * 399 + ["a secret"])
+    >>> found.values
+    ['red']
+    >>> visits = dpi.Stream(domain=found.domain(), epsilon=1, store=store)  # has the other half
+    """
+
+    def __init__(
+        self,
+        *,
+        texts: Texts,
+        epsilon: Amount,
+        store: str | os.PathLike[str] | Store,
+        quota: Amount = "0.2",
+        slots: int = 1,
+        failure: Amount = "0.001",
+        most: int = 1024,
+        slot: str | None = None,
+        origin: str | datetime = "1970-01-01",
+        zone: str = "UTC",
+        start: str | datetime | None = None,
+        name: str = "discovery",
+        signer: Signer | None = None,
+        unsafe_source: RandomSource | None = None,
+    ) -> None:
+        if not isinstance(texts, Texts):
+            raise OptionError("`texts` must be a universe of texts, for example dpi.Texts(32).")
+        if store is None:
+            raise OptionError(
+                "discovery is paid from the accounts that later releases are paid from: give `store`, the one of the "
+                "stream that will use the values."
+            )
+        mechanism = SparseHistogram(failure, most)
+        budget = Ledger(slots=slots, policy=spend_first, quota=quota)
+        self._mechanism, self._texts, self._cost = mechanism, texts, _cost(budget, epsilon)
+        if min(self.thresholds.values()) > MOST_USERS:
+            raise OptionError(
+                f"a slot has {float(self._cost):g} of ε, with which no value can be found: give a larger `quota`, or "
+                "fewer slots to pay in (`slots`).",
+                options=("quota", "slots"),
+            )
+        self.stream = Stream(
+            domain=texts,
+            epsilon=epsilon,
+            slot=slot,
+            origin=origin,
+            zone=zone,
+            start=start,
+            budget=budget,
+            mechanism=mechanism,  # type: ignore[arg-type]
+            store=store,
+            name=name,
+            signer=signer,
+            engine=TextEngine(),
+            unsafe_source=unsafe_source,
+        )
+
+    def close(self) -> None:
+        """Let go of a store that this discovery has opened."""
+        self.stream.close()
+
+    def __enter__(self) -> Discovery:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # What it is.
+
+    @property
+    def cost(self) -> float:
+        """What a slot costs a user who takes part in full."""
+        return float(self._cost)
+
+    @property
+    def thresholds(self) -> dict[int, float]:
+        """By length in bytes: how many users a value must have, after noise of ± one over ε, to be shown. Public."""
+        return {n: grains / GRAINS for n, grains in self._mechanism.thresholds(self._texts, self._cost).items()}
+
+    @property
+    def found(self) -> Found:
+        """All values that were shown so far."""
+        return self._found(self._state.all, None)
+
+    @property
+    def _driver(self) -> DiscoveryDriver:
+        driver = self.stream.driver
+        assert isinstance(driver, DiscoveryDriver)  # noqa: S101 - `TextEngine` has made it
+        return driver
+
+    @property
+    def _state(self) -> FoundTexts:
+        self._driver.following()
+        state = self._driver.state.state
+        assert isinstance(state, FoundTexts)  # noqa: S101 - of its own mechanism
+        return state
+
+    def _found(self, grains: Mapping[str, int], release: Release | None) -> Found:
+        users = {text: grains[text] / GRAINS for text in sorted(grains)}
+        return Found(users, float(self._mechanism.failure), release)
+
+    # Slots.
+
+    def release(self, users: object, values: object, *, slot: int | None = None) -> Found:
+        """Look at one slot's events: measure them once, pay, and show what is frequent."""
+        driver = self._driver
+        return self._closed(driver.close_rows(driver.meant(slot), SlotRows.of(users, values, driver.seen())))
+
+    def _closed(self, release: Release) -> Found:
+        return self._found(self._state.last, release)
+
+    def replay(
+        self,
+        events: object,
+        *,
+        start: str | datetime,
+        end: str | datetime,
+        user: str = "user",
+        time: str = "time",
+        value: str = "value",
+        unit: str | None = None,
+    ) -> Iterator[Found]:
+        """Look at every slot of the public period [start, end); `events` are as in `Stream.replay`."""
+        slots = clocked(self.stream.slots, "replay")
+        first, last = slots.boundary(start, "start"), slots.boundary(end, "end")
+        if last <= first:
+            raise OptionError("`end` must be after `start`.")
+        played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
+        with closing(self.play(played, first, last)) as slots_:
+            for _, close in slots_:
+                yield self._closed(close())
+
+    def play(
+        self, events: Played, first: int, last: int, *, memory: int = 1 << 30, progress: Progress | None = None
+    ) -> Closings:
+        """As `Stream.play`."""
+        return self.stream.play(events, first, last, memory=memory, progress=progress)
+
+
+def _cost(budget: Ledger, epsilon: Amount) -> Epsilon:
+    """What a slot costs a user of weight one: the quota, or an equal part of it."""
+    assert budget.slots is not None  # noqa: S101 - of a discovery
+    return Epsilon.at_most(budget.held(promised(epsilon)).fraction / budget.slots)

@@ -1,0 +1,76 @@
+"""Closing a slot of a stream in which values are discovered: as any slot, but for what its bins are.
+
+The steps are those of `dpi.stream.closing`. A slot's bins are the texts that its own rows hold, and one more for all
+values outside of the universe, which is dropped before noise is drawn: for a user's weight is spread over all that
+they did, and what is not looked at takes its part of it.
+
+**Guarantee.** One slot loses at most ε_t·w_{u,t} about user u, and the charge debits u by at least that. *Why:* u moves
+the histogram over all texts by at most w_{u,t} units, whatever the texts of others are (a text that only u has is one
+whose grains are zero without u), a part of a histogram moves by no more than the whole, and the mechanism adds noise to
+every text of the universe (`dpi.mechanism.sparse`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpi.certificates.signature import Signer
+from dpi.discovery.seen import SeenTexts
+from dpi.domain import Texts
+from dpi.errors import OptionError
+from dpi.events.clock import Window
+from dpi.events.slots import Slots
+from dpi.exact.integers import GRAINS
+from dpi.histogram.grouping import Rows
+from dpi.histogram.texts import TextHistogram
+from dpi.noise import RandomSource
+from dpi.release import Release
+from dpi.sources import SlotRows
+from dpi.sources.source import Progress
+from dpi.store.bank import Bank
+from dpi.stream.admission.events import Events
+from dpi.stream.closing import Counting, contributed
+from dpi.stream.driver import Closings, Driver, Played
+from dpi.stream.options import StreamOptions
+
+
+class DiscoveryDriver(Driver):
+    """Closes slots of texts. Events are all there when a slot is closed: a store keeps bins of events, and no text."""
+
+    def seen(self) -> SeenTexts:
+        """Numbers for the texts of one reading."""
+        universe = self.options.domain
+        assert isinstance(universe, Texts)  # noqa: S101 - the mechanism has refused any other
+        return SeenTexts(universe)
+
+    def play(
+        self, events: Played, slots: Slots, first: int, last: int, memory: int, progress: Progress | None
+    ) -> Closings:
+        """As of any stream, by the texts of the events."""
+        return self._closings(
+            events.slots(slots, self.seen(), self.following(first), last, memory=memory, progress=progress)
+        )
+
+    def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
+        """Refused."""
+        raise OptionError("values are discovered in events that are all there: files or tables, not live inputs.")
+
+    def close_rows(self, number: int, rows: SlotRows) -> Release:
+        """Close a slot with rows by the numbers of their texts."""
+        if not isinstance(rows.domain, SeenTexts) or self.accounts is None:
+            raise OptionError("values are discovered by dpi.Discovery, which counts texts and keeps accounts.")
+        texts, codes = rows.domain.numbered(rows.bins)
+        bins = len(texts) + 1
+        grouped = Rows(rows.users, codes, bins, rows.counts, self._store.identity_rule)
+        self.accounts.assign(self._assigned())
+        counting = replace(Counting.of(self.options), bins=bins)
+        grains, charge = contributed(counting, grouped, self.accounts, self._offered(number), number)
+        return self._pay(number, TextHistogram(grains[1:], GRAINS, texts=texts), charge)
+
+
+class TextEngine:
+    """What a stream takes to be driven so."""
+
+    def driver(self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> Driver:
+        """A driver of the stream with these options."""
+        return DiscoveryDriver(newest, bank, signer, source)

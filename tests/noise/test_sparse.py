@@ -1,0 +1,113 @@
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpi.errors import OptionError
+from dpi.noise import UnsafeSeededSource, add_laplace, sparse_laplace
+from dpi.noise.laplace import SATURATION
+from dpi.noise.sparse import others
+from statistics_ import assert_law
+
+SCALE, THRESHOLD, UNIVERSE = Fraction(2), 2, 4
+HIGHEST = 5
+"""Sums from here on are one cell."""
+
+
+def dense(numbers):
+    """The law of what is shown of a universe that is listed: for each value nothing, or a sum from the threshold on."""
+    q = math.exp(-1 / SCALE)
+
+    def cell(number, y):
+        return (1 - q) / (1 + q) * q ** abs(y - number)
+
+    laws = []
+    for number in numbers:
+        law = {y: cell(number, y) for y in range(THRESHOLD, HIGHEST)}
+        law[HIGHEST] = sum(cell(number, y) for y in range(HIGHEST, 200))
+        law[None] = 1 - sum(law.values())
+        laws.append(law)
+    return {shown: math.prod(law[y] for law, y in zip(laws, shown, strict=True)) for shown in itertools.product(*laws)}
+
+
+def drawn(occupied, source):
+    """One draw of the sparse sampler, as a row of the dense law."""
+    places = sorted(occupied)
+    values = np.array([occupied[place] for place in places], dtype=np.int64)
+    passed, empty = sparse_laplace(values, set(places), UNIVERSE, SCALE, THRESHOLD, source)
+    shown = {places[at]: y for at, y in passed.items()} | empty
+    return tuple(None if v not in shown else min(shown[v], HIGHEST) for v in range(UNIVERSE))
+
+
+@pytest.mark.parametrize("occupied", [{1: 3, 2: 0}, {}, {0: 1, 1: 0, 2: 0, 3: 4}], ids=["two of four", "none", "all"])
+def test_the_law_is_that_of_noise_on_every_value(occupied):
+    """Joint frequencies of what is shown, and how large, follow the dense law; also if all or none are occupied.
+
+    A value that is listed with a zero is as one that is not. False alarm 10^-7 each.
+    """
+    law = dense([occupied.get(v, 0) for v in range(UNIVERSE)])
+    assert sum(law.values()) == pytest.approx(1)
+    source = UnsafeSeededSource(sum(occupied) + len(occupied))
+    found = Counter(drawn(occupied, source) for _ in range(1_200))
+    assert set(found) <= set(law)
+    assert_law([found[shown] for shown in law], list(law.values()))
+
+
+def test_the_dense_law_is_that_of_the_noise():
+    """What the tests here compare with is what `add_laplace` draws on a listed universe (false alarm 10^-7)."""
+    numbers = np.array([0, 3, 0, 0])
+    law = dense(numbers.tolist())
+    noisy = add_laplace(np.tile(numbers, 20_000), SCALE, UnsafeSeededSource(3)).reshape(-1, 4)
+    rows = [tuple(min(y, HIGHEST) if y >= THRESHOLD else None for y in row) for row in noisy.tolist()]
+    found = Counter(rows)
+    assert_law([found[shown] for shown in law], list(law.values()))
+
+
+def test_no_output_of_neighbours_is_more_than_e_to_the_shift_as_likely():
+    """Exact ratios over all outputs of a small universe, for every way in which a user moves two values by one."""
+    base = [0, 3, 1, 0]
+    for at, step in itertools.product(range(4), (1, -1)):
+        other = [number + step * (v == at) for v, number in enumerate(base)]
+        one, two = dense(base), dense(other)
+        worst = max(abs(math.log(one[shown] / two[shown])) for shown in one)
+        assert worst <= 1 / SCALE + 1e-12
+        assert worst > 0.2 / SCALE
+
+
+def test_sets_of_others_are_equally_likely():
+    """Each of the six pairs of four values that are free, of seven (false alarm 10^-7)."""
+    source = UnsafeSeededSource(8)
+    found = Counter(tuple(others(2, {1, 3, 5}, 7, source)) for _ in range(2_000))
+    assert set(found) == set(itertools.combinations((0, 2, 4, 6), 2))
+    assert_law(list(found.values()), [1 / 6] * 6)
+
+
+def test_a_universe_that_cannot_be_listed_takes_no_longer():
+    """Of 2^2040 values nobody's pass as rarely as the threshold says, and a large one of somebody's does."""
+    threshold = round(50 * (2040 * math.log(2) + math.log(10**9)))
+    passed, empty = sparse_laplace(
+        np.array([10**6, 1]), {17, 2**1000}, 2**2040, Fraction(50), threshold, UnsafeSeededSource(2)
+    )
+    assert (list(passed), empty) == ([0], {})
+
+
+def test_sums_beyond_what_is_stored_are_cut_as_all_noise_is():
+    """At a scale of 2^64 grains excesses have more than 61 bits."""
+    _, empty = sparse_laplace(np.zeros(0, dtype=np.int64), set(), 40, Fraction(1 << 64), 5, UnsafeSeededSource(1))
+    assert max(empty.values()) == SATURATION
+
+
+@pytest.mark.parametrize("threshold", [0, -3, (1 << 60) + 1])
+def test_a_threshold_has_its_range(threshold):
+    """From one, where the tail's formula begins, to what values can reach."""
+    with pytest.raises(OptionError, match="threshold"):
+        sparse_laplace(np.array([1]), {0}, 4, Fraction(1), threshold, UnsafeSeededSource(1))
+
+
+def test_more_values_than_there_are_is_refused():
+    """A universe holds what is counted in it."""
+    with pytest.raises(OptionError, match="different values"):
+        sparse_laplace(np.array([1, 2]), {0, 1}, 1, Fraction(1), 5, UnsafeSeededSource(1))
