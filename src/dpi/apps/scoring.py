@@ -39,8 +39,6 @@ class Scored:
     """The cells of one slot."""
 
     score: Floats
-    rarity: Floats
-    """Which part of the cells before scored at least as high."""
     before: Floats
     """The mean share in the window before."""
 
@@ -65,7 +63,8 @@ class Scorer:
         self._past: deque[tuple[Floats, Floats]] = deque(maxlen=window)
         self._cells: deque[tuple[Floats, Floats]] = deque(maxlen=max(memory, window))
         self._age = 0
-        self._known: Floats = np.empty(0)
+        self._learnt: tuple[Floats, Floats] = np.empty((0, 2)), np.empty((0, 2))
+        self._known: Floats | None = None
 
     def __call__(self, pdf: Floats, variance: Floats | None = None) -> Scored | None:
         """The scores of a slot, which is then a part of the past; None while there is too little of it."""
@@ -82,18 +81,25 @@ class Scorer:
         self._past.append(here)
         return scored
 
+    def rarity(self, score: Floats) -> Floats:
+        """Which part of the cells that the model has learnt from scored at least as high."""
+        if self._known is None:
+            self._known = np.sort(self._mean(*self._learnt))
+        higher = self._known.size - np.searchsorted(self._known, score, side="left")
+        return np.asarray((higher + 1) / (self._known.size + 1))
+
     def _score(self, changes: Floats, errors: Floats, before: Floats) -> Scored:
         if self._age % self._renew == 0:
-            past = [np.concatenate(part) for part in zip(*self._cells, strict=True)]
-            self._detector.fit(_each_once(*past))
-            self._known = np.sort(self._mean(*past))
+            past, doubt = (np.concatenate(part) for part in zip(*self._cells, strict=True))
+            self._detector.fit(_each_once(past, doubt))
+            self._learnt, self._known = (past, doubt), None
         self._age += 1
-        score = self._mean(changes, errors)
-        higher = self._known.size - np.searchsorted(self._known, score, side="left")
-        return Scored(score, (higher + 1) / (self._known.size + 1), before)
+        return Scored(self._mean(changes, errors), before)
 
     def _mean(self, changes: Floats, errors: Floats) -> Floats:
-        return np.asarray(np.mean([self._detector.score(cells) for cells in possible(changes, errors)], axis=0))
+        cells = possible(changes, errors)
+        scores = self._detector.score(np.concatenate(cells))  # at once: a forest takes its time for every call
+        return np.asarray(scores.reshape(len(cells), -1).mean(axis=0))
 
 
 def possible(changes: Floats, errors: Floats) -> list[Floats]:

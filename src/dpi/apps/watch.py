@@ -107,7 +107,8 @@ class Watch:
         left = 1.0 if release.carried is None else BY_CLASS
         error = np.sqrt(left * (release.variance + np.mean(self._variances, axis=0)))
         unexplained = np.abs(release.pdf - scored.before) > self._quantile * error
-        found = np.flatnonzero((scored.rarity <= self._share) & unexplained)
+        rarity = self._scorer.rarity(scored.score)
+        found = np.flatnonzero((rarity <= self._share) & unexplained)
         return [
             Alert(
                 slot=release.slot,
@@ -117,8 +118,8 @@ class Watch:
                 before=float(scored.before[code]),
                 error=float(error[code]),
                 score=float(scored.score[code]),
-                rarity=float(scored.rarity[code]),
-                severity=self._severity(float(scored.rarity[code])),
+                rarity=float(rarity[code]),
+                severity=self._severity(float(rarity[code])),
             )
             for code in found[np.argsort(-scored.score[found], kind="stable")]
         ]
