@@ -26,7 +26,7 @@ BY_CLASS = 0.5
 """Of the summed variances of two releases, what their difference has where users are measured by class: the others are
 carried on, so that most of the error is in both.
 
-Source: measured by benchmarks/apps.py errors (intervals of 95 % then hold 95 to 100 % of the true changes).
+Source: measured by benchmarks/apps.py errors (intervals of 95 % then hold 93 to 100 % of the true changes).
 """
 
 
