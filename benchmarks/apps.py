@@ -171,7 +171,7 @@ def errors(name: str, case: Case, seeds: range, budget: dpi.Ledger, _: list[str]
     real = played(table, case, frequent(table, case.values[0], case.listed[0]))
     truth, rows = np.array(real.pdfs), []
     for seed in seeds:
-        releases, _ = stream(real, budget, seed)
+        releases = stream(real, budget, seed)[0]
         pdfs, variances = (np.array([getattr(each, part) for each in releases]) for part in ("pdf", "variance"))
         error = (pdfs - truth)[2 * WINDOW :]
         together = float((error[1:] * error[:-1]).sum() / np.square(error[:-1]).sum())
