@@ -17,8 +17,9 @@ scores: any choice, in expectation), and two limits (`apps_limits.py`): linear e
 learn, on everybody through the noise of newcomers, and on the same counts. `--spend-first` gives releases of such a
 ledger; `--per-slot` and `--not-returning` leave the default settings.
 
-Errors (only if asked for): the correlation of a share's errors in neighbouring slots, and which part of the true
-changes from the seven slots before lies in the interval by which `Watch` takes a change for noise.
+Errors (only if asked for): the correlation of a share's errors in neighbouring slots, which part of the true changes
+from the seven slots before lies in the interval by which `Watch` takes a change for noise, and the correlation of
+released with true changes from one slot to the next.
 """
 
 from __future__ import annotations
@@ -182,7 +183,8 @@ def errors(name: str, case: Case, seeds: range, budget: dpi.Ledger, _: list[str]
             width = 1.96 * np.sqrt(left * (variances[t] + variances[before].mean(axis=0)))
             off = (pdfs[t] - pdfs[before].mean(axis=0)) - (truth[t] - truth[before].mean(axis=0))
             inside.append(float((np.abs(off) <= width).mean()))
-        rows.append((together, mean(inside)))
+        released, true = (np.diff(each, axis=0)[2 * WINDOW - 1 :].ravel() for each in (pdfs, truth))
+        rows.append((together, mean(inside), float(np.corrcoef(released, true)[0, 1])))
     print(f"| {name} | " + " | ".join(f"{cell:.2f}" for cell in np.mean(rows, axis=0)) + " |", flush=True)
 
 
@@ -297,7 +299,7 @@ PARTS = {
         RECOMMENDER,
         recommender,
     ),
-    "errors": ("| stream | correlation | inside |", ANOMALY, errors),
+    "errors": ("| stream | correlation of errors | inside | correlation of changes |", ANOMALY, errors),
 }
 
 

@@ -67,15 +67,22 @@ def play(
     )
 
 
-def converging(stream: str, epsilon: str, slots: int, seed: int) -> dict[str, float]:
-    """DPI with a converging series in place of accounts: means of its course."""
+BUDGETS: dict[str, dpi.Ledger | dpi.Converging] = {
+    "converging": dpi.Converging(dpi.LogSquared()),
+    "spend first": dpi.Ledger(policy=dpi.spend_first),
+}
+"""Other budgets than the default, by name."""
+
+
+def with_budget(budget: str, stream: str, epsilon: str, slots: int, seed: int) -> dict[str, float]:
+    """DPI with another budget: means of its course."""
     name, _, churn = stream.partition("@")
     made = None if name in REAL else stream_named(name)
     bins, played = real(name) if made is None else (made.bins, made.slots(seed, slots, float(churn) if churn else None))
     ours = dpi.Stream(
         domain=dpi.Categories(range(bins), other=None),
         epsilon=epsilon,
-        budget=dpi.Converging(dpi.LogSquared()),
+        budget=BUDGETS[budget],
         unsafe_source=UnsafeSeededSource(seed),
     )
     return compare({OURS: Ours(ours)}, played, bins, Terms(epsilon)).courses[OURS].means()
@@ -126,9 +133,11 @@ def every_cap(options: argparse.Namespace) -> None:
                 means.setdefault((name, cap), []).append(course.means())
         print(f"{stream}: {result.slots} slots, ε = {options.epsilon}, {options.seeds} seeds; L1 / KL")
         print("| |", " | ".join(f"cap {cap}" for cap in caps), "|")
-        if options.converging:
-            runs = [converging(stream, options.epsilon, options.slots, seed) for seed in range(options.seeds)]
-            print(f"| {OURS}, converging | {_cell(runs)} |")
+        for budget in BUDGETS if options.budgets else ():
+            runs = [with_budget(budget, stream, options.epsilon, options.slots, seed) for seed in range(options.seeds)]
+            print(f"| {OURS}, {budget} | {_cell(runs)} |", *(f"{run['kl']:.3g}" for run in runs))
+        if options.budgets and OURS in names:
+            print("KL by seed:", *(f"{run['kl']:.3g}" for run in means[OURS, caps[0]]))
         for line in _lines(names, caps, means):
             print(line, flush=True)
         print()
@@ -154,7 +163,7 @@ def main() -> None:
     parser.add_argument("--caps", help="several, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1, help="with --caps")
-    parser.add_argument("--converging", action="store_true", help="with --caps: also DPI with a converging series")
+    parser.add_argument("--budgets", action="store_true", help="with --caps: also DPI with other budgets, by seed")
     parser.add_argument("--modes", default=",".join(MODES), help="without --caps: user, published or both")
     parser.add_argument("--pictures", type=Path, help="a directory to write pictures to")
     options = parser.parse_args()

@@ -28,9 +28,10 @@ _MIDDLES = np.array([NormalDist().inv_cdf(part) for part in (0.1, 0.3, 0.5, 0.7,
 _NODES = _MIDDLES / _MIDDLES.std()
 
 SHARED = 0.75
-"""Correlation of a share's errors in neighbouring slots: a release carries most of the picture on.
+"""Correlation that a share's errors in neighbouring slots are taken to have: a release carries most of the picture on.
 
-Source: measured by benchmarks/apps.py errors (0.6 to 0.95 on seven of eight streams, 0.04 where nobody comes back).
+Source: by trial, on the five streams of benchmarks/apps.py that are not held out; one number for all of them. What
+correlations are in truth is measured by benchmarks/apps.py errors: 0.6 to 0.95, but 0.04 where nobody comes back.
 """
 
 
