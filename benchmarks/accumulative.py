@@ -1,6 +1,7 @@
 """How near the accumulative PDF is to the truth, for several ways to make it at the same price.
 
     python benchmarks/accumulative.py [--streams drift.01,reshuffle] [--slots 10000] [--epsilon 0.05]
+    python benchmarks/accumulative.py --ledgers [--slots 200]
 
 Truth is the user-weighted PDF of all slots so far. After 100, 1,000 and 10,000 slots: KL(truth ‖ accumulated) and the
 root of the mean squared error over bins, for
@@ -14,16 +15,22 @@ root of the mean squared error over bins, for
 
 The last columns are the mean divergences of the
 *slots'* releases from the slots' own PDFs, with all of the budget and with half of it.
+
+With `--ledgers`, streams with accounts instead: the populations of `churn.py`, whose users stay, come and go or are all
+new, with a total of ε = 2 per user for ever, by `Ledger()`, by a ledger that is spent first and by a converging series.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 import zlib
 from dataclasses import dataclass, field
 
 import numpy as np
 
+import churn
+import dpi
 from dpi.budget import Epsilon
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
@@ -35,6 +42,7 @@ from dpi.stream.prefix_tree import PrefixSums, PrefixTree
 from utility import clipped, divergence
 
 CHECKPOINTS = (100, 1_000, 10_000)
+LEDGER_CHECKPOINTS = (10, 50, 200, 1_000)
 ARITIES = range(3, 60, 2)
 
 
@@ -135,15 +143,44 @@ def print_row(
     print(" | ".join(cells), flush=True)
 
 
+def by_ledger(share: float, slots: int, seed: int) -> None:
+    """KL(truth ‖ accumulated) at the checkpoints, where a share of the users is replaced in each slot."""
+    ledgers: dict[str, dpi.Ledger | dpi.Converging] = {
+        "Ledger()": dpi.Ledger(),
+        "spend first": dpi.Ledger(policy=dpi.spend_first),
+        "converging": dpi.Converging(dpi.LogSquared()),
+    }
+    domain = dpi.Categories(range(churn.BINS), other=None)
+    streams = {
+        name: dpi.Stream(domain=domain, epsilon=2, budget=budget, unsafe_source=UnsafeSeededSource(seed))
+        for name, budget in ledgers.items()
+    }
+    truth = np.zeros(churn.BINS)
+    for slot, (users, values) in enumerate(churn.slots(share, slots, seed), 1):
+        truth += np.bincount(values.to_numpy(), minlength=churn.BINS)
+        found = {name: stream.release(users, values).accumulated for name, stream in streams.items()}
+        if slot in LEDGER_CHECKPOINTS:
+            pdf = truth / truth.sum()
+            cells = " | ".join(f"{name} {divergence(pdf, each):.2e}" for name, each in found.items())
+            print(f"churn {share:4.0%} {slot:6d} | {cells}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--streams", default="drift.01,reshuffle,published,sparse10k", help="names, with commas")
     parser.add_argument("--slots", type=int, default=10_000)
     parser.add_argument("--epsilon", default="0.05", help="budget of every slot")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--ledgers", action="store_true", help="streams with accounts instead")
     options = parser.parse_args()
-    for name in options.streams.split(","):
-        report(name, options.slots, options.epsilon, options.seed)
+    begin = time.process_time()
+    if options.ledgers:
+        for share in (0.0, 0.01, 0.05, 1.0):
+            by_ledger(share, options.slots, options.seed)
+    else:
+        for name in options.streams.split(","):
+            report(name, options.slots, options.epsilon, options.seed)
+    print(f"{time.process_time() - begin:.0f} s of the processor")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,25 @@
 """What applications find on releases, against what they find on the truth: total ε = 2 per user, default settings.
 
-    DPI_DATA=folder python benchmarks/apps.py [--seeds 3] [--first 100] [--only NAME] [anomaly] [recommender]
+    DPI_DATA=folder python benchmarks/apps.py [--seeds 3] [--first 100] [--only NAME] [--detectors hbos]
+        [anomaly] [recommender] [errors]
 
 The criterion was fixed before anything was measured; how the method was chosen stands in docs/apps.md.
 
 Anomaly: the 5 % of the (slot, value) cells with the highest
 score on the true PDFs, by the same detector; found are the 5 % with the highest score on what is released. Both sets
 have the same size, so precision and recall are one number; for alerts they are two. Recommender: the ten best of at
-least 200 items for each group, after the last slot, by the same recommender on the true accumulative PDF.
+least 200 items for each group, after the last slot, by the same recommender on the true accumulative PDF. So the truth
+itself has 1.
 
-Beside releases stand the noisy histogram (the very same measurements, cut at zero), popularity (cells with the highest
-released share; the items that are truly most frequent in all groups), and a uniform release (equal scores: any choice,
-in expectation). `--per-slot` and `--not-returning` leave the default settings.
+Beside releases stand the noisy histogram (of a ledger that is spent first, cut at zero), popularity (cells with the
+highest released share; items that are most frequent in all groups, as released and in truth), a uniform release (equal
+scores: any choice, in expectation), and two limits (`apps_limits.py`): linear estimators that are told what ours must
+learn, on everybody through the noise of newcomers, and on the same counts. `--spend-first` gives releases of such a
+ledger; `--per-slot` and `--not-returning` leave the default settings.
+
+Errors (only if asked for): the correlation of a share's errors in neighbouring slots, which part of the true changes
+from the seven slots before lies in the interval by which `Watch` takes a change for noise, and the correlation of
+released with true changes from one slot to the next.
 """
 
 from __future__ import annotations
@@ -19,6 +27,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from dataclasses import dataclass
 from datetime import date
 from statistics import mean
@@ -26,20 +35,23 @@ from statistics import mean
 import numpy as np
 import polars as pl
 
+import apps_limits as limits
 import dpi
 from dpi.apps import Recommender, Watch
 from dpi.apps.detectors import DETECTORS
 from dpi.apps.evaluation import agreement, highest
-from dpi.apps.scoring import Scorer
+from dpi.apps.scoring import Scorer, unshared
+from dpi.apps.watch import BY_CLASS
 from dpi.noise import UnsafeSeededSource
 from dpi.release.queries import Distribution, Floats
 from dpi.research.compare.contenders import as_pdf
 from dpi.research.datasets import cases, load
-from dpi.research.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
+from dpi.research.reproduce.real import RealStream, by_clock, frequent, in_slots
 
 EPSILON = 2
 SHARE = 0.05
 BEST = 10
+WINDOW = 7
 
 
 @dataclass(frozen=True)
@@ -85,40 +97,67 @@ def played(table: pl.DataFrame, case: Case, domain: dpi.domain.Domain) -> RealSt
     return RealStream(domain, in_slots(table, by_clock(table, case.slot), case.values))
 
 
-def streaming(domain: dpi.domain.Domain, mechanism: Recorded, budget: dpi.Ledger, seed: int) -> dpi.Stream:
-    source = UnsafeSeededSource(seed)
-    return dpi.Stream(domain=domain, epsilon=EPSILON, mechanism=mechanism, budget=budget, unsafe_source=source)  # type: ignore[arg-type]
+@dataclass(frozen=True, eq=False)
+class Run:
+    """Releases of one seed, what was measured for them, and the noisy histograms of a ledger that is spent first."""
+
+    releases: list[dpi.Release]
+    slots: list[list[limits.NoisyCounts]]
+    plain: list[Floats]
 
 
-def anomaly(name: str, case: Case, seeds: range, budget: dpi.Ledger) -> None:
+def run(real: RealStream, budget: dpi.Ledger, seed: int) -> Run:
+    releases, slots = stream(real, budget, seed)
+    _, plain = stream(real, dpi.Ledger(policy=dpi.spend_first), seed)
+    nothing = np.zeros(real.domain.size)
+    return Run(releases, slots, [slot[0].values if slot else nothing for slot in plain])
+
+
+def stream(real: RealStream, budget: dpi.Ledger, seed: int) -> tuple[list[dpi.Release], list[list[limits.NoisyCounts]]]:
+    mechanism, source = limits.Kept(), UnsafeSeededSource(seed)
+    made = dpi.Stream(domain=real.domain, epsilon=EPSILON, mechanism=mechanism, budget=budget, unsafe_source=source)  # type: ignore[arg-type]
+    return [made.release(users, values) for users, values in real.slots], mechanism.slots
+
+
+def anomaly(name: str, case: Case, seeds: range, budget: dpi.Ledger, detectors: list[str]) -> None:
     table = events(case)
     domain = frequent(table, case.values[0], case.listed[0])
     real = played(table, case, domain)
-    slots, clean = real.slots, real.pdfs
-    runs = []
-    for seed in seeds:
-        mechanism = Recorded()
-        stream = streaming(domain, mechanism, budget, seed)
-        releases = [stream.release(users, values) for users, values in slots]
-        runs.append((releases, [as_pdf(counts) for counts in mechanism.noisy]))
-    for detector in DETECTORS:
-        wanted = highest(scores(detector, clean), SHARE)
-        rows = []
-        for releases, noisy in runs:
-            released = [release.pdf for release in releases]
-            variances = [release.variance for release in releases]
-            ours = agreement(wanted, highest(scores(detector, released, variances), SHARE))
-            histogram = agreement(wanted, highest(scores(detector, noisy), SHARE))
-            first = len(released) - scores(detector, released).shape[0]
-            popular = agreement(wanted, highest(np.stack(released[first:]), SHARE))
-            watch, found, size = Watch(detector), set(), domain.size
-            labels = {domain.label(code): code for code in range(size)}
-            for place, release in enumerate(releases):
-                found |= {(place - first) * size + labels[alert.value] for alert in watch(release)}
-            alerts = agreement(wanted, found)
-            rows.append((ours.precision, histogram.precision, popular.precision, alerts.precision, alerts.recall))
+    runs = [run(real, budget, seed) for seed in seeds]
+    for detector in detectors:
+        wanted = highest(scores(detector, real.pdfs), SHARE)
+        rows = [found_anomalies(detector, real, wanted, *each) for each in zip(runs, seeds, strict=True)]
         cells = " | ".join(f"{cell:.2f}" for cell in np.mean(rows, axis=0))
-        print(f"| {name} | {detector} | {len(slots)} × {domain.size} | {cells} | {SHARE:.2f} |", flush=True)
+        print(f"| {name} | {detector} | {len(real.slots)} × {domain.size} | {cells} | {SHARE:.2f} |", flush=True)
+
+
+def found_anomalies(detector: str, real: RealStream, wanted: frozenset[int], run: Run, seed: int) -> tuple[float, ...]:
+    def share(scored: Floats) -> float:
+        return agreement(wanted, highest(scored, SHARE)).precision
+
+    def limit(seen: limits.Seen) -> float:
+        """The better of both ways to score."""
+        shares, variances = limits.filtered(real.pdfs, seen)
+        return max(share(scores(detector, shares)), share(scores(detector, shares, variances)))
+
+    released = [release.pdf for release in run.releases]
+    ours = scores(detector, released, [unshared(release) for release in run.releases])
+    first, size = len(released) - len(ours), real.domain.size
+    everybody = limits.of_everybody(real.counts, run.slots, seed)
+    watch, found = Watch(detector), set()
+    labels = {real.domain.label(code): code for code in range(size)}
+    for place, release in enumerate(run.releases):
+        found |= {(place - first) * size + labels[alert.value] for alert in watch(release)}
+    alerts = agreement(wanted, found)
+    return (
+        share(ours),
+        share(scores(detector, [as_pdf(counts) for counts in run.plain])),
+        share(np.stack(released[first:])),
+        limit(limits.seen_by_class(real.pdfs, run.slots)),
+        limit(limits.seen_of_everybody(real.counts, everybody)),
+        alerts.precision,
+        alerts.recall,
+    )
 
 
 def scores(detector: str, pdfs: list[Floats], variances: list[Floats] | None = None) -> Floats:
@@ -127,47 +166,94 @@ def scores(detector: str, pdfs: list[Floats], variances: list[Floats] | None = N
     return np.stack([scored.score for scored in found if scored is not None])
 
 
-def recommender(name: str, case: Case, seeds: range, budget: dpi.Ledger) -> None:
+def errors(name: str, case: Case, seeds: range, budget: dpi.Ledger, _: list[str]) -> None:
+    """How errors of neighbouring slots go together, and how often the interval of a change holds the true one."""
+    table = events(case)
+    real = played(table, case, frequent(table, case.values[0], case.listed[0]))
+    truth, rows = np.array(real.pdfs), []
+    for seed in seeds:
+        releases = stream(real, budget, seed)[0]
+        pdfs, variances = (np.array([getattr(each, part) for each in releases]) for part in ("pdf", "variance"))
+        error = (pdfs - truth)[2 * WINDOW :]
+        together = float((error[1:] * error[:-1]).sum() / np.square(error[:-1]).sum())
+        left = 1.0 if releases[0].carried is None else BY_CLASS
+        inside = []
+        for t in range(2 * WINDOW, len(pdfs)):
+            before = slice(t - WINDOW, t)
+            width = 1.96 * np.sqrt(left * (variances[t] + variances[before].mean(axis=0)))
+            off = (pdfs[t] - pdfs[before].mean(axis=0)) - (truth[t] - truth[before].mean(axis=0))
+            inside.append(float((np.abs(off) <= width).mean()))
+        released, true = (np.diff(each, axis=0)[2 * WINDOW - 1 :].ravel() for each in (pdfs, truth))
+        rows.append((together, mean(inside), float(np.corrcoef(released, true)[0, 1])))
+    print(f"| {name} | " + " | ".join(f"{cell:.2f}" for cell in np.mean(rows, axis=0)) + " |", flush=True)
+
+
+def recommender(name: str, case: Case, seeds: range, budget: dpi.Ledger, _: list[str]) -> None:
     table = events(case)
     group = frequent(table, case.values[0], case.listed[0], other=False)
     item = frequent(table, case.values[1], case.listed[1])
     domain = dpi.Product(**{case.values[0]: group, case.values[1]: item})
     table = table.filter(pl.col(case.values[0]).is_in(group.values))
     real = played(table, case, domain)
-    slots, sums = real.slots, np.sum(real.counts, axis=0)
-    nothing = np.zeros(domain.size)
+    truth = np.sum(real.counts, axis=0).reshape(group.size, -1)
 
-    def best(distribution: list[dpi.Release] | Distribution) -> dict[str, list[str]]:
-        made = Recommender(distribution, group=case.values[0], item=case.values[1])
-        return {each: [found.item for found in made.top(each, BEST)] for each in group.values}
+    def best(distribution: list[dpi.Release] | Floats) -> list[list[str]]:
+        """The ten best of each group by the recommender, on releases or on sums."""
+        if isinstance(distribution, np.ndarray):
+            pdf = as_pdf(distribution.ravel()) if distribution is not truth else (truth / truth.sum()).ravel()
+            made = Recommender(
+                Distribution(domain, pdf, np.zeros(domain.size)), group=case.values[0], item=case.values[1]
+            )
+        else:
+            made = Recommender(distribution, group=case.values[0], item=case.values[1])
+        return [[found.item for found in made.top(each, BEST)] for each in group.values]
 
-    wanted = best(Distribution(domain, sums / sums.sum(), nothing))
-    shared = [item.label(int(code)) for code in np.argsort(-sums.reshape(group.size, -1).sum(axis=0)[:-1])[:BEST]]
+    def ordered(shares: Floats) -> list[list[str]]:
+        return [[item.label(int(code)) for code in np.argsort(-row, kind="stable")[:BEST]] for row in shares]
 
-    def share(found: dict[str, list[str]]) -> list[float]:
-        return [agreement(wanted[each], found[each]).recall for each in group.values]
+    wanted = best(truth)
+
+    def share(found: list[list[str]]) -> list[float]:
+        return [agreement(*both).recall for both in zip(wanted, found, strict=True)]
+
+    def popular(shares: Floats) -> list[list[str]]:
+        return ordered(shares.sum(axis=0)[None, :-1]) * group.size
 
     rows, ours = [], []
     for seed in seeds:
-        mechanism = Recorded()
-        stream = streaming(domain, mechanism, budget, seed)
-        releases = [stream.release(users, values) for users, values in slots]
-        noisy = as_pdf(np.sum(mechanism.noisy, axis=0))
-        ours.append(share(best(releases)))
+        made = run(real, budget, seed)
+        newcomers = [slot[0] for slot in made.slots if slot]
+        classes = [one for slot in made.slots for one in slot]
+        everybody = limits.of_everybody(real.counts, made.slots, seed)
+        ours.append(share(best(made.releases)))
+        linear = [
+            mean(share(ordered(limits.tastes(sums.reshape(truth.shape), variance, truth))))
+            for sums, variance in (added(newcomers, 0), added(classes, 2), added(everybody, 0))
+        ]
         rows.append(
             (
                 mean(ours[-1]),
-                mean(share(best(Distribution(domain, noisy, nothing)))),
-                mean(share(dict.fromkeys(group.values, shared))),
+                mean(share(best(np.sum(made.plain, axis=0)))),
+                mean(share(popular(made.releases[-1].accumulated.reshape(truth.shape)))),
+                mean(share(popular(truth))),
+                max(linear[:2]),
+                linear[2],
+                mean(share(best(truth))),
                 BEST / (item.size - 1),
             )
         )
     cells = " | ".join(f"{cell:.2f}" for cell in np.mean(rows, axis=0))
-    print(f"| {name} | {len(slots)} | {cells} |", flush=True)
+    print(f"| {name} | {len(real.slots)} | {cells} |", flush=True)
     people = table.group_by(case.values[0]).agg(pl.col("user").n_unique())
     users = dict(people.iter_rows())
     for each, part in zip(group.values, np.mean(ours, axis=0), strict=True):
         print(f"    {each:24s} {users[each]:7,d} users {part:.2f}", flush=True)
+
+
+def added(counts: list[limits.NoisyCounts], power: int) -> tuple[Floats, float]:
+    """The sum of counts, weighted by a power of their budgets, and the variance of its noise."""
+    values = np.sum([one.epsilon**power * one.values for one in counts], axis=0)
+    return values, sum(one.epsilon ** (2 * power) * one.variance for one in counts)
 
 
 def main() -> None:
@@ -176,25 +262,45 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=100, help="the first seed; 0 was used while choosing")
     parser.add_argument("--only", default="", help="streams whose name holds this")
+    parser.add_argument("--detectors", default=",".join(DETECTORS), help="names, separated by commas")
     parser.add_argument("--per-slot", default="auto", help="another budget than the default")
+    parser.add_argument("--spend-first", action="store_true", help="a ledger that is spent first")
     parser.add_argument("--not-returning", action="store_true", help="declare that users do not come back")
     options = parser.parse_args()
-    budget = dpi.Ledger(options.per_slot, policy=dpi.spend_first, returning=not options.not_returning)
     seeds = range(options.first, options.first + options.seeds)
     if "DPI_DATA" not in os.environ:
         sys.exit("Set DPI_DATA to the folder with the parquet files.")
-    if "anomaly" in options.parts:
-        print(
-            "| stream | detector | slots × bins | releases | noisy | popular | alerts: precision | recall | uniform |"
-        )
-        for name, case in ANOMALY.items():
-            if options.only in name:
-                anomaly(name, case, seeds, budget)
-    if "recommender" in options.parts:
-        print("| stream | slots | releases | noisy | popular | uniform |")
-        for name, case in RECOMMENDER.items():
-            if options.only in name:
-                recommender(name, case, seeds, budget)
+    begin = time.process_time()
+    for part, (head, streams, play) in PARTS.items():
+        if part in options.parts:
+            print(head)
+            for name, case in streams.items():
+                if options.only in name:
+                    play(name, case, seeds, budget(options), options.detectors.split(","))
+    print(f"{time.process_time() - begin:.0f} s of the processor")
+
+
+def budget(options: argparse.Namespace) -> dpi.Ledger:
+    if options.not_returning or options.per_slot != "auto" or options.spend_first:
+        return dpi.Ledger(options.per_slot, policy=dpi.spend_first, returning=not options.not_returning)
+    return dpi.Ledger()
+
+
+PARTS = {
+    "anomaly": (
+        "| stream | detector | slots × bins | releases | noisy | popular | limit: same counts | everybody | "
+        "alerts: precision | recall | uniform |",
+        ANOMALY,
+        anomaly,
+    ),
+    "recommender": (
+        "| stream | slots | releases | noisy | popular, released | popular, true | limit: same counts | everybody | "
+        "truth | uniform |",
+        RECOMMENDER,
+        recommender,
+    ),
+    "errors": ("| stream | correlation of errors | inside | correlation of changes |", ANOMALY, errors),
+}
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@
 A population of 5,000 users, each with a bin of their own drawn from a zipf law over 100 bins whose log-weights drift
 by 0.01 a slot. In every slot a share of them, the churn, is replaced by newcomers who draw from the current law;
 everybody is active in every slot. Total ε = 2 per user for ever. Shown is the mean over slots of KL(PDF of all active
-users ‖ released).
+users ‖ released). Ledgers with a budget per slot, and `auto`, are spent first; `Ledger()` measures users by class.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 
 import numpy as np
 import polars as pl
@@ -24,6 +25,7 @@ BUDGETS: dict[str, dpi.Ledger | dpi.Converging] = {
     "converging": dpi.Converging(dpi.LogSquared()),
     **{e: dpi.Ledger(per_slot=e) for e in ("0.05", "0.2", "0.5", "2")},
     "auto": dpi.Ledger(policy=dpi.spend_first),
+    "Ledger()": dpi.Ledger(),
 }
 
 
@@ -61,6 +63,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=300)
     parser.add_argument("--seeds", type=int, default=2)
     options = parser.parse_args()
+    begin = time.process_time()
     print("churn   uniform " + " ".join(f"{name:>10s}" for name in BUDGETS))
     for churn in (0.0, 0.01, 0.05, 1.0):
         cells: dict[str, list[float]] = {name: [] for name in BUDGETS}
@@ -74,6 +77,7 @@ def main() -> None:
                 cells[name].append(play(data, budget, seed))
         row = " ".join(f"{np.mean(values):10.4f}" for values in cells.values())
         print(f"{churn:5.0%} {np.mean(uniform):9.4f} {row}", flush=True)
+    print(f"{time.process_time() - begin:.0f} s of the processor")
 
 
 if __name__ == "__main__":

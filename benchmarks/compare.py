@@ -6,12 +6,13 @@
 A stream is made up (a churn may follow its name) or one of `benchmarks/real.py`, which is played in full. The first
 form prints a table for every stream and mode, and draws three pictures of each if asked. With `--caps` it is equal
 guarantee alone: L1 / KL of single slots, means over slots and seeds, with every cap for the systems that need one. The
-noise comes from the seeds there, so that it prints the same again.
+noise comes from the seeds, so that it prints the same again. DPI is a stream with its default settings: `Ledger()`.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -66,15 +67,22 @@ def play(
     )
 
 
-def converging(stream: str, epsilon: str, slots: int, seed: int) -> dict[str, float]:
-    """DPI with a converging series in place of accounts: means of its course."""
+BUDGETS: dict[str, dpi.Ledger | dpi.Converging] = {
+    "converging": dpi.Converging(dpi.LogSquared()),
+    "spend first": dpi.Ledger(policy=dpi.spend_first),
+}
+"""Other budgets than the default, by name."""
+
+
+def with_budget(budget: str, stream: str, epsilon: str, slots: int, seed: int) -> dict[str, float]:
+    """DPI with another budget: means of its course."""
     name, _, churn = stream.partition("@")
     made = None if name in REAL else stream_named(name)
     bins, played = real(name) if made is None else (made.bins, made.slots(seed, slots, float(churn) if churn else None))
     ours = dpi.Stream(
         domain=dpi.Categories(range(bins), other=None),
         epsilon=epsilon,
-        budget=dpi.Converging(dpi.LogSquared()),
+        budget=BUDGETS[budget],
         unsafe_source=UnsafeSeededSource(seed),
     )
     return compare({OURS: Ours(ours)}, played, bins, Terms(epsilon)).courses[OURS].means()
@@ -91,7 +99,7 @@ def draw(results: list[Comparison], name: str, folder: Path) -> None:
 def both_modes(options: argparse.Namespace) -> None:
     """A table for every stream and mode."""
     for stream in options.streams.split(","):
-        for mode in MODES:
+        for mode in (mode for mode in MODES if mode in options.modes.split(",")):
             records = 1 if stream in REAL else stream_named(stream.partition("@")[0]).records
             results = [
                 play(
@@ -100,6 +108,7 @@ def both_modes(options: argparse.Namespace) -> None:
                     Terms(epsilon, mode=mode, cap=options.cap, records=records),
                     options.slots,
                     options.seed,
+                    UnsafeSeededSource(options.seed),
                 )
                 for epsilon in options.epsilon.split(",")
             ]
@@ -124,9 +133,11 @@ def every_cap(options: argparse.Namespace) -> None:
                 means.setdefault((name, cap), []).append(course.means())
         print(f"{stream}: {result.slots} slots, ε = {options.epsilon}, {options.seeds} seeds; L1 / KL")
         print("| |", " | ".join(f"cap {cap}" for cap in caps), "|")
-        if options.converging:
-            runs = [converging(stream, options.epsilon, options.slots, seed) for seed in range(options.seeds)]
-            print(f"| {OURS}, converging | {_cell(runs)} |")
+        for budget in BUDGETS if options.budgets else ():
+            runs = [with_budget(budget, stream, options.epsilon, options.slots, seed) for seed in range(options.seeds)]
+            print(f"| {OURS}, {budget} | {_cell(runs)} |", *(f"{run['kl']:.3g}" for run in runs))
+        if options.budgets and OURS in names:
+            print("KL by seed:", *(f"{run['kl']:.3g}" for run in means[OURS, caps[0]]))
         for line in _lines(names, caps, means):
             print(line, flush=True)
         print()
@@ -152,13 +163,16 @@ def main() -> None:
     parser.add_argument("--caps", help="several, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=1, help="with --caps")
-    parser.add_argument("--converging", action="store_true", help="with --caps: also DPI with a converging series")
+    parser.add_argument("--budgets", action="store_true", help="with --caps: also DPI with other budgets, by seed")
+    parser.add_argument("--modes", default=",".join(MODES), help="without --caps: user, published or both")
     parser.add_argument("--pictures", type=Path, help="a directory to write pictures to")
     options = parser.parse_args()
+    begin = time.process_time()
     if options.caps:
         every_cap(options)
     else:
         both_modes(options)
+    print(f"{time.process_time() - begin:.0f} s of the processor")
 
 
 if __name__ == "__main__":

@@ -7,13 +7,17 @@ import dpi
 import made_releases
 from dpi.apps import Watch
 from dpi.apps.detectors import DETECTORS, HBOS
-from dpi.apps.scoring import Scorer
+from dpi.apps.scoring import SHARED, Scorer, unshared
+from dpi.apps.watch import BY_CLASS
 from dpi.noise import UnsafeSeededSource
 
 DOMAIN = dpi.Categories(["a", "b", "c", "d", "e"], other=None)
 
 
-def quiet(slots, *, burst=None, error=0.001, seed=3):
+CARRIED = {"carried": 0.5, "age": 3.0}
+
+
+def quiet(slots, *, burst=None, error=0.001, seed=3, **changes):
     """Releases with small changes; in slot `burst` the value "e" has a third of the users."""
     rng = np.random.default_rng(seed)
     found = []
@@ -21,7 +25,9 @@ def quiet(slots, *, burst=None, error=0.001, seed=3):
         pdf = np.array([0.4, 0.3, 0.2, 0.07, 0.03]) + rng.normal(0, 0.002, 5)
         if slot == burst:
             pdf = np.array([0.3, 0.2, 0.12, 0.05, 0.33])
-        found.append(made_releases.release(DOMAIN, slot, rng, pdf=pdf / pdf.sum(), variance=np.full(5, error**2)))
+        found.append(
+            made_releases.release(DOMAIN, slot, rng, pdf=pdf / pdf.sum(), variance=np.full(5, error**2), **changes)
+        )
     return found
 
 
@@ -130,3 +136,33 @@ def test_a_missing_extra_is_named(monkeypatch):
     watch = Watch("forest")
     with pytest.raises(dpi.OptionError, match="install the extra `apps`"):
         list(watch.over(quiet(20)))
+
+
+def test_of_a_variance_no_more_counts_than_a_draw_of_the_slots_users():
+    """What neighbours do not share is a part of the variance, and at most that of a draw; without a total, the part."""
+    for release in [*made_releases.releases(DOMAIN, 5), *made_releases.releases(DOMAIN, 5, variance=np.full(5, 0.1))]:
+        drawn = release.pdf * (1 - release.pdf) / release.total
+        assert (unshared(release) == np.minimum((1 - SHARED) * release.variance, drawn)).all()
+    for release in made_releases.without_total(DOMAIN, 2):
+        assert (unshared(release) == (1 - SHARED) * release.variance).all()
+
+
+def test_by_class_a_change_has_less_error_than_two_releases():
+    """Where users are measured by class, the error of a change leaves out what both releases carry on."""
+    plain, by_class = ([a for _, b in Watch().over(quiet(40, burst=30, **told)) for a in b] for told in ({}, CARRIED))
+    errors = {alert.value: alert.error for alert in plain}
+    common = [alert for alert in by_class if alert.value in errors and alert.slot == 30]
+    assert common
+    assert all(alert.error == pytest.approx(BY_CLASS**0.5 * errors[alert.value]) for alert in common)
+
+
+def test_rarity_is_the_part_of_the_past_that_scored_as_high():
+    """No score of the past is above the highest, all are above less than the lowest."""
+    scorer, scored = Scorer(), None
+    for release in quiet(30):
+        scored = scorer(release.pdf, release.variance)
+    assert scored is not None
+    rarity = scorer.rarity(np.array([-1e9, 1e9]))
+    assert rarity[0] == 1
+    assert 0 < rarity[1] < 0.02
+    assert (np.diff(scorer.rarity(np.sort(scored.score))) <= 0).all()

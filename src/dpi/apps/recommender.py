@@ -5,6 +5,8 @@ each share is drawn towards what is popular, the more the noisier it is (empiric
 roots of tastes keeps what groups have in common; K-means puts groups of like taste together, and shares are drawn
 towards their cluster's instead. Without noise nothing is drawn, and what remains is the SVD. A group that cannot be
 told from an empty one is *cold*, and gets what is popular among all.
+
+Sees releases and nothing else: post-processing, which costs no privacy.
 """
 
 from __future__ import annotations
@@ -25,6 +27,9 @@ from dpi.release.queries import Distribution
 COLD = 1.96
 """A group is cold if its share of users is below so many standard errors."""
 
+SMALLEST = 0.05
+"""A correction takes at most all but this share of a probability away."""
+
 
 @dataclass(frozen=True)
 class Recommendation:
@@ -39,7 +44,8 @@ class Recommender:
     """What to recommend to each group.
 
     `releases` are the releases of a stream so far, over a Product with the parts `group` and `item`: what counts is the
-    accumulative PDF of the last. A single distribution may stand for them; then it is its own PDF that counts.
+    accumulative PDF of the last, with each slot as the later ones show it. A single distribution may stand for them;
+    then it is its own PDF that counts.
     `factors` is the rank that SVD keeps, `clusters` the number of clusters (√groups unless given). The bin of items
     that are not listed is not recommended.
     """
@@ -85,10 +91,12 @@ class Recommender:
 
 
 def _accumulated(releases: Sequence[Release]) -> Distribution:
-    """The accumulative PDF of the last release, with a variance from public facts.
+    """The accumulative PDF of the last release, seen from the end, with a variance from public facts.
 
-    Noisy counts of slots with the budgets ε_t, added up, have the noise Σ 2/ε_t² in each bin. What a release makes of
-    them is better than that, so it is an upper bound; the last slot's own variance is another.
+    Noisy counts of slots with the budgets ε_t, added up, have the noise Σ 2/ε_t² in each bin: the smaller of that and
+    the last slot's own variance is taken. Where users are measured by class the first leaves out those who were not
+    measured; the second alone drew groups that differ too much towards each other (0.46 instead of 0.60 in the mean of
+    the four streams of benchmarks/apps.py, seeds 0 and 1).
     """
     if not releases:
         raise OptionError("a recommender needs at least one release.")
@@ -96,7 +104,38 @@ def _accumulated(releases: Sequence[Release]) -> Distribution:
     measured = [release for release in releases if release.epsilon > 0 and release.total > 0]
     users = sum(release.total for release in measured)
     noise = sum(2 / release.epsilon**2 for release in measured) / users**2 if measured else math.inf
-    return Distribution(last.domain, last.accumulated, np.minimum(last.variance, noise))
+    return Distribution(last.domain, _from_the_end(releases), np.minimum(last.variance, noise))
+
+
+def _from_the_end(releases: Sequence[Release]) -> Floats:
+    """The accumulative PDF of the last release, with every slot corrected by what later releases say of it.
+
+    A release knows the slots until its own, and the sum of releases keeps what the first of them did not know yet. The
+    backward pass of a Kalman smoother (Rauch, Tung and Striebel, 1965) takes it back: with v the variance of a slot's
+    share and q that of its steps, the slot is drawn by v/(v + q) towards the one after it. Steps are taken to be in
+    proportion to shares, alike in all bins, and as large as the released ones.
+    """
+    last = releases[-1]
+    alike = [release for release in releases if release.domain == last.domain]
+    everybody = sum(_users(release) for release in releases)
+    if len(alike) < 2 or not everybody > 0:
+        return last.accumulated
+    pdfs = np.array([release.pdf for release in alike])
+    level = pdfs.mean(axis=0)
+    steps = np.square(np.diff(pdfs, axis=0)).mean(axis=0)
+    step = float(np.mean(steps / np.maximum(level, 1e-300) ** 2)) * level**2
+    seen, correction = last.pdf, np.zeros(last.pdf.size)
+    for release in alike[-2::-1]:
+        toward = release.variance / np.maximum(release.variance + step, 1e-300)
+        seen = release.pdf + toward * (seen - release.pdf)
+        correction += _users(release) / everybody * (seen - release.pdf)
+    corrected = np.maximum(last.accumulated + correction, SMALLEST * last.accumulated)
+    return np.asarray(corrected / corrected.sum())
+
+
+def _users(release: Release) -> float:
+    """What a slot counts for: its users, or one if their number is unknown."""
+    return max(release.total, 0.0) if math.isfinite(release.total) else 1.0
 
 
 def _matrix(distribution: Distribution, group: str, item: str) -> tuple[Floats, Floats, Domain, Domain]:
