@@ -21,6 +21,9 @@ from dpi.mechanism.cells.law import Law
 from dpi.mechanism.cells.state import CellsState
 from dpi.mechanism.filtering.gaussians import Gaussians
 
+_NOWHERE: Floats = np.ones((4, 1))
+"""The ratios by which laws are taken where all phases are one."""
+
 
 def laws(state: CellsState) -> tuple[Law, Law, Law, Law]:
     """Of newcomers, pooled, of veterans and of everybody."""
@@ -40,7 +43,7 @@ def entered(state: CellsState, slot: int) -> tuple[CellsState, Floats]:
     """
     season = state.season
     if not season.period:
-        return state, np.ones((4, 1))
+        return state, _NOWHERE
     learned = np.concatenate([[slot % season.period], season.laws, season.cells.ravel()])
     phases, at = np.unique(learned, return_inverse=True)
     profile, now = seasons.profiles(season, phases.astype(np.int64)), at[0]

@@ -119,7 +119,7 @@ class Season:
     def base(self) -> Floats:
         """The PDF over all phases."""
         bins = self.counts.shape[1]
-        return np.maximum(self.counts.sum(0) / max(float(self.users.sum()), 1e-9), RAREST / bins)
+        return np.asarray(np.maximum(self.counts.sum(0) / max(float(self.users.sum()), 1e-9), RAREST / bins))
 
 
 def profiles(season: Season, phases: Integers) -> Gaussians:
@@ -203,4 +203,4 @@ def _kernel(season: Season, phases: Integers, width: float) -> Floats:
     """What all phases count in the average around some of them, (some, phases)."""
     apart = np.abs(phases[:, None] - np.arange(season.period))
     apart = np.minimum(apart, season.period - apart)
-    return np.exp(-0.5 * (apart / width) ** 2) if width else (apart == 0).astype(np.float64)
+    return np.asarray(np.exp(-0.5 * (apart / width) ** 2) if width else apart == 0, dtype=np.float64)
