@@ -127,7 +127,7 @@ def exact(population: Population, budget: str) -> list[float]:
         domain=population.domain,
         epsilon=EPSILON,
         budget=BUDGETS[budget](),
-        mechanism=dpi.Boosted(season=population.season),
+        mechanism=dpi.Boosted(season=population.season),  # type: ignore[arg-type]
         unsafe_source=UnsafeSeededSource(0),
     )
     for events, slot in zip(population.events, population.slots, strict=True):
