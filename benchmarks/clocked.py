@@ -99,7 +99,8 @@ class Score:
 def play(population: Population, seed: int, longest: int | None = None) -> Score:
     """The clocked ledger on a population."""
     bins = population.domain.size
-    accounts, state, score = Accounts(np.random.default_rng(seed + 77)), cells.initial(bins, TOP + 1), Score()
+    accounts, score = Accounts(np.random.default_rng(seed + 77)), Score()
+    state = cells.initial(bins, TOP + 1, population.season or 0)
     for number, slot in enumerate(population.slots[:longest]):
         begin = time.process_time()
         shares = cells.shares(state, level(number, TOP) + 1)
@@ -123,7 +124,11 @@ def exact(population: Population, budget: str) -> list[float]:
     """Divergences of the exact product with another budget; an empty slot has none."""
     bins, errors = population.domain.size, []
     stream = dpi.Stream(
-        domain=population.domain, epsilon=EPSILON, budget=BUDGETS[budget](), unsafe_source=UnsafeSeededSource(0)
+        domain=population.domain,
+        epsilon=EPSILON,
+        budget=BUDGETS[budget](),
+        mechanism=dpi.Boosted(season=population.season),  # type: ignore[arg-type]
+        unsafe_source=UnsafeSeededSource(0),
     )
     for events, slot in zip(population.events, population.slots, strict=True):
         release, truth = stream.release(*events), slot.histogram(bins)

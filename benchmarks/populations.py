@@ -1,4 +1,4 @@
-"""Streams whose users differ in how they come and go: 25 of them.
+"""Streams whose users differ in how they come and go: 29 of them.
 
 Real ones (through `real.py`, from `DPI_DATA`), a population with churn (`churn.py`), newcomers of another kind, and
 some that resemble none of these. A `Slot` lists who was active and how each user's one unit is spread over the bins.
@@ -47,6 +47,8 @@ class Population:
     domain: dpi.Categories
     events: Raw
     slots: list[Slot]
+    season: int | None = None
+    """The period that is declared, in slots."""
 
 
 def grouped(users: Integers, bins: Integers, size: int) -> Slot:
@@ -118,6 +120,34 @@ def weekly(rng: Random, count: int = 120, bins: int = 60, users: int = 8000) -> 
         yield active, rng.choice(bins, active.size, p=0.5 * base + 0.5 * laws[slot % 7])
 
 
+DAY, WEEK = 24, 7
+"""Periods of the seasonal streams, in slots: of hours, and of days."""
+
+
+def seasonal(rng: Random, share: float, count: int = 14 * DAY, bins: int = 60, users: int = 5000) -> Draw:
+    """A day: each bin's log-level is a sine with a phase of its own, and so is the activity; a visit is one draw.
+
+    A share of the users is replaced in each slot; log-levels drift by 0.01.
+    """
+    log, phase, names, newest = zipf(rng, bins), rng.uniform(0, 2 * np.pi, bins), np.arange(users), users
+    for slot in range(count):
+        angle = 2 * np.pi * slot / DAY
+        log = log + rng.normal(0, 0.01, bins)
+        names, newest = np.where(rng.random(users) < share, newest + np.arange(users), names), newest + users
+        active = names[rng.random(users) < 0.55 + 0.45 * np.sin(angle)]
+        yield active, rng.choice(bins, active.size, p=law(log + np.sin(angle + phase)))
+
+
+def weekdays(rng: Random, share: float = 0.05, count: int = 20 * WEEK, bins: int = 60, users: int = 3000) -> Draw:
+    """Each weekday has a law of its own, as unlike the others, in 40 % of the visits, and an activity of its own."""
+    laws, base = [law(zipf(rng, bins)) for _ in range(WEEK)], law(zipf(rng, bins))
+    busy, names, newest = rng.uniform(0.2, 1, WEEK), np.arange(users), users
+    for slot in range(count):
+        names, newest = np.where(rng.random(users) < share, newest + np.arange(users), names), newest + users
+        active = names[rng.random(users) < busy[slot % WEEK]]
+        yield active, rng.choice(bins, active.size, p=0.6 * base + 0.4 * laws[slot % WEEK])
+
+
 def swap(rng: Random, count: int = 150, bins: int = 80, users: int = 3000) -> Draw:
     """Two fixed populations with laws of their own; activity moves from one to the other and back, period 60."""
     mine = np.concatenate([rng.choice(bins, users, p=law(log)) for log in (zipf(rng, bins), zipf(rng, bins))])
@@ -151,12 +181,11 @@ def bursts(rng: Random, count: int = 150, bins: int = 40, users: int = 1500) -> 
         yield active, drawn
 
 
-def made(draw: Draw, bins: int) -> Population:
+def made(draw: Draw, bins: int, season: int | None = None) -> Population:
     """The population of made-up slots with one bin for each user."""
     slots = [Slot(users, np.arange(users.size), mine, np.ones(users.size)) for users, mine in draw]
-    return Population(
-        dpi.Categories(range(bins), other=None), [(pl.Series(s.users), pl.Series(s.bins)) for s in slots], slots
-    )
+    events = [(pl.Series(slot.users), pl.Series(slot.bins)) for slot in slots]
+    return Population(dpi.Categories(range(bins), other=None), events, slots, season)
 
 
 def _churn(share: float, count: int) -> Callable[[int], Population]:
@@ -169,6 +198,10 @@ def _churn(share: float, count: int) -> Callable[[int], Population]:
 
 def _kind(kind: str, share: float) -> Callable[[int], Population]:
     return lambda seed: made(kinds(np.random.default_rng(1000 + seed), kind, share), 100)
+
+
+def _seasonal(share: float) -> Callable[[int], Population]:
+    return lambda seed: made(seasonal(np.random.default_rng(4242 + seed), share), 60, DAY)
 
 
 def _other(draw: Callable[[Random], Draw], bins: int, first: int) -> Callable[[int], Population]:
@@ -190,6 +223,8 @@ STREAMS: dict[str, Callable[[int], Population]] = dict(
         ),
         [("uniform", _other(even, 100, 0)), ("swap", _other(swap, 80, 4242)), ("growth", _other(growth, 100, 4242))],
         [("weekly", _other(weekly, 60, 4242)), ("bursts", _other(bursts, 40, 4242))],
+        ((f"seasonal {share:.0%}", _seasonal(share)) for share in (0.0, 0.05, 1.0)),
+        [("weekdays", lambda seed: made(weekdays(np.random.default_rng(1 + seed)), 60, WEEK))],
     )
 )
 """The streams by name; each is made from a seed."""

@@ -40,9 +40,9 @@ class Users:
         return tuple(result)
 
 
-def play(slots, bins, classes=9, seed=0, epsilon=EPSILON):
+def play(slots, bins, classes=9, seed=0, epsilon=EPSILON, season=0):
     """The state and the estimate after every slot of (users, values)."""
-    accounts, state = Users(bins, classes, seed, epsilon), cells.initial(bins, classes)
+    accounts, state = Users(bins, classes, seed, epsilon), cells.initial(bins, classes, season)
     for number, (users, values) in enumerate(slots):
         shares = cells.shares(state, level(number, classes - 1) + 1)
         state, estimate = cells.measured(state, number, accounts.measure(users, values, shares))

@@ -195,9 +195,10 @@ def by_class(mechanism, domain, state, slots, first=0):
     return state, estimate
 
 
-def test_users_by_class_are_known_over_a_change():
-    """Laws and cells keep what is in both domains bit for bit, new values share `other`, and the stream goes on."""
-    mechanism = dpi.Boosted()
+@pytest.mark.parametrize("season", [None, 4])
+def test_users_by_class_are_known_over_a_change(season):
+    """Laws, cells and phases keep what is in both domains bit for bit, new values share `other`, the stream goes on."""
+    mechanism = dpi.Boosted(season=season)
     before, estimate = by_class(mechanism, OLD, mechanism.initial(OLD, 5), 16)
     after = mechanism.moved(before, OLD, WIDER, 5)
     for value in ("a", "b"):
@@ -210,6 +211,8 @@ def test_users_by_class_are_known_over_a_change():
             for part in ("mean", "variance"):
                 one, other = getattr(mine, part)[..., OLD.index(value)], getattr(theirs, part)[..., WIDER.index(value)]
                 assert one.tobytes() == other.tobytes()
+        phases = (before.season.counts[:, OLD.index(value)], after.season.counts[:, WIDER.index(value)])
+        assert phases[0].tobytes() == phases[1].tobytes()
     assert np.allclose(after.cells.mean.sum(axis=2), 1)
     assert after.cells.size.tobytes() == before.cells.size.tobytes()
     assert mechanism.from_bytes(WIDER, mechanism.to_bytes(after)).bins == WIDER.size

@@ -64,6 +64,16 @@ def test_a_huge_domain_without_order_has_fewer_classes():
     assert len(mechanism.to_bytes(mechanism.initial(dpi.Hashed(19_999, KEY), classes=6))) < 20e6
 
 
+def test_a_declared_season_is_learned_by_class():
+    """The estimators of classes take a season that fits into memory; a longer one is spent first."""
+    opened = stream(mechanism=dpi.Boosted(season=24))
+    assert opened.setting.policy == dpi.clocked()
+    for _ in range(3):
+        opened.release(USERS, VALUES)
+    again = stream(mechanism=dpi.Boosted(season=24), store=opened.store)
+    assert again.release(USERS, VALUES).slot == 3
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -74,7 +84,7 @@ def test_a_huge_domain_without_order_has_fewer_classes():
         {"budget": SPEND},
         {"mechanism": dpi.Published(dpi.Multinomial(20, 20))},
         {"mechanism": dpi.Published(dpi.Multinomial(20, 20)), "compression": dpi.whole_pdf},
-        {"mechanism": dpi.Boosted(season=24)},
+        {"mechanism": dpi.Boosted(season=1_000_000)},
         {"mechanism": dpi.Boosted(drifts=(0.1,))},
         {"mechanism": dpi.Boosted(partitions=(dpi.Blocks(2),)), "domain": dpi.Bins(range(5))},
         {"domain": dpi.Bins(range(10_000))},

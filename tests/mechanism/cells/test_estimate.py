@@ -34,10 +34,10 @@ counts_of_slots = st.lists(
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 12), counts_of_slots)
-def test_every_measurement_gives_an_estimate(bins, slots):
+@given(st.integers(1, 12), st.sampled_from([0, 3]), counts_of_slots)
+def test_every_measurement_gives_an_estimate(bins, season, slots):
     """Whatever was measured: a PDF, a variance of at most p(1 - p), and a share that is one."""
-    state = cells.initial(bins, 4)
+    state = cells.initial(bins, 4, season)
     for number, (top, seed, scale) in enumerate(slots):
         rng = np.random.default_rng(seed)
         shares = [float(share) for share in cells.shares(state, top + 1)]

@@ -51,7 +51,7 @@ def test_rates_are_learned_and_handed_up():
     for _ in range(20):
         seen = sizes.Sized(300.0, 1.0, 300.0, 1.0)
         precision[1], evidence[1] = sizes.learned(precision[1], evidence[1], np.array([1000.0, 10.0]), seen, 300.0)
-    rates = sizes.rates(precision, evidence, Cells.empty(20, 4), np.zeros(4))
+    rates = sizes.active(sizes.regressed(precision, evidence), Cells.empty(20, 4), np.zeros(4))
     assert rates.mean[1, 0] == pytest.approx(0.3, abs=0.02)
     assert rates.mean[3, 0] == pytest.approx(0.3, abs=0.05)
 
@@ -80,7 +80,7 @@ def test_longer_waits_leave_fewer():
     def active(age):
         cells = Cells.empty(20, 3)
         cells.size[0, 2], cells.age[0, 2] = 100.0, age
-        return float(sizes.rates(precision, evidence, cells, np.zeros(3)).active[0, 2])
+        return float(sizes.active(sizes.regressed(precision, evidence), cells, np.zeros(3)).active[0, 2])
 
     assert active(0) > active(2) > active(4) > active(8)
     assert active(4) == pytest.approx(50, rel=0.02)
@@ -89,7 +89,10 @@ def test_longer_waits_leave_fewer():
 def test_absentees_widen_what_is_expected():
     """Who entered a class and was not there may come back: the number of its active users is less certain by that."""
     cells, none = cells_of(100.0, 50.0), np.zeros((3, 2, 2))
-    few, many = (sizes.rates(none, np.zeros((3, 2)), cells, np.array([0.0, missing, 0.0])) for missing in (0.0, 1000.0))
+    few, many = (
+        sizes.active(sizes.regressed(none, np.zeros((3, 2))), cells, np.array([0.0, missing, 0.0]))
+        for missing in (0.0, 1000.0)
+    )
     absent = (sizes.ABSENT * 1000) ** 2
     assert many.absent.tolist() == pytest.approx([0, absent, 0])
     assert (many.alone(cells) - few.alone(cells)).sum() == pytest.approx(absent)

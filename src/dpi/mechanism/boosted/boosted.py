@@ -59,13 +59,14 @@ class Boosted(Mechanism[State]):
     """A mechanism with one measurement a slot and a pool of trackers.
 
     `drifts` are the trackers' steps of log-levels per slot. `season` is a public period in slots: with it, one more
-    expert forecasts each slot from the slots one, two, … periods ago. `partitions` are measured in turns with the bins:
+    expert forecasts each slot from the slots one, two, … periods ago; by class (`clocked`), what the phases have of
+    their own is learned for all classes together. `partitions` are measured in turns with the bins:
     one of them in each slot, with all of its budget. "auto" means blocks of neighbours for `Bins` and marginals for a
     `Product`, from 10,000 bins on, and the bins alone (as does an empty tuple) for any other domain. Time and memory
     are O(bins · experts), and memory O(bins · season) more.
 
-    All three are of users who are measured alike. By class (`clocked`) there are estimators of their own
-    (`dpi.mechanism.cells`), of O(bins · classes), which read none of them.
+    `drifts` and `partitions` are of users who are measured alike. By class there are estimators of their own
+    (`dpi.mechanism.cells`), of O(bins · (classes + season)), which read neither.
 
     >>> from dpi.domain import Categories
     >>> from dpi.noise import SystemSource
@@ -94,14 +95,15 @@ class Boosted(Mechanism[State]):
             raise OptionError(f"`partitions` must differ from each other. Got {given!r}.")
 
     def divides(self, domain: Domain) -> bool:
-        """By class, unless other trackers, a season or partitions are asked for, or the domain is too large.
+        """By class, unless other trackers or partitions are asked for, or the domain or its season is too large.
 
-        What comes back from season to season, or can be seen in coarse blocks alone, is worth more than what classes
-        tell, whose estimators know neither. From 20,000 bins on they tell no more than they cost. Their state takes
-        66 bytes for each bin and class, and that of the laws 400 for each bin: less than 20 MB.
+        What can be seen in coarse blocks alone is worth more than what classes tell, whose estimators know none. From
+        20,000 bins on they tell no more than they cost. Their state takes 66 bytes for each bin and class, that of the
+        laws 400 for each bin, less than 20 MB; and 8 for each bin and phase of a season, less than 10 MB.
         """
-        asked = self.drifts != type(self).drifts or self.season is not None or self.partitions not in ("auto", ())
-        return not asked and not self._partitions(domain) and domain.size < 2 * HUGE
+        asked = self.drifts != type(self).drifts or self.partitions not in ("auto", ())
+        fits = domain.size < 2 * HUGE and _cells.remembers(domain.size, self.season or 0)
+        return fits and not asked and not self._partitions(domain)
 
     def top(self, domain: Domain) -> int:
         """Fewer classes for a huge domain, so that memory stays bounded."""
@@ -111,7 +113,7 @@ class Boosted(Mechanism[State]):
     def initial(self, domain: Domain, classes: int = 1) -> State:
         """The state before the first slot: every expert knows nothing, and the slower ones are trusted more."""
         if classes > 1:
-            return _cells.initial(domain.size, classes)
+            return _cells.initial(domain.size, classes, self.season or 0)
         return self._one_class(domain)
 
     def _one_class(self, domain: Domain) -> BoostedState | Views:

@@ -49,7 +49,7 @@ def moved(state: BoostedState, overlap: Overlap) -> BoostedState:
 
 
 def moved_cells(state: CellsState, overlap: Overlap) -> CellsState:
-    """The state of users by class: laws as experts are, cells and absentees bin by bin; sizes and rates stay."""
+    """The state of users by class: laws as experts are, all else of bins bin by bin; sizes and rates stay."""
 
     def law(one: Law) -> Law:
         return replace(one, messages=_rows(one.messages, overlap))
@@ -61,6 +61,7 @@ def moved_cells(state: CellsState, overlap: Overlap) -> CellsState:
         whole = mean.sum(axis=1, keepdims=True)
         mean, variance = mean / whole, variance / whole**2
     shape = (2, classes, overlap.sizes[1])
+    season, phases = state.season, (state.season.period, overlap.sizes[1])
     after = replace(
         state,
         newcomers=law(state.newcomers),
@@ -73,6 +74,7 @@ def moved_cells(state: CellsState, overlap: Overlap) -> CellsState:
             np.stack([overlap.spread(row.mean) for row in state.absent.rows()]),
             np.stack([_doubt(row, overlap) for row in state.absent.rows()]),
         ),
+        season=replace(season, counts=np.array([overlap.spread(row) for row in season.counts]).reshape(phases)),
     )
     return sealed(after)
 

@@ -3,7 +3,7 @@
 from dpi.mechanism.cells.counts import ClassCounts
 from dpi.mechanism.cells.estimate import measured, unmeasured
 from dpi.mechanism.cells.shares import shares
-from dpi.mechanism.cells.state import CellsState, classes_of, from_bytes, holds, initial, to_bytes
+from dpi.mechanism.cells.state import CellsState, classes_of, from_bytes, holds, initial, remembers, to_bytes
 
 __all__ = [
     "CellsState",
@@ -13,6 +13,7 @@ __all__ = [
     "holds",
     "initial",
     "measured",
+    "remembers",
     "shares",
     "to_bytes",
     "unmeasured",

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpi.errors import StateError
-from dpi.mechanism.base import Estimate
-from dpi.mechanism.cells import activity, everybody, law, sizes
+from dpi.mechanism.base import Estimate, Floats
+from dpi.mechanism.cells import activity, everybody, law, phases, season, sizes
 from dpi.mechanism.cells.classes import Due, carried, due
 from dpi.mechanism.cells.counts import ClassCounts, Counts
 from dpi.mechanism.cells.everybody import Common
@@ -22,7 +22,7 @@ from dpi.mechanism.cells.law import Law, Table
 from dpi.mechanism.cells.moves import moved
 from dpi.mechanism.cells.parts import Measured
 from dpi.mechanism.cells.release import released
-from dpi.mechanism.cells.sizes import Sized
+from dpi.mechanism.cells.sizes import Rates, Sized
 from dpi.mechanism.cells.state import CellsState, sealed
 from dpi.mechanism.filtering.gaussians import Gaussians
 
@@ -44,10 +44,11 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     """A slot with the noisy counts of its due classes, the lowest first."""
     if not 0 < len(counts) <= state.classes or any(one.values.shape != (state.bins,) for one in counts):
         raise StateError("the measurement has another number of classes or bins than the state.")
-    returning = state.returning  # what it is made of stays until the state has moved
+    known = state
+    state, steps = phases.entered(state, slot)
     state, table = _later(state, slot)
     state, new, table = _newcomers(state, table, counts[0].of_users(1.0))
-    rates = sizes.active(returning, state.cells, state.missing)
+    rates = _rates(known.returning, state)
     pool = _pooled(state.pool, table, new)
     classes: dict[int, Due] = {}
     for m, one in enumerate(counts[1:], 1):
@@ -72,7 +73,12 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
         best = law.leader(pool)
         population = table.readout.learned(best, law.levels(best, table.readout), reach=3 * new.counts.noise / new.size)
         state = replace(state, population=population)
-    return sealed(replace(moved(state, new, counts[0].share, classes), pool=pool)), estimate
+    told = (True, True, after.veterans is not before.veterans, after.everybody is not before.everybody)
+    state = replace(moved(state, new, counts[0].share, classes), pool=pool)
+    state = phases.left(known, state, len(counts), told, steps)
+    if state.season.period:
+        state = replace(state, season=season.learned(state.season, slot % state.season.period, new, parts))
+    return sealed(state), estimate
 
 
 def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
@@ -84,8 +90,10 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
         even = np.full(state.bins, 1 / state.bins)
         nothing = float("nan")
         return state, Estimate(even, even * (1 - even), np.ones(state.bins), nothing, nothing, carried=1.0)
+    known = state
+    state, steps = phases.entered(state, slot)
     state, table = _later(state, slot)
-    rates = sizes.rates(state.precision, state.evidence, state.cells, state.missing)
+    rates = _rates(known.returning, state)
     expected = table.gaussians(state.newcomers)
     inflow = state.inflow
     size = max(inflow.size, 0.0) * sizes.not_empty(inflow.size, inflow.variance)
@@ -98,26 +106,36 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
     kept = carried(state, 1, rates, common)
     _, now = activity.told(state.activity, [])
     kept = [cell.scaled(now.factor) for cell in kept]
-    known = Common(state.veterans, state.everybody, state.moments)
-    said = everybody.opinions(known, table, new, max(sum(cell.size for cell in kept), 1e-3))
+    common_laws = Common(state.veterans, state.everybody, state.moments)
+    said = everybody.opinions(common_laws, table, new, max(sum(cell.size for cell in kept), 1e-3))
     estimate = released(
-        new, [], kept, said, everybody.weights(known), state.laws.factor, state.sizes.factor, now.variance
+        new, [], kept, said, everybody.weights(common_laws), state.laws.factor, state.sizes.factor, now.variance
     )
-    return sealed(state), replace(estimate, carried=1.0)
+    return sealed(phases.left(known, state, 0, (False,) * 4, steps)), replace(estimate, carried=1.0)
 
 
 def _later(state: CellsState, slot: int) -> tuple[CellsState, Table]:
     """The state, aged to a slot, and the table in which its laws are read."""
-    laws = (state.newcomers, state.pool, state.veterans, state.everybody)
+    laws = phases.laws(state)
     table = law.table(state.population, laws)
     if not state.known:
         return replace(state, slot=slot), table
     elapsed = max(slot - state.slot, 1)
-    newcomers, pool, veterans, all_of_them = law.aged(laws, table.readout, elapsed)
-    table.read_all((newcomers, pool, veterans, all_of_them))
+    aged = law.aged(laws, table.readout, elapsed)
+    table.read_all(aged)
     cells = replace(state.cells, age=state.cells.age + elapsed)
-    later = replace(state, slot=slot, newcomers=newcomers, pool=pool, veterans=veterans, everybody=all_of_them)
-    return replace(later, cells=cells, activity=activity.later(state.activity, elapsed)), table
+    return replace(
+        phases.with_laws(state, aged), slot=slot, cells=cells, activity=activity.later(state.activity, elapsed)
+    ), table
+
+
+def _rates(returning: tuple[Floats, Floats], state: CellsState) -> Rates:
+    """Who of every cell is active in the state's slot, by rates of return and by the activity of its phase."""
+    rates = sizes.active(returning, state.cells, state.missing)
+    if not state.season.period:
+        return rates
+    now = season.active(state.season, state.slot % state.season.period)
+    return replace(rates, active=now * rates.active, ready=now * rates.ready)
 
 
 def _common(pool: Law, everybody: Law, table: Table) -> Gaussians:

@@ -205,11 +205,6 @@ class Rates:
         return np.asarray(by_rates + self.active**2 * (ACTIVITY**2 + cells.doubt) + absent + 1.0)
 
 
-def rates(precision: Floats, evidence: Floats, cells: Cells, missing: Floats) -> Rates:
-    """Rates of return, and who is active by them."""
-    return active(regressed(precision, evidence), cells, missing)
-
-
 def active(known: tuple[Floats, Floats], cells: Cells, missing: Floats) -> Rates:
     """Who is active, by rates of return and their covariances."""
     found, spread = known

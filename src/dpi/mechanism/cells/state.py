@@ -21,11 +21,12 @@ from dpi.mechanism.cells.activity import Activity
 from dpi.mechanism.cells.calibration import Calibration
 from dpi.mechanism.cells.cells import Cells
 from dpi.mechanism.cells.law import Law
+from dpi.mechanism.cells.season import Season
 from dpi.mechanism.cells.sizes import Inflow
 from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import Gaussians
 
-_MAGIC, _FIRST = b"dpi cells state 2\n", b"dpi cells state 1\n"
+_MAGIC, _SECOND, _FIRST = (b"dpi cells state %d\n" % version for version in (3, 2, 1))
 _DIGEST = 32
 
 
@@ -38,6 +39,13 @@ Source: by calculation; tests/mechanism/cells/test_cells_state.py measures the b
 """
 
 
+MOST_PHASES = 1 << 20
+"""Numbers that the phases of a season may have, over all bins.
+
+Source: by calculation; eight megabytes.
+"""
+
+
 def classes_of(bins: int) -> int:
     """The number of classes that suits a domain: fewer for a large one, so that memory stays bounded.
 
@@ -45,6 +53,15 @@ def classes_of(bins: int) -> int:
     (16, 6, 4)
     """
     return max(FEWEST_CLASSES, min(MOST_CLASSES, MOST_CELLS // bins))
+
+
+def remembers(bins: int, season: int) -> bool:
+    """Whether a season of so many slots suits a domain: each of its phases takes a number for each bin, 8 MB at most.
+
+    >>> remembers(100, 168), remembers(10_000, 168)
+    (True, False)
+    """
+    return bins * season <= MOST_PHASES
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +97,8 @@ class CellsState:
     """How active all are, against what rates of return say."""
     moments: Floats
     """The regression behind the weights of the laws of veterans, of everybody and of the uniform one."""
+    season: Season
+    """What is known of a declared season."""
 
     @property
     def bins(self) -> int:
@@ -102,12 +121,12 @@ class CellsState:
         return self.newcomers.known
 
 
-def initial(bins: int, classes: int) -> CellsState:
-    """The state before the first slot: nothing is known, and everybody is new."""
-    return sealed(_begun(bins, classes))
+def initial(bins: int, classes: int, season: int = 0) -> CellsState:
+    """The state before the first slot: nothing is known, and everybody is new; `season` is a period in slots."""
+    return sealed(_begun(bins, classes, season))
 
 
-def _begun(bins: int, classes: int) -> CellsState:
+def _begun(bins: int, classes: int, season: int = 0) -> CellsState:
     unknown = Law.unknown(bins)
     return CellsState(
         slot=0,
@@ -127,6 +146,7 @@ def _begun(bins: int, classes: int) -> CellsState:
         sizes=Calibration(),
         activity=Activity(),
         moments=np.zeros((3, 4)),
+        season=Season.begun(season, bins, classes),
     )
 
 
@@ -164,6 +184,7 @@ def to_bytes(state: CellsState) -> bytes:
     header = {
         "bins": state.bins,
         "classes": state.classes,
+        "season": state.season.period,
         "slot": state.slot,
         "known": [law.known for law in (state.newcomers, state.pool, state.veterans, state.everybody)],
         "inflow": asdict(state.inflow),
@@ -179,13 +200,14 @@ def to_bytes(state: CellsState) -> bytes:
 
 def holds(data: bytes) -> bool:
     """Whether bytes say that they are such a state."""
-    return data.startswith((_MAGIC, _FIRST))
+    return data.startswith((_MAGIC, _SECOND, _FIRST))
 
 
 def from_bytes(data: bytes) -> CellsState:
     """The state of `to_bytes`, bit for bit.
 
-    One of the first version has no activity, no missing users, and cells that were shrunk to the pooled law alone.
+    One of the second version has no season; one of the first has no activity, no missing users either, and cells that
+    were shrunk to the pooled law alone.
     """
     digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
     first = data.startswith(_FIRST)
@@ -210,7 +232,7 @@ def from_bytes(data: bytes) -> CellsState:
         read = {field.name: weights if field.name == "weights" else like for field in fields(part)}
         return Cells(**{name: reader(getattr(part, name)) for name, reader in read.items()})
 
-    form = initial(header["bins"], header["classes"])
+    form = initial(header["bins"], header["classes"], header.get("season", 0))
 
     def law(known: bool) -> Law:
         unknown = form.pool
@@ -242,5 +264,6 @@ def from_bytes(data: bytes) -> CellsState:
         sizes=Calibration(**header["sizes"]),
         activity=Activity(**header.get("activity", {})),
         moments=like(form.moments),
+        season=Season(*(like(getattr(form.season, field.name)) for field in fields(Season))),
     )
     return sealed(state)
