@@ -42,7 +42,7 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/utility.py
 
 docs: .venv/docs
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs site
+	$(BIN)/sphinx-build -W --keep-going -q -j auto -b html docs site
 	cd site && $(CURDIR)/$(BIN)/python -m zipfile -c ../site.zip .
 
 .venv/core: pyproject.toml constraints.txt
