@@ -42,7 +42,8 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/utility.py
 
 docs: .venv/docs
-	$(BIN)/mkdocs build --strict
+	$(BIN)/sphinx-build -W --keep-going -q -j auto -b html docs site
+	cd site && $(CURDIR)/$(BIN)/python -m zipfile -c ../site.zip .
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

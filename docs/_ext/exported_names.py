@@ -1,0 +1,73 @@
+"""A page for each name that `dpi` exports: the list is the package's own, so that none is forgotten."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dpi
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
+
+TITLES = {
+    "stream": "Streams",
+    "release": "Releases",
+    "reader": "Releases",
+    "sources": "Events",
+    "events": "Time",
+    "domain": "Domains",
+    "histogram": "What a user contributes",
+    "budget": "Budgets",
+    "planning": "Budgets",
+    "mechanism": "Mechanisms",
+    "store": "Stores",
+    "certificates": "Stores",
+    "client": "A service",
+    "errors": "Errors",
+}
+
+
+def write(app: Sphinx, config: Config) -> None:
+    """The pages, and the one that lists them by theme."""
+    folder = Path(app.srcdir) / "api"
+    folder.mkdir(exist_ok=True)
+    themes: dict[str, list[str]] = {title: [] for title in TITLES.values()}
+    pages = {}
+    for module, names in dpi._EXPORTS.items():
+        for name in names:
+            themes[TITLES[module.split(".")[1]]].append(name)
+            pages[f"{name}.md"] = page(name)
+    lines = ["# The library, name by name", "", "Everything that `import dpi` gives, each on a page of its own.", ""]
+    for title, names in themes.items():
+        lines += [f"## {title}", "", "| | |", "|---|---|"]
+        lines += [f"| [`{name}`]({name}.md) | {summary(name)} |" for name in names] + [""]
+    lines += ["```{toctree}", ":hidden:", "", *sorted(names for each in themes.values() for names in each), "```", ""]
+    pages["index.md"] = "\n".join(lines)
+    for path in folder.iterdir():
+        if path.name not in pages:
+            path.unlink()
+    for file, text in pages.items():
+        path = folder / file
+        if not path.exists() or path.read_text("utf-8") != text:  # what is the same is not built again
+            path.write_text(text, "utf-8")
+
+
+def summary(name: str) -> str:
+    """The first line of its docstring."""
+    return (inspect.getdoc(getattr(dpi, name)) or "").partition("\n")[0].replace("|", "\\|")
+
+
+def page(name: str) -> str:
+    """A class with its public members; a function; or an object that is called."""
+    found = getattr(dpi, name)
+    directive = "autoclass" if inspect.isclass(found) else "autofunction" if inspect.isroutine(found) else "autodata"
+    options = {"autoclass": "   :members:\n", "autofunction": "", "autodata": "   :no-value:\n"}[directive]
+    return f"# {name}\n\n```{{eval-rst}}\n.. {directive}:: dpi.{name}\n{options}```\n"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("config-inited", write)
+    return {"parallel_read_safe": True}
