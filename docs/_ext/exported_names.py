@@ -22,6 +22,7 @@ TITLES = {
     "histogram": "What a user contributes",
     "budget": "Budgets",
     "planning": "Budgets",
+    "discovery": "Mechanisms",
     "mechanism": "Mechanisms",
     "store": "Stores",
     "certificates": "Stores",
