@@ -7,8 +7,8 @@ The floor is the faster of the two doing the bounding (one user one unit) on the
 goes on from slot to slot with the same users, taking turns with the floors: "first" is the slot in which all of them
 are new, "later" the median of those after it. With the default budget not every class of users is due in each slot;
 with `--per-slot` everybody pays in all of them. Seconds are processor seconds, or with `--wall` those of the clock on
-the wall. Memory is the peak of resident memory above what the input columns took, in a process of its own, over their
-size. Without duckdb polars alone is the floor.
+the wall. Memory is the peak of resident memory in the second slot above what was resident before it (the input and the
+accounts), in a process of its own, over the size of the input columns. Without duckdb polars alone is the floor.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from statistics import median
@@ -32,26 +33,23 @@ SIZES = (1_000_000, 10_000_000)
 
 
 def stream(per_slot: bool) -> dpi.Stream:
-    budget = {"budget": dpi.Ledger(per_slot=0.05)} if per_slot else {}
-    return dpi.Stream(domain=dpi.Categories(range(BINS)), epsilon=1, slot="1h", start="2026-01-01", **budget)
-
-
-def releases(frame: pl.DataFrame, per_slot: bool, slots: int) -> None:
-    with stream(per_slot) as opened:
-        for _ in range(slots):
-            opened.release(frame["user"], frame["value"])
+    budget = dpi.Ledger(per_slot=0.05) if per_slot else dpi.Ledger()
+    return dpi.Stream(domain=dpi.Categories(range(BINS)), epsilon=1, slot="1h", start="2026-01-01", budget=budget)
 
 
 def measured(rows: int, kind: str, per_slot: bool, wall: bool) -> None:
     clock = time.perf_counter if wall else time.process_time
     frame = events(rows, rows // EVENTS_A_USER, kind)
-    releases(frame.head(1000), per_slot, 1)
-    floors = {"polars": partial(with_polars, frame)}
+    warm(per_slot, frame)
+    floors: dict[str, Callable[[], object]] = {"polars": partial(with_polars, frame)}
     if find_spec("duckdb") is not None:
         floors["duckdb"] = partial(with_duckdb, frame)
     taken: dict[str, list[float]] = {name: [] for name in ("dpi", *floors)}
     with stream(per_slot) as opened:
-        contenders = {"dpi": lambda: opened.release(frame["user"], frame["value"]), **floors}
+        contenders: dict[str, Callable[[], object]] = {
+            "dpi": partial(opened.release, frame["user"], frame["value"]),
+            **floors,
+        }
         for _ in range(1 + LATER):
             for name, run in contenders.items():
                 start = clock()
@@ -69,10 +67,16 @@ def measured(rows: int, kind: str, per_slot: bool, wall: bool) -> None:
     )  # fmt: skip
 
 
+def warm(per_slot: bool, frame: pl.DataFrame) -> None:
+    with stream(per_slot) as opened:
+        opened.release(frame["user"][:1000], frame["value"][:1000])
+
+
 def memory(rows: int, kind: str, per_slot: bool) -> None:
     frame = events(rows, rows // EVENTS_A_USER, kind)
-    releases(frame.head(1000), per_slot, 1)
-    print(peak_of(partial(releases, frame, per_slot, 2)) / column_bytes(frame))
+    with stream(per_slot) as opened:
+        opened.release(frame["user"], frame["value"])
+        print(peak_of(partial(opened.release, frame["user"], frame["value"])) / column_bytes(frame))
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ themselves. So two users are never merged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -104,14 +104,16 @@ class Rows:
         """Pairs of some users at a time, each with the number of users before them."""
         first = 0
         for keys, counts in self._parts:
+            last = None
             if counts is None:
                 last = np.append(np.flatnonzero(keys[1:] != keys[:-1]), keys.size - 1)
                 keys, counts = keys[last], np.diff(last, prepend=-1)
             numbers = keys // keys.dtype.type(self._bins)
             bins = (keys - numbers * keys.dtype.type(self._bins)).astype(np.int64)
-            new = _changes(numbers)
-            users = np.cumsum(new) - 1
-            rows = np.add.reduceat(counts, np.flatnonzero(new))
+            new = np.flatnonzero(_changes(numbers))
+            ends = np.append(new[1:], numbers.size)
+            users = np.repeat(np.arange(new.size), ends - new)
+            rows = np.add.reduceat(counts, new) if last is None else np.diff(last[ends - 1], prepend=-1)
             yield first, Pairs(users, bins, counts, rows)
             first += rows.size
 
@@ -183,20 +185,18 @@ def _by_number(
     ids: pl.Series, codes: Integers, counts: Integers | None, lowest: int, bins: int
 ) -> tuple[Keys, Integers | None]:
     """Keys of integer ids, sorted, and their counts."""
-    numbers = ids.to_numpy() - lowest
-    return _sorted(numbers, codes, counts, bins, int(numbers.max(initial=0)) + 1)
+    numbers, users = ids.to_numpy(), cast("int", ids.max() or 0) - lowest + 1
+    return _sorted(lambda rows: numbers[rows] - lowest, codes, counts, bins, users)
 
 
 def _sorted(
-    numbers: Integers, codes: Integers, counts: Integers | None, bins: int, users: int
+    numbers: Callable[[slice], Integers], codes: Integers, counts: Integers | None, bins: int, users: int
 ) -> tuple[Keys, Integers | None]:
-    """Keys of rows of the users 0 … users - 1, sorted; with counts, different ones and the sums of theirs.
-
-    `numbers` are written over.
-    """
-    numbers *= bins
-    numbers += codes
-    keys: Keys = numbers.astype(np.uint32) if users * bins <= _HALF else numbers
+    """Keys of rows of the users 0 … users - 1, sorted; with counts, different ones and the sums of theirs."""
+    keys: Keys = np.empty(codes.size, dtype=np.uint32 if users * bins <= _HALF else np.int64)
+    for start in range(0, codes.size, _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        keys[rows] = numbers(rows) * bins + codes[rows]
     if counts is not None:
         return _summed(keys, counts)
     keys.sort()
@@ -229,21 +229,21 @@ def _by_hash(
         rows, new = _apart(ids, words[start:end] >> spare, (words[start:end] & mask).view(np.int64))
         numbers = np.cumsum(new) - 1
         users = int(numbers[-1]) + 1
-        parts.append(_sorted(numbers, codes[rows], None if counts is None else counts[rows], bins, users))
+        parts.append(_sorted(numbers.__getitem__, codes[rows], None if counts is None else counts[rows], bins, users))
         first.append(rows[new])
         start = end
     return parts, ids.gather(np.concatenate(first))
 
 
-def _apart(
-    ids: pl.Series, hashes: npt.NDArray[np.uint64], rows: Integers
-) -> tuple[Integers, npt.NDArray[np.bool_]]:
+def _apart(ids: pl.Series, hashes: npt.NDArray[np.uint64], rows: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Rows that are sorted by hash, now with those of each user together, and where another user begins."""
     new = _changes(ids.gather(rows))
     shared = new[1:] & (hashes[1:] == hashes[:-1])
     if shared.any():  # two users with one hash, or more: their rows alone are sorted by the ids
         theirs = np.flatnonzero(np.isin(hashes, hashes[1:][shared]))
-        by_id = sorted(zip(hashes[theirs].tolist(), ids.gather(rows[theirs]).to_list(), rows[theirs].tolist()))
+        by_id = sorted(
+            zip(hashes[theirs].tolist(), ids.gather(rows[theirs]).to_list(), rows[theirs].tolist(), strict=True)
+        )
         rows[theirs] = [row for _, _, row in by_id]
         new = _changes(ids.gather(rows))
     return rows, new
