@@ -244,9 +244,9 @@ class _Run:
 
     def find(self, names: Digests) -> Integers:
         """Where each of the names, sorted by their high half, stands; `ABSENT` if it does not."""
-        result = np.full(len(names), ABSENT, dtype=np.int64)
         if not len(self):
-            return result
+            return np.broadcast_to(np.int64(ABSENT), len(names))  # takes no memory
+        result = np.full(len(names), ABSENT, dtype=np.int64)
         high = np.ascontiguousarray(names[:, 0])
         at = np.searchsorted(self.high, high)
         np.minimum(at, len(self) - 1, out=at)
