@@ -98,7 +98,7 @@ class Rows:
         for keys, _ in self._parts:
             numbers = keys // keys.dtype.type(self._bins)
             different.append(numbers[_changes(numbers)].astype(np.int64))
-        return pl.Series(np.concatenate(different) + self._lowest)
+        return pl.Series(np.concatenate(different) + cast("int", self._lowest))
 
     def pairs(self) -> Iterator[tuple[int, Pairs]]:
         """Pairs of some users at a time, each with the number of users before them."""
@@ -193,7 +193,8 @@ def _sorted(
     numbers: Callable[[slice], Integers], codes: Integers, counts: Integers | None, bins: int, users: int
 ) -> tuple[Keys, Integers | None]:
     """Keys of rows of the users 0 … users - 1, sorted; with counts, different ones and the sums of theirs."""
-    keys: Keys = np.empty(codes.size, dtype=np.uint32 if users * bins <= _HALF else np.int64)
+    fits = users * bins <= _HALF
+    keys: Keys = np.empty(codes.size, dtype=np.uint32) if fits else np.empty(codes.size, dtype=np.int64)
     for start in range(0, codes.size, _CHUNK):
         rows = slice(start, start + _CHUNK)
         keys[rows] = numbers(rows) * bins + codes[rows]
