@@ -1,4 +1,4 @@
-"""What it takes to read texts: times in ISO 8601, and lines of NDJSON, beside the readers of every form and polars.
+"""What it takes to read texts: times in ISO 8601, lines of NDJSON and of CSV, beside readers of every form and polars.
 
     POLARS_MAX_THREADS=1 python benchmarks/texts.py [rows, 300000 unless said]
 
@@ -17,6 +17,9 @@ import numpy as np
 import polars as pl
 
 from dpi.events.slots import Slots
+from dpi.sources.delimited import Delimited
+from dpi.sources.inputs import BLOCK
+from dpi.sources.lines import Lines
 from dpi.sources.ndjson import Ndjson
 from measure import row
 
@@ -29,12 +32,19 @@ def main() -> None:
     moments = pl.Series(rng.integers(0, 10**15, rows)).cast(pl.Datetime("us", "UTC"))
     times = moments.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ")
     users = pl.Series(rng.integers(0, 10**9, rows)).cast(pl.String)
-    file = io.BytesIO()
-    pl.DataFrame({"user": users, "at": times, "value": rng.integers(0, 1000, rows)}).write_ndjson(file)
-    lines, slots, reader = file.getvalue(), Slots("1h"), Ndjson("user", ["user", "at", "value"])
+    names = ["user", "at", "value"]
+    frame = pl.DataFrame(dict(zip(names, (users, times, rng.integers(0, 1000, rows)), strict=True)))
+    file, fields = io.BytesIO(), io.BytesIO()
+    frame.write_ndjson(file)
+    frame.write_csv(fields, include_header=False)
+    lines, slots, reader = file.getvalue(), Slots("1h"), Ndjson("user", names)
+    delimited, cut, csv = Delimited(names, names), Lines(), fields.getvalue()
+    blocks = [cut.feed(csv[at : at + BLOCK]) for at in range(0, len(csv), BLOCK)]  # as files are read
     ways: dict[str, Callable[[], object]] = {
         "times, as they are read": lambda: slots.moments(times),
         "times, by the reader of every form": lambda: slots._parse_any(times),
+        "CSV, as it is read": lambda: [delimited.parse(block) for block in blocks],
+        "CSV, by polars, with inferred types": lambda: pl.read_csv(csv, has_header=False),
         "lines, as they are read": lambda: reader.parse(lines),
         "lines, one by one": lambda: reader._read(pl.Series(lines.decode().split("\n")[:-1])),
         "lines, by polars, with inferred types": lambda: pl.read_ndjson(lines),

@@ -95,3 +95,17 @@ def test_part_of_a_place_is_a_place():
     assert table.get(place)["spent"].tolist() == [10, 30]
     table.put(place, np.array([(7, 1, 0), (8, 1, 0)], dtype=STANDING))
     assert table.get(table.find(names))["spent"].tolist() == [7, 20, 8]
+
+
+def test_logs_are_merged_alike_in_any_ranges(monkeypatch):
+    """Two logs amount to what they do in one piece, however many ranges of names they are cut into."""
+    rng = np.random.default_rng(1)
+    logs = []
+    for size in (40, 60):
+        names = np.stack([rng.integers(0, 8, size) << 61, rng.integers(0, 3, size)], axis=1).astype(np.uint64)
+        logs.append(merged(to_records(names, np.array([(n, 1, 0) for n in range(size)], dtype=STANDING))))
+    expected = merged(b"".join(logs))
+    for piece in (1, 7, 50):
+        monkeypatch.setattr("dpi.budget.account_table._PIECE", piece)
+        assert merged(*logs) == expected
+    assert merged() == merged(b"") == b""

@@ -1,3 +1,4 @@
+import numpy as np
 import polars as pl
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -5,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.errors import OptionError, StateError
-from dpi.events.identity import LONGEST, digests, known_rule, users
+from dpi.events.identity import LONGEST, by_first_half, digests, known_rule, users
 from strategies import keys, texts
 
 KEY = bytes(range(32))
@@ -112,3 +113,12 @@ def test_a_rule_that_is_not_known_is_refused(rule):
     """By a rule of a newer program users would have other accounts here."""
     with pytest.raises(StateError, match="newer version"):
         known_rule(rule)
+
+
+def test_an_order_by_first_halves_is_that_of_a_stable_sort():
+    """Also where names agree in the bits that are sorted, or in all of the first half."""
+    rng = np.random.default_rng(1)
+    near = rng.integers(0, 40, 500).astype(np.uint64)
+    for first in (near, near << np.uint64(58), rng.integers(0, 1 << 63, 500).astype(np.uint64), near[:1], near[:0]):
+        names = np.stack([first, np.zeros_like(first)], axis=1)
+        assert by_first_half(names).tolist() == np.argsort(first, kind="stable").tolist()

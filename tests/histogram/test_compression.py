@@ -166,11 +166,18 @@ def test_millions_of_events_by_one_user_are_one_unit():
 
 
 def test_collisions_of_codes_do_not_merge_users(monkeypatch):
-    """If two ids share a hash, grouping falls back to a join and stays exact."""
+    """If ids share a hash, their rows are told apart by the ids themselves."""
     rows = [(f"user {i % 50}", i % 5) for i in range(500)]
     expected = histogram(rows)
-    monkeypatch.setattr(grouping, "_hash", lambda ids, shift: (ids.str.len_bytes().to_numpy() * 0).astype(np.int64))
+    monkeypatch.setattr(grouping, "_hash", lambda ids: np.zeros(ids.len(), dtype=np.uint64))
     assert (histogram(rows) == expected).all()
+
+
+def test_two_texts_of_one_id_are_one_user_among_texts():
+    """The text 1.0 is the user 1 by the second rule, and a user of its own by the first."""
+    ids, codes = ["1.0", "ada", "1"], np.array([0, 1, 0])
+    assert sorted(grouping.Rows(ids, codes, 2).users().to_list()) == ["1", "ada"]
+    assert sorted(grouping.Rows(ids, codes, 2, rule=1).users().to_list()) == ["1", "1.0", "ada"]
 
 
 def test_chunks_do_not_split_a_user(monkeypatch):

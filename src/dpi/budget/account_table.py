@@ -7,7 +7,7 @@ costs a sort of m and m searches; there are no Python objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -16,19 +16,22 @@ import numpy.typing as npt
 
 from dpi.budget.buckets import Buckets
 from dpi.errors import StateError
-from dpi.events.identity import Digests
+from dpi.events.identity import Digests, by_first_half
 from dpi.exact.integers import Integers
 
 STANDING = np.dtype([("spent", "<i8"), ("active", "<u4"), ("epoch", "<i8")])
 _NAME = np.dtype([("high", "<u8"), ("low", "<u8")])
-_BYTES = np.dtype((np.void, STANDING.itemsize))
-"""A standing as it is copied: as bytes, not field by field."""
 _RECORD = np.dtype([("name", _NAME), ("standing", STANDING)])
+_NAME_BYTES, _BYTES, _RECORD_BYTES = (np.dtype((np.void, kind.itemsize)) for kind in (_NAME, STANDING, _RECORD))
+"""Names, standings and records as they are copied: as bytes, not field by field."""
 
 Standings = npt.NDArray[np.void]
 """What accounts hold: records of `STANDING`."""
 
 _SMALLEST_MERGE = 1 << 16
+_PIECE = 1 << 16
+_MOST_RUNS = 16
+"""More sorted runs than that are sorted all at once."""
 ABSENT = -1
 
 
@@ -45,6 +48,16 @@ class Place:
     def only(self, rows: npt.NDArray[np.bool_]) -> Place:
         """The place of some of the (sorted) rows."""
         return Place(self.names.compress(rows, axis=0), self.order[rows], tuple(at[rows] for at in self.at))
+
+    def rows(self, rows: slice) -> Place:
+        """The place of some rows that follow each other; nothing is copied."""
+        return Place(self.names[rows], self.order[rows], tuple(at[rows] for at in self.at))
+
+    def pieces(self) -> Iterator[tuple[slice, Place]]:
+        """All rows, and their places: so many at a time that what is made of them stays in the cache."""
+        for start in range(0, self.order.size, _PIECE):
+            rows = slice(start, start + _PIECE)
+            yield rows, self.rows(rows)
 
 
 class AccountTable:
@@ -71,7 +84,7 @@ class AccountTable:
 
     def find(self, names: Digests) -> Place:
         """Where the names stand."""
-        order = np.argsort(np.ascontiguousarray(names[:, 0]))
+        order = by_first_half(names)
         return self.here(Place(names.take(order, axis=0), order, ()))
 
     def here(self, place: Place) -> Place:
@@ -83,7 +96,7 @@ class AccountTable:
         standing = np.zeros(place.order.size, dtype=_BYTES)
         for run, at in zip(self._runs, place.at, strict=True):
             if len(run):
-                np.copyto(standing, run.standing.view(_BYTES)[at], where=at != ABSENT)
+                np.copyto(standing, run.standing.view(_BYTES).take(at, mode="wrap"), where=at != ABSENT)
         return standing.view(STANDING)
 
     def put(self, place: Place, standing: Standings) -> None:
@@ -92,7 +105,7 @@ class AccountTable:
         for run, at in zip(self._runs, place.at, strict=True):
             here = at != ABSENT
             if here.any():
-                run.standing.view(_BYTES)[at[here]] = standing.view(_BYTES)[here]
+                run.standing.view(_BYTES)[at[here]] = chosen(standing, here).view(_BYTES)
                 new &= ~here
         if new.any():
             fresh = _Run(place.names[new, 0].copy(), place.names[new, 1].copy(), chosen(standing, new))
@@ -130,35 +143,73 @@ def chosen(standing: Standings, rows: npt.NDArray[np.bool_] | Integers) -> Stand
     return standing.view(_BYTES)[rows].view(STANDING)
 
 
+def together(parts: Sequence[Standings]) -> Standings:
+    """Accounts in one piece, of parts that are nobody else's."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([np.empty(0, _BYTES), *(part.view(_BYTES) for part in parts)]).view(STANDING)
+
+
 def to_records(names: Digests, standing: Standings) -> bytes:
     """Accounts as records of 36 bytes."""
-    records = np.empty(len(names), dtype=_RECORD)
-    records["name"]["high"], records["name"]["low"] = names[:, 0], names[:, 1]
-    records["standing"] = standing
+    records = np.empty(len(names), dtype=[("name", _NAME_BYTES), ("standing", _BYTES)])
+    records["name"] = np.ascontiguousarray(names).view(_NAME_BYTES)[:, 0]
+    records["standing"] = standing.view(_BYTES)
     return records.tobytes()
 
 
-def merged(data: bytes) -> bytes:
-    """Records sorted by name, the last of each name only: what a log of changes amounts to.
+def merged(*logs: bytes) -> bytes:
+    """Records sorted by name, the last of each name only: what logs of changes, one after the other, amount to.
 
     >>> names = np.array([[2, 0], [1, 0], [2, 0]], dtype=np.uint64)
     >>> log = to_records(names, np.array([(5, 1, 0), (6, 1, 0), (7, 2, 0)], dtype=STANDING))
-    >>> AccountTable.from_bytes(merged(log)).largest(), len(merged(log)) // 36
+    >>> AccountTable.from_bytes(merged(log)).largest(), len(merged(log, log)) // 36
     (7, 2)
     """
-    if len(data) % _RECORD.itemsize:
+    if any(len(log) % _RECORD.itemsize for log in logs):
         raise StateError("the saved accounts are damaged: a record is incomplete.")
-    records = np.frombuffer(data, dtype=_RECORD)
+    runs = [run for log in logs for run in _ascending(np.frombuffer(log, dtype=_RECORD))]
+    if not runs:
+        return b""
+    if len(runs) > _MOST_RUNS:
+        return _last(_joined(runs))
+    # Range after range of names, all of about one size since names are spread evenly: so little memory is touched.
+    ranges = 1 + sum(map(len, runs)) // _PIECE
+    borders = np.array([(at << 64) // ranges for at in range(1, ranges)], dtype=np.uint64)
+    cuts = [np.searchsorted(run["name"]["high"], borders).tolist() for run in runs]
+    parts = []
+    for at in range(ranges):
+        sides = (slice(cut[at - 1] if at else 0, cut[at] if at < ranges - 1 else None) for cut in cuts)
+        parts.append(_last(_joined([run[side] for run, side in zip(runs, sides, strict=True)])))
+    return b"".join(parts)
+
+
+def _ascending(records: npt.NDArray[np.void]) -> list[npt.NDArray[np.void]]:
+    """Records cut into runs whose names ascend; none, if there are none."""
+    high = records["name"]["high"]
+    return np.split(records, np.flatnonzero(high[1:] < high[:-1]) + 1) if records.size else []
+
+
+def _joined(runs: list[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
+    """Records in one piece."""
+    return np.concatenate([run.view(_RECORD_BYTES) for run in runs]).view(_RECORD)
+
+
+def _last(records: npt.NDArray[np.void]) -> bytes:
+    """Records sorted by name, the last of each name only."""
     high, low = (np.ascontiguousarray(records["name"][half]) for half in ("high", "low"))
     order = np.argsort(high, kind="stable")  # equal names stay in the order of the log; sorted runs merge quickly
-    same = high[order[1:]] == high[order[:-1]]
+    high = high[order]
+    same = high[1:] == high[:-1]
     if same.any():
-        other = low[order[1:]] != low[order[:-1]]
+        low = low[order]
+        other = low[1:] != low[:-1]
         if (same & other).any():  # two names share a high half: rare, n²/2^65
-            order = np.lexsort((low, high))
-            same, other = high[order[1:]] == high[order[:-1]], low[order[1:]] != low[order[:-1]]
+            within = np.lexsort((low, high))
+            order, high, low = order[within], high[within], low[within]
+            same, other = high[1:] == high[:-1], low[1:] != low[:-1]
         order = order[np.append(~same | other, np.True_)]
-    return records.view(np.uint32).reshape(-1, _RECORD.itemsize // 4)[order].tobytes()
+    return records.view(_RECORD_BYTES).take(order).tobytes()
 
 
 def by_bucket(data: bytes, buckets: Buckets) -> Iterator[tuple[int, bytes]]:
@@ -171,9 +222,9 @@ def by_bucket(data: bytes, buckets: Buckets) -> Iterator[tuple[int, bytes]]:
     at = buckets.of(records["name"]["high"].reshape(-1, 1))
     order = np.argsort(at, kind="stable")
     found, first = np.unique(at[order], return_index=True)
-    words = records.view(np.uint32).reshape(-1, _RECORD.itemsize // 4)
+    words = records.view(_RECORD_BYTES)
     for bucket, rows in zip(found.tolist(), np.split(order, first[1:]), strict=True):
-        yield bucket, words[rows].tobytes()
+        yield bucket, words.take(rows).tobytes()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,9 +244,9 @@ class _Run:
 
     def find(self, names: Digests) -> Integers:
         """Where each of the names, sorted by their high half, stands; `ABSENT` if it does not."""
-        result = np.full(len(names), ABSENT, dtype=np.int64)
         if not len(self):
-            return result
+            return np.broadcast_to(np.int64(ABSENT), len(names))  # takes no memory
+        result = np.full(len(names), ABSENT, dtype=np.int64)
         high = np.ascontiguousarray(names[:, 0])
         at = np.searchsorted(self.high, high)
         np.minimum(at, len(self) - 1, out=at)
@@ -216,6 +267,8 @@ class _Run:
 
     def merged(self, other: _Run) -> _Run:
         """Both runs in one; a stable sort merges two sorted halves in linear time."""
+        if not len(self) or not len(other):
+            return self if len(self) else other
         high = np.concatenate([self.high, other.high])
         order = np.argsort(high, kind="stable")
         low = np.concatenate([self.low, other.low])

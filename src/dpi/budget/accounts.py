@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.budget import billing
-from dpi.budget.account_table import STANDING, AccountTable, Place, Standings, chosen, to_records
+from dpi.budget.account_table import STANDING, AccountTable, Place, Standings, chosen, to_records, together
 from dpi.budget.bill import Bill, Charge
 from dpi.budget.classes import ClassBudget, most_taken
 from dpi.budget.epsilon import LARGEST, UNITS, Epsilon
@@ -189,21 +189,18 @@ class Accounts:
             raise ClockError("slots are paid one after the other; this one is not after the last.")
         if not 0 < share <= 1 or share.denominator > billing.SHARE_STEPS:
             raise OptionError("`share` must be a fraction above 0 and at most 1, in steps of 2^-12.")
+        if classes and (not isinstance(self.policy, Clocked) or len(classes) > self.policy.top + 1):
+            raise OptionError("classes need accounts of the policy `clocked`, and are at most its top class.")
         place = self._table.find(users)
-        standing = self._standing(place, slot)
-        own, member = None, None
-        if classes:
-            own = self._own(stream).here(place)
-            grains, member = self._by_class(
-                classes, standing["spent"], self._standing(own, slot, self._own(stream)), slot
-            )
-        elif epsilon.units == 0:
-            grains = np.zeros(len(standing), dtype=np.int64)
-        else:
-            grains = self.policy.grains(standing["active"].astype(np.int64))
-            limit = billing.part(billing.left(self._available(slot), standing["spent"]), share)
-            short = np.flatnonzero(limit < epsilon.units)
-            grains[short] = billing.affordable(grains[short], limit[short], epsilon.units)
+        own = self._own(stream).here(place) if classes else None
+        grains, member = np.empty(len(users), dtype=np.int64), np.empty(len(users), dtype=np.int64) if classes else None
+        for rows, here in place.pieces():
+            standing = self._standing(here, slot)
+            if own is not None and member is not None:
+                payments = self._standing(own.rows(rows), slot, self._own(stream))["active"]
+                grains[rows], member[rows] = self._by_class(classes, standing["spent"], payments, slot)
+            else:
+                grains[rows] = self._by_policy(epsilon, share, standing, slot)
         if whole:
             grains[grains < GRAINS] = 0
         grains[_repeated(place)] = 0
@@ -214,13 +211,22 @@ class Accounts:
             member[place.order] = member.copy()
         return Bill(weights, epsilon, slot, stream, place, self._version, classes, member, own)
 
+    def _by_policy(self, epsilon: Epsilon, share: Fraction, standing: Standings, slot: int) -> Integers:
+        """The weight of each user, as the policy has it and the account can pay."""
+        if epsilon.units == 0:
+            return np.zeros(standing.size, dtype=np.int64)
+        grains = self.policy.grains(standing["active"].astype(np.int64))
+        limit = billing.part(billing.left(self._available(slot), standing["spent"]), share)
+        short = np.flatnonzero(limit < epsilon.units)
+        grains[short] = billing.affordable(grains[short], limit[short], epsilon.units)
+        return grains
+
     def _by_class(
-        self, classes: tuple[ClassBudget, ...], spent: Integers, own: Standings, slot: int
+        self, classes: tuple[ClassBudget, ...], spent: Integers, paid: npt.NDArray[np.uint32], slot: int
     ) -> tuple[Integers, Integers]:
         """The weight of each user in the class they are in, and which one it is."""
-        if not isinstance(self.policy, Clocked) or len(classes) > self.policy.top + 1:
-            raise OptionError("classes need accounts of the policy `clocked`, and are at most its top class.")
-        payments = np.minimum(own["active"].astype(np.int64), self.policy.top)
+        assert isinstance(self.policy, Clocked)  # noqa: S101 - other accounts know no classes
+        payments = np.minimum(paid.astype(np.int64), self.policy.top)
         due = payments < len(classes)
         member = np.where(due, payments, 0)
         units = np.array([each.epsilon.units for each in classes])[member]
@@ -241,26 +247,30 @@ class Accounts:
             raise ClockError("this bill is of other accounts, or another slot was paid since; ask for a new one.")
         if bill.weights.size and not (int(bill.weights.min()) >= 0 and int(bill.weights.max()) <= GRAINS):
             raise OptionError("a bill's weights must be between 0 and 2^24 grains.")
-        standing = self._standing(bill.place, bill.slot)
-        cost = billing.debit(bill.units, bill.weights[bill.place.order])
-        available = self._available(bill.slot)
-        missing = np.where(cost > 0, standing["spent"] + cost - available, 0)
-        if missing.size and int(missing.max()) > 0:
-            worst = int(missing.argmax())
-            remaining = Fraction(int(available - standing["spent"][worst]), UNITS)
-            raise BudgetExceeded(Fraction(int(cost[worst]), UNITS), remaining, public=False)
-        standing["spent"] += cost
-        standing["active"] += 1
-        paying = cost > 0
-        own = None
-        if bill.own is not None:
-            payments = self._standing(bill.own, bill.slot, self._own(bill.stream))
-            payments["spent"] += cost
-            payments["active"] += 1
-            own = bill.own.only(paying), chosen(payments, paying)
-        if paying.all():
-            return Charge(bill, bill.place, standing, own)
-        return Charge(bill, bill.place.only(paying), chosen(standing, paying), own)
+        available, everybody = self._available(bill.slot), np.empty(bill.weights.size, dtype=np.bool_)
+        worst = (0, 0, 0)
+        after: list[Standings] = []
+        after_own: list[Standings] = []
+        for rows, here in bill.place.pieces():
+            standing = self._standing(here, bill.slot)
+            cost = billing.debit(bill.units(here.order), bill.weights[here.order])
+            paying = everybody[rows] = cost > 0
+            missing = np.where(paying, standing["spent"] + cost - available, 0)
+            most = int(missing.argmax())
+            worst = max(worst, (int(missing[most]), int(cost[most]), int(standing["spent"][most])))
+            after.append(_paid(standing, cost, paying))
+            if bill.own is not None:
+                payments = self._standing(bill.own.rows(rows), bill.slot, self._own(bill.stream))
+                after_own.append(_paid(payments, cost, paying))
+        if worst[0] > 0:
+            _, requested, spent = worst
+            raise BudgetExceeded(Fraction(requested, UNITS), Fraction(available - spent, UNITS), public=False)
+        everyone = bool(everybody.all())
+        place = bill.place if everyone else bill.place.only(everybody)
+        if bill.own is None:
+            return Charge(bill, place, together(after))
+        own = bill.own if everyone else bill.own.only(everybody)
+        return Charge(bill, place, together(after), (own, together(after_own)))
 
     def apply(self, charge: Charge) -> None:
         """Write a charge that was made on these accounts as they are."""
@@ -388,6 +398,13 @@ class Accounts:
     def description(self) -> str:
         """ε, policy and period as text: a store continues accounts of the same description only."""
         return json.dumps(self._options(), sort_keys=True)
+
+
+def _paid(standing: Standings, cost: Integers, paying: npt.NDArray[np.bool_]) -> Standings:
+    """What those who pay hold afterwards."""
+    standing["spent"] += cost
+    standing["active"] += 1
+    return standing if paying.all() else chosen(standing, paying)
 
 
 def _repeated(place: Place) -> npt.NDArray[np.bool_]:

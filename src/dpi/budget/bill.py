@@ -30,12 +30,11 @@ class Bill:
     own: Place | None = field(default=None, repr=False)
     """Where the users stand in the stream's own table of payments."""
 
-    @property
-    def units(self) -> int | Integers:
-        """What weight one costs, in units: the same for all, or in the order of the place by each user's class."""
+    def units(self, users: Integers) -> int | Integers:
+        """What weight one costs, in units: the same for all, or for each of some users by their class."""
         if self.member is None:
             return self.epsilon.units
-        return np.array([due.epsilon.units for due in self.classes])[self.member[self.place.order]]
+        return np.array([due.epsilon.units for due in self.classes])[self.member[users]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

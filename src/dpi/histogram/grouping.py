@@ -1,8 +1,9 @@
 """The rows of one slot, grouped by user: exactly, in any order of arrival, in little memory.
 
-Each row is one 64-bit key, code of its user · bins + bin, and the keys are sorted in place. Integer ids are their own
-codes where they fit. Other ids get a hash as code; that no two users of the slot share one is checked on the exact ids,
-and if two do, the ids are numbered by a join instead. So two users are never merged.
+Each row is one key, number of its user · bins + bin, and the keys are sorted. Integer ids are their own numbers where
+they fit. Other ids are brought together by the first bits of a hash, sorted as one word with the row's own number, and
+neighbours are then compared by the exact ids: where two users agree in those bits, their rows are told apart by the ids
+themselves. So two users are never merged.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.errors import SchemaError
-from dpi.events.few import FEW
+from dpi.events.columns import whole
 from dpi.events.identity import RULE, Digests, by_name, digests
 from dpi.events.identity import users as canonical_users
 from dpi.exact.integers import MOST, Integers
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 17
 """Rows handled at a time; small enough for the processor's cache."""
+_HALF = 1 << 32
+"""Keys below this are sorted as words of 32 bits, in half the time."""
+
+Keys = npt.NDArray[np.uint32] | Integers
+"""Sorted."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,9 +64,11 @@ class Rows:
         rule: int = RULE,
         key: bytes | None = None,
     ) -> None:
-        ids = canonical_users(users, rule)
+        ids = canonical_users(users, rule=1)
         if ids.len() != codes.size or (counts is not None and counts.size != codes.size):
             raise SchemaError("`users` and `values` must have the same number of rows.")
+        if counts is not None and not (counts > 1).any():
+            counts = None  # each row is one event
         valid = codes >= 0
         if ids.has_nulls():
             valid &= ids.is_not_null().to_numpy()
@@ -68,14 +76,14 @@ class Rows:
             ids, codes = ids.gather(np.flatnonzero(valid)), codes[valid]
             counts = None if counts is None else counts[valid]
         self._bins, self._key = bins, key
-        self._lowest, self._ids, keys = _user_codes(ids, bins)
-        keys *= bins
-        keys += codes
-        if counts is None or not (counts > 1).any():  # each row is one event
-            keys.sort()
-            self._keys, self._counts = keys, None
-        else:
-            self._keys, self._counts = _summed(keys, counts)
+        self._lowest, self._ids = _lowest(ids, bins), None
+        if self._lowest is not None:
+            self._parts = [*self._cut(*_by_number(ids, codes, counts, self._lowest, bins))]
+            return
+        self._parts, self._ids = _by_hash(ids, codes, counts, bins)
+        # By the rule two texts may write one id. That is looked at once for each different text, and seldom the case.
+        if rule > 1 and whole(self._ids) is not self._ids:
+            self._parts, self._ids = _by_hash(whole(ids), codes, counts, bins)
 
     def users(self) -> pl.Series | Digests:
         """The different ids, or names of accounts, in the order in which `pairs` numbers them."""
@@ -85,44 +93,41 @@ class Rows:
         import polars as pl
 
         if self._ids is not None:
-            return self._ids()
+            return self._ids
         different = [np.empty(0, dtype=np.int64)]
-        for start, end in self._chunks():
-            codes = self._keys[start:end] // self._bins
-            different.append(codes[np.concatenate(([True], codes[1:] != codes[:-1]))])
-        return pl.Series(np.concatenate(different) + self._lowest)
+        for keys, _ in self._parts:
+            numbers = keys // keys.dtype.type(self._bins)
+            different.append(numbers[_changes(numbers)].astype(np.int64))
+        return pl.Series(np.concatenate(different) + cast("int", self._lowest))
 
     def pairs(self) -> Iterator[tuple[int, Pairs]]:
         """Pairs of some users at a time, each with the number of users before them."""
         first = 0
-        for start, end in self._chunks():
-            keys = self._keys[start:end]
-            if self._counts is not None:
-                counts = self._counts[start:end]
-            else:
+        for keys, counts in self._parts:
+            last = None
+            if counts is None:
                 last = np.append(np.flatnonzero(keys[1:] != keys[:-1]), keys.size - 1)
                 keys, counts = keys[last], np.diff(last, prepend=-1)
-            codes, bins = np.divmod(keys, self._bins)
-            new = np.concatenate(([True], codes[1:] != codes[:-1]))
-            users = np.cumsum(new) - 1
-            rows = np.add.reduceat(counts, np.flatnonzero(new))
+            numbers = keys // keys.dtype.type(self._bins)
+            bins = (keys - numbers * keys.dtype.type(self._bins)).astype(np.int64)
+            new = np.flatnonzero(_changes(numbers))
+            ends = np.append(new[1:], numbers.size)
+            users = np.repeat(np.arange(new.size), ends - new)
+            rows = np.add.reduceat(counts, new) if last is None else np.diff(last[ends - 1], prepend=-1)
             yield first, Pairs(users, bins, counts, rows)
             first += rows.size
 
-    def _chunks(self) -> Iterator[tuple[int, int]]:
+    def _cut(self, keys: Keys, counts: Integers | None) -> Iterator[tuple[Keys, Integers | None]]:
         """Cuts between users, about `_CHUNK` rows apart, further if one user has more or there are many bins."""
-        start, step = 0, max(_CHUNK, 2 * self._bins)
-        while start < self._keys.size:
-            end = min(start + step, self._keys.size)
-            if end < self._keys.size:
-                user = int(self._keys[end - 1]) // self._bins
-                cut = start + int(np.searchsorted(self._keys[start:end], user * self._bins))
-                end = (
-                    cut
-                    if cut > start
-                    else int(np.searchsorted(self._keys, user * self._bins + self._bins - 1, side="right"))
-                )
-            yield start, end
+        start, step = 0, _step(self._bins)
+        while start < keys.size:
+            end = min(start + step, keys.size)
+            if end < keys.size:
+                user = int(keys[end - 1]) // self._bins
+                cut = start + int(np.searchsorted(keys[start:end], user * self._bins))
+                last = user * self._bins + self._bins - 1
+                end = cut if cut > start else int(np.searchsorted(keys, last, side="right"))
+            yield keys[start:end], None if counts is None else counts[start:end]
             start = end
 
 
@@ -154,38 +159,96 @@ class StoredRows:
             yield 0, Pairs(np.cumsum(self._new) - 1, self._bins, self._counts, rows)
 
 
-def _changes(column: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
+def _changes(column: npt.NDArray[np.generic] | pl.Series) -> npt.NDArray[np.bool_]:
     """Where a column is not as in the row before; True in the first."""
-    return np.append(np.ones(min(1, column.size), np.bool_), column[1:] != column[:-1])
+    changes = np.ones(len(column), dtype=np.bool_)
+    changes[1:] = column[1:] != column[:-1]
+    return changes
 
 
-def _summed(keys: Integers, counts: Integers) -> tuple[Integers, Integers]:
+def _step(bins: int) -> int:
+    """Rows of a part: at least as many as make it worth to look at all bins."""
+    return max(_CHUNK, 2 * bins)
+
+
+def _lowest(ids: pl.Series, bins: int) -> int | None:
+    """The lowest id, if ids are integers whose distances from it, times bins, fit in 63 bits."""
+    import polars as pl
+
+    if ids.dtype != pl.Int64:
+        return None
+    lowest, highest = cast("int", ids.min() or 0), cast("int", ids.max() or 0)
+    return lowest if highest - lowest < (1 << 63) // bins else None
+
+
+def _by_number(
+    ids: pl.Series, codes: Integers, counts: Integers | None, lowest: int, bins: int
+) -> tuple[Keys, Integers | None]:
+    """Keys of integer ids, sorted, and their counts."""
+    numbers, users = ids.to_numpy(), cast("int", ids.max() or 0) - lowest + 1
+    return _sorted(lambda rows: numbers[rows] - lowest, codes, counts, bins, users)
+
+
+def _sorted(
+    numbers: Callable[[slice], Integers], codes: Integers, counts: Integers | None, bins: int, users: int
+) -> tuple[Keys, Integers | None]:
+    """Keys of rows of the users 0 … users - 1, sorted; with counts, different ones and the sums of theirs."""
+    fits = users * bins <= _HALF
+    keys: Keys = np.empty(codes.size, dtype=np.uint32) if fits else np.empty(codes.size, dtype=np.int64)
+    for start in range(0, codes.size, _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        keys[rows] = numbers(rows) * bins + codes[rows]
+    if counts is not None:
+        return _summed(keys, counts)
+    keys.sort()
+    return keys, None
+
+
+def _summed(keys: Keys, counts: Integers) -> tuple[Keys, Integers]:
     """The different keys, sorted, and the sums of their counts, each cut at `MOST`."""
     order = np.argsort(keys)
     keys = keys[order]
-    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    first = np.flatnonzero(_changes(keys))
     return keys[first], np.minimum(np.add.reduceat(counts[order], first), MOST)
 
 
-def _user_codes(ids: pl.Series, bins: int) -> tuple[int, Callable[[], pl.Series] | None, Integers]:
-    """(lowest id, the ids in order of their codes if those are no ids, a code for each row), code · bins < 2^63."""
-    import polars as pl
+def _by_hash(
+    ids: pl.Series, codes: Integers, counts: Integers | None, bins: int
+) -> tuple[list[tuple[Keys, Integers | None]], pl.Series]:
+    """Parts of the rows, each with all rows of its users, who are numbered from 0 in each; and the different ids."""
+    spare = np.uint64(max(1, ids.len() - 1).bit_length())
+    mask = (np.uint64(1) << spare) - np.uint64(1)
+    words = _hash(ids) & ~mask
+    words |= np.arange(words.size, dtype=np.uint64)
+    words.sort()
+    parts, first, start = [], [np.empty(0, dtype=np.int64)], 0
+    while start < words.size:
+        end = min(start + _step(bins), words.size)
+        if end < words.size:
+            cut = start + int(np.searchsorted(words[start:end], words[end - 1] & ~mask))
+            end = cut if cut > start else int(np.searchsorted(words, words[end - 1] | mask, side="right"))
+        rows, new = _apart(ids, words[start:end] >> spare, (words[start:end] & mask).view(np.int64))
+        numbers = np.cumsum(new) - 1
+        users = int(numbers[-1]) + 1
+        parts.append(_sorted(numbers.__getitem__, codes[rows], None if counts is None else counts[rows], bins, users))
+        first.append(rows[new])
+        start = end
+    return parts, ids.gather(np.concatenate(first))
 
-    room = (1 << 63) // bins
-    if ids.dtype == pl.Int64:
-        lowest, highest = cast("int", ids.min() or 0), cast("int", ids.max() or 0)
-        if highest - lowest < room:
-            return lowest, None, ids.to_numpy() - lowest
-    frame = ids.alias("id").to_frame()
-    different = (frame.unique() if ids.len() <= FEW else frame.lazy().unique().collect(engine="streaming"))["id"]
-    shift = 64 - (room.bit_length() - 1)
-    codes = np.sort(_hash(different, shift))
-    if (codes[1:] != codes[:-1]).all():
-        return 0, lambda: different.gather(np.argsort(_hash(different, shift))), _hash(ids, shift)
-    numbered = pl.DataFrame({"id": different, "code": np.arange(different.len())})
-    rows = ids.alias("id").to_frame().join(numbered, on="id", how="left", maintain_order="left")["code"]
-    return 0, lambda: different, rows.to_numpy().copy()
+
+def _apart(ids: pl.Series, hashes: npt.NDArray[np.uint64], rows: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Rows that are sorted by hash, now with those of each user together, and where another user begins."""
+    new = _changes(ids.gather(rows))
+    shared = new[1:] & (hashes[1:] == hashes[:-1])
+    if shared.any():  # two users with one hash, or more: their rows alone are sorted by the ids
+        theirs = np.flatnonzero(np.isin(hashes, hashes[1:][shared]))
+        by_id = sorted(
+            zip(hashes[theirs].tolist(), ids.gather(rows[theirs]).to_list(), rows[theirs].tolist(), strict=True)
+        )
+        rows[theirs] = [row for _, _, row in by_id]
+        new = _changes(ids.gather(rows))
+    return rows, new
 
 
-def _hash(ids: pl.Series, shift: int) -> Integers:
-    return cast("Integers", (ids.hash(0).to_numpy() >> np.uint64(shift)).view(np.int64))
+def _hash(ids: pl.Series) -> npt.NDArray[np.uint64]:
+    return ids.hash(0).to_numpy()

@@ -380,7 +380,7 @@ def _added(runs: list[bytes], records: bytes) -> list[bytes]:
     """The runs of a log with one more, merged with those before it that are not much larger."""
     runs = [*runs, records]
     while len(runs) > 1 and len(runs[-2]) <= 2 * len(runs[-1]):
-        runs[-2:] = [merged(runs[-2] + runs[-1])]
+        runs[-2:] = [merged(runs[-2], runs[-1])]
     return runs
 
 

@@ -1,0 +1,95 @@
+"""A whole release of one large slot, beside bare polars and bare duckdb that do the bounding alone.
+
+    POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/whole_release.py [--wall] [--per-slot] [events …]
+
+The release is all of it: events of one slot in memory, compression, paying from accounts, noise, estimator, release.
+The floor is the faster of the two doing the bounding (one user one unit) on the same frame, and nothing else. A stream
+goes on from slot to slot with the same users, taking turns with the floors: "first" is the slot in which all of them
+are new, "later" the median of those after it. With the default budget not every class of users is due in each slot;
+with `--per-slot` everybody pays in all of them. Seconds are processor seconds, or with `--wall` those of the clock on
+the wall. Memory is the peak of resident memory in the second slot above what was resident before it (the input and the
+accounts), in a process of its own, over the size of the input columns. Without duckdb polars alone is the floor.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from statistics import median
+
+import polars as pl
+
+import dpi
+from kernel import BINS, column_bytes, events, with_duckdb, with_polars
+from measure import peak_of, row
+
+EVENTS_A_USER = 5
+LATER = 4
+SIZES = (1_000_000, 10_000_000)
+
+
+def stream(per_slot: bool) -> dpi.Stream:
+    budget = dpi.Ledger(per_slot=0.05) if per_slot else dpi.Ledger()
+    return dpi.Stream(domain=dpi.Categories(range(BINS)), epsilon=1, slot="1h", start="2026-01-01", budget=budget)
+
+
+def measured(rows: int, kind: str, per_slot: bool, wall: bool) -> None:
+    clock = time.perf_counter if wall else time.process_time
+    frame = events(rows, rows // EVENTS_A_USER, kind)
+    warm(per_slot, frame)
+    floors: dict[str, Callable[[], object]] = {"polars": partial(with_polars, frame)}
+    if find_spec("duckdb") is not None:
+        floors["duckdb"] = partial(with_duckdb, frame)
+    taken: dict[str, list[float]] = {name: [] for name in ("dpi", *floors)}
+    with stream(per_slot) as opened:
+        contenders: dict[str, Callable[[], object]] = {
+            "dpi": partial(opened.release, frame["user"], frame["value"]),
+            **floors,
+        }
+        for _ in range(1 + LATER):
+            for name, run in contenders.items():
+                start = clock()
+                run()
+                taken[name].append(clock() - start)
+    first, *later = taken["dpi"]
+    floor = {name: median(taken[name][1:]) for name in floors}
+    least = min(floor.values())
+    arguments = [sys.executable, __file__, "--memory", str(rows), kind, *(["--per-slot"] if per_slot else [])]
+    memory = float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout)
+    row(
+        f"{rows:,} events, {rows // EVENTS_A_USER:,} users, {kind} ids", first, median(later),
+        floor["polars"], floor.get("duckdb", "-"), f"{first / least:.2f} ×", f"{median(later) / least:.2f} ×",
+        f"{memory:.2f} ×",
+    )  # fmt: skip
+
+
+def warm(per_slot: bool, frame: pl.DataFrame) -> None:
+    with stream(per_slot) as opened:
+        opened.release(frame["user"][:1000], frame["value"][:1000])
+
+
+def memory(rows: int, kind: str, per_slot: bool) -> None:
+    frame = events(rows, rows // EVENTS_A_USER, kind)
+    with stream(per_slot) as opened:
+        opened.release(frame["user"], frame["value"])
+        print(peak_of(partial(opened.release, frame["user"], frame["value"])) / column_bytes(frame))
+
+
+def main() -> None:
+    per_slot, wall = "--per-slot" in sys.argv, "--wall" in sys.argv
+    if "--memory" in sys.argv:
+        memory(int(sys.argv[2]), sys.argv[3], per_slot)
+        return
+    sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or SIZES
+    row("", "first s", "later s", "polars s", "duckdb s", "first/floor", "later/floor", "memory/input")
+    for rows in sizes:
+        for kind in ("integer", "text"):
+            measured(rows, kind, per_slot, wall)
+
+
+if __name__ == "__main__":
+    main()
