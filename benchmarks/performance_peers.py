@@ -46,12 +46,13 @@ class Contender:
     """A process that releases when it is asked."""
 
     process: subprocess.Popen[str]
-    facts: dict[str, object]
+    versions: dict[str, str] = field(default_factory=dict)
+    note: str = ""
     turns: list[dict[str, float]] = field(default_factory=list)
 
     @classmethod
     def started(cls, script: str, environment_name: str | None, file: Path) -> Contender:
-        """Start it, and wait until it has loaded the file. Raises `RuntimeError` with its last words."""
+        """Start it, and wait until it has loaded the file."""
         interpreter = sys.executable if environment_name is None else str(python(environment_name))
         inherited = dict(os.environ)
         if environment_name is not None:
@@ -65,18 +66,18 @@ class Contender:
             text=True,
             env=inherited,
         )
-        made = cls(process, {})
-        made.facts = made.heard()
+        made = cls(process)
+        said = json.loads(made.heard())
+        made.versions, made.note = said["versions"], said["note"]
         return made
 
-    def heard(self) -> dict[str, object]:
-        """The next line of JSON that it says."""
+    def heard(self) -> str:
+        """The next line of JSON that it says. Raises `RuntimeError` with its last words if it has ended."""
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         for line in self.process.stdout:
             if line.startswith("{"):
-                found: dict[str, object] = json.loads(line)
-                return found
+                return line
         lines = self.process.stderr.read().strip().splitlines() or ["it ended without a word"]
         raise RuntimeError(lines[-1])
 
@@ -85,7 +86,7 @@ class Contender:
         assert self.process.stdin is not None
         self.process.stdin.write("release\n")
         self.process.stdin.flush()
-        said = {name: float(str(number)) for name, number in self.heard().items()}
+        said: dict[str, float] = json.loads(self.heard())
         if said["bins"] != VALUES or abs(said["total"] - users) > SLACK * users:
             raise RuntimeError("its histogram is not that of the job")
         return said
@@ -150,13 +151,13 @@ def table(quick: bool, _: Path) -> list[str]:
         for script, each in running.items():
             cpu, wall, peak = ([turn[name] for turn in each.turns] for name in ("cpu", "wall", "peak"))
             ratios = (float(np.median(numbers)) / unit for numbers, unit in ((cpu, ours), (wall, clock)))
-            name = f"{CONTENDERS[script][0]}{' †' if each.facts['note'] else ''}"
+            name = f"{CONTENDERS[script][0]}{' †' if each.note else ''}"
             times = (f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}" for ratio in ratios)
             cells = [spread(cpu), next(times), spread(wall), next(times), spread(peak, 2**-20), str(len(cpu))]
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
-            versions |= each.facts["versions"] if CONTENDERS[script][1] else {}  # type: ignore[operator]
+            versions |= each.versions if CONTENDERS[script][1] else {}
         lines.append("")
         lines += [f"{CONTENDERS[script][0]} is missing: {why}.\n" for script, why in missing.items()]
-        lines += [f"† {each.facts['note']}.\n" for each in running.values() if each.facts["note"]]
+        lines += [f"† {each.note}.\n" for each in running.values() if each.note]
     peers = sorted(name for name in versions if name not in ("numpy", "polars", "pyarrow"))
     return [*lines, "Peers: " + ", ".join(f"{name} {versions[name]}" for name in peers) + "."]
