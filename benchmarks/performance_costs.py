@@ -34,7 +34,10 @@ def ours(bins: int) -> Iterator[tuple[str, Step]]:
             domain=domain, epsilon=EPSILON, budget=dpi.Converging(dpi.LogSquared()), mechanism="boosted"
         ),
         "dpi, published": lambda: dpi.Stream(
-            domain=domain, epsilon=EPSILON, budget=dpi.Converging(dpi.LogSquared()), mechanism=dpi.Published()
+            domain=domain,
+            epsilon=EPSILON,
+            budget=dpi.Converging(dpi.LogSquared()),
+            mechanism=dpi.Published(),  # type: ignore[arg-type]
         ),
     }
     for name, made in ways.items():

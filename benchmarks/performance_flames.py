@@ -11,7 +11,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -24,6 +24,7 @@ import dpi
 
 HOME = str(Path(dpi.__file__).parent)
 Stack = tuple[str, ...]
+Stacks = dict[Stack, float]
 STYLE = """
   text { font: 11px ui-monospace, monospace; fill: #1f2933 } .paper { fill: #ffffff }
   rect { stroke: #ffffff; stroke-width: .5 } .ours { fill: #f4c6a5 } .others { fill: #c9d6e3 }
@@ -47,7 +48,7 @@ def label(frame: FrameType) -> str:
 class Sampler:
     """Processor seconds by stack, of what runs within `with`."""
 
-    stacks: Counter[Stack] = field(default_factory=Counter)
+    stacks: Stacks = field(default_factory=lambda: defaultdict(float))
     last: float = 0.0
 
     def heard(self, _: int, frame: FrameType | None) -> None:
@@ -59,7 +60,7 @@ class Sampler:
                 names.append(name)
             frame = frame.f_back
         stack = tuple(name for name in reversed(names) if not name.startswith(("__main__", "performance", "runpy")))
-        self.stacks[stack] += now - self.last  # type: ignore[assignment]
+        self.stacks[stack] += now - self.last
         self.last = now
 
     def __enter__(self) -> Sampler:
@@ -72,7 +73,7 @@ class Sampler:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def drawn(stacks: Counter[Stack], about: str) -> str:
+def drawn(stacks: Stacks, about: str) -> str:
     """The flame graph: callers below, callees above, widths are processor time."""
     total = sum(stacks.values())
     deepest, boxes = 0, list[str]()
@@ -88,7 +89,7 @@ def drawn(stacks: Counter[Stack], about: str) -> str:
             if share < THINNEST:
                 continue
             deepest = max(deepest, depth)
-            width, kind = WIDTH * share, "ours" if name.startswith("dpi/") else "others"
+            width, kind = WIDTH * share, "ours" if name.startswith("dpi") else "others"
             short = name.rpartition(":")[2] if name.startswith("dpi/") else name
             room = int(width / LETTER) - 1
             text = name if len(name) <= room else short if len(short) <= room else short[:room] if room > 3 else ""
@@ -111,7 +112,7 @@ def drawn(stacks: Counter[Stack], about: str) -> str:
     return f"{head}\n<style>{STYLE}</style>\n{paper}\n{body}\n</svg>\n"
 
 
-def small(slots: int) -> Counter[Stack]:
+def small(slots: int) -> Stacks:
     """Slots of 100 bins and 2,000 events in a file of SQLite, after 20 others."""
     rng = np.random.default_rng(1)  # benchmark data, no privacy noise
     names = np.array([f"v{bin}" for bin in range(100)])
@@ -130,7 +131,7 @@ def small(slots: int) -> Counter[Stack]:
     return sampler.stacks
 
 
-def large(events: int) -> Counter[Stack]:
+def large(events: int) -> Stacks:
     """The second slot of a stream in memory: 1,000 bins, five events a user."""
     rng = np.random.default_rng(1)  # benchmark data, no privacy noise
     stream, sampler = dpi.Stream(domain=dpi.Categories(range(1000)), epsilon=2), Sampler()
@@ -144,14 +145,15 @@ def large(events: int) -> Counter[Stack]:
     return sampler.stacks
 
 
-def heaviest(stacks: Counter[Stack], most: int = 8) -> list[str]:
+def heaviest(stacks: Stacks, most: int = 8) -> list[str]:
     """Where time is spent itself, by function of ours: what others do counts for the one that asked."""
-    own: Counter[str] = Counter()
+    own: dict[str, float] = defaultdict(float)
     for stack, seconds in stacks.items():
         mine = [name for name in stack if name.startswith("dpi/")]
-        own[mine[-1] if mine else "outside"] += seconds  # type: ignore[assignment]
+        own[mine[-1] if mine else "outside"] += seconds
     total = sum(own.values())
-    return [f"| `{name}` | {seconds / total:.0%} |" for name, seconds in own.most_common(most)]
+    heavy = sorted(own.items(), key=lambda pair: -pair[1])[:most]
+    return [f"| `{name}` | {seconds / total:.0%} |" for name, seconds in heavy]
 
 
 def table(quick: bool, pictures: Path) -> list[str]:

@@ -61,8 +61,8 @@ def measured(quick: bool) -> Sizes:
 
 def slope(sizes: dict[int, float]) -> float:
     """Of the logarithms, over the upper half of the sizes."""
-    upper = list(sizes.items())[len(sizes) // 2 :]
-    return float(np.polyfit(*(np.log([pair[side] for pair in upper]) for side in (0, 1)), 1)[0])
+    upper = list(sizes)[len(sizes) // 2 :]
+    return float(np.polyfit(np.log(upper), np.log([sizes[size] for size in upper]), 1)[0])
 
 
 STYLE = """
@@ -74,7 +74,7 @@ STYLE = """
     .line { stroke: #f0997d } circle { fill: #f0997d }
   }
 """
-PANEL, HEIGHT, EDGE = 250, 230, 46
+PANEL, HEIGHT, EDGE = 255, 230, 56
 
 
 def picture(found: Sizes) -> str:

@@ -14,6 +14,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import quantiles
+from typing import IO
 
 import numpy as np
 import polars as pl
@@ -46,6 +47,7 @@ class Contender:
     """A process that releases when it is asked."""
 
     process: subprocess.Popen[str]
+    complaints: IO[str]
     versions: dict[str, str] = field(default_factory=dict)
     note: str = ""
     turns: list[dict[str, float]] = field(default_factory=list)
@@ -58,15 +60,16 @@ class Contender:
         if environment_name is not None:
             inherited.pop("PYTHONPATH", None)
             inherited["LD_LIBRARY_PATH"] = str(environment(environment_name) / "libraries")
+        complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115, not a pipe, which would fill and stop it
         process = subprocess.Popen(
             [interpreter, "-W", "ignore", str(PEERS / f"{script}.py"), str(file)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=complaints,
             text=True,
             env=inherited,
         )
-        made = cls(process)
+        made = cls(process, complaints)
         said = json.loads(made.heard())
         made.versions, made.note = said["versions"], said["note"]
         return made
@@ -74,11 +77,11 @@ class Contender:
     def heard(self) -> str:
         """The next line of JSON that it says. Raises `RuntimeError` with its last words if it has ended."""
         assert self.process.stdout is not None
-        assert self.process.stderr is not None
         for line in self.process.stdout:
             if line.startswith("{"):
                 return line
-        lines = self.process.stderr.read().strip().splitlines() or ["it ended without a word"]
+        self.complaints.seek(0)
+        lines = self.complaints.read().strip().splitlines() or ["it ended without a word"]
         raise RuntimeError(lines[-1])
 
     def turn(self, users: int) -> dict[str, float]:
@@ -94,6 +97,7 @@ class Contender:
     def end(self) -> None:
         """Let it go."""
         self.process.communicate(timeout=60)
+        self.complaints.close()
 
 
 def written(rows: int, users: int, folder: Path) -> tuple[Path, int]:

@@ -62,7 +62,9 @@ def core_on_arm() -> None:
     """tmlt.core's Python files, with Debian's libraries in place of those for x86-64."""
     (packages,) = (environment("tumult") / "lib").glob("python*/site-packages")
     asked = ("--only-binary", ":all:", "--platform", "manylinux2014_x86_64", "--python-version", "3.11")
-    run(python("tumult"), *PIP, *asked, "--upgrade", "--target", packages, CORE)
+    with tempfile.TemporaryDirectory() as folder:
+        run(python("tumult"), *PIP, *asked, "--target", folder, CORE)
+        shutil.copytree(folder, packages, dirs_exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         run("apt-get", "download", *DEBIAN, folder=folder)
         for package in Path(folder).glob("*.deb"):

@@ -23,7 +23,8 @@ def load(path: str) -> DataFrame:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     cores = len(os.sched_getaffinity(0))
     builder = SparkSession.builder.master(f"local[{cores}]").config("spark.driver.memory", "6g")
-    spark = builder.config("spark.sql.shuffle.partitions", cores).config("spark.ui.enabled", "false").getOrCreate()
+    builder = builder.config("spark.sql.shuffle.partitions", cores).config("spark.ui.enabled", "false")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     events = spark.read.parquet(path).cache()
     events.count()
