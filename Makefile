@@ -34,7 +34,7 @@ mutate: .venv/dev
 reproduce: .venv/reproduce
 	$(BIN)/dpi reproduce --all
 
-# docs/performance.md; BENCH=--quick for less than two minutes of it, on a machine that does nothing else.
+# docs/performance.md, on a machine that does nothing else; BENCH=--quick for smaller sizes.
 bench: .venv/bench peers
 	$(BIN)/python -W ignore benchmarks/performance.py --page docs/performance.md $(BENCH)
 
