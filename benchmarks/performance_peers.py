@@ -129,12 +129,17 @@ def played(file: Path, users: int, rounds: int, seconds: float) -> tuple[dict[st
     return running, missing
 
 
+def shown(number: float) -> str:
+    """Three digits."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def spread(numbers: list[float], scale: float = 1.0) -> str:
     """A median with its quartiles."""
     if len(numbers) < 2:
-        return f"{scale * numbers[0]:.3g}"
+        return shown(scale * numbers[0])
     low, middle, high = (scale * each for each in quantiles(numbers, n=4, method="inclusive"))
-    return f"{middle:.3g} ({low:.3g} – {high:.3g})"
+    return f"{shown(middle)} ({shown(low)} – {shown(high)})"
 
 
 def table(quick: bool, _: Path) -> list[str]:
@@ -156,7 +161,7 @@ def table(quick: bool, _: Path) -> list[str]:
             cpu, wall, peak = ([turn[name] for turn in each.turns] for name in ("cpu", "wall", "peak"))
             ratios = (float(np.median(numbers)) / unit for numbers, unit in ((cpu, ours), (wall, clock)))
             name = f"{CONTENDERS[script][0]}{' †' if each.note else ''}"
-            times = (f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}" for ratio in ratios)
+            times = map(shown, ratios)
             cells = [spread(cpu), next(times), spread(wall), next(times), spread(peak, 2**-20), str(len(cpu))]
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
             versions |= each.versions if CONTENDERS[script][1] else {}
