@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test test-slow test-spark lint picture bench mutate reproduce docs clean
+.PHONY: run test test-slow test-spark lint picture bench peers tables mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -34,7 +34,16 @@ mutate: .venv/dev
 reproduce: .venv/reproduce
 	$(BIN)/dpi reproduce --all
 
-bench: .venv/bench
+# docs/performance.md, on a machine that does nothing else; BENCH=--quick for smaller sizes.
+bench: .venv/bench peers
+	$(BIN)/python -W ignore benchmarks/performance.py --page docs/performance.md $(BENCH)
+
+# An environment for each library beside ours; says which of them this machine cannot have.
+peers: .venv/bench
+	$(BIN)/python benchmarks/peers/install.py
+
+# What docs/benchmarks.md has.
+tables: .venv/bench
 	$(BIN)/python benchmarks/kernel.py
 	$(BIN)/python benchmarks/mechanism.py
 	POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/files.py
@@ -71,4 +80,4 @@ docs: .venv/docs
 	touch $@
 
 clean:
-	rm -rf .venv site out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv benchmarks/peers/.venv-* site out .mypy_cache .ruff_cache .pytest_cache .hypothesis

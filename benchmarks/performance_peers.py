@@ -1,0 +1,172 @@
+"""One job, every library: events of one slot to a private histogram, each contender in a process of its own.
+
+Contenders (benchmarks/peers/with_*.py) load the same Parquet file, release once to warm up, and then take turns, round
+after round. One that has used up its time leaves the round, so that the slow do not make all wait.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+from typing import IO
+
+import numpy as np
+import polars as pl
+
+PEERS = Path(__file__).resolve().parent / "peers"
+sys.path.append(str(PEERS))
+from install import environment, python  # noqa: E402
+from turns import VALUES  # noqa: E402
+
+CONTENDERS = {
+    # script: name on the page, and its environment, which is ours unless said
+    "with_dpi": ("dpi, kernel", None),
+    "with_dpi_stream": ("dpi, whole slot", None),
+    "with_polars": ("bare polars, no noise", None),
+    "with_duckdb": ("bare duckdb, no noise", "duckdb"),
+    "with_diffprivlib": ("diffprivlib, users bounded by polars", "diffprivlib"),
+    "with_opendp_plain": ("OpenDP plain, users bounded by polars", "opendp"),
+    "with_opendp_context": ("OpenDP Context", "opendp"),
+    "with_tumult": ("Tumult Analytics", "tumult"),
+    "with_pipelinedp": ("PipelineDP, local", "pipelinedp"),
+}
+SIZES = ((1_000_000, 200_000), (10_000_000, 2_000_000))
+QUICK = ((200_000, 40_000),)
+SLACK = 0.02
+"""How far the sum of a histogram may be from the number of users; noise alone moves it by far less."""
+
+
+@dataclass
+class Contender:
+    """A process that releases when it is asked."""
+
+    process: subprocess.Popen[str]
+    complaints: IO[str]
+    versions: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+    turns: list[dict[str, float]] = field(default_factory=list)
+
+    @classmethod
+    def started(cls, script: str, environment_name: str | None, file: Path) -> Contender:
+        """Start it, and wait until it has loaded the file."""
+        interpreter = sys.executable if environment_name is None else str(python(environment_name))
+        inherited = dict(os.environ)
+        if environment_name is not None:
+            inherited.pop("PYTHONPATH", None)
+            inherited["LD_LIBRARY_PATH"] = str(environment(environment_name) / "libraries")
+        complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115, not a pipe, which would fill and stop it
+        process = subprocess.Popen(
+            [interpreter, "-W", "ignore", str(PEERS / f"{script}.py"), str(file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+            env=inherited,
+        )
+        made = cls(process, complaints)
+        said = json.loads(made.heard())
+        made.versions, made.note = said["versions"], said["note"]
+        return made
+
+    def heard(self) -> str:
+        """The next line of JSON that it says. Raises `RuntimeError` with its last words if it has ended."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                return line
+        self.complaints.seek(0)
+        lines = self.complaints.read().strip().splitlines() or ["it ended without a word"]
+        raise RuntimeError(lines[-1])
+
+    def turn(self, users: int) -> dict[str, float]:
+        """One release, checked: it has every value, and its sum is the number of users but for noise."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("release\n")
+        self.process.stdin.flush()
+        said: dict[str, float] = json.loads(self.heard())
+        if said["bins"] != VALUES or abs(said["total"] - users) > SLACK * users:
+            raise RuntimeError("its histogram is not that of the job")
+        return said
+
+    def end(self) -> None:
+        """Let it go."""
+        self.process.communicate(timeout=60)
+        self.complaints.close()
+
+
+def written(rows: int, users: int, folder: Path) -> tuple[Path, int]:
+    """The file of events, and how many users have one."""
+    rng = np.random.default_rng(1)  # benchmark data, no privacy noise
+    frame = pl.DataFrame({"user": rng.integers(0, users, rows), "value": rng.integers(0, VALUES, rows)})
+    frame.write_parquet(folder / "events.parquet")
+    return folder / "events.parquet", frame["user"].n_unique()
+
+
+def played(file: Path, users: int, rounds: int, seconds: float) -> tuple[dict[str, Contender], dict[str, str]]:
+    """The contenders after their rounds, and why some are missing."""
+    running, missing = {}, {}
+    for script, (_, peer) in CONTENDERS.items():
+        try:
+            if peer is not None and not (environment(peer) / "made").exists():
+                raise RuntimeError(f"not installed: python benchmarks/peers/install.py {peer}")
+            running[script] = Contender.started(script, peer, file)
+            running[script].turn(users)  # warm-up
+        except RuntimeError as error:
+            missing[script] = str(error)
+            running.pop(script, None)
+    for _ in range(rounds):
+        for each in running.values():
+            if sum(turn["wall"] for turn in each.turns) < seconds:
+                each.turns.append(each.turn(users))
+    for each in running.values():
+        each.end()
+    return running, missing
+
+
+def shown(number: float) -> str:
+    """Three digits."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def spread(numbers: list[float], scale: float = 1.0) -> str:
+    """A median with its quartiles."""
+    if len(numbers) < 2:
+        return shown(scale * numbers[0])
+    low, middle, high = (scale * each for each in quantiles(numbers, n=4, method="inclusive"))
+    return f"{shown(middle)} ({shown(low)} – {shown(high)})"
+
+
+def table(quick: bool, _: Path) -> list[str]:
+    """The table of every size, and who is missing."""
+    lines, versions = [], dict[str, str]()
+    for rows, users in QUICK if quick else SIZES:
+        with tempfile.TemporaryDirectory() as folder:
+            file, present = written(rows, users, Path(folder))
+            running, missing = played(file, present, *((3, 10.0) if quick else (7, 120.0)))
+        ours = float(np.median([turn["cpu"] for turn in running["with_dpi"].turns]))
+        clock = float(np.median([turn["wall"] for turn in running["with_dpi"].turns]))
+        lines += [
+            f"**{rows:,} events of {present:,} users.**",
+            "",
+            "| | processor s | × ours | seconds | × ours | peak memory, MiB | rounds |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for script, each in running.items():
+            cpu, wall, peak = ([turn[name] for turn in each.turns] for name in ("cpu", "wall", "peak"))
+            ratios = (float(np.median(numbers)) / unit for numbers, unit in ((cpu, ours), (wall, clock)))
+            name = f"{CONTENDERS[script][0]}{' †' if each.note else ''}"
+            times = map(shown, ratios)
+            cells = [spread(cpu), next(times), spread(wall), next(times), spread(peak, 2**-20), str(len(cpu))]
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+            versions |= each.versions if CONTENDERS[script][1] else {}
+        lines.append("")
+        lines += [f"{CONTENDERS[script][0]} is missing: {why}.\n" for script, why in missing.items()]
+        lines += [f"† {each.note}.\n" for each in running.values() if each.note]
+    peers = sorted(name for name in versions if name not in ("numpy", "polars", "pyarrow"))
+    return [*lines, "Peers: " + ", ".join(f"{name} {versions[name]}" for name in peers) + "."]

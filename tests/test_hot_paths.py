@@ -1,0 +1,203 @@
+"""Eleven hot paths stay fast: what they do is counted, so that a busy machine changes nothing.
+
+Times belong into docs/performance.md. Here a path is run once to warm up, and then counted: its steps are the calls
+that functions of ours receive and make, so that a loop over rows shows; its bytes are the peak of memory that Python
+and numpy hold at once, so that one more copy of an array shows. What polars allocates is not seen. A count may exceed
+its figure by a tenth. Whoever adds more either finds another way, or writes down the new figure and says what it buys.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import sys
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dpi
+from dpi.budget import Accounts, Epsilon
+from dpi.certificates.chain import Head, extend
+from dpi.certificates.signature import Signer
+from dpi.events.identity import digests
+from dpi.events.slots import Slots
+from dpi.exact.integers import GRAINS
+from dpi.histogram.compression import Histogram
+from dpi.noise import UnsafeSeededSource, add_laplace
+from dpi.sources.ndjson import Ndjson
+
+HOME = str(Path(dpi.__file__).parent)
+SLACK = 1.1
+ROWS, USERS, BINS = 20_000, 5_000, 100
+Path_ = Callable[[], object]
+
+
+def rows() -> tuple[pl.Series, pl.Series]:
+    """Events: integer ids, and values by number."""
+    rng = np.random.default_rng(1)
+    return pl.Series(rng.integers(0, USERS, ROWS)), pl.Series(rng.integers(0, BINS, ROWS))
+
+
+def compression(_: Path) -> Path_:
+    """Bounding the users of a slot."""
+    users, values = rows()
+    domain = dpi.Categories(range(BINS))
+    return lambda: dpi.compress(users, values, domain)
+
+
+def paying(_: Path) -> Path_:
+    """Weighing and debiting the users of a slot."""
+    book, ids = Accounts(Epsilon.at_most(1), key=bytes(32)), pl.Series(range(USERS))
+    epsilon, slots = Epsilon.at_most("0.05"), iter(range(100))
+    return lambda: book.debit(book.bill(ids, epsilon, next(slots)))
+
+
+def laplace(_: Path) -> Path_:
+    """Exact noise on many bins."""
+    zeros, scale = np.zeros(ROWS, dtype=np.int64), Epsilon.at_most("0.05").scale
+    return lambda: add_laplace(zeros, scale, UnsafeSeededSource(1))
+
+
+def ndjson(_: Path) -> Path_:
+    """Lines of one form."""
+    file, (users, values) = io.BytesIO(), rows()
+    pl.DataFrame({"user": users.cast(pl.String), "at": "2026-01-01T00:00:00Z", "value": values}).write_ndjson(file)
+    lines, reader = file.getvalue(), Ndjson("user", ["user", "at", "value"])
+    return lambda: reader.parse(lines)
+
+
+def iso_times(_: Path) -> Path_:
+    """Times as texts of a fixed width."""
+    moments = pl.Series(np.random.default_rng(1).integers(0, 10**15, ROWS)).cast(pl.Datetime("us", "UTC"))
+    texts, slots = moments.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"), Slots("1h")
+    return lambda: slots.moments(texts)
+
+
+def estimator(_: Path) -> Path_:
+    """Measuring a slot by the boosted mechanism, and learning from it."""
+    mechanism, domain = dpi.Boosted(), dpi.Categories(range(BINS), other=None)
+    state, epsilon, source = mechanism.initial(domain), Epsilon.at_most("0.05"), UnsafeSeededSource(1)
+    histogram = Histogram(np.arange(BINS, dtype=np.int64) * GRAINS, GRAINS)
+    measured = mechanism.measure(state, histogram, epsilon, 0, source)
+    return lambda: mechanism.update(state, measured)
+
+
+def slot_of(store: dpi.MemoryStore | Path) -> Path_:
+    """A slot of a seeded stream, in its stride."""
+    stream = dpi.Stream(domain=dpi.Categories(range(BINS)), epsilon=2, unsafe_source=UnsafeSeededSource(1), store=store)
+    users, values = rows()
+    slots = iter(range(100))
+
+    def released() -> object:
+        return stream.release(users[:500], values[:500], slot=next(slots))
+
+    for _ in range(8):
+        released()
+    return released
+
+
+def cells(_: Path) -> Path_:
+    """A slot in memory: the estimator of the classes is most of it."""
+    return slot_of(dpi.MemoryStore(bytes(32)))
+
+
+def sqlite(folder: Path) -> Path_:
+    """A slot in a durable file."""
+    return slot_of(folder / "store.db")
+
+
+def chain(folder: Path) -> Path_:
+    """An entry of the chain, signed."""
+    signer, facts = Signer.open(folder / "signing.pem"), {f"fact {number}": number for number in range(20)}
+    return lambda: extend(Head(), facts, signer)
+
+
+def identity(_: Path) -> Path_:
+    """The names of accounts, of integers and of texts."""
+    numbers = pl.Series(range(USERS))
+    texts = pl.Series([f"user-{number:09d}" for number in range(USERS)])
+    return lambda: (digests(numbers, bytes(32)), digests(texts, bytes(32)))
+
+
+def admission(_: Path) -> Path_:
+    """A batch that came over HTTP, to columns."""
+    ingest = pytest.importorskip("dpi.service.ingest")
+    users, values = (column.to_list() for column in rows())
+    body = json.dumps({"user": users, "time": ["2026-01-01T00:00:00Z"] * ROWS, "value": values}).encode()
+    domain = dpi.Categories(range(BINS))
+    return lambda: ingest.decoded(body, "application/json", None, domain)
+
+
+FIGURES: dict[Callable[[Path], Path_], tuple[int, int]] = {
+    # steps, bytes at most
+    compression: (50, 1_830_408),
+    paying: (97, 543_625),
+    laplace: (16, 2_403_205),
+    ndjson: (21, 3_320_519),
+    iso_times: (103, 2_725_337),
+    estimator: (898, 3_619_472),
+    cells: (1595, 622_986),
+    sqlite: (1815, 623_716),
+    chain: (9, 7_496),
+    identity: (42, 958_483),
+    admission: (67, 2_764_180),
+}
+
+
+def steps(run: Path_) -> int:
+    """Calls that functions of ours receive, and those of built-in functions that they make."""
+    counted = 0
+
+    def heard(frame: FrameType, event: str, _: object) -> None:
+        nonlocal counted
+        counted += event in ("call", "c_call") and frame.f_code.co_filename.startswith(HOME)
+
+    before = sys.getprofile()
+    sys.setprofile(heard)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return counted
+
+
+def peak(run: Path_) -> int:
+    """The most bytes that Python and numpy hold at once in a run, beyond those before it."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("path", FIGURES, ids=lambda path: path.__name__)
+def test_a_hot_path_takes_no_more_steps_and_no_more_memory(path: Callable[[Path], Path_], tmp_path: Path) -> None:
+    """Within a tenth of what is written down."""
+    run = path(tmp_path)
+    run()
+    found = steps(run), peak(run)
+    assert all(count <= SLACK * figure for count, figure in zip(found, FIGURES[path], strict=True)), found
+
+
+def test_a_loop_over_rows_and_a_copy_are_noticed() -> None:
+    """What the guard is for: each of them moves its count by more than the slack."""
+    users, values = rows()
+    domain = dpi.Categories(range(BINS))
+
+    def whole() -> object:
+        return dpi.compress(users, values, domain)
+
+    def by_parts() -> object:
+        return [dpi.compress(users[at : at + 100], values[at : at + 100], domain) for at in range(0, ROWS, 100)]
+
+    assert steps(by_parts) > 2 * SLACK * steps(whole)
+    column = values.to_numpy()
+    assert peak(lambda: (column.copy(), column.copy())) > SLACK * peak(lambda: (column.copy(),))
