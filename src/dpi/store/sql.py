@@ -25,6 +25,8 @@ from dpi.store.seals import paid_seal, progress_seal, tree_seal
 from dpi.store.sql_chain import SQLChain
 from dpi.store.sql_events import SQLEvents
 
+_ROOM = 2048
+"""An allocation is written with blanks up to a multiple of so many letters; blanks after JSON mean nothing."""
 OTHER_OPTIONS = "the store's ledger has other options (epsilon, policy or period)."
 
 
@@ -179,7 +181,7 @@ class SQLStore(SQLChain, SQLEvents):
         )
         if bytes(seal) != progress_seal(stream, progress, bytes(mechanism)):
             raise StateError("the store is damaged: the state of a stream does not match its seal.")
-        return progress
+        return replace(progress, allocation=progress.allocation.rstrip(" "))
 
     def _tree(self, stream: str) -> bytes:
         """The tree of sums as the last transaction left it: its open nodes are private, so no older one is kept."""
@@ -274,7 +276,12 @@ class SQLStore(SQLChain, SQLEvents):
         self.erase()
 
     def _put(self, stream: str, progress: Checkpoint) -> None:
-        mechanism = progress.mechanism()
+        """Write where a stream is, in a row that is as long as the one before it.
+
+        SQLite then writes only those pages of the row that differ; most of a large state stays as it was.
+        """
+        mechanism, length = progress.mechanism(), len(progress.allocation)
+        progress = replace(progress, allocation=progress.allocation.ljust(length + -length % _ROOM))
         values = (progress.first, progress.last, progress.spent, progress.allocation, mechanism, progress.accumulated)
         self.engine.execute(
             "INSERT INTO progress (stream, first, last, spent, allocation, mechanism, accumulated, seal) "
