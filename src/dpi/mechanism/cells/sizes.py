@@ -222,7 +222,7 @@ def active(known: tuple[Floats, Floats], cells: Cells, missing: Floats) -> Rates
 def regressed(precision: Floats, evidence: Floats) -> tuple[Floats, Floats]:
     """Rates and covariances by regression: a class is like the one below, within `RATE_STEPS`; class 0 has none."""
     soon, late = FIRST_RATES
-    a, b, d = FIRST_DEVIATIONS[0] ** 2, 0.0, FIRST_DEVIATIONS[1] ** 2  # of a symmetric matrix: above and on its diagonal
+    a, b, d = FIRST_DEVIATIONS[0] ** 2, 0.0, FIRST_DEVIATIONS[1] ** 2  # a symmetric matrix: (a, b), (b, d)
     means, covariances = [soon, late], [a, b, b, d]
     (least_soon, least_late), step_soon, step_late = LEAST_RATES, RATE_STEPS[0] ** 2, RATE_STEPS[1] ** 2
     first = None
