@@ -24,10 +24,10 @@ SLOTS = 32
 
 CALLS = {
     # (bins, users, durable): calls of functions of ours in a slot
-    (10, 100, False): 859,
-    (100, 500, False): 889,
-    (1000, 500, False): 966,
-    (100, 500, True): 1045,
+    (10, 100, False): 726,
+    (100, 500, False): 739,
+    (1000, 500, False): 816,
+    (100, 500, True): 846,
 }
 PATHS = {
     # calls of one function in a slot, of 100 bins in a file
@@ -36,11 +36,11 @@ PATHS = {
     ("events/columns.py", "canonical"): 1,
     ("budget/account_table.py", "get"): 4,
     ("budget/account_table.py", "find"): 5,
-    ("budget/class_allocation.py", "_read"): 1.2,
+    ("budget/class_allocation.py", "_read"): 0.6,
     ("mechanism/cells/sizes.py", "regressed"): 1,
     ("mechanism/filtering/population.py", "_locate"): 2.3,
     ("mechanism/filtering/laplace_gauss.py", "score"): 2.4,
-    ("store/sqlite.py", "rows"): 17.7,
+    ("store/sqlite.py", "rows"): 13.2,
     ("store/sqlite.py", "execute"): 15.4,
 }
 

@@ -1,14 +1,20 @@
-"""What a store reads in pages is read to its end, and accounts behind an untouched list of seals are checked."""
+"""What a store reads in pages is read to its end, and accounts behind an untouched list of seals are checked.
+
+Of a state that has hardly changed, few pages are written.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dpi
 from dpi.errors import StateError
 from dpi.noise import UnsafeSeededSource
+from dpi.store.sqlite import SQLite
 from dpi.testing.workload import DOMAIN
 
 SLOTS = 131
@@ -47,3 +53,25 @@ def test_accounts_that_were_changed_behind_their_seal_are_found(long, sqlite, ke
         pytest.raises(StateError, match="a seal does not match its accounts"),
     ):
         dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Ledger(slots=200), store=store)
+
+
+def test_what_has_not_changed_of_a_large_state_is_not_written_again(sqlite, key_file, monkeypatch) -> None:
+    """A row as long as the one before it is written over page by page; and it is read as it was meant."""
+    logs, erase = [], SQLite.erase
+
+    def erased(engine: SQLite) -> None:
+        logs.append(Path(f"{engine.path}-wal").stat().st_size)
+        erase(engine)
+
+    monkeypatch.setattr(SQLite, "erase", erased)
+    names, rng, slots = np.array([f"v{value}" for value in range(500)]), np.random.default_rng(1), 12
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        stream = dpi.Stream(domain=dpi.Categories(names), epsilon=1, store=store, unsafe_source=UnsafeSeededSource(1))
+        for _ in range(slots):
+            stream.release(rng.integers(0, 80, 40), names[rng.integers(0, 500, 40)])
+        at = store.progress("")
+        assert at is not None
+        assert at.allocation.endswith("}")
+        assert max(logs[-slots // 2 :]) < len(at.mechanism()) / 2
+        written = store.engine.rows("SELECT LENGTH(allocation) FROM progress")
+        assert written[0][0] % 2048 == 0

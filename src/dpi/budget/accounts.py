@@ -124,7 +124,7 @@ class Accounts:
         return standing
 
     def _own(self, stream: str) -> AccountTable:
-        return self._payments.get(stream, AccountTable())
+        return self._payments[stream] if stream in self._payments else AccountTable()
 
     def levy(self, units: int, slot: int) -> tuple[int, int]:
         """Charge every account, future ones included, for slots whose debits were lost; in the epoch of `slot`."""

@@ -40,6 +40,7 @@ class ClassAllocation(Allocation):
     def __init__(self, epsilon: Epsilon, top: int, period: int | None = None) -> None:
         self.bounds = Bounds.initial(epsilon, top, period)
         self._heard: tuple[int, tuple[Fraction, ...]] | None = None
+        self._told: tuple[Bounds, tuple[ClassBudget, ...], str] | None = None
 
     def hear(self, slot: int, shares: Sequence[Fraction]) -> None:
         """Hear the number of the next slot, and what share each class that is due in it is asked for."""
@@ -65,6 +66,13 @@ class ClassAllocation(Allocation):
         if before is not None and (before.top, before.period) == (here.top, here.period):
             self.restore(text if before.epsilon == here.epsilon else with_bounds(text, before.grown(here.epsilon)))
 
+    def snapshot(self) -> str:
+        """All that was drawn; a slot asks twice, and it is written once."""
+        told = self._told
+        if told is None or told[0] is not self.bounds or told[1] is not self.classes:
+            told = self._told = self.bounds, self.classes, super().snapshot()
+        return told[2]
+
     def _state(self) -> object:
         return _written(self.bounds, self.classes)
 
@@ -80,24 +88,24 @@ def largest(classes: Sequence[ClassBudget]) -> Epsilon:
     return max(due.epsilon for due in classes)
 
 
-@lru_cache(maxsize=_LAST)
 def classes_of(snapshot: str) -> tuple[ClassBudget, ...]:
     """The budgets of the slot that a snapshot was taken for; none if its allocation knows no classes."""
-    saved = json.loads(snapshot)
-    if not str(saved.get("rule")).startswith(f"{_RULE} "):
-        return ()
-    return _read(saved["state"], Bounds(0, 0, (), ()))[1]
+    return _known(snapshot)[1]
+
+
+def bounds_of(snapshot: str) -> Bounds | None:
+    """The bounds in a snapshot; None if its allocation knows no classes, or there is none."""
+    return _known(snapshot)[0]
 
 
 @lru_cache(maxsize=_LAST)
-def bounds_of(snapshot: str) -> Bounds | None:
-    """The bounds in a snapshot; None if its allocation knows no classes, or there is none."""
+def _known(snapshot: str) -> tuple[Bounds | None, tuple[ClassBudget, ...]]:
     saved = json.loads(snapshot) if snapshot else {}
     name, *numbers = str(saved.get("rule")).split(" ")
     if name != _RULE:
-        return None
+        return None, ()
     epsilon, top, *period = (int(number) for number in numbers)
-    return _read(saved["state"], Bounds(epsilon, top, (), (), period=period[0] if period else None))[0]
+    return _read(saved["state"], Bounds(epsilon, top, (), (), period=period[0] if period else None))
 
 
 def with_bounds(snapshot: str, bounds: Bounds) -> str:

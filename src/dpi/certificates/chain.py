@@ -90,7 +90,9 @@ def extend(head: Head, facts: Entry, signer: Signer | None = None) -> Link:
     """
     text = canonical({**facts, "sequence": head.sequence + 1, "previous": head.digest})
     digest = text_digest(text)
-    return Link(text, digest, None if signer is None else signer.sign(digest))
+    link = Link(text, digest, None if signer is None else signer.sign(digest))
+    link.__dict__["head"] = Head(head.sequence + 1, digest)  # as reading the text would find it
+    return link
 
 
 def link_of(certificate: Entry) -> Link:

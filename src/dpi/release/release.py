@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,10 +121,10 @@ class Release(Distribution):
     def _scalars(self) -> dict[str, object]:
         """Everything but the vectors; a total that was not measured is None, and what does not apply is left out."""
         record: dict[str, object] = {"domain": self.domain.digest}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in ("domain", *_VECTORS) and not (field.name in _BY_CLASS and value is None):
-                record[field.name] = None if isinstance(value, float) and math.isnan(value) else value
+        for name in _names():
+            value = getattr(self, name)
+            if value is not None or name not in _BY_CLASS:
+                record[name] = None if isinstance(value, float) and math.isnan(value) else value
         return record
 
     def _plain(self) -> dict[str, object]:
@@ -190,6 +191,12 @@ def freshness(carried: float, age: float) -> str:
         return "This picture was measured in its slot."
     slots = "from the slot before" if age < 1.5 else f"from {age:,.0f} slots ago on average"
     return f"{carried:.0%} of this picture is carried forward, {slots}.".replace("%", " %", 1)
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    """The fields of a release but its domain and its vectors."""
+    return tuple(field.name for field in fields(Release) if field.name not in ("domain", *_VECTORS))
 
 
 def content_digest(content: bytes) -> str:

@@ -25,6 +25,8 @@ from dpi.store.seals import paid_seal, progress_seal, tree_seal
 from dpi.store.sql_chain import SQLChain
 from dpi.store.sql_events import SQLEvents
 
+_ROOM = 2048
+"""An allocation is written with blanks up to a multiple of so many letters; blanks after JSON mean nothing."""
 OTHER_OPTIONS = "the store's ledger has other options (epsilon, policy or period)."
 
 
@@ -116,11 +118,18 @@ class SQLStore(SQLChain, SQLEvents):
     # Streams.
 
     def streams(self) -> dict[str, str]:
-        """Names of the streams, with their newest options as text."""
-        return {
-            str(name): str(options)
-            for name, options in self.engine.rows("SELECT stream, options FROM streams ORDER BY stream, first")
-        }
+        """Names of the streams, with their newest options as text.
+
+        Who writes reads them once: a stream is declared here, or by another process whose entry in the chain then has
+        every write of this one refused (`dpi.store.known`) until all is read anew.
+        """
+        known = self._streams
+        if known is None:
+            with self.engine.turn:  # no other thread declares one meanwhile
+                rows = self.engine.rows("SELECT stream, options FROM streams ORDER BY stream, first")
+                known = {str(name): str(options) for name, options in rows}
+                self._streams = None if self.engine.read_only else known
+        return dict(known)
 
     def options(self, stream: str) -> Schedule[str]:
         """The options of a stream as text, by the first slot that they hold for."""
@@ -155,6 +164,7 @@ class SQLStore(SQLChain, SQLEvents):
             if recoded is not None:
                 self._recode(stream, first, recoded)
             self._link(link)
+            self._streams = None
         self.erase()
 
     def progress(self, stream: str) -> Checkpoint | None:
@@ -179,7 +189,7 @@ class SQLStore(SQLChain, SQLEvents):
         )
         if bytes(seal) != progress_seal(stream, progress, bytes(mechanism)):
             raise StateError("the store is damaged: the state of a stream does not match its seal.")
-        return progress
+        return replace(progress, allocation=progress.allocation.rstrip(" "))
 
     def _tree(self, stream: str) -> bytes:
         """The tree of sums as the last transaction left it: its open nodes are private, so no older one is kept."""
@@ -228,11 +238,12 @@ class SQLStore(SQLChain, SQLEvents):
 
     def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events."""
-        with self._writing(ledger=ledger):
+        with self._writing(ledger=ledger, paid=paid):
+            accounts = self._accounts
             if charge:
-                self._accounts.append(ledger, charge)
+                accounts.append(ledger, charge)
             if payments is not None:
-                self._accounts.append_payments(paid.stream, payments)
+                accounts.append_payments(paid.stream, payments)
             self._measure(paid)
 
     def pay_runs(self, paid: PaidSlot, ledger: str | None, runs: Sequence[Run], payments: Sequence[Run] | None) -> None:
@@ -241,7 +252,7 @@ class SQLStore(SQLChain, SQLEvents):
         `payments` are the runs of the stream's own log, where it measures by class. Refused, like every payment, if the
         ledger's seal, and so its manifest, is not the one that the runs were made from (`hold_ledger`).
         """
-        with self._writing(ledger=ledger or ""):
+        with self._writing(ledger=ledger or "", paid=paid):
             if ledger is not None:
                 self._bucket_log().put(ledger, runs)
             if payments is not None:
@@ -274,7 +285,12 @@ class SQLStore(SQLChain, SQLEvents):
         self.erase()
 
     def _put(self, stream: str, progress: Checkpoint) -> None:
-        mechanism = progress.mechanism()
+        """Write where a stream is, in a row that is as long as the one before it.
+
+        SQLite then writes only those pages of the row that differ; most of a large state stays as it was.
+        """
+        mechanism, length = progress.mechanism(), len(progress.allocation)
+        progress = replace(progress, allocation=progress.allocation.ljust(length + -length % _ROOM))
         values = (progress.first, progress.last, progress.spent, progress.allocation, mechanism, progress.accumulated)
         self.engine.execute(
             "INSERT INTO progress (stream, first, last, spent, allocation, mechanism, accumulated, seal) "

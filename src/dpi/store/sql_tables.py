@@ -13,7 +13,7 @@ from dpi.certificates.chain import Link
 from dpi.errors import StateError
 from dpi.events.identity import known_rule
 from dpi.store.account_log import AccountLog
-from dpi.store.base import Store
+from dpi.store.base import PaidSlot, Store
 from dpi.store.bucket_log import BucketLog
 from dpi.store.embedded_log import EmbeddedLog
 from dpi.store.engine import Engine
@@ -36,6 +36,7 @@ class SQLTables(Store):
         prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
         self._known, self._log = Known(self.engine), EventLog(self.engine)
         self._folder: Folder | None = None
+        self._streams: dict[str, str] | None = None
         if not self.engine.read_only:
             self._known.read()
 
@@ -64,7 +65,9 @@ class SQLTables(Store):
     @property
     def folder(self) -> Folder | None:
         """The folder of bucket files: one object, which knows what is being written."""
-        layout = self.layout
+        return self._folder_of(self.layout)
+
+    def _folder_of(self, layout: Layout | None) -> Folder | None:
         if layout is None:
             return None
         if self._folder is None or (self._folder.path, self._folder.mark) != (Path(layout.path), layout.mark):
@@ -73,7 +76,8 @@ class SQLTables(Store):
 
     @property
     def _accounts(self) -> AccountLog:
-        layout, folder = self.layout, self.folder
+        layout = self.layout
+        folder = self._folder_of(layout)
         if layout is None or folder is None:
             return EmbeddedLog(self.engine, self.key)
         return BucketLog(self.engine, self.key, folder, Buckets(layout.bits))
@@ -103,20 +107,27 @@ class SQLTables(Store):
 
     def catch_up(self) -> None:
         """Look how far the store has come; refuses one that has gone back."""
-        self._known.read()
+        with self.engine.turn:
+            self._streams = None
+            self._known.read()
 
     @contextmanager
-    def _writing(self, link: Link | None = None, ledger: str | None = None) -> Iterator[None]:
-        """A transaction on the store as this process knows it (`dpi.store.known`), which then knows what it wrote."""
+    def _writing(
+        self, link: Link | None = None, ledger: str | None = None, paid: PaidSlot | None = None
+    ) -> Iterator[None]:
+        """A transaction on the store as this process knows it (`dpi.store.known`), which then knows what it wrote:
+
+        an entry of the chain, or a slot that is paid for from the accounts of a ledger.
+        """
         known = self._known
         with self.engine.turn:  # another thread must not compare between a commit and what is known of it
             with self.engine.transaction():
                 known.compare(ledger)
                 yield
-                paid = known.paid if ledger is None else known.stored_paid()
                 seals = {} if ledger not in known.seals else {ledger: known.seal(ledger) or b""}
             known.head = known.head if link is None else link.head
-            known.paid, known.seals = paid, known.seals | seals
+            known.paid = known.paid if paid is None else known.paid | {paid.stream: paid.slot}
+            known.seals = known.seals | seals
 
     def lead(self, lease: float) -> None:
         """Write from now on in a term of its own, and for as long as `renew` is called once in `lease` seconds.

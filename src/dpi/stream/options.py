@@ -233,7 +233,9 @@ class StreamOptions:
 
     def split_classes(self, classes: Sequence[ClassBudget]) -> tuple[list[bool], tuple[ClassBudget, ...]]:
         """Which classes go into the tree, and what it leaves the mechanism: a class below its share stays out."""
-        part = 0 if self.accumulate is None else self.accumulate.epsilon.units
+        if self.accumulate is None:
+            return [False] * len(classes), tuple(classes)
+        part = self.accumulate.epsilon.units
         fed = [0 < part < due.epsilon.units for due in classes]
         rest = [Epsilon(due.epsilon.units - part * into) for due, into in zip(classes, fed, strict=True)]
         return fed, tuple(replace(due, epsilon=epsilon) for due, epsilon in zip(classes, rest, strict=True))

@@ -72,15 +72,16 @@ def weights(common: Common) -> Floats:
     precision = (common.moments[:, 1:] + np.diag(PRECISIONS)).tolist()
     along = (common.moments[:, 0] + np.multiply(PRECISIONS, WEIGHTS)).tolist()
     known = (common.veterans.known, common.everybody.known, common.everybody.known)
-    found = [0.0, 0.0, 0.0]
+    (aa, ab, ac), (ba, bb, bc), (ca, cb, cc) = precision
+    a = b = c = 0.0
     for _ in range(SWEEPS):
-        before = list(found)
-        for i in range(3):
-            others = sum(precision[i][j] * found[j] for j in range(3) if j != i)
-            found[i] = max((along[i] - others) / precision[i][i], 0.0) if known[i] else 0.0
-        if all(abs(new - old) < 1e-9 for new, old in zip(found, before, strict=True)):
+        before = a, b, c
+        a = max((along[0] - (ab * b + ac * c)) / aa, 0.0) if known[0] else 0.0
+        b = max((along[1] - (ba * a + bc * c)) / bb, 0.0) if known[1] else 0.0
+        c = max((along[2] - (ca * a + cb * b)) / cc, 0.0) if known[2] else 0.0
+        if abs(a - before[0]) < 1e-9 and abs(b - before[1]) < 1e-9 and abs(c - before[2]) < 1e-9:
             break
-    return np.array(found) / max(sum(found), 1.0)
+    return np.array([a, b, c]) / max(a + b + c, 1.0)
 
 
 def opinions(common: Common, table: Table, new: Measured, old: float) -> Floats:
@@ -101,9 +102,11 @@ def polled(
     """After a slot: `said` is what the laws had said of the veterans."""
     good = [part for part in parts if part.size > HEARD * part.counts.total_variance**0.5]
     rest = Gaussians(np.zeros(said.shape[1]), np.zeros(said.shape[1]))
-    for cell in kept:
-        mean, variance = cell.counts
-        rest = Gaussians(rest.mean + mean, rest.variance + variance)
+    if kept:
+        mean = np.array([cell.law.mean for cell in kept])
+        size, spread = np.array([(cell.size, cell.spread) for cell in kept]).T[:, :, None]
+        variance = size**2 * np.array([cell.law.variance for cell in kept]) + spread * mean**2
+        rest = Gaussians(np.add.reduce(size * mean), np.add.reduce(variance))
     for part in parts:
         if part not in good:
             rest = Gaussians(rest.mean + part.size * part.realised.mean, rest.variance + part.foreseen)

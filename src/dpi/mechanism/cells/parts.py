@@ -57,8 +57,3 @@ class Carried:
     def scaled(self, factor: float) -> Carried:
         """The same with so many times as many users."""
         return Carried(factor * self.size, factor**2 * self.spread, self.law, self.age)
-
-    @property
-    def counts(self) -> tuple[Floats, Floats]:
-        """Its users in each bin, with their variance."""
-        return self.size * self.law.mean, self.size**2 * self.law.variance + self.spread * self.law.mean**2

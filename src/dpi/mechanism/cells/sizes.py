@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.cells.cells import Cells
+from dpi.mechanism.cells.cells import BEHIND, Cells
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.cells.law import fitted
 from dpi.mechanism.filtering.gaussians import Gaussians
@@ -201,8 +201,10 @@ class Rates:
     def alone(self, cells: Cells) -> Floats:
         """Both of every cell by itself, (2, classes)."""
         by_rates = 0.25 * self.ready**2 * np.diagonal(self.covariance, axis1=1, axis2=2).T
-        absent = np.stack([np.zeros_like(self.missing), self.absent])
-        return np.asarray(by_rates + self.active**2 * (ACTIVITY**2 + cells.doubt) + absent + 1.0)
+        both = by_rates + self.active**2 * (ACTIVITY**2 + cells.doubt)
+        both[BEHIND] += self.absent
+        both += 1.0
+        return np.asarray(both)
 
 
 def active(known: tuple[Floats, Floats], cells: Cells, missing: Floats) -> Rates:
@@ -214,33 +216,29 @@ def active(known: tuple[Floats, Floats], cells: Cells, missing: Floats) -> Rates
 
 def regressed(precision: Floats, evidence: Floats) -> tuple[Floats, Floats]:
     """Rates and covariances by regression: a class is like the one below, within `RATE_STEPS`; class 0 has none."""
-    mean, covariance = FIRST_RATES, (FIRST_DEVIATIONS[0] ** 2, 0.0, FIRST_DEVIATIONS[1] ** 2)
-    means, covariances = [mean], [covariance]
-    first = mean[0]
-    for m, (known, said) in enumerate(zip(precision[1:].tolist(), evidence[1:].tolist(), strict=True), 1):
-        a, b, d = covariance
-        if m > 1:
-            most = max(first, mean[0])
-            mean = (most * (mean[0] / most) ** LEAVING, mean[1])
-            a, d = a + RATE_STEPS[0] ** 2, d + RATE_STEPS[1] ** 2
-        a, b, d = _inverse(a, b, d)
-        along = (said[0] + a * mean[0] + b * mean[1], said[1] + b * mean[0] + d * mean[1])
-        covariance = _inverse(known[0][0] + a, known[0][1] + b, known[1][1] + d)
-        a, b, d = covariance
-        mean = (
-            min(max(a * along[0] + b * along[1], LEAST_RATES[0]), 1.0),
-            min(max(b * along[0] + d * along[1], LEAST_RATES[1]), 1.0),
-        )
-        first = mean[0] if m == 1 else first
-        means.append(mean)
-        covariances.append(covariance)
-    return np.array(means), np.array([((a, b), (b, d)) for a, b, d in covariances])
-
-
-def _inverse(a: float, b: float, d: float) -> tuple[float, float, float]:
-    """Of a symmetric 2 × 2 matrix, by its entries above the diagonal and on it."""
-    scale = a * d - b * b
-    return d / scale, -b / scale, a / scale
+    soon, late = FIRST_RATES
+    a, b, d = FIRST_DEVIATIONS[0] ** 2, 0.0, FIRST_DEVIATIONS[1] ** 2  # a symmetric matrix: (a, b), (b, d)
+    means, covariances = [soon, late], [a, b, b, d]
+    (least_soon, least_late), step_soon, step_late = LEAST_RATES, RATE_STEPS[0] ** 2, RATE_STEPS[1] ** 2
+    first = None
+    known = zip(precision[1:].reshape(-1, 4).tolist(), evidence[1:].tolist(), strict=True)
+    for (of_soon, of_both, _, of_late), (said_soon, said_late) in known:
+        if first is not None:
+            most = first if first > soon else soon
+            soon = most * (soon / most) ** LEAVING
+            a, d = a + step_soon, d + step_late
+        scale = a * d - b * b
+        a, b, d = d / scale, -b / scale, a / scale
+        along, beside = said_soon + a * soon + b * late, said_late + b * soon + d * late
+        a, b, d = of_soon + a, of_both + b, of_late + d
+        scale = a * d - b * b
+        a, b, d = d / scale, -b / scale, a / scale
+        soon = min(max(a * along + b * beside, least_soon), 1.0)
+        late = min(max(b * along + d * beside, least_late), 1.0)
+        first = soon if first is None else first
+        means += (soon, late)
+        covariances += (a, b, b, d)
+    return np.array(means).reshape(-1, 2), np.array(covariances).reshape(-1, 2, 2)
 
 
 def _ready(cells: Cells, rate: Floats) -> Floats:

@@ -28,6 +28,8 @@ from dpi.mechanism.filtering.gaussians import Gaussians
 
 _MAGIC, _SECOND, _FIRST = (b"dpi cells state %d\n" % version for version in (3, 2, 1))
 _DIGEST = 32
+_LINE = 1024
+"""The line of JSON has a multiple of so many bytes; ten floats of at most 24 letters, and their names, fit into one."""
 
 
 MOST_CLASSES, FEWEST_CLASSES = 16, 4
@@ -179,7 +181,8 @@ def _paths(part: object, *names: str) -> Iterator[str]:
 def to_bytes(state: CellsState) -> bytes:
     """Magic, digest, one line of JSON with the scalars and shapes, and the arrays as little-endian doubles.
 
-    JSON prints a float by its shortest form, which reads back as the same float.
+    JSON prints a float by its shortest form, which reads back as the same float. Blanks make the line as long in every
+    slot, so that an array that has not changed is the same bytes at the same place: stores then leave it as it is.
     """
     header = {
         "bins": state.bins,
@@ -192,10 +195,12 @@ def to_bytes(state: CellsState) -> bytes:
         "sizes": asdict(state.sizes),
         "activity": asdict(state.activity),
     }
-    body = b"".join(
-        [json.dumps(header).encode(), b"\n", *(a.astype("<f8", copy=False).tobytes() for a in _arrays(state))]
-    )
-    return _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
+    line = json.dumps(header).encode()
+    line += b" " * (-(len(line) + 1) % _LINE) + b"\n"
+    numbers = b"".join([a.astype("<f8", copy=False).data for a in _arrays(state)])
+    digest = hashlib.blake2b(line, digest_size=_DIGEST)
+    digest.update(numbers)
+    return b"".join([_MAGIC, digest.digest(), line, numbers])
 
 
 def holds(data: bytes) -> bool:
