@@ -3,9 +3,11 @@
     python benchmarks/estimator.py [--slots 300] [--seed 0] [row …]
 
 Each row is a stream in which all users are new in every slot. Shown are mean divergences: from the rates for the
-estimator, the exact filter (which knows drift, levels and jumps; where there is no closed model, a dash) and their
-ratio; from the slots' own PDFs for the estimator, the plain tracker and the uniform guess; the mean over the last ten
-slots; and the share of bins, small and large, and of totals inside their 95 % intervals.
+estimator, the exact filter (which knows drift, levels and jumps; where there is no closed model, nan), the same filter
+where it is told how often there are jumps but not when ("unaware"), and the estimator's ratio to the limit; from the
+slots' own PDFs, which is what a release describes, for the estimator, the exact filter, their ratio, the plain tracker
+and the uniform guess; the mean over the last ten slots; and the share of bins, small and large, and of totals inside
+their 95 % intervals.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dpi.domain import Domain, Hashed
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
+from dpi.mechanism.filtering.laplace_gauss import score
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
 from dpi.research.datasets.generators import Floats, drifting, ordered, published, seasonal, zipf
@@ -31,7 +34,7 @@ Counts = Iterator[tuple[np.ndarray, Floats]]
 
 @dataclass(frozen=True)
 class Row:
-    """A stream; with a `drift` the exact filter is played beside it."""
+    """A stream; with a `drift` the exact filter is played beside it, and with `reshuffle` one that is not told when."""
 
     make: Callable[[np.random.Generator, int], Counts]
     epsilon: str = "0.05"
@@ -46,6 +49,45 @@ def beginning(rng: np.random.Generator, slots: int, users: int) -> Counts:
     pdf = rng.permutation(zipf(51))
     for slot in range(slots):
         yield rng.multinomial(users if slot >= 6 else 0, pdf), pdf
+
+
+class Scored(ExactFilter):
+    """An exact filter that also says how likely the slot was."""
+
+    def evidence(self, values: Floats, noise: float) -> float:
+        """Log density of the noisy counts before they are looked at."""
+        log = score(values[:, None] - self.rates, np.broadcast_to(self.rates, self.weights.shape), noise).log_density
+        top = log.max(1)
+        return float((top + np.log((self.weights * np.exp(log - top[:, None])).sum(1) + 1e-300)).sum())
+
+
+class Unaware:
+    """Exact filters that began at different slots, by their probabilities: all that one can know of when a jump was.
+
+    With one jump in `every` slots on average, of which the `KEPT` likeliest are followed (Adams and MacKay 2007).
+    """
+
+    KEPT = 8
+
+    def __init__(self, levels: Floats, drift: float, slots: int, every: int) -> None:
+        self.model, self.rate = (levels, drift, slots), 1 / every
+        self.runs = [Scored(*self.model)]
+        self.log = np.zeros(1)
+
+    def update(self, values: Floats, noise: float, levels: Floats) -> Floats:
+        """The PDF of the rate after a slot; one that begins now knows the set of `levels`."""
+        for run in self.runs:
+            run.aged()
+        born = Scored(*self.model)
+        born.dealt(levels)
+        self.runs.append(born)
+        self.log = np.append(self.log + np.log1p(-self.rate), np.log(self.rate))
+        self.log += [run.evidence(values, noise) for run in self.runs]
+        best = np.argsort(-self.log)[: self.KEPT]
+        self.runs, self.log = [self.runs[at] for at in best], self.log[best]
+        self.log -= np.logaddexp.reduce(self.log)
+        pdfs = [run.update(values, noise)[0] for run in self.runs]
+        return np.asarray(np.exp(self.log) @ np.array(pdfs))
 
 
 ROWS = {
@@ -73,13 +115,16 @@ def play(row: Row, slots: int, seed: int) -> list[float]:
     """The cells of one row."""
     mechanism, source, rng = Boosted(), UnsafeSeededSource(seed), np.random.default_rng(seed)
     state, plain, exact, budget = None, None, None, Epsilon.at_most(row.epsilon)
-    rates, limit, ours, simple, uniform, small, large, total = ([] for _ in range(8))
+    unaware: Unaware | None = None
+    rates, limit, own_limit, blind, ours, simple, uniform, small, large, total = ([] for _ in range(10))
     noise = 1 / float(budget)
     for slot, (counts, rate) in enumerate(row.make(rng, slots)):
         if state is None or plain is None:
             state, plain = mechanism.initial(row.domain(counts.size)), PlainTracker(counts.size)
             if row.drift is not None and counts.size <= 1000:
                 exact = ExactFilter(counts.sum() * rate, row.drift, slots)
+                if row.reshuffle:
+                    unaware = Unaware(counts.sum() * rate, row.drift, slots, row.reshuffle)
         measurement = mechanism.measure(state, Histogram(counts * GRAINS, GRAINS), budget, slot, source)
         state, estimate = mechanism.update(state, measurement)
         total.append(abs(estimate.total - counts.sum()) <= 1.96 * estimate.total_variance**0.5 + 0.5)
@@ -93,7 +138,11 @@ def play(row: Row, slots: int, seed: int) -> list[float]:
                     exact.dealt(counts.sum() * rate)
                 elif slot:
                     exact.aged()
-                limit.append(divergence(rate, exact.update(measurement.values / GRAINS, noise)[0]))
+                best_rate, best_slot = exact.update(measurement.values / GRAINS, noise)
+                limit.append(divergence(rate, best_rate))
+                own_limit.append(divergence(own, best_slot))
+            if unaware is not None:
+                blind.append(divergence(rate, unaware.update(measurement.values / GRAINS, noise, counts.sum() * rate)))
         rates.append(divergence(rate, estimate.pdf))
         ours.append(divergence(own, estimate.pdf))
         uniform.append(divergence(own, np.full(own.size, 1 / own.size)))
@@ -101,10 +150,14 @@ def play(row: Row, slots: int, seed: int) -> list[float]:
         inside, big = (lower <= own) & (own <= upper), rate > 1 / rate.size
         small += inside[~big].tolist()
         large += inside[big].tolist()
-    best = float(np.mean(limit)) if limit else float("nan")
-    found = float(np.mean(rates))
-    means = [float(np.mean(v)) for v in (ours, simple, uniform, ours[-10:], small, large, total)]
-    return [found, best, found / best, *means]
+    cells = [_mean(values) for values in (rates, limit, blind)]
+    cells += [cells[0] / cells[1], *(_mean(values) for values in (ours, own_limit))]
+    cells.append(cells[4] / cells[5])
+    return cells + [_mean(values) for values in (simple, uniform, ours[-10:], small, large, total)]
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
 
 
 def main() -> None:
@@ -113,12 +166,13 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    print(f"{'':30s}   rate   limit  ratio |   slot   plain uniform    last | small large total")
+    print(f"{'':30s}   rate   limit unaware ratio |   slot   limit ratio   plain uniform    last | small large total")
     for name in options.rows:
         row = ROWS[name]
         cells = play(row, min(options.slots, row.longest), options.seed)
-        shown = [f"{c:7.5f}" for c in cells[:2]] + [f"{cells[2]:5.2f} |"] + [f"{c:7.5f}" for c in cells[3:7]]
-        print(f"{name:30s}", *shown, "|", *(f"{c:5.3f}" for c in cells[7:]), flush=True)
+        forms = ["7.5f"] * 3 + ["5.2f"] + ["7.5f"] * 2 + ["5.2f"] + ["7.5f"] * 3 + ["5.3f"] * 3
+        shown = [format(cell, form) for cell, form in zip(cells, forms, strict=True)]
+        print(f"{name:30s}", *shown[:4], "|", *shown[4:10], "|", *shown[10:], flush=True)
 
 
 if __name__ == "__main__":

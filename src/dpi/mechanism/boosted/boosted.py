@@ -111,7 +111,7 @@ class Boosted(Mechanism[State]):
         return usual if domain.size < HUGE else min(usual, _cells.classes_of(domain.size) - 1)
 
     def initial(self, domain: Domain, classes: int = 1) -> State:
-        """The state before the first slot: every expert knows nothing, and the slower ones are trusted more."""
+        """The state before the first slot: every tracker knows nothing, and the uniform PDF is believed."""
         if classes > 1:
             return _cells.initial(domain.size, classes, self.season or 0)
         return self._one_class(domain)
@@ -136,7 +136,7 @@ class Boosted(Mechanism[State]):
             walk=np.zeros((len(self.drifts) + 2, bins)),
             season=(None,) * (self.season or 0),
             age=0.0,
-            log_weights=np.log(np.maximum(self._pool.prior, 1e-300)),
+            log_weights=np.log(np.maximum(self._pool.first, 1e-300)),
             odds=np.full(bins, jumps.QUIET),
             population=population.initial(bins),
             size=Size(scale=float(bins), variance=0.25, change=0.02),

@@ -157,7 +157,7 @@ def measured(
     jump, anew = (jumps.rate(probability, whole) for probability in (jumps.JUMP, jumps.ANEW))
     away = np.full(len(scales), np.log(state.size.scale / size.scale))
     away[-3:] = np.log(state.plain.scale / plain.scale)
-    doubt = max(state.size.forecast().variance, state.plain.forecast().variance)
+    doubt = min(max(state.size.forecast().variance, state.plain.forecast().variance), _size.LARGEST_VARIANCE)
     scored = score(forecast, now, scales, (away, doubt), fresh, jump, trust, state)
     weights = reweigh(forecast.weights, scored.evidence, scored.novelty, forecast.restart, anew, trust)
     few = now.coverage < 0.5  # the deviation of a few payers says nothing of the slot's own

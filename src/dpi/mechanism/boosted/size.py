@@ -16,7 +16,7 @@ from dpi.mechanism.filtering import laplace_gauss as _laplace_gauss
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 LARGEST_VARIANCE = 0.25
-"""The relative variance of a slot's size never counts as more: sizes within a factor of about e are no surprise.
+"""The relative variance by which sizes change never counts as more: those within a factor of about e are no surprise.
 
 Source: by trial; not measured by itself.
 """
@@ -55,7 +55,10 @@ Source: by trial; not measured by itself.
 
 @dataclass(frozen=True)
 class Size:
-    """A slot's scale, its relative variance, and the relative variance by which scales change from slot to slot."""
+    """A slot's scale, its relative variance, and the relative variance by which scales change from slot to slot.
+
+    The scale of a slot that is drowned in noise may vary by far more than itself.
+    """
 
     scale: float
     variance: float
@@ -63,7 +66,7 @@ class Size:
 
     def forecast(self) -> Size:
         """The belief about the next slot's size."""
-        return replace(self, variance=min(self.variance + self.change, LARGEST_VARIANCE))
+        return replace(self, variance=max(min(self.variance + self.change, LARGEST_VARIANCE), self.variance))
 
     def changed(self, moved: float) -> float:
         """The relative variance by which scales change, after one that was `moved` beyond its noise, squared."""
@@ -98,9 +101,9 @@ class Counts:
 
 
 def first(counts: Counts) -> Size:
-    """The size of the first slot ever: its sum, but never less than the noise of the sum."""
-    scale = max(counts.total, counts.total_variance**0.5, 1.0)
-    return Size(scale, min(counts.total_variance / scale**2, LARGEST_VARIANCE), 0.02)
+    """The size of the first slot ever: its sum. One that is too small is safe: counts then say less of levels."""
+    scale = max(counts.total, 1.0)
+    return Size(scale, counts.total_variance / scale**2, 0.02)
 
 
 def of_sum(counts: Counts, expected: Size, jump: float) -> Size:
@@ -117,8 +120,9 @@ def of_sum(counts: Counts, expected: Size, jump: float) -> Size:
         prior = (prior[0] + crowd, prior[1] + 2 * counts.noise**2)
     scale, variance = direct if far else _fused(prior, direct)
     scale = max(scale, 1.0)
-    moved = ((direct[0] - prior[0]) ** 2 - direct[1]) / max(prior[0], scale) ** 2
-    return Size(scale, min(variance / scale**2, LARGEST_VARIANCE), expected.changed(moved))
+    known = prior[1] - expected.change * expected.scale**2
+    moved = ((direct[0] - prior[0]) ** 2 - direct[1] - max(known, 0.0)) / max(prior[0], scale) ** 2
+    return Size(scale, variance / scale**2, expected.changed(moved))
 
 
 def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, dispersion: float, fresh: Floats) -> Size:
