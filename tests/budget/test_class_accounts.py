@@ -214,7 +214,7 @@ def charged(copy, lost, slot):
     payments = {stream: table.to_bytes() for stream, table in copy._payments.items()}
     after = Accounts(copy.epsilon, key=KEY, policy=copy.policy, period=copy.period)
     levies = list(copy._levies)
-    after.resume(copy._table.to_bytes() + records, {}, levies, payments)
+    after.resume(copy._table.to_bytes() + b"".join(records), {}, levies, payments)
     after.levy(levy, slot)
     return after
 

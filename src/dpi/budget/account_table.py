@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,8 @@ STANDING = np.dtype([("spent", "<i8"), ("active", "<u4"), ("epoch", "<i8")])
 _NAME = np.dtype([("high", "<u8"), ("low", "<u8")])
 _BYTES = np.dtype((np.void, STANDING.itemsize))
 """A standing as it is copied: as bytes, not field by field."""
-_RECORD = np.dtype([("name", _NAME), ("standing", STANDING)])
+RECORD = np.dtype([("name", _NAME), ("standing", STANDING)])
+"""An account as it is kept: a name, and what it holds."""
 
 Standings = npt.NDArray[np.void]
 """What accounts hold: records of `STANDING`."""
@@ -41,10 +42,32 @@ class Place:
     """`names` are the caller's rows in this order."""
     at: tuple[Integers, ...]
     """Position in each run, `ABSENT` where a name is not in it."""
+    held: Standings | None = None
+    """What the accounts hold, where that was read with their places."""
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Place:
         """The place of some of the (sorted) rows."""
-        return Place(self.names.compress(rows, axis=0), self.order[rows], tuple(at[rows] for at in self.at))
+        held = None if self.held is None else chosen(self.held, rows)
+        return Place(self.names.compress(rows, axis=0), self.order[rows], tuple(at[rows] for at in self.at), held)
+
+
+class Table(Protocol):
+    """Accounts by name, wherever they are."""
+
+    def find(self, names: Digests) -> Place:
+        """Where the names stand."""
+
+    def here(self, place: Place) -> Place:
+        """Where the names of a place in another table stand in this one."""
+
+    def get(self, place: Place) -> Standings:
+        """What each account holds, in the order of the place; zeros for a name that has no account."""
+
+    def put(self, place: Place, standing: Standings) -> None:
+        """Write the accounts of different names, opening those that are new."""
+
+    def parts(self) -> Iterator[tuple[Digests, Standings]]:
+        """All names, and what their accounts hold, a part of the names at a time."""
 
 
 class AccountTable:
@@ -107,6 +130,10 @@ class AccountTable:
         names = np.concatenate([np.stack([run.high, run.low], axis=1) for run in self._runs])
         return names, np.concatenate([run.standing for run in self._runs])
 
+    def parts(self) -> Iterator[tuple[Digests, Standings]]:
+        """All of them at once."""
+        yield self.everybody()
+
     def to_bytes(self) -> bytes:
         """All accounts as records."""
         return to_records(*self.everybody())
@@ -114,7 +141,7 @@ class AccountTable:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The accounts of records; where a name stands more than once, the last record counts."""
-        records = np.frombuffer(merged(data), dtype=_RECORD)
+        records = np.frombuffer(merged(data), dtype=RECORD)
         accounts = cls()
         name = records["name"]
         accounts._runs[0] = _Run(name["high"].copy(), name["low"].copy(), records["standing"].copy())
@@ -122,7 +149,12 @@ class AccountTable:
 
     def largest(self) -> int:
         """The most that any account has spent."""
-        return max((int(run.standing["spent"].max(initial=0)) for run in self._runs), default=0)
+        return largest(self)
+
+
+def largest(table: Table) -> int:
+    """The most that any account has spent."""
+    return max((int(standing["spent"].max(initial=0)) for _, standing in table.parts()), default=0)
 
 
 def chosen(standing: Standings, rows: npt.NDArray[np.bool_] | Integers) -> Standings:
@@ -132,7 +164,7 @@ def chosen(standing: Standings, rows: npt.NDArray[np.bool_] | Integers) -> Stand
 
 def to_records(names: Digests, standing: Standings) -> bytes:
     """Accounts as records of 36 bytes."""
-    records = np.empty(len(names), dtype=_RECORD)
+    records = np.empty(len(names), dtype=RECORD)
     records["name"]["high"], records["name"]["low"] = names[:, 0], names[:, 1]
     records["standing"] = standing
     return records.tobytes()
@@ -146,9 +178,9 @@ def merged(data: bytes) -> bytes:
     >>> AccountTable.from_bytes(merged(log)).largest(), len(merged(log)) // 36
     (7, 2)
     """
-    if len(data) % _RECORD.itemsize:
+    if len(data) % RECORD.itemsize:
         raise StateError("the saved accounts are damaged: a record is incomplete.")
-    records = np.frombuffer(data, dtype=_RECORD)
+    records = np.frombuffer(data, dtype=RECORD)
     high, low = (np.ascontiguousarray(records["name"][half]) for half in ("high", "low"))
     order = np.argsort(high, kind="stable")  # equal names stay in the order of the log; sorted runs merge quickly
     same = high[order[1:]] == high[order[:-1]]
@@ -158,20 +190,20 @@ def merged(data: bytes) -> bytes:
             order = np.lexsort((low, high))
             same, other = high[order[1:]] == high[order[:-1]], low[order[1:]] != low[order[:-1]]
         order = order[np.append(~same | other, np.True_)]
-    return records.view(np.uint32).reshape(-1, _RECORD.itemsize // 4)[order].tobytes()
+    return records.view(np.uint32).reshape(-1, RECORD.itemsize // 4)[order].tobytes()
 
 
 def by_bucket(data: bytes, buckets: Buckets) -> Iterator[tuple[int, bytes]]:
     """The records of each bucket that has any, in their order."""
-    if len(data) % _RECORD.itemsize:
+    if len(data) % RECORD.itemsize:
         raise StateError("the saved accounts are damaged: a record is incomplete.")
     if not data:
         return
-    records = np.frombuffer(data, dtype=_RECORD)
+    records = np.frombuffer(data, dtype=RECORD)
     at = buckets.of(records["name"]["high"].reshape(-1, 1))
     order = np.argsort(at, kind="stable")
     found, first = np.unique(at[order], return_index=True)
-    words = records.view(np.uint32).reshape(-1, _RECORD.itemsize // 4)
+    words = records.view(np.uint32).reshape(-1, RECORD.itemsize // 4)
     for bucket, rows in zip(found.tolist(), np.split(order, first[1:]), strict=True):
         yield bucket, words[rows].tobytes()
 

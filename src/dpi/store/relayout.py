@@ -19,6 +19,7 @@ from pathlib import Path
 from dpi.budget.buckets import Buckets
 from dpi.errors import StateError, StoreBusy
 from dpi.store.arrival_files import read_segments, sorted_by_bucket, write_sections
+from dpi.store.bank import Bank
 from dpi.store.base import OpenEvents
 from dpi.store.bucket_log import BucketLog
 from dpi.store.embedded_log import EmbeddedLog
@@ -88,8 +89,29 @@ def _fill(store: SQLStore, folder: Folder, buckets: Buckets, attempt: str) -> No
     _settle(store, old)
 
 
+def page(store: SQLStore, path: Path) -> None:
+    """Put the accounts of a store into pages in a new folder, as memory gets short: those in the database stay there.
+
+    Accounts that are in buckets come into the database first, for which memory has to hold all of them.
+    """
+    if store.in_pages is not None:
+        return
+    embed(store)
+    before, names = _seals(store), store._accounts.names()
+    for name, options in names.items():
+        store._accounts.check(name, options)
+    folder = Folder.made(path, _mark(store, path))
+    with store._writing():
+        _compare(store, before)
+        set_fact(store.engine, LAYOUT, Layout(str(folder.path), folder.mark, None).to_json())
+        set_fact(store.engine, BEGUN, "")
+        for name in names:
+            store._accounts.reseal(name)
+    _settle(store, None)
+
+
 def embed(store: SQLStore) -> None:
-    """Put the accounts of a store back into its database; memory has to hold all of them."""
+    """Put the accounts of a store, in buckets or pages, back into its database; memory has to hold all of them."""
     log, old, before = store._accounts, store.folder, _seals(store)
     if old is None:
         return
@@ -140,6 +162,7 @@ def _compare(store: SQLStore, before: Mapping[str, bytes]) -> None:
 def _settle(store: SQLStore, old: Folder | None) -> None:
     """What this process knows of ledgers is read anew; what is left of the old layout goes."""
     store._known.seals = {name: seal for name, seal in _seals(store).items() if name in store._known.seals}
+    Bank.of(store).doubt()
     store.erase()
     if old is not None:
         with suppress(StateError):  # it is another's, or not there: nothing of ours is in it
