@@ -1,7 +1,7 @@
 """Accounts that have changed of late, in as much memory as was said: a table with a fixed number of places.
 
-Names are keyed digests, so that the first bits of a name say where to look: accounts of one part of the names lie in
-one region of the table, and can be taken out together. Where a place is taken, the next one of the region is tried.
+Names are keyed digests: the first half says in which region of the table to look, so that the accounts of one part of
+the names can be taken out together, and the second half where in it. Where a place is taken, the next one is tried.
 
 Sees names of accounts and what they hold; no id. Private.
 """
@@ -52,7 +52,7 @@ class RecentAccounts:
     def divide(self, starts: npt.NDArray[np.uint64]) -> None:
         """Other parts, each of which was a part before, or lies in one that is empty."""
         self._starts = starts
-        self._first = np.append(self._home(starts), self._room)
+        self._first = np.append(_scaled(starts, np.uint64(self._room)), self._room)
         if (np.diff(self._first) < 1).any():
             raise StateError("the parts of a ledger are too small for this table.")
         taken = np.add.reduceat(self._used, self._first[:-1], dtype=np.int64)
@@ -67,20 +67,15 @@ class RecentAccounts:
         """The part that each name is in."""
         return np.searchsorted(self._starts, np.ascontiguousarray(names[:, 0]), side="right") - 1
 
-    def _begin(self, high: npt.NDArray[np.uint64], part: Integers) -> Integers:
-        """Where a name is looked for first; a region ends where the next begins, in the middle of a place too."""
-        return np.minimum(self._home(high), self._first[part + 1] - 1)
-
-    def _home(self, high: npt.NDArray[np.uint64]) -> Integers:
-        """Places in the order of names."""
-        word = np.uint64(32)
-        return ((high >> word) * np.uint64(self._room) >> word).astype(np.int64)
+    def _begin(self, low: npt.NDArray[np.uint64], part: Integers) -> Integers:
+        """Where a name is looked for first: by its second half, which is spread evenly also if names are neighbours."""
+        return self._first[part] + _scaled(low, self.sizes[part].astype(np.uint64))
 
     def find(self, names: Digests) -> Integers:
         """The place of each name, `ABSENT` if it has none."""
         high, low, part = np.ascontiguousarray(names[:, 0]), np.ascontiguousarray(names[:, 1]), self.part(names)
         found = np.full(len(names), ABSENT, dtype=np.int64)
-        rows, at = np.arange(len(names)), self._begin(high, part)
+        rows, at = np.arange(len(names)), self._begin(low, part)
         while rows.size:
             used = self._used[at]
             rows, at = rows[used], at[used]
@@ -112,7 +107,7 @@ class RecentAccounts:
             raise TooMany("more accounts are kept in memory than it has places for.")
         self.counts = self.counts + more
         high, low = np.ascontiguousarray(names[:, 0]), np.ascontiguousarray(names[:, 1])
-        at = self._begin(high[rows], part[rows])
+        at = self._begin(low[rows], part[rows])
         while rows.size:
             free = ~self._used[at]
             self._high[at[free]], self._low[at[free]] = high[rows[free]], low[rows[free]]  # of two, one stays
@@ -134,3 +129,9 @@ class RecentAccounts:
         """Forget the accounts of a part."""
         self._used[self._first[part] : self._first[part + 1]] = False
         self.counts[part] = 0
+
+
+def _scaled(word: npt.NDArray[np.uint64], size: npt.NDArray[np.uint64] | np.uint64) -> Integers:
+    """Words of 64 bits as numbers below `size`, in their order."""
+    half = np.uint64(32)
+    return ((word >> half) * size >> half).astype(np.int64)

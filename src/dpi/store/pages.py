@@ -18,9 +18,10 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +33,16 @@ from dpi.exact.integers import Integers
 from dpi.store.folder import MISSING, Folder
 from dpi.store.runs import Run
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers import CipherContext
+
 RECORDS = 8
 """Records in a block."""
 _BLOCK = np.dtype([("records", RECORD, RECORDS), ("next", "<u8", 2), ("seal", "<u8", 2)])
 _RAW = np.dtype((np.void, _BLOCK.itemsize))
-_WORDS = _BLOCK.itemsize // 8
+_CHUNKS = _BLOCK.itemsize // 16
 _FENCE = np.dtype("<u8")
-_SLICE = 1 << 12
+_SLICE = 1 << 11
 """Blocks that are sealed at a time: they stay in the processor's cache."""
 _BYTES = np.dtype((np.void, STANDING.itemsize))
 _RAW_RECORD = np.dtype((np.void, RECORD.itemsize))
@@ -156,20 +160,20 @@ class PageFiles:
             raise StateError(MISSING)
 
     def _where(self, part: int, name: str) -> Words:
-        """What stands for a file in its seals."""
+        """What stands for a file in its seals: the first sixteen bytes of each message, encrypted."""
         text = f"{self.log}/{part}/{name}".encode()
         digest = hashlib.blake2b(text, key=self.key, digest_size=16, person=b"dpi page file").digest()
-        return np.frombuffer(digest, dtype=np.uint64)
+        return np.frombuffer(self._cipher().update(digest), dtype=np.uint64)
 
     def _seal(self, part: int, name: str, records: int) -> bytes:
         text = f"{self.log}/{part}/{name}/{records}".encode()
         return hashlib.blake2b(text, key=self.key, digest_size=32, person=b"dpi page list").digest()
 
-    def _cipher(self) -> Callable[[bytes], bytes]:
+    def _cipher(self) -> CipherContext:
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
         secret = hashlib.blake2b(key=self.key, digest_size=32, person=b"dpi page seals").digest()
-        return Cipher(algorithms.AES(secret), modes.ECB()).encryptor().update  # noqa: S305 - CBC-MAC is made of it
+        return Cipher(algorithms.AES(secret), modes.ECB()).encryptor()  # noqa: S305 - CBC-MAC is made of it
 
 
 def _blocks(records: int) -> int:
@@ -177,24 +181,27 @@ def _blocks(records: int) -> int:
     return -(-records // RECORDS)
 
 
-def _sealed(blocks: Blocks, numbers: Integers, where: Words, encrypt: Callable[[bytes], bytes]) -> Words:
-    """The seals of blocks: of the file, the block's number, and all that it holds, sixteen bytes at a time."""
-    words = blocks.view(np.uint64).reshape(-1, _WORDS)
+def _sealed(blocks: Blocks, numbers: Integers, where: Words, cipher: CipherContext) -> Words:
+    """The seals of blocks: of the file, the block's number, and all that it holds, sixteen bytes at a time.
+
+    `where` is what stands for the file of each block, encrypted.
+    """
+    words = blocks.view(np.complex128).reshape(-1, _CHUNKS)  # sixteen bytes each, which are copied as one
     seals = np.empty((blocks.size, 2), dtype=np.uint64)
+    encrypted, message = bytearray(16 * _SLICE + 16), np.empty(2 * _SLICE, dtype=np.uint64)
     for start in range(0, blocks.size, _SLICE):
         here = slice(start, start + _SLICE)
-        state = _encrypted(np.ascontiguousarray(where[here]), encrypt)
-        state[:, 0] ^= numbers[here].astype(np.uint64)
-        state = _encrypted(state, encrypt)
-        for word in range(0, _WORDS - 2, 2):
-            state ^= words[here, word : word + 2]
-            state = _encrypted(state, encrypt)
-        seals[here] = state
+        chunks = np.ascontiguousarray(words[here].T).view(np.uint64)
+        state, given = np.frombuffer(encrypted, dtype=np.uint64, count=chunks.shape[1]), message[: chunks.shape[1]]
+        given[:] = where[here].reshape(-1)
+        given[::2] ^= numbers[here].astype(np.uint64)
+        raw = given.view(np.uint8).data
+        cipher.update_into(raw, encrypted)
+        for chunk in chunks[:-1]:
+            np.bitwise_xor(state, chunk, out=given)
+            cipher.update_into(raw, encrypted)
+        seals[here] = state.reshape(-1, 2)
     return seals
-
-
-def _encrypted(state: Words, encrypt: Callable[[bytes], bytes]) -> Words:
-    return np.frombuffer(bytearray(encrypt(state.tobytes())), dtype=np.uint64).reshape(-1, 2)
 
 
 def _block_of(names: Digests, held: Blocks, fences: Words) -> Integers:
@@ -251,13 +258,13 @@ def joined(base: Records, changed: Records) -> Records:
     known = (high[inside] == more) if high.size else np.zeros(more.size, dtype=np.bool_)
     if (base["name"]["low"][inside[known]] != changed["name"]["low"][known]).any():
         return np.frombuffer(merged(base.tobytes() + changed.tobytes()), dtype=RECORD)
-    result = np.empty(high.size + more.size - int(known.sum()), dtype=_RAW_RECORD)
-    new = np.flatnonzero(~known)
-    places = at[new] + np.arange(new.size)
-    old = np.ones(result.size, dtype=np.bool_)
-    old[places] = False
     kept = base.view(_RAW_RECORD).copy()
     kept[at[known]] = changed.view(_RAW_RECORD)[known]
-    result[old] = kept
-    result[places] = changed.view(_RAW_RECORD)[new]
+    new = np.flatnonzero(~known)
+    if not new.size:
+        return kept.view(RECORD)
+    result, places = np.empty(high.size + new.size, dtype=_RAW_RECORD), at[new] + np.arange(new.size)
+    old = np.ones(result.size, dtype=np.bool_)
+    old[places] = False
+    result[old], result[places] = kept, changed.view(_RAW_RECORD)[new]
     return result.view(RECORD)
