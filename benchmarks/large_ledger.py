@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean, median
 
@@ -22,43 +22,43 @@ import numpy.typing as npt
 
 import dpi
 from dpi.budget import Epsilon
-from dpi.budget.account_table import STANDING, to_records
+from dpi.budget.account_table import RECORD, STANDING, to_records
 from dpi.budget.ledger import Ledger
 from dpi.events.identity import Digests
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
+from dpi.store.paged_table import LARGEST
 from measure import resident, row
 
 EPSILON, PER_SLOT = Epsilon.at_most(1), Epsilon.at_most("0.01")
 BUDGET = Ledger(per_slot="0.01", policy=dpi.spend_first)
-STEP = 1 << 18
 
 
 def name_of(number: npt.NDArray[np.uint64], accounts: int) -> Digests:
     """Names as evenly spread as those of users, in the order of their numbers."""
-    width = np.uint64((1 << 64) // accounts)
     mixed = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(29)
-    return np.stack([number * width + mixed % width, mixed * np.uint64(0xBF58476D1CE4E5B9)], axis=1)
-
-
-def charges(accounts: int) -> Iterator[bytes]:
-    """The accounts, in the order of their names."""
-    for start in range(0, accounts, STEP):
-        number = np.arange(start, min(start + STEP, accounts), dtype=np.uint64)
-        standing = np.zeros(number.size, dtype=STANDING)
-        standing["spent"], standing["active"] = PER_SLOT.units, 1
-        yield to_records(name_of(number, accounts), standing)
+    high = (number << np.uint64(24)) // np.uint64(accounts) << np.uint64(40)  # the first bits say which part it is in
+    return np.stack([high + number, mixed * np.uint64(0xBF58476D1CE4E5B9)], axis=1)
 
 
 def build(folder: Path, accounts: int, memory: int) -> None:
-    began = time.process_time()
+    began, depth = time.process_time(), max(0, (accounts - 1).bit_length() - LARGEST.bit_length() + 1)
     with dpi.open_store(folder / "visits.db", memory=memory) as store:
         store.open_pages("", BUDGET.accounts(EPSILON, store.key).description)
         log = store.in_pages
         assert log is not None
-        with store.engine.transaction():
-            log.append_each("", charges(accounts))
+        bounds = [-(-accounts * part >> depth) for part in range((1 << depth) + 1)]
+        with store.engine.transaction(), log.folder.attempt() as attempt:
+            files, runs = log.files(""), []
+            for part, (first, end) in enumerate(pairwise(bounds)):
+                standing = np.zeros(end - first, dtype=STANDING)
+                standing["spent"], standing["active"] = PER_SLOT.units, 1
+                names = name_of(np.arange(first, end, dtype=np.uint64), accounts)
+                records = np.frombuffer(to_records(names, standing), dtype=RECORD)
+                runs.append(files.write(attempt, (1 << depth) + part, 1, records))
+            log.folder.sync()
+            log.append("", b"", runs)
         store.erase()
     (folder / "accounts").write_text(str(accounts))
     size = sum(path.stat().st_size for path in (folder / "visits.db.buckets").iterdir())

@@ -33,7 +33,6 @@ import hashlib
 import json
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -43,8 +42,9 @@ import numpy.typing as npt
 from dpi.budget import billing
 from dpi.budget.account_table import STANDING, AccountTable, Place, Standings, Table, chosen, largest, to_records
 from dpi.budget.bill import Bill, Charge
-from dpi.budget.classes import ClassBudget, most_taken
-from dpi.budget.epsilon import LARGEST, UNITS, Epsilon
+from dpi.budget.classes import ClassBudget
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.lost import Lost, most_lost
 from dpi.budget.policy import Clocked, Policy, policy_of, spend_first
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
 from dpi.events.identity import Digests, check_key, digests
@@ -55,19 +55,6 @@ if TYPE_CHECKING:
 
 _MAGIC = b"dpi ledger 1\n"
 _OLDER = "the saved ledger is older than these accounts: restoring it would refill them."
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Slots of one stream whose payments no account remembers: public."""
-
-    slots: range
-    units: int
-    """What they have cost together, where users are not measured by class."""
-    largest: tuple[int, ...] | None = None
-    """With classes: the largest share of what is left that each was asked for, in steps …"""
-    restored: tuple[int, ...] = ()
-    """… and the slots among these after which an old copy of the accounts went on before."""
 
 
 class Accounts:
@@ -314,7 +301,7 @@ class Accounts:
         """What slots that no account remembers cost everybody at most, in the epoch of `slot`: nothing is changed yet.
 
         Returns the levy, which a future account is charged, and the records of the accounts there are, some at a time:
-        each is charged what the slots can have taken from its own class and amount (`most_taken`), by every stream as
+        each is charged what the slots can have taken from its own class and amount (`most_lost`), by every stream as
         if that had found all of it. Beside a levy that takes more from everybody, an account may have spent less than
         nothing.
         """
@@ -327,19 +314,15 @@ class Accounts:
         here = standing["epoch"] == epoch  # who was last seen in an older epoch is refilled, as if never seen
         names, standing = names[here], standing[here]
         left = billing.left(available, np.append(standing["spent"], 0))  # the last one is a future account
-        taken = np.zeros_like(left)
-        for stream, each in lost.items():
-            if each.largest is None:
-                taken += min(each.units, LARGEST)
-                continue
-            assert isinstance(self.policy, Clocked)  # noqa: S101 - other accounts know no classes
+
+        def payments(stream: str) -> Integers:
             own = self._own(stream)
-            place = own.find(names)
-            payments = np.zeros_like(left)
-            payments[place.order] = self._standing(place, slot, own)["active"]
-            slots = [number for number in each.slots if self._epoch(number) == epoch]
-            taken += most_taken(payments, left, slots, each.largest, self.policy.top, each.restored)
-        taken = np.minimum(taken, left)
+            place, found = own.find(names), np.zeros_like(left)
+            found[place.order] = self._standing(place, slot, own)["active"]
+            return found
+
+        top = self.policy.top if isinstance(self.policy, Clocked) else 0  # other accounts know no classes
+        taken = most_lost(lost, left, payments, lambda number: self._epoch(number) == epoch, top)
         levy = int(taken[-1])
         standing["spent"] = available - levy - (left - taken)[:-1]
         return levy, to_records(names, standing)

@@ -96,26 +96,27 @@ class RecentAccounts:
 
     def put(self, names: Digests, standing: Standings) -> None:
         """Write the accounts of different names, opening those that are new."""
-        at = self.find(names)
-        known = at != ABSENT
-        values = standing.view(_BYTES)
-        self._standing[at[known]] = values[known]
-        rows = np.flatnonzero(~known)
-        part = self.part(names)
-        more = np.bincount(part[rows], minlength=self._starts.size)
-        if (self.counts + more > FULLEST * self.sizes).any():
+        part, values = self.part(names), standing.view(_BYTES)
+        if self._too_many(part) and self._too_many(part[self.find(names) == ABSENT]):
             raise TooMany("more accounts are kept in memory than it has places for.")
-        self.counts = self.counts + more
         high, low = np.ascontiguousarray(names[:, 0]), np.ascontiguousarray(names[:, 1])
-        at = self._begin(low[rows], part[rows])
+        rows, at = np.arange(len(names)), self._begin(low, part)
         while rows.size:
             free = ~self._used[at]
-            self._high[at[free]], self._low[at[free]] = high[rows[free]], low[rows[free]]  # of two, one stays
-            mine = free & (self._high[at] == high[rows]) & (self._low[at] == low[rows])
-            self._used[at[mine]] = True
+            here, new = at[free], rows[free]
+            self._high[here], self._low[here] = high[new], low[new]  # where two want one place, one of them has it now
+            mine = (self._high[at] == high[rows]) & (self._low[at] == low[rows])
             self._standing[at[mine]] = values[rows[mine]]
+            opened = at[mine & free]
+            self._used[opened] = True
+            self.counts += np.bincount(part[rows[mine & free]], minlength=self._starts.size)
             rows, at = rows[~mine], at[~mine]
             at = self._next(at, part[rows])
+
+    def _too_many(self, part: Integers) -> bool:
+        """Whether new accounts of these parts leave too few places."""
+        more = np.bincount(part, minlength=self._starts.size)
+        return bool((self.counts + more > FULLEST * self.sizes).any())
 
     def held(self, part: int) -> tuple[Digests, Standings]:
         """The accounts of a part, sorted by name."""
