@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from clocked import KEY, TOP, Clocked, due_shares, histories, steps, users
 from dpi.budget import Accounts, Bill, Epsilon, clocked
 from dpi.budget.account_table import AccountTable
-from dpi.budget.accounts import Lost
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.clock import level
 from dpi.budget.epsilon import LARGEST, UNITS
+from dpi.budget.lost import Lost
 from dpi.errors import BudgetExceeded, OptionError, StateError
 from dpi.exact.integers import GRAINS
 
@@ -214,7 +214,7 @@ def charged(copy, lost, slot):
     payments = {stream: table.to_bytes() for stream, table in copy._payments.items()}
     after = Accounts(copy.epsilon, key=KEY, policy=copy.policy, period=copy.period)
     levies = list(copy._levies)
-    after.resume(copy._table.to_bytes() + records, {}, levies, payments)
+    after.resume(copy._table.to_bytes() + b"".join(records), {}, levies, payments)
     after.levy(levy, slot)
     return after
 

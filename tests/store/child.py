@@ -28,6 +28,7 @@ import dpi.audit.laws
 import dpi.engine
 import dpi.verification
 from dpi.files import private
+from dpi.store import opening, paged_table
 from dpi.store.folder import Folder
 from dpi.store.postgres import PostgreSQL
 from dpi.store.sql import SQLStore
@@ -72,10 +73,10 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
     create, pay, pay_runs = private.create, SQLStore.pay, SQLStore.pay_runs
     private.create = lambda path, _: create(path, workload.KEY.hex().encode())  # the same accounts in all runs
 
-    def pay_once(store: SQLStore, paid: Any, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
+    def pay_once(store: SQLStore, paid: Any, *charges: Any) -> None:
         if any(slot.slot == paid.slot for slot in store.measurements(paid.stream)):
             os._exit(TWICE)
-        pay(store, paid, ledger, charge, payments)
+        pay(store, paid, *charges)
 
     def pay_runs_once(store: SQLStore, paid: Any, *runs: Any) -> None:
         if any(slot.slot == paid.slot for slot in store.measurements(paid.stream)):
@@ -90,10 +91,16 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
             boundary.around(owner, name)
     boundary.around(Witness, "write")
     boundary.around(private, "create")
-    for name in ("write", "sync", "sweep"):
+    for name in ("write_named", "sync", "sweep"):
         boundary.around(Folder, name)
     folder = Path(trial["folder"])
-    with dpi.open_store(trial["target"], key_file=folder / "key", witness=folder / "witness", wait=20) as store:
+    options: dict[str, Any] = {}
+    if trial["work"] == "pages":
+        paged_table.LARGEST, paged_table.LEAST, opening.LEAST = 3, 4, 1  # so that a few accounts are moved and divided
+        options["memory"] = 2 * 37 * 24
+    with dpi.open_store(
+        trial["target"], key_file=folder / "key", witness=folder / "witness", wait=20, **options
+    ) as store:
         if trial["work"] == "change":
             change(store)
         elif trial["work"] == "move":

@@ -94,9 +94,12 @@ def test_killed_anywhere_in_a_change_the_stream_has_its_old_options_or_its_new_o
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("work", ["engine", "move"])
+@pytest.mark.parametrize("work", ["engine", "move", "pages"])
 def test_killed_anywhere_with_accounts_in_buckets_the_store_ends_as_if_never_killed(work: str) -> None:
-    """Kill -9 at 6 random boundaries (at every one in the long form): of files, too, and while accounts are moved."""
+    """Kill -9 at 6 random boundaries (at every one in the long form): of files, too, and while accounts are moved.
+
+    In pages as well, with so little memory that every payment moves some.
+    """
     last = boundaries(work=work)
     check([[point] for point in range(last)] if SLOW else drawn(6, last), work=work)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,9 @@ from dpi.exact.integers import Integers
 
 STANDING = np.dtype([("spent", "<i8"), ("active", "<u4"), ("epoch", "<i8")])
 _NAME = np.dtype([("high", "<u8"), ("low", "<u8")])
-_RECORD = np.dtype([("name", _NAME), ("standing", STANDING)])
-_NAME_BYTES, _BYTES, _RECORD_BYTES = (np.dtype((np.void, kind.itemsize)) for kind in (_NAME, STANDING, _RECORD))
+RECORD = np.dtype([("name", _NAME), ("standing", STANDING)])
+"""An account as it is kept: a name, and what it holds."""
+_NAME_BYTES, _BYTES, _RECORD_BYTES = (np.dtype((np.void, kind.itemsize)) for kind in (_NAME, STANDING, RECORD))
 """Names, standings and records as they are copied: as bytes, not field by field."""
 
 Standings = npt.NDArray[np.void]
@@ -44,20 +45,43 @@ class Place:
     """`names` are the caller's rows in this order."""
     at: tuple[Integers, ...]
     """Position in each run, `ABSENT` where a name is not in it."""
+    held: Standings | None = None
+    """What the accounts hold, where that was read with their places."""
 
     def only(self, rows: npt.NDArray[np.bool_]) -> Place:
         """The place of some of the (sorted) rows."""
-        return Place(self.names.compress(rows, axis=0), self.order[rows], tuple(at[rows] for at in self.at))
+        held = None if self.held is None else chosen(self.held, rows)
+        return Place(self.names.compress(rows, axis=0), self.order[rows], tuple(at[rows] for at in self.at), held)
 
     def rows(self, rows: slice) -> Place:
         """The place of some rows that follow each other; nothing is copied."""
-        return Place(self.names[rows], self.order[rows], tuple(at[rows] for at in self.at))
+        held = None if self.held is None else self.held[rows]
+        return Place(self.names[rows], self.order[rows], tuple(at[rows] for at in self.at), held)
 
     def pieces(self) -> Iterator[tuple[slice, Place]]:
         """All rows, and their places: so many at a time that what is made of them stays in the cache."""
         for start in range(0, self.order.size, _PIECE):
             rows = slice(start, start + _PIECE)
             yield rows, self.rows(rows)
+
+
+class Table(Protocol):
+    """Accounts by name, wherever they are."""
+
+    def find(self, names: Digests) -> Place:
+        """Where the names stand."""
+
+    def here(self, place: Place) -> Place:
+        """Where the names of a place in another table stand in this one."""
+
+    def get(self, place: Place) -> Standings:
+        """What each account holds, in the order of the place; zeros for a name that has no account."""
+
+    def put(self, place: Place, standing: Standings) -> None:
+        """Write the accounts of different names, opening those that are new."""
+
+    def parts(self) -> Iterator[tuple[Digests, Standings]]:
+        """All names, and what their accounts hold, a part of the names at a time."""
 
 
 class AccountTable:
@@ -120,6 +144,10 @@ class AccountTable:
         names = np.concatenate([np.stack([run.high, run.low], axis=1) for run in self._runs])
         return names, np.concatenate([run.standing for run in self._runs])
 
+    def parts(self) -> Iterator[tuple[Digests, Standings]]:
+        """All of them at once."""
+        yield self.everybody()
+
     def to_bytes(self) -> bytes:
         """All accounts as records."""
         return to_records(*self.everybody())
@@ -127,7 +155,7 @@ class AccountTable:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The accounts of records; where a name stands more than once, the last record counts."""
-        records = np.frombuffer(merged(data), dtype=_RECORD)
+        records = np.frombuffer(merged(data), dtype=RECORD)
         accounts = cls()
         name = records["name"]
         accounts._runs[0] = _Run(name["high"].copy(), name["low"].copy(), records["standing"].copy())
@@ -135,7 +163,12 @@ class AccountTable:
 
     def largest(self) -> int:
         """The most that any account has spent."""
-        return max((int(run.standing["spent"].max(initial=0)) for run in self._runs), default=0)
+        return largest(self)
+
+
+def largest(table: Table) -> int:
+    """The most that any account has spent."""
+    return max((int(standing["spent"].max(initial=0)) for _, standing in table.parts()), default=0)
 
 
 def chosen(standing: Standings, rows: npt.NDArray[np.bool_] | Integers) -> Standings:
@@ -166,9 +199,9 @@ def merged(*logs: bytes) -> bytes:
     >>> AccountTable.from_bytes(merged(log)).largest(), len(merged(log, log)) // 36
     (7, 2)
     """
-    if any(len(log) % _RECORD.itemsize for log in logs):
+    if any(len(log) % RECORD.itemsize for log in logs):
         raise StateError("the saved accounts are damaged: a record is incomplete.")
-    runs = [run for log in logs for run in _ascending(np.frombuffer(log, dtype=_RECORD))]
+    runs = [run for log in logs for run in _ascending(np.frombuffer(log, dtype=RECORD))]
     if not runs:
         return b""
     if len(runs) > _MOST_RUNS:
@@ -192,7 +225,7 @@ def _ascending(records: npt.NDArray[np.void]) -> list[npt.NDArray[np.void]]:
 
 def _joined(runs: list[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
     """Records in one piece."""
-    return np.concatenate([run.view(_RECORD_BYTES) for run in runs]).view(_RECORD)
+    return np.concatenate([run.view(_RECORD_BYTES) for run in runs]).view(RECORD)
 
 
 def _last(records: npt.NDArray[np.void]) -> bytes:
@@ -214,11 +247,11 @@ def _last(records: npt.NDArray[np.void]) -> bytes:
 
 def by_bucket(data: bytes, buckets: Buckets) -> Iterator[tuple[int, bytes]]:
     """The records of each bucket that has any, in their order."""
-    if len(data) % _RECORD.itemsize:
+    if len(data) % RECORD.itemsize:
         raise StateError("the saved accounts are damaged: a record is incomplete.")
     if not data:
         return
-    records = np.frombuffer(data, dtype=_RECORD)
+    records = np.frombuffer(data, dtype=RECORD)
     at = buckets.of(records["name"]["high"].reshape(-1, 1))
     order = np.argsort(at, kind="stable")
     found, first = np.unique(at[order], return_index=True)

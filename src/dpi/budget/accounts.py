@@ -32,8 +32,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -41,10 +40,21 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.budget import billing
-from dpi.budget.account_table import STANDING, AccountTable, Place, Standings, chosen, to_records, together
+from dpi.budget.account_table import (
+    STANDING,
+    AccountTable,
+    Place,
+    Standings,
+    Table,
+    chosen,
+    largest,
+    to_records,
+    together,
+)
 from dpi.budget.bill import Bill, Charge
-from dpi.budget.classes import ClassBudget, most_taken
-from dpi.budget.epsilon import LARGEST, UNITS, Epsilon
+from dpi.budget.classes import ClassBudget
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.lost import Lost, most_lost
 from dpi.budget.policy import Clocked, Policy, policy_of, spend_first
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
 from dpi.events.identity import Digests, check_key, digests
@@ -55,19 +65,6 @@ if TYPE_CHECKING:
 
 _MAGIC = b"dpi ledger 1\n"
 _OLDER = "the saved ledger is older than these accounts: restoring it would refill them."
-
-
-@dataclass(frozen=True)
-class Lost:
-    """Slots of one stream whose payments no account remembers: public."""
-
-    slots: range
-    units: int
-    """What they have cost together, where users are not measured by class."""
-    largest: tuple[int, ...] | None = None
-    """With classes: the largest share of what is left that each was asked for, in steps …"""
-    restored: tuple[int, ...] = ()
-    """… and the slots among these after which an old copy of the accounts went on before."""
 
 
 class Accounts:
@@ -100,10 +97,12 @@ class Accounts:
         self.epsilon, self.policy, self.period = epsilon, policy, period
         self._key = check_key(key)
         self._seal = hashlib.blake2b(b"dpi seal", key=key, digest_size=32).digest()
-        self._table = AccountTable()
-        self._payments: dict[str, AccountTable] = {}
+        self._table: Table = AccountTable()
+        self._payments: dict[str, Table] = {}
         """For each stream that measures by class: what each account has spent there (`spent`), and in how many payments
         (`active`)."""
+        self._begun: Callable[[str], Table] = lambda stream: AccountTable()
+        """The payments of a stream that has none yet."""
         self._slots: dict[str, int] = {}
         self._levies: list[tuple[int, int]] = []
         self._assigned = 0
@@ -115,7 +114,7 @@ class Accounts:
     def _epoch(self, slot: int) -> int:
         return 0 if self.period is None else slot // self.period
 
-    def _standing(self, place: Place, slot: int, table: AccountTable | None = None) -> Standings:
+    def _standing(self, place: Place, slot: int, table: Table | None = None) -> Standings:
         """What the accounts hold in the epoch of `slot`: nothing is spent if they were last used in an older one."""
         standing = (self._table if table is None else table).get(place)
         if self.period is not None:  # otherwise all there ever is is epoch 0
@@ -123,8 +122,13 @@ class Accounts:
             standing["epoch"] = self._epoch(slot)
         return standing
 
-    def _own(self, stream: str) -> AccountTable:
-        return self._payments[stream] if stream in self._payments else AccountTable()
+    def _own(self, stream: str) -> Table:
+        return self._payments[stream] if stream in self._payments else self._begun(stream)
+
+    def _paying(self, stream: str) -> Table:
+        if stream not in self._payments:
+            self._payments[stream] = self._begun(stream)
+        return self._payments[stream]
 
     def levy(self, units: int, slot: int) -> tuple[int, int]:
         """Charge every account, future ones included, for slots whose debits were lost; in the epoch of `slot`."""
@@ -278,7 +282,7 @@ class Accounts:
             raise ClockError("this charge is of other accounts, or another slot was paid since.")
         self._table.put(charge.place, charge.standing)
         if charge.own is not None:
-            self._payments.setdefault(charge.bill.stream, AccountTable()).put(*charge.own)
+            self._paying(charge.bill.stream).put(*charge.own)
         self._slots[charge.bill.stream] = charge.bill.slot
         self._version = object()
 
@@ -293,11 +297,17 @@ class Accounts:
         left[place.order] = billing.left(self._available(slot), self._standing(place, slot)["spent"])
         return [Fraction(int(units), UNITS) for units in left]
 
-    def left(self, slot: int) -> Integers:
-        """What every account that the epoch of `slot` has seen has left, in units. Private: for the curator alone."""
-        _, standing = self._table.everybody()
-        here = standing["epoch"] == self._epoch(slot)
-        return billing.left(self._available(slot), standing["spent"][here])
+    def holders(self, slot: int, due: int) -> tuple[int, int]:
+        """How many accounts the epoch of `slot` has seen, and how many of them have less left than `due` units.
+
+        Private: for the curator alone.
+        """
+        number = short = 0
+        for _, standing in self._table.parts():
+            here = standing["epoch"] == self._epoch(slot)
+            left = billing.left(self._available(slot), standing["spent"][here])
+            number, short = number + left.size, short + int((left < due).sum())
+        return number, short
 
     def payments(self, users: pl.Series, slot: int, stream: str = "") -> list[int]:
         """How often the named users have paid in a stream that measures by class. Private: for the curator alone."""
@@ -307,31 +317,32 @@ class Accounts:
         payments[place.order] = self._standing(place, slot, table)["active"]
         return [int(number) for number in payments]
 
-    def charge_lost(self, lost: Mapping[str, Lost], slot: int) -> tuple[int, bytes]:
+    def charge_lost(self, lost: Mapping[str, Lost], slot: int) -> tuple[int, Iterator[bytes]]:
         """What slots that no account remembers cost everybody at most, in the epoch of `slot`: nothing is changed yet.
 
-        Returns the levy, which a future account is charged, and the records of the accounts there are: each is charged
-        what the slots can have taken from its own class and amount (`most_taken`), by every stream as if that had found
-        all of it. Beside a levy that takes more from everybody, an account may have spent less than nothing.
+        Returns the levy, which a future account is charged, and the records of the accounts there are, some at a time:
+        each is charged what the slots can have taken from its own class and amount (`most_lost`), by every stream as
+        if that had found all of it. Beside a levy that takes more from everybody, an account may have spent less than
+        nothing.
         """
+        nobody = np.empty((0, 2), dtype=np.uint64), np.empty(0, dtype=STANDING)
+        levy, _ = self._charged(lost, slot, *nobody)
+        return levy, (self._charged(lost, slot, *part)[1] for part in self._table.parts())
+
+    def _charged(self, lost: Mapping[str, Lost], slot: int, names: Digests, standing: Standings) -> tuple[int, bytes]:
         epoch, available = self._epoch(slot), self._available(slot)
-        names, standing = self._table.everybody()
         here = standing["epoch"] == epoch  # who was last seen in an older epoch is refilled, as if never seen
         names, standing = names[here], standing[here]
         left = billing.left(available, np.append(standing["spent"], 0))  # the last one is a future account
-        taken = np.zeros_like(left)
-        for stream, each in lost.items():
-            if each.largest is None:
-                taken += min(each.units, LARGEST)
-                continue
-            assert isinstance(self.policy, Clocked)  # noqa: S101 - other accounts know no classes
+
+        def payments(stream: str) -> Integers:
             own = self._own(stream)
-            place = own.find(names)
-            payments = np.zeros_like(left)
-            payments[place.order] = self._standing(place, slot, own)["active"]
-            slots = [number for number in each.slots if self._epoch(number) == epoch]
-            taken += most_taken(payments, left, slots, each.largest, self.policy.top, each.restored)
-        taken = np.minimum(taken, left)
+            place, found = own.find(names), np.zeros_like(left)
+            found[place.order] = self._standing(place, slot, own)["active"]
+            return found
+
+        top = self.policy.top if isinstance(self.policy, Clocked) else 0  # other accounts know no classes
+        taken = most_lost(lost, left, payments, lambda number: self._epoch(number) == epoch, top)
         levy = int(taken[-1])
         standing["spent"] = available - levy - (left - taken)[:-1]
         return levy, to_records(names, standing)
@@ -339,10 +350,10 @@ class Accounts:
     def snapshot(self) -> bytes:
         """All accounts, for `restore`. Private; it does not contain the key."""
         head = {**self._options(), "slots": self._slots, "levies": self._levies}
-        tables = {stream: table.to_bytes() for stream, table in self._payments.items()}
+        tables = {stream: _records(table) for stream, table in self._payments.items()}
         if tables:
             head["payments"] = {stream: len(table) for stream, table in tables.items()}
-        body = _MAGIC + json.dumps(head).encode() + b"\n" + b"".join([*tables.values(), self._table.to_bytes()])
+        body = _MAGIC + json.dumps(head).encode() + b"\n" + b"".join([*tables.values(), _records(self._table)])
         return hashlib.blake2b(body, digest_size=32, key=self._seal).digest() + body
 
     def restore(self, data: bytes) -> None:
@@ -373,11 +384,29 @@ class Accounts:
 
         Refuses records from before a slot that these accounts have paid for.
         """
+        own = {stream: AccountTable.from_bytes(table) for stream, table in (payments or {}).items()}
+        self.resume_tables(AccountTable.from_bytes(records), own, slots, levies)
+
+    def resume_tables(
+        self,
+        table: Table,
+        payments: Mapping[str, Table],
+        slots: dict[str, int],
+        levies: list[tuple[int, int]],
+        begun: Callable[[str], Table] = lambda stream: AccountTable(),
+    ) -> None:
+        """`resume` with accounts that are read when they are needed; `begun` is a stream's table before it pays."""
         if any(slots.get(stream, last - 1) < last for stream, last in self._slots.items()):
             raise StateError(_OLDER)
-        self._table, self._slots, self._levies = AccountTable.from_bytes(records), slots, levies
-        self._payments = {stream: AccountTable.from_bytes(table) for stream, table in (payments or {}).items()}
+        self._table, self._payments, self._begun = table, dict(payments), begun
+        self._slots, self._levies = slots, levies
         self._version = object()
+
+    def tables(self, charge: Charge) -> Iterator[tuple[str | None, Table, Place, Standings]]:
+        """Where a charge is written: all accounts, and the payments of its stream, which has a name then."""
+        yield None, self._table, charge.place, charge.standing
+        if charge.own is not None:
+            yield charge.bill.stream, self._paying(charge.bill.stream), *charge.own
 
     @classmethod
     def of_description(cls, text: str, key: bytes) -> Accounts:
@@ -389,7 +418,7 @@ class Accounts:
     @property
     def within(self) -> bool:
         """Whether no account has spent more than it held: what the curator checks. Private."""
-        return self._table.largest() <= self.held.units
+        return largest(self._table) <= self.held.units
 
     def _options(self) -> dict[str, object]:
         return {"epsilon": self.epsilon.units, "policy": self.policy.description, "period": self.period}
@@ -405,6 +434,10 @@ def _paid(standing: Standings, cost: Integers, paying: npt.NDArray[np.bool_]) ->
     standing["spent"] += cost
     standing["active"] += 1
     return standing if paying.all() else chosen(standing, paying)
+
+
+def _records(table: Table) -> bytes:
+    return b"".join(to_records(*part) for part in table.parts())
 
 
 def _repeated(place: Place) -> npt.NDArray[np.bool_]:

@@ -70,8 +70,8 @@ class BucketDriver(Driver):
     def layout(self) -> Layout:
         """Where the buckets are."""
         layout = self._sql.layout
-        if layout is None:
-            raise StateError("the store's accounts were moved into its database: an engine needs them in buckets.")
+        if layout is None or layout.buckets is None:
+            raise StateError("the store's accounts were moved out of buckets, which an engine needs them in.")
         return layout
 
     @property
@@ -84,7 +84,8 @@ class BucketDriver(Driver):
     @property
     def buckets(self) -> Buckets:
         """How accounts are divided."""
-        return Buckets(self.layout.bits)
+        assert self.layout.buckets is not None  # noqa: S101 - `layout` has looked
+        return self.layout.buckets
 
     @property
     def _budget(self) -> Ledger | None:

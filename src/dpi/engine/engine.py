@@ -46,7 +46,7 @@ class BucketEngine:
         store = bank.store
         if not isinstance(store, SQLStore):
             raise OptionError("an engine needs a store on disk: give `store` a path, or the address of a database.")
-        if store.layout is None:
+        if store.layout is None or store.layout.buckets is None:
             self._lay_out(store)
         elif self.path is not None and Path(self.path).resolve() != Path(store.layout.path):
             raise OptionError(
@@ -60,8 +60,8 @@ class BucketEngine:
     def _lay_out(self, store: SQLStore) -> None:
         if any(store.engine.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in ("account_runs", "measurements")):  # noqa: S608
             raise StateError(
-                "the store has its accounts in the database: move them with `dpi ledger STORE --layout buckets`, which "
-                "refills nobody."
+                "the store has its accounts in the database, or in pages: move them with `dpi ledger STORE --layout "
+                "buckets`, which refills nobody."
             )
         lay_out(store, self.path_of(store), self.bits)
 

@@ -133,8 +133,8 @@ def _held(store: Store, releases: Releases) -> Holders | None:
     if options.accounts is None or options.accounts not in store.ledgers():
         return None
     budget = budget_of(releases, releases.name, "")
-    left = stored_accounts(store, options.accounts).left(budget.next_slots[0].slot)
-    return Holders(int(left.size), int((left < due_next(budget, options).units).sum()))
+    due = due_next(budget, options)
+    return Holders(*stored_accounts(store, options.accounts).holders(budget.next_slots[0].slot, due.units))
 
 
 def moment(micros: int) -> str:

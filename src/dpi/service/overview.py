@@ -73,8 +73,7 @@ class Overview:
                 accounts = closing.streams[name].driver.accounts
                 if accounts is None:
                     return None
-                left = accounts.left(slot)
-                return Holders(int(left.size), int((left < due.units).sum()))
+                return Holders(*accounts.holders(slot, due.units))
 
             try:
                 known = closing.call(count).result(WAITING)

@@ -17,12 +17,13 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dpi.errors import StateError
 from dpi.store.base import Levy
 from dpi.store.engine import Engine
+from dpi.store.runs import Run
 
 
 def is_payments(ledger: str) -> bool:
@@ -47,8 +48,17 @@ class AccountLog(ABC):
         """Records of accounts in the order of the log, a part of the accounts at a time: no account is in two parts."""
 
     @abstractmethod
-    def append(self, ledger: str, charge: bytes) -> None:
-        """Add a run; merge it with those before it that are not much larger."""
+    def append(self, ledger: str, charge: bytes, pages: Sequence[Run] = ()) -> None:
+        """Add a run; merge it with those before it that are not much larger.
+
+        `pages` are files that were written with it, where the ledger is in pages.
+        """
+
+    def append_each(self, ledger: str, charges: Iterable[bytes]) -> None:
+        """Add several runs, of different accounts."""
+        for charge in charges:
+            if charge:
+                self.append(ledger, charge)
 
     @abstractmethod
     def clear(self, ledger: str) -> None:
@@ -89,11 +99,11 @@ class AccountLog(ABC):
         self.check(name, str(rows[0][0]))
         return self.parts(name)
 
-    def append_payments(self, stream: str, payments: bytes) -> None:
+    def append_payments(self, stream: str, payments: bytes, pages: Sequence[Run] = ()) -> None:
         """Add a run to a stream's payments, of which there is a log even if nobody has paid."""
         self.begin_payments(stream)
         if payments:
-            self.append(payments_log(stream), payments)
+            self.append(payments_log(stream), payments, pages)
 
     def begin_payments(self, stream: str) -> None:
         """Open the log of a stream's payments, if there is none."""

@@ -26,8 +26,10 @@ from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.certificates.declared import assigned, declared
 from dpi.errors import OptionError, StateError
+from dpi.store.account_log import payments_log
 from dpi.store.base import PaidSlot, Store
 from dpi.store.closings import Closings
+from dpi.store.paged_table import PagedTable
 from dpi.store.runs import Run
 from dpi.store.sql import SQLStore
 
@@ -72,10 +74,32 @@ class Bank:
         """Keep a measurement and debit the accounts, if there are any: in the store, and then in memory."""
         with self.writing():
             records = b"" if charge is None else charge.records()
-            by_class = {} if charge is None or charge.own is None else {"payments": charge.payments()}
-            self.store.pay(paid, ledger or "", records, **by_class)
+            by_class = None if charge is None or charge.own is None else charge.payments()
+            with self._moved(ledger, charge) as pages:
+                if pages:
+                    assert isinstance(self.store, SQLStore)  # noqa: S101 - others have no pages
+                    self.store.pay(paid, ledger or "", records, by_class, pages)
+                else:
+                    self.store.pay(paid, ledger or "", records, by_class)
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
+
+    @contextmanager
+    def _moved(self, ledger: str | None, charge: Charge | None) -> Iterator[dict[str, list[Run]]]:
+        """Page files, by log, that have to be written with a charge, so that memory holds no more than it should."""
+        log = self.store.in_pages if isinstance(self.store, SQLStore) else None
+        if log is None or ledger is None or charge is None:
+            yield {}
+            return
+        with log.folder.attempt() as attempt:
+            pages = {}
+            for stream, table, place, standing in self._accounts[ledger].tables(charge):
+                if isinstance(table, PagedTable):
+                    name = ledger if stream is None else payments_log(stream)
+                    pages[name] = table.move(attempt, log.following(name) + 1, place.names, standing)
+            if any(pages.values()):
+                log.folder.sync()
+            yield pages
 
     def pay_runs(self, paid: PaidSlot, ledger: str | None, runs: Sequence[Run], payments: Sequence[Run] | None) -> None:
         """Keep a measurement and list the runs that tasks have written; accounts in memory are read anew after it."""
@@ -88,6 +112,10 @@ class Bank:
     def in_doubt(self) -> bool:
         """Whether a write was interrupted, so that only the store knows what happened."""
         return self._in_doubt
+
+    def doubt(self) -> None:
+        """Read everything anew before the next call: accounts were moved."""
+        self._in_doubt = True
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -112,9 +140,13 @@ class Bank:
             self._in_doubt, self.settled = False, self.settled + 1
 
     def _read(self, ledger: str, accounts: Accounts) -> None:
-        records, levies = self.store.open_ledger(ledger, accounts.description)
-        payments = paid_by_class(self.store, ledger)
-        accounts.resume(records, self._last_paid(ledger), [], payments)
+        store = self.store
+        if isinstance(store, SQLStore) and store.in_pages is not None:
+            table, levies = store.open_pages(ledger, accounts.description)
+            _resume_pages(accounts, store, ledger, table, self._last_paid(ledger))
+        else:
+            records, levies = store.open_ledger(ledger, accounts.description)
+            accounts.resume(records, self._last_paid(ledger), [], paid_by_class(store, ledger))
         for levy in levies:
             accounts.levy(levy.units, levy.slot)
 
@@ -135,8 +167,12 @@ def stored_accounts(store: Store, ledger: str) -> Accounts:
     """The accounts of a ledger as a store has them: to be read, not paid from. Private."""
     options = store.ledgers()[ledger]
     accounts = Accounts.of_description(options, store.key)
-    records, levies = store.load_ledger(ledger, options)
-    accounts.resume(records, {}, [], paid_by_class(store, ledger))
+    if isinstance(store, SQLStore) and store.in_pages is not None:
+        table, levies = store.pages(ledger, options)
+        _resume_pages(accounts, store, ledger, table, {})
+    else:
+        records, levies = store.load_ledger(ledger, options)
+        accounts.resume(records, {}, [], paid_by_class(store, ledger))
     accounts.assign(assigned(ledger, declared(store.streams())))
     for levy in levies:
         accounts.levy(levy.units, levy.slot)
@@ -145,8 +181,19 @@ def stored_accounts(store: Store, ledger: str) -> Accounts:
 
 def paid_by_class(store: Store, ledger: str) -> dict[str, bytes]:
     """What accounts have paid in each stream of a ledger that measures by class, as records. Private."""
-    names = [name for name, options in declared(store.streams()).items() if options.accounts == ledger]
-    return {name: records for name in names if (records := store.payments(name))}
+    return {name: records for name in _streams(store, ledger) if (records := store.payments(name))}
+
+
+def _streams(store: Store, ledger: str) -> list[str]:
+    """The streams that pay from a ledger."""
+    return [name for name, options in declared(store.streams()).items() if options.accounts == ledger]
+
+
+def _resume_pages(accounts: Accounts, store: SQLStore, ledger: str, table: PagedTable, slots: dict[str, int]) -> None:
+    """Go on with accounts in pages."""
+    found = {name: store.payment_pages(name) for name in _streams(store, ledger)}
+    own = {name: payments for name, payments in found.items() if payments is not None}
+    accounts.resume_tables(table, own, slots, [], store.new_pages)
 
 
 _BANKS: WeakKeyDictionary[Store, Bank] = WeakKeyDictionary()

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple, Self
@@ -309,11 +309,11 @@ class Store(ABC):
         levies: dict[str, Levy],
         progress: dict[str, Checkpoint],
         link: Link,
-        charges: Mapping[str, bytes] | None = None,
+        charges: Mapping[str, Iterable[bytes]] | None = None,
     ) -> None:
         """Charge ledgers and move streams on, as an entry of the chain says: at once, durably.
 
-        `charges` are records of accounts that are charged other than by a levy alone, by ledger.
+        `charges` are records of accounts that are charged other than by a levy alone, by ledger, some at a time.
         """
 
     def lacks(self, seen: Seen) -> bool:

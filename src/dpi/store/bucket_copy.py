@@ -69,7 +69,7 @@ class BucketCopy:
                 raise StoreError(f"a copy of a bucket file cannot be written: {error.strerror}.") from None
         return True
 
-    def finished(self, names: Collection[str], bits: int) -> Layout:
+    def finished(self, names: Collection[str], bits: int | None) -> Layout:
         """Give the folder its name, with these files and no other; how a store says that it has its accounts there."""
         self.draft.sweep(lambda: names)
         self.draft.sync()

@@ -48,7 +48,7 @@ class BucketLog(AccountLog):
         for runs in self.manifest(ledger).values():
             yield b"".join(files.read(runs))
 
-    def append(self, ledger: str, charge: bytes) -> None:
+    def append(self, ledger: str, charge: bytes, pages: Sequence[Run] = ()) -> None:
         """Add a run to every bucket that the charge has accounts of."""
         known, files = self.manifest(ledger), self.files(ledger)
         with self.folder.attempt() as attempt:

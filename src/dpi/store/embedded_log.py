@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpi.budget.account_table import merged
 from dpi.errors import StateError
 from dpi.store.account_log import AccountLog
+from dpi.store.runs import Run
 
 PART = 1 << 24
 """Bytes of a run that are kept in one row."""
@@ -22,7 +23,7 @@ class EmbeddedLog(AccountLog):
         """All records at once."""
         yield b"".join(self._run(ledger, run) for run, _ in self._runs(ledger))
 
-    def append(self, ledger: str, charge: bytes) -> None:
+    def append(self, ledger: str, charge: bytes, pages: Sequence[Run] = ()) -> None:
         """Add a run; merge it with those before it that are not much larger."""
         runs = self._runs(ledger)
         number = runs[-1][0] + 1 if runs else 0
@@ -30,13 +31,17 @@ class EmbeddedLog(AccountLog):
             number = runs.pop()[0]
             charge = merged(self._run(ledger, number) + charge)
         self.engine.execute("DELETE FROM account_runs WHERE ledger = ? AND run >= ?", (ledger, number))
-        for part, start in enumerate(range(0, len(charge), PART)):
-            data = charge[start : start + PART]
+        self._insert(ledger, number, charge)
+        self.reseal(ledger)
+
+    def _insert(self, ledger: str, number: int, records: bytes) -> None:
+        """Add the rows of a run."""
+        for part, start in enumerate(range(0, len(records), PART)):
+            data = records[start : start + PART]
             self.engine.execute(
                 "INSERT INTO account_runs (ledger, run, part, size, seal, data) VALUES (?, ?, ?, ?, ?, ?)",
                 (ledger, number, part, len(data), self._part_seal(ledger, number, part, data), data),
             )
-        self.reseal(ledger)
 
     def clear(self, ledger: str) -> None:
         """Forget all runs of a log, which is laid out anew."""

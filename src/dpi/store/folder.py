@@ -106,12 +106,21 @@ class Folder:
 
     def write(self, attempt: str, data: bytes | bytearray, *, durable: bool = True) -> str:
         """Write a new file, durably unless said otherwise but for its name (`sync`); its name."""
-        name = f"{attempt}-{secrets.token_hex(16)}"
+        name = self.new_name(attempt)
+        self.write_named(name, data, durable=durable)
+        return name
+
+    @staticmethod
+    def new_name(attempt: str) -> str:
+        """A name that was never used, for a file whose content is bound to it."""
+        return f"{attempt}-{secrets.token_hex(16)}"
+
+    def write_named(self, name: str, data: bytes | bytearray, *, durable: bool = True) -> None:
+        """`write`, for a new name."""
         try:
             written(self.path / name, data, OWNER, durable=durable)
         except OSError as error:
             raise StoreError(f"a bucket file in {self.path} cannot be written: {error.strerror}.") from None
-        return name
 
     def sync(self) -> None:
         """Make the names of new files durable."""

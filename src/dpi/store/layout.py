@@ -1,7 +1,8 @@
-"""Where a store has its accounts: in the database, or in files by bucket.
+"""Where a store has its accounts: in the database, in files by bucket, or in pages.
 
 A ledger in the database is held in memory by the one process that pays from it. A ledger in buckets is worked on bucket
-by bucket, by as many processes as can read the folder. The layout is the store's, for all its ledgers, and can be
+by bucket, by as many processes as can read the folder. A ledger in pages is paid from by one process, which reads the
+accounts of a slot's users alone. The layout is the store's, for all its ledgers, and can be
 changed at any time: accounts, levies and events of open slots are the same in each.
 
 Sees names of files; no account.
@@ -25,18 +26,26 @@ BITS = 4
 """16 buckets, unless said: each should hold at most some million accounts."""
 
 SUFFIX = ".buckets"
-"""Of the folder of bucket files beside an embedded store, unless another is named."""
+"""Of the folder of bucket files, or pages, beside an embedded store, unless another is named."""
+MEMORY = 1 << 30
+"""Bytes that accounts in pages may take in memory, unless said."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Accounts in files by bucket."""
+    """Accounts in files, by bucket or in pages."""
 
     path: str
     """The folder, absolute: the same for every process that works on the store."""
     mark: str
     """What the folder's mark says."""
-    bits: int
+    bits: int | None
+    """2^bits buckets; None for pages."""
+
+    @property
+    def buckets(self) -> Buckets | None:
+        """How accounts are divided; None for pages."""
+        return None if self.bits is None else Buckets(self.bits)
 
     def to_json(self) -> str:
         """For a store."""
@@ -47,7 +56,7 @@ class Layout:
         """As it was stored."""
         try:
             layout = cls(**json.loads(text))
-            Buckets(layout.bits)
+            layout.buckets  # noqa: B018 - raises if there cannot be so many
         except (ValueError, TypeError):
             raise StateError("the store is damaged: where its accounts are cannot be read.") from None
         return layout
@@ -60,5 +69,5 @@ def layout_of(engine: Engine) -> Layout | None:
 
 
 def beside(path: Path) -> Path:
-    """The folder of bucket files of an embedded store, unless another is named."""
+    """The folder of files of an embedded store, unless another is named."""
     return path.with_name(path.name + SUFFIX)

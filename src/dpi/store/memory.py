@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import setitem
@@ -224,13 +224,13 @@ class MemoryStore(Store):
         levies: dict[str, Levy],
         progress: dict[str, Checkpoint],
         link: Link,
-        charges: Mapping[str, bytes] | None = None,
+        charges: Mapping[str, Iterable[bytes]] | None = None,
     ) -> None:
         """Charge ledgers and move streams on."""
         kept, steps = self._kept, list[_Step]()
         for ledger, levy in levies.items():
             options, runs, before = kept.ledgers[ledger]
-            runs = _added(runs, (charges or {}).get(ledger, b""))
+            runs = _added(runs, b"".join((charges or {}).get(ledger, ())))
             steps.append(partial(setitem, kept.ledgers, ledger, (options, runs, [*before, levy])))
         steps += [partial(setattr, kept.streams[stream], "progress", after) for stream, after in progress.items()]
         self._write(*steps, partial(_append, kept.links, link))

@@ -7,15 +7,18 @@ import secrets
 from pathlib import Path
 
 from dpi.certificates.signature import Signer
-from dpi.errors import StateError
-from dpi.store import export, rollback
+from dpi.errors import OptionError, StateError
+from dpi.store import export, relayout, rollback
 from dpi.store.engine import Engine
+from dpi.store.layout import MEMORY, beside
 from dpi.store.sql import SQLStore
 from dpi.store.sqlite import SQLite, ledger_key
 from dpi.store.witness import Witness
 
 DEFAULT_KEY = "dpi.key"
 """The key file of a PostgreSQL store, in the working folder, unless another is named."""
+LEAST = 1 << 20
+"""Bytes of memory that accounts in pages need."""
 _REMOTE = ("postgresql://", "postgres://")
 
 
@@ -30,6 +33,7 @@ def open_store(
     charge_lost: bool = False,
     new_witness: bool = False,
     signer: Signer | None = None,
+    memory: int | None = None,
 ) -> SQLStore:
     """The store at a path or URL; made if there is none, unless `read_only`.
 
@@ -43,6 +47,10 @@ def open_store(
     `key_file` (for a path, the same name with .key added), is made with the store, and belongs into your back-up of
     secrets, apart from the store: who has both can test whether a user has an account.
 
+    With `memory`, accounts take at most about so many bytes in this process, however many there are: those that do not
+    fit lie in a folder of pages beside the store, from which a slot reads the accounts of its users alone. Once a store
+    is in pages it stays so (`dpi ledger --layout embedded` moves it back), with 1 GiB unless said.
+
     >>> import tempfile
     >>> store = open_store(tempfile.mkdtemp() + "/visits.db")
     >>> store.streams()
@@ -51,6 +59,8 @@ def open_store(
     """
     name = os.fspath(target)
     remote = is_remote(name)
+    if memory is not None and (type(memory) is not int or memory < LEAST):
+        raise OptionError(f"`memory` must be a whole number of bytes, at least {LEAST}. Got {memory!r}.")
     key_path = Path(key_file if key_file is not None else DEFAULT_KEY if remote else name + ".key")
     if read_only and not remote and not Path(name).exists():
         raise StateError(f"there is no store at {name}.")
@@ -59,7 +69,7 @@ def open_store(
     engine = engine_at(name, read_only=read_only, wait=wait)
     try:
         key = None if read_only and not curator else ledger_key(key_path, new=not read_only and not engine.exists())
-        store = SQLStore(engine, key)
+        store = SQLStore(engine, key, MEMORY if memory is None else memory)
         path = None if witness is None else Path(witness)
         if read_only:
             seen = None if path is None else Witness(path).read()
@@ -74,10 +84,20 @@ def open_store(
             )
         if not read_only:
             store.erase()  # what a process left that ended before it came to this; of the newest copy alone
+            if memory is not None and store.layout is None:
+                relayout.page(store, _folder_of(name, remote))
         return store
     except BaseException:
         engine.close()
         raise
+
+
+def _folder_of(name: str, remote: bool) -> Path:
+    if remote:
+        raise OptionError(
+            "a store in a database server needs a folder for its pages: see `dpi ledger --layout pages --path …`."
+        )
+    return beside(Path(name))
 
 
 def is_remote(target: str) -> bool:

@@ -14,14 +14,15 @@ import json
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from dpi.budget.buckets import Buckets
 from dpi.errors import StateError, StoreBusy
 from dpi.store.arrival_files import read_segments, sorted_by_bucket, write_sections
+from dpi.store.bank import Bank
 from dpi.store.base import OpenEvents
 from dpi.store.bucket_log import BucketLog
-from dpi.store.embedded_log import EmbeddedLog
 from dpi.store.engine import OTHER_WRITER
 from dpi.store.folder import Folder
 from dpi.store.layout import BITS, LAYOUT, Layout
@@ -88,16 +89,36 @@ def _fill(store: SQLStore, folder: Folder, buckets: Buckets, attempt: str) -> No
     _settle(store, old)
 
 
-def embed(store: SQLStore) -> None:
-    """Put the accounts of a store back into its database; memory has to hold all of them."""
-    log, old, before = store._accounts, store.folder, _seals(store)
-    if old is None:
+def page(store: SQLStore, path: Path) -> None:
+    """Put the accounts of a store into pages in a new folder, wherever they are now.
+
+    Memory has to hold what is one part now: a bucket, or all accounts that lie in the database.
+    """
+    if store.in_pages is not None:
         return
-    names, target = log.names(), EmbeddedLog(store.engine, store.key)
-    records = {}
+    store.key  # noqa: B018 - without it nothing is made
+    folder = Folder.made(path, _mark(store, path))
+    try:
+        _take_in(store, Layout(str(folder.path), folder.mark, None).to_json())
+    except BaseException:
+        if store.in_pages is None:
+            with suppress(Exception):
+                folder.remove()
+        raise
+
+
+def embed(store: SQLStore) -> None:
+    """Put the accounts of a store back into its database; memory has to hold all of them when they are paid from."""
+    if store.layout is not None:
+        _take_in(store, "")
+
+
+def _take_in(store: SQLStore, layout: str) -> None:
+    """Move accounts and events from files to a layout that has events in the database."""
+    log, old, before = store._accounts, store.folder, _seals(store)
+    names = log.names()
     for name, options in names.items():
         log.check(name, options)
-        records[name] = [part for part in log.parts(name) if part]
     events = [
         (stream, _in_files(store, stream, slot))
         for stream in store.streams()
@@ -105,12 +126,14 @@ def embed(store: SQLStore) -> None:
     ]
     with store._writing():
         _compare(store, before)
-        set_fact(store.engine, LAYOUT, "")
-        for name, parts in records.items():
+        set_fact(store.engine, LAYOUT, layout)
+        set_fact(store.engine, BEGUN, "")
+        target = store._accounts
+        for name in names:
+            parts = log.parts(name)
+            first = next(parts, b"")  # which has read the list of files
             log.clear(name)
-            target.clear(name)
-            for part in parts:
-                target.append(name, part)
+            target.append_each(name, chain([first], parts))
             target.reseal(name)
         store.engine.execute("DELETE FROM arrivals")
         for stream, kept in events:
@@ -140,6 +163,7 @@ def _compare(store: SQLStore, before: Mapping[str, bytes]) -> None:
 def _settle(store: SQLStore, old: Folder | None) -> None:
     """What this process knows of ledgers is read anew; what is left of the old layout goes."""
     store._known.seals = {name: seal for name, seal in _seals(store).items() if name in store._known.seals}
+    Bank.of(store).doubt()
     store.erase()
     if old is not None:
         with suppress(StateError):  # it is another's, or not there: nothing of ours is in it

@@ -24,8 +24,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from dpi.budget.accounts import Lost
 from dpi.budget.class_allocation import bounds_of, with_bounds
+from dpi.budget.lost import Lost
 from dpi.certificates.chain import Entry, extend
 from dpi.certificates.declared import DeclaredOptions, declared
 from dpi.certificates.signature import Signer

@@ -6,7 +6,7 @@ engine erases what was deleted is written at each engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -20,6 +20,8 @@ from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.account_log import is_payments, payments_log
 from dpi.store.base import Checkpoint, Levy, PaidSlot
 from dpi.store.bucket_log import BucketLog
+from dpi.store.paged_log import PagedLog
+from dpi.store.paged_table import PagedTable
 from dpi.store.runs import Run, RunFiles
 from dpi.store.seals import paid_seal, progress_seal, tree_seal
 from dpi.store.sql_chain import SQLChain
@@ -77,6 +79,50 @@ class SQLStore(SQLChain, SQLEvents):
         if seal is not None:
             self._known.seals[ledger] = seal
         return records, levies
+
+    @property
+    def in_pages(self) -> PagedLog | None:
+        """The accounts, if they are in pages."""
+        log = None if self.layout is None else self._accounts
+        return log if isinstance(log, PagedLog) else None
+
+    def open_pages(self, ledger: str, options: str) -> tuple[PagedTable, list[Levy]]:
+        """The accounts of a ledger in pages that will be paid from, and its levies: not all of them are read."""
+        log = self._paged_log()
+        with self.engine.transaction():
+            known = log.names()
+            if ledger not in known:
+                log.begin(ledger, options)
+        self._known.seals[ledger] = self._known.seal(ledger) or b""  # before the accounts
+        return self.pages(ledger, options)
+
+    def pages(self, ledger: str, options: str) -> tuple[PagedTable, list[Levy]]:
+        """The accounts of a ledger in pages, to look some of them up, and its levies."""
+        log = self._paged_log()
+        if log.names()[ledger] != options:
+            raise StateError(OTHER_OPTIONS)
+        log.check(ledger, options)
+        return log.table(ledger), log.levies(ledger)
+
+    def payment_pages(self, stream: str) -> PagedTable | None:
+        """What accounts have paid in a stream that measures by class, in pages; None before its first payment."""
+        log, name = self._paged_log(), payments_log(stream)
+        known = log.names()
+        if name not in known:
+            if self.bounds(stream) is not None:
+                raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
+            return None
+        log.check(name, known[name])
+        return log.table(name)
+
+    def new_pages(self, stream: str) -> PagedTable:
+        """What accounts have paid in a stream before its first payment by class."""
+        return self._paged_log().table(payments_log(stream))
+
+    def _paged_log(self) -> PagedLog:
+        log = self.in_pages
+        assert log is not None  # noqa: S101 - `dpi.store.bank` has looked
+        return log
 
     def hold_ledger(self, ledger: str, options: str) -> Held:
         """The runs and levies of a ledger in buckets that will be paid from, of one moment: no account is read.
@@ -236,14 +282,24 @@ class SQLStore(SQLChain, SQLEvents):
         """Records of what each account has paid in a stream that measures by class."""
         return b"".join(self.payment_parts(stream))
 
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
-        """Debit the accounts, keep the measurement, erase the slot's events."""
+    def pay(
+        self,
+        paid: PaidSlot,
+        ledger: str,
+        charge: bytes,
+        payments: bytes | None = None,
+        pages: Mapping[str, Sequence[Run]] | None = None,
+    ) -> None:
+        """Debit the accounts, keep the measurement, erase the slot's events.
+
+        `pages` are files that were written with the charge, by log, where accounts are in pages.
+        """
+        pages = {} if pages is None else pages
         with self._writing(ledger=ledger, paid=paid):
-            accounts = self._accounts
             if charge:
-                accounts.append(ledger, charge)
+                self._accounts.append(ledger, charge, pages.get(ledger, ()))
             if payments is not None:
-                accounts.append_payments(paid.stream, payments)
+                self._accounts.append_payments(paid.stream, payments, pages.get(payments_log(paid.stream), ()))
             self._measure(paid)
 
     def pay_runs(self, paid: PaidSlot, ledger: str | None, runs: Sequence[Run], payments: Sequence[Run] | None) -> None:
@@ -306,13 +362,12 @@ class SQLStore(SQLChain, SQLEvents):
         levies: dict[str, Levy],
         progress: dict[str, Checkpoint],
         link: Link,
-        charges: Mapping[str, bytes] | None = None,
+        charges: Mapping[str, Iterable[bytes]] | None = None,
     ) -> None:
         """Charge ledgers and move streams on."""
         with self._writing(link):
             for ledger, records in (charges or {}).items():
-                if records:
-                    self._accounts.append(ledger, records)
+                self._accounts.append_each(ledger, records)
             for ledger, levy in levies.items():
                 self._accounts.levy(ledger, link.head.sequence, levy)
             for stream, after in progress.items():

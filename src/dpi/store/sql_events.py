@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from dpi.budget.buckets import Buckets
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
 from dpi.options.schedule import Schedule
@@ -108,10 +107,10 @@ class SQLEvents(SQLTables):
     def _put_back(self, stream: str, events: OpenEvents) -> None:
         """Keep events that were kept before: in a file, if that is where they can be."""
         layout, folder = self.layout, self.folder
-        if layout is None or folder is None:
+        if layout is None or folder is None or layout.buckets is None:
             self._log.add(stream, [events])
             return
-        order, buckets = sorted_by_bucket(events, Buckets(layout.bits))
+        order, buckets = sorted_by_bucket(events, layout.buckets)
         with folder.attempt() as attempt:
             self._list(stream, write_sections(folder, attempt, order, buckets))
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from dpi.budget.buckets import Buckets
 from dpi.certificates.chain import Link
 from dpi.errors import StateError
 from dpi.events.identity import known_rule
@@ -20,7 +19,8 @@ from dpi.store.engine import Engine
 from dpi.store.event_log import EventLog
 from dpi.store.folder import Folder
 from dpi.store.known import Known
-from dpi.store.layout import Layout, layout_of
+from dpi.store.layout import MEMORY, Layout, layout_of
+from dpi.store.paged_log import PagedLog
 from dpi.store.schema import fact, prepare, set_fact
 from dpi.store.seals import fingerprint
 
@@ -31,6 +31,8 @@ class SQLTables(Store):
 
     engine: Engine
     secret: bytes | None
+    memory: int = MEMORY
+    """Bytes that accounts in pages may take."""
 
     def __post_init__(self) -> None:
         prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
@@ -59,7 +61,7 @@ class SQLTables(Store):
 
     @property
     def layout(self) -> Layout | None:
-        """Where bucket files are; None while all accounts are in the database."""
+        """Where files of accounts are; None while all of them are in the database."""
         return layout_of(self.engine)
 
     @property
@@ -80,7 +82,9 @@ class SQLTables(Store):
         folder = self._folder_of(layout)
         if layout is None or folder is None:
             return EmbeddedLog(self.engine, self.key)
-        return BucketLog(self.engine, self.key, folder, Buckets(layout.bits))
+        if layout.buckets is None:
+            return PagedLog(self.engine, self.key, folder, self.memory)
+        return BucketLog(self.engine, self.key, folder, layout.buckets)
 
     def erase(self) -> None:
         """Have the engine erase what was deleted, and remove files that no list names any more."""

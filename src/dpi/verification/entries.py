@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpi.budget.accounts import Accounts, Lost
+from dpi.budget.accounts import Accounts
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.class_allocation import largest
 from dpi.budget.classes import Bounds
 from dpi.budget.clock import HIGHEST
 from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.lost import Lost
 from dpi.budget.policy import clocked
 from dpi.budget.quota import assignable
 from dpi.certificates.chain import Entry, most_spent

@@ -33,7 +33,7 @@ def ledger(
     layout: Annotated[
         str | None,
         typer.Option(
-            "--layout", metavar="LAYOUT", help="Instead: move all accounts of the store, to buckets or embedded."
+            "--layout", metavar="LAYOUT", help="Instead: move all accounts of the store, to buckets, pages or embedded."
         ),
     ] = None,
     path: BucketPath = None,
@@ -52,7 +52,8 @@ def ledger(
 
     A user who was never seen has all of ε left, like everybody else who was never seen. Of a stream with a quota, it
     is what is left of that; of one without, what is left of the rest. With --layout, the accounts of the store are
-    moved into buckets of files, for engines, or back into the database: nobody is refilled.
+    moved into buckets of files, for engines, into pages, for more accounts than memory holds, or back into the
+    database: nobody is refilled.
 
     Examples:
       dpi ledger visits.db --user ada
@@ -68,7 +69,8 @@ def ledger(
         if json:
             document({"layout": layout})
         else:
-            say(f"the accounts of the store are {'in buckets of files' if layout == 'buckets' else 'in its database'}.")
+            places = {"buckets": "in buckets of files", "pages": "in pages"}
+            say(f"the accounts of the store are {places.get(layout, 'in its database')}.")
         return
     assert user is not None  # noqa: S101 - one of both is given
     asked = [sys.stdin.readline().strip() if user == "-" else user]

@@ -1,0 +1,240 @@
+"""Accounts in pages: what is looked up is what was paid, in memory that is bounded, and a changed byte is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dpi
+from dpi.budget.account_table import RECORD, STANDING, AccountTable, to_records
+from dpi.budget.recent import RecentAccounts
+from dpi.errors import OptionError, StateError
+from dpi.store import paged_table
+from dpi.store.folder import Folder
+from dpi.store.paged_table import PagedTable, Part, parts_of
+from dpi.store.pages import PageFiles, joined
+from dpi.store.relayout import embed, lay_out, page
+from dpi.store.runs import Run
+from dpi.testing import workload
+from dpi.verification import check_accounts, verify
+
+ATTEMPT = "0" * 16
+
+
+def accounts(rng, number):
+    """Names, and what their accounts hold."""
+    names = rng.integers(0, 1 << 64, (number, 2), dtype=np.uint64)
+    standing = np.zeros(number, dtype=STANDING)
+    standing["spent"], standing["active"] = rng.integers(1, 1 << 40, number), rng.integers(1, 9, number)
+    return names, standing
+
+
+def records_of(names, standing):
+    """The same as records, sorted."""
+    return np.frombuffer(AccountTable.from_bytes(to_records(names, standing)).to_bytes(), dtype=RECORD)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Page files in a folder of their own."""
+    return PageFiles(Folder.made(tmp_path / "pages", "mark"), "ledger", bytes(32))
+
+
+@pytest.mark.parametrize("number", [0, 1, 7, 8, 9, 1000])
+def test_a_file_gives_back_what_was_written(files, number):
+    """All accounts of it, each of them by name, and nothing for any other name."""
+    rng = np.random.default_rng(number)
+    names, standing = accounts(rng, number)
+    run = files.write(ATTEMPT, 1, 0, records_of(names, standing))
+    assert files.read(run).tobytes() == records_of(names, standing).tobytes()
+    edges = np.array([[0, 0], [2**64 - 1, 2**64 - 1]], dtype=np.uint64)
+    asked = np.concatenate([names, rng.integers(0, 1 << 64, (500, 2), dtype=np.uint64), edges])
+    order = np.argsort(asked[:, 0])
+    found, there = files.look_up([(run, slice(0, len(asked)))], asked[order])
+    back = np.empty_like(found)
+    back[order] = found
+    assert (back[:number] == standing).all()
+    assert not back[number:]["active"].any()
+    assert there.sum() == number
+
+
+def test_names_that_share_a_high_half_are_told_apart(files):
+    """Over the edges of blocks too."""
+    names = np.array([[5, low] for low in range(0, 60, 2)] + [[9, 1]], dtype=np.uint64)
+    standing = np.zeros(len(names), dtype=STANDING)
+    standing["spent"], standing["active"] = np.arange(len(names)) + 1, 1
+    records = np.empty(len(names), dtype=RECORD)
+    records["name"]["high"], records["name"]["low"], records["standing"] = names[:, 0], names[:, 1], standing
+    run = files.write(ATTEMPT, 1, 0, records)
+    for name, held in zip(names, standing, strict=True):
+        found, _ = files.look_up([(run, slice(0, 1))], name.reshape(1, 2))
+        assert found[0] == held
+        odd = np.array([[name[0], name[1] + 1 if name[0] == 5 else 0]], dtype=np.uint64)
+        assert not files.look_up([(run, slice(0, 1))], odd)[0]["active"].any()
+    more = joined(records[::2], records[1::2])
+    assert more.tobytes() == records.tobytes()
+
+
+def test_every_changed_byte_is_refused(files):
+    """Of a block that is read, of its seal, and of the names by which it is found: no account is refilled by one."""
+    rng = np.random.default_rng(3)
+    names, standing = accounts(rng, 24)
+    run = files.write(ATTEMPT, 1, 0, records_of(names, standing))
+    path = files.folder.path / run.name
+    whole = path.read_bytes()
+    order = np.argsort(names[:, 0])
+    for at in range(0, len(whole), 5):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        try:
+            found, _ = files.look_up([(run, slice(0, 24))], names[order])
+        except StateError:
+            continue
+        assert at >= 3 * 320  # a name to find a block by, that still leads to the right one
+        assert (found == standing[order]).all()
+        with pytest.raises(StateError):
+            files.read(run)
+    path.write_bytes(whole[:-8])
+    with pytest.raises(StateError):
+        files.look_up([(run, slice(0, 24))], names[order])
+
+
+def test_a_block_of_another_place_is_refused(files):
+    """Of another number, another file, another part or another log: all of them are sealed, of another message."""
+    rng = np.random.default_rng(4)
+    names, standing = accounts(rng, 24)
+    run = files.write(ATTEMPT, 1, 0, records_of(names, standing))
+    path = files.folder.path / run.name
+    whole = path.read_bytes()
+    swapped = whole[320:640] + whole[:320] + whole[640:]
+    path.write_bytes(swapped)
+    with pytest.raises(StateError):
+        files.read(run)
+    path.write_bytes(whole)
+    other = files.write(ATTEMPT, 1, 0, records_of(names, standing))
+    (files.folder.path / other.name).write_bytes(whole)
+    for where, one in ((files, other), (PageFiles(files.folder, "another", bytes(32)), run)):
+        with pytest.raises(StateError):
+            where.read(one)
+
+
+def test_parts_leave_no_name_out():
+    """A list of files that has a gap, or a part twice, is refused: an account in it would be refilled."""
+
+    def run(part):
+        return Run(part, 0, "x", 0, b"")
+
+    assert [part.start for part in parts_of([run(3), run(4), run(5)])] == [0, 1 << 62, 1 << 63]
+    for wrong in ([2], [2, 3, 4], [4, 5], [3, 5], [2, 2, 3]):
+        with pytest.raises(StateError):
+            parts_of([run(part) for part in wrong])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_recent_accounts_are_those_that_were_put(seed):
+    """Beside a plain dictionary, over puts, looks and emptied parts."""
+    rng = np.random.default_rng(seed)
+    recent, plain = RecentAccounts(400, np.array([0, 1 << 62, 1 << 63], dtype=np.uint64)), {}
+    known, _ = accounts(rng, 200)
+    for _ in range(8):
+        names = known[rng.choice(200, int(rng.integers(0, 60)), replace=False)]
+        _, standing = accounts(rng, len(names))
+        recent.put(names, standing)
+        plain |= dict(zip(map(tuple, names.tolist()), standing.tolist(), strict=True))
+        gone = int(rng.integers(0, 3))
+        if rng.random() < 0.3:
+            held, what = recent.held(gone)
+            here = {tuple(name) for name in known[recent.part(known) == gone].tolist()}
+            assert dict(zip(map(tuple, held.tolist()), what.tolist(), strict=True)) == {
+                name: value for name, value in plain.items() if name in here
+            }
+            recent.empty(gone)
+            plain = {name: value for name, value in plain.items() if name not in here}
+        at = recent.find(known)
+        held = [tuple(name) for name in known[at >= 0].tolist()]
+        assert dict(zip(held, recent.get(at[at >= 0]).tolist(), strict=True)) == plain
+        assert recent.counts.sum() == len(plain)
+
+
+def test_a_table_in_pages_is_as_one_in_memory(files, monkeypatch):
+    """Charge after charge, with parts that are moved and divided, and a charge larger than memory."""
+    monkeypatch.setattr(paged_table, "LARGEST", 500)
+    monkeypatch.setattr(paged_table, "LEAST", 16)
+    rng = np.random.default_rng(8)
+    known, _ = accounts(rng, 6000)
+    table, plain = PagedTable(files, [Part(1, None)], 1000), AccountTable()
+    for slot in range(40):
+        names = known[rng.choice(6000, 5000 if slot == 20 else 150, replace=False)]
+        place = table.find(names)
+        assert (table.get(place) == plain.get(plain.find(names))).all()
+        _, standing = accounts(rng, len(names))
+        table.move(ATTEMPT, slot + 1, place.names, standing)
+        table.put(place, standing)
+        plain.put(plain.find(names), standing)
+        assert table._recent.counts.sum() <= 0.35 * 1000 + 1
+    everything = b"".join(to_records(*part) for part in table.parts())
+    assert everything == AccountTable.from_bytes(plain.to_bytes()).to_bytes()
+    assert len(table._parts) > 8
+
+
+# Stores.
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Parts and memory so small that a few accounts are moved and divided."""
+    monkeypatch.setattr(paged_table, "LARGEST", 3)
+    monkeypatch.setattr(paged_table, "LEAST", 4)
+    monkeypatch.setattr("dpi.store.opening.LEAST", 1)
+    return 2 * 37 * 24
+
+
+def test_streams_end_alike_in_pages(sqlite, key_file, tmp_path, small):
+    """In the same bytes as with all accounts in memory, over restarts, moves to other layouts and back."""
+    with dpi.open_store(tmp_path / "plain.db", key_file=key_file) as plain:
+        list(workload.run(plain))
+        expected = workload.outcome(plain)
+    for slot in range(1, 4):
+        with dpi.open_store(sqlite, key_file=key_file, memory=small) as store:
+            list(workload.run(store, slot))
+            assert store._listed_files()
+            assert {path.name for path in store.folder.path.iterdir()} == store._listed_files() | {"dpi-buckets"}
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        assert store.in_pages is not None
+        lay_out(store, tmp_path / "buckets", 2)
+        embed(store)
+        page(store, tmp_path / "pages")
+        list(workload.run(store))
+        assert workload.outcome(store) == expected
+        assert check_accounts(store) == ()
+        assert verify(store).whole
+
+
+def test_memory_that_is_too_little_is_refused(sqlite):
+    """With a sentence that says what is expected."""
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(OptionError, match="`memory` must be a whole number of bytes"):
+            dpi.open_store(sqlite, memory=wrong)
+
+
+def test_a_file_that_is_gone_or_put_back_is_refused(sqlite, key_file, small):
+    """A missing page is never taken for empty, and the list of an older moment does not match its seal."""
+    with dpi.open_store(sqlite, key_file=key_file, memory=small) as store:
+        list(workload.run(store, 2))
+        folder = store.folder.path
+        rows = store.engine.rows("SELECT * FROM manifest")
+        list(workload.run(store, 3))
+        newest = store.engine.rows("SELECT * FROM manifest")
+        assert rows != newest
+        store.engine.execute("DELETE FROM manifest")
+        store.engine.execute_many("INSERT INTO manifest VALUES (?, ?, ?, ?, ?, ?)", rows)
+        assert check_accounts(store) != ()
+        store.engine.execute("DELETE FROM manifest")
+        store.engine.execute_many("INSERT INTO manifest VALUES (?, ?, ?, ?, ?, ?)", newest)
+        assert check_accounts(store) == ()
+        (folder / newest[0][3]).unlink()
+        assert check_accounts(store) != ()
+    with pytest.raises(StateError, match="missing"):
+        dpi.open_store(sqlite, key_file=key_file)
