@@ -23,7 +23,8 @@ project = "DPI"
 version = release = dpi.__version__
 html_title = "DPI"
 html_context = {
-    "summary": "Statistics of a stream of user events, slot after slot, with a total privacy loss of at most ε per user, for ever."
+    "summary": "Statistics of a stream of user events, slot after slot, with a total privacy loss of at most ε per "
+    "user, for ever."
 }
 extensions = [
     "myst_parser",

@@ -70,5 +70,6 @@ def page(name: str) -> str:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    """Before pages are looked for."""
     app.connect("config-inited", write)
     return {"parallel_read_safe": True}

@@ -1,4 +1,4 @@
-"""`llms.txt`: all pages with their first sentence, and `llms-full.txt`: all their text, for readers that are programs."""
+"""For readers that are programs: `llms.txt`, all pages with their first sentence; `llms-full.txt`, all their text."""
 
 from __future__ import annotations
 
@@ -43,5 +43,6 @@ def write(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
+    """After pages are written."""
     app.connect("build-finished", write)
     return {"parallel_read_safe": True}

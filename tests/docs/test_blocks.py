@@ -1,11 +1,11 @@
 """Every block of code on every page is run: examples with what they print, commands with what they answer.
 
-On a page, blocks follow each other: names, files and folders that one makes are there for the next, in an empty folder that belongs
-to the page. A block that is run by a test of its own, or cannot be run here, says so in a comment above it:
+On a page, blocks follow each other: names, files and folders that one makes are there for the next, in an empty folder
+of the page. A block that is run by a test of its own, or cannot be run here, says so in a comment above it:
 `<!-- run by tests/….py -->` or `<!-- not run: why -->`.
 
-A line of a `console` block that begins with `$ ` is a command (with what it reads from `<<'END'`), and what follows it up
-to the next command, if anything does, is what it prints, standard output and errors together; `…` stands for any text.
+A line of a `console` block that begins with `$ ` is a command (with what it reads from `<<'END'`), and what follows it
+up to the next command, if anything does, is what it prints, output and errors together; `…` stands for any text.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def run_console(block: Block, folder: Path) -> None:
     for command, printed in commands(block.text):
         done = subprocess.run(
             ["/bin/sh", "-c", head + command],
-            cwd=folder, env={**ENVIRONMENT, "TERM": "dumb"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            check=False, timeout=300,
+            cwd=folder, env={**ENVIRONMENT, "TERM": "dumb"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, check=False, timeout=300,
         )  # fmt: skip
         assert (done.returncode == 0) != ("error:" in printed), f"{command}{done.stdout}"
         if printed.strip():

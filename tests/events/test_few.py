@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from dpi.domain import Categories
 from dpi.events import few
-from dpi.histogram import grouping
-from dpi.histogram.compression import compress
 
 TEXTS = st.sampled_from(
     ["a", "b", "7", "7.0", "7.00", "1e+1", "10", "-0", "0", "007", "x" * 40, "", "é", "\ud800", "a\n"]
@@ -32,16 +30,6 @@ def test_a_text_has_the_same_bin_among_few_rows_as_among_many(rows: list[str], d
         many.setattr(few, "FEW", -1)
         assert domain.encode(column).tolist() == alone
     assert domain.encode(column).tolist() == alone
-
-
-@given(st.lists(st.tuples(TEXTS, st.sampled_from(["a", "b", "z"])), max_size=40))
-def test_users_of_few_rows_are_the_same_as_of_many(rows: list[tuple[str, str]]) -> None:
-    """The histogram of a slot does not tell in which way its users were told apart."""
-    users, values = [user for user, _ in rows], [value for _, value in rows]
-    here = compress(users, values, DOMAINS[0]).grains
-    with pytest.MonkeyPatch.context() as many:
-        many.setattr(grouping, "FEW", -1)
-        assert compress(users, values, DOMAINS[0]).grains.tolist() == here.tolist()
 
 
 def test_a_column_of_something_else_is_not_taken_for_texts() -> None:
