@@ -157,6 +157,35 @@ def test_no_row_is_an_error():
     assert found.values == ["red"]
 
 
+def test_rows_that_are_no_events_leave_no_text_in_memory(tmp_path):
+    """Of a file, neither texts outside of the period nor those of rows without a user or a time are held."""
+    lines = ["user,time,value", "a,2026-01-05T10:00,red", "b,2026-01-18T10:00,blue", "b,2026-01-18T11:00,much too long"]
+    lines += ["a,2026-01-04T23:59,before", "a,2026-01-19T00:00,after", "a,never,timeless", ",2026-01-06T10:00,nobodys"]
+    (tmp_path / "visits.csv").write_text("\n".join([*lines, f"{'x' * 2000},2026-01-06T10:00,giants"]) + "\n")
+    opened = discovery(dpi.MemoryStore(), slot="week", start="2026-01-05")
+    driver = opened.stream.driver
+    seen, slots = driver.seen(), opened.stream.slots
+    first, last = slots.boundary("2026-01-05", "start"), slots.boundary("2026-01-19", "end")
+    given = [
+        (each.users.to_list(), each.bins.tolist())
+        for _, each in dpi.read(tmp_path / "visits.csv").slots(slots, seen, first, last)
+    ]
+    assert sorted(seen._texts) == ["", "blue", "red"]
+    assert sorted(user for users, _ in given for user in users) == ["a", "b", "b"]
+
+
+def test_a_histogram_of_texts_has_each_of_them_once():
+    """A text that stands there twice, or is none of the universe, would be shown beside the law."""
+    for texts in (["red", "red"], ["red"]):
+        with pytest.raises(OptionError, match="different texts"):
+            TextHistogram(np.array([1, 2]), GRAINS, texts=texts)
+    mechanism, universe = SparseHistogram(), dpi.Texts(3)
+    for outside in ("blue", "a\n", ""):
+        clean = TextHistogram(np.array([900 * GRAINS]), GRAINS, texts=[outside])
+        with pytest.raises(OptionError, match="universe"):
+            mechanism.measure(mechanism.initial(universe), clean, ONE, 0, UnsafeSeededSource(1))
+
+
 def test_what_was_seen_is_shown_by_nothing():
     """Neither the texts nor how many there are stand in what objects print; they have no label and no digest."""
     seen = SeenTexts(dpi.Texts(5))
@@ -364,11 +393,44 @@ def test_streams_that_know_no_texts_are_refused():
         live.append(["a"], ["2026-01-01T00:10"], ["b"], now="2026-01-01T00:20")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": dpi.truncate(1, bytes(32))},
+        {"compression": dpi.whole_pdf},
+        {"accumulate": dpi.PrefixTree(per_slot="0.01")},
+    ],
+    ids=["truncate", "whole_pdf", "tree"],
+)
+def test_a_slot_of_texts_is_counted_in_one_way(options):
+    """The bins are the texts of all users: a choice by a bin's number, or a sum over slots, would mix users up."""
+    store = dpi.MemoryStore()
+    kept = {"store": store, "mechanism": SparseHistogram(), "engine": TextEngine(), "budget": dpi.Ledger(slots=1)}
+    with pytest.raises(OptionError, match="normalise"):
+        dpi.Stream(domain=dpi.Texts(8), epsilon=1, **kept, **options)
+    assert store.streams() == {}
+
+
+def test_another_discovery_in_the_same_store_looks_again():
+    """What can be done when nothing was found: another name, with a quota of its own, which the same users pay."""
+    store = dpi.MemoryStore()
+    discovery(store, quota="0.01").release(*rows())
+    with pytest.raises(StateError, match="another `name`") as refused:
+        discovery(store, quota="0.25")
+    assert "change" not in str(refused.value)
+    assert discovery(store, quota="0.25", name="again").release(*rows()).values == sorted(WORDS)
+    assert paid(store) == {
+        "quota discovery": Fraction(Epsilon.at_most("0.01").units, UNITS),
+        "quota again": Fraction(1, 4),
+    }
+    assert verify(store).problems == ()
+
+
 def test_nothing_found_is_no_domain():
     """And the error says what helps; what was spent is spent."""
     store = dpi.MemoryStore()
     found = discovery(store).release(["a"], ["red"])
     assert found.values == []
-    with pytest.raises(OptionError, match="no value was found"):
+    with pytest.raises(OptionError, match=r"no value was found.*another `name`.*never with a new store"):
         found.domain()
     assert paid(store, "a")["quota discovery"] * UNITS == UNITS // 4

@@ -1,9 +1,9 @@
 """Discovery of values as a stream of a store: it has a quota of every user's ε, and releases what is frequent.
 
-**Guarantee.** All that is discovered, and all releases of the other streams of the store, are together ε-DP at user
-level, for ever. *Why:* discovery is a stream of the same ledger with a quota (`dpi.budget.quota`), whose slots lose
-ε_t·w_{u,t} (`dpi.discovery.driver`); values that were found are public from then on, so that a domain made of them is a
-function of releases.
+**Guarantee.** All that is discovered, and all releases of the other streams that share its ledger, are together ε-DP at
+user level, for ever. *Why:* discovery is a stream of the same ledger with a quota (`dpi.budget.quota`), whose slots
+lose ε_t·w_{u,t} (`dpi.discovery.driver`); values that were found are public from then on, so that a domain made of them
+is a function of releases.
 """
 
 from __future__ import annotations
@@ -42,9 +42,12 @@ class Found:
     """What one slot, or all slots so far, have shown: public, sorted by value."""
 
     users: Mapping[str, float]
-    """For each value, the noisy number of users (units of weight) who had it in the slot that showed it last."""
+    """For each value, the noisy number of users (units of weight) who had it in the slot that showed it last.
+
+    Only numbers above a threshold are shown, so those that are just above it are too high on average.
+    """
     failure: float
-    """How many of the values of one slot nobody has, on average, at most. Nothing tells which these are."""
+    """How many of the values of *one* slot nobody has, on average, at most. Nothing tells which these are."""
     release: Release | None = None
     """The slot's entry in the chain, with its certificate; None for all slots together."""
 
@@ -59,7 +62,8 @@ class Found:
         if not values:
             raise OptionError(
                 "no value was found, so there is no domain of them. Look over longer slots, at more users, with a "
-                "larger quota, or for shorter values."
+                "larger quota, or for shorter values: by another `name` with a quota of its own, which the same users "
+                "pay out of what they have left, and never with a new store."
             )
         return Categories(values, other=other)
 

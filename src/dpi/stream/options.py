@@ -18,10 +18,10 @@ from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import Clocked, Policy, clocked, spend_first
 from dpi.certificates.chain import canonical, options_digest
 from dpi.certificates.declared import FORMATS, PRINTED, DeclaredOptions, accounts_of, pool_of, rest_of
-from dpi.domain import Domain
+from dpi.domain import Domain, Texts
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
-from dpi.histogram.compression import COMPRESSIONS, Compression, WholePDF
+from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, WholePDF
 from dpi.mechanism.base import MECHANISMS, Mechanism
 from dpi.options import DEFAULTS, FORMAT, Options
 from dpi.stream.legacy import legacy
@@ -61,6 +61,9 @@ class StreamOptions:
         largest = self.mechanism.largest_sensitivity
         if largest is not None and self.compression.sensitivity > largest:
             raise OptionError(f"{type(self.mechanism).__name__} takes no {self.compression!r}: use `normalise`.")
+        if isinstance(self.domain, Texts) and not (type(self.compression) is Normalise and self.accumulate is None):
+            # A slot's bins are the texts of all users there: what is chosen by a bin's number is chosen by others.
+            raise OptionError("where values are discovered, events are counted by `normalise`, without `accumulate`.")
         self.allocation()  # refuses a budget that does not fit
 
     def to_options(self, format: int | None = None) -> Options:
@@ -264,7 +267,8 @@ class StreamOptions:
         may_change = different <= CHANGEABLE and None not in (self.ledger, known.ledger)
         if not change:
             names = ", ".join(sorted(name for name in different))
-            public = ", or `change=True` where a public change is meant" if may_change else ""
+            offered = may_change and not isinstance(self.domain, Texts)  # a discovery is begun anew
+            public = ", or `change=True` where a public change is meant" if offered else ""
             raise StateError(
                 f"the stored stream has other options ({names}): use those it was started with, or another "
                 f"`name`{public}.",
