@@ -123,11 +123,18 @@ class FileEvents(FollowedEvents):
         folder: PathLike | None,
         progress: Progress | None,
     ) -> PlayedSlots:
+        import polars as pl
+
         with Spill(folder) as spill:
             partition = SlotSorter(first, last, max(domain.size for _, domain in domains.entries), memory, spill)
             for frame in self._frames(progress):
-                numbers = slots.numbers(frame[self.time], self.unit)
-                partition.add(numbers, _ids(frame[self.user]), encode(domains, numbers, self._values(frame)))
+                numbers, users = slots.numbers(frame[self.time], self.unit), _ids(frame[self.user])
+                # Values of other rows are not looked at: a domain may hold what it has seen (`dpi.discovery.seen`).
+                inside = (numbers >= first) & (numbers < last) & users.is_not_null().to_numpy()
+                if not inside.all():
+                    kept = pl.Series(inside)
+                    numbers, users, frame = numbers[inside], users.filter(kept), frame.filter(kept)
+                partition.add(numbers, users, encode(domains, numbers, self._values(frame)))
             for number, table in partition.slots():
                 bins, counts = (table[name].to_numpy().astype(np.int64) for name in (BIN, COUNT))
                 yield number, SlotRows(table[USER], bins, counts, domains.at(number))
