@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import dpi
+from dpi.audit.distinguishers import Floats
+from dpi.audit.empirical import BlackBox
 from dpi.audit.exact import Open
+from dpi.audit.neighbours import Neighbours
 from dpi.audit.session import MakeStream, StreamSession
 from dpi.audit.small import VALUES, stream
 from dpi.discovery.driver import DiscoveryDriver, TextEngine
@@ -28,6 +33,22 @@ def discovered(mechanism: SparseHistogram | None = None, **options: object) -> M
     """A small stream of discovery."""
     chosen = SparseHistogram(most=len(VALUES)) if mechanism is None else mechanism
     return stream(domain=UNIVERSE, mechanism=chosen, engine=TextEngine(), **options)
+
+
+def discovery_box(epsilon: int, neighbours: Neighbours) -> BlackBox:
+    """Runs of a discovery with the system's randomness: what every slot shows of every text, zero if it does not."""
+
+    def one_run(with_user: bool) -> list[float]:
+        slots = neighbours.one if with_user else neighbours.other
+        store = dpi.MemoryStore()
+        opened = dpi.Discovery(texts=UNIVERSE, epsilon=epsilon, quota=1, slots=len(slots), failure=1, store=store)
+        found = [opened.release([user for user, _ in rows], [value for _, value in rows]).users for rows in slots]
+        return [users.get(value, 0.0) for users in found for value in VALUES]
+
+    def run(with_user: bool, runs: int) -> Floats:
+        return np.array([one_run(with_user) for _ in range(runs)])
+
+    return run
 
 
 def discovery_session(mechanism: SparseHistogram | None = None, **options: object) -> Open:

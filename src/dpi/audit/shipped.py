@@ -14,7 +14,7 @@ import numpy as np
 import dpi
 from dpi.audit.changing import ChangedSession
 from dpi.audit.class_sums import ClassSums
-from dpi.audit.discovering import discovery_session
+from dpi.audit.discovering import discovery_box, discovery_session
 from dpi.audit.distinguishers import Floats
 from dpi.audit.draws import exponential_loss, noise_loss, permute_and_flip_loss
 from dpi.audit.empirical import BlackBox
@@ -202,5 +202,6 @@ def _box(**options: object) -> BlackBox:
 BOXES: tuple[tuple[str, float, BlackBox], ...] = (
     ("boosted, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), mechanism=dpi.Boosted(drifts=(0.1,)))),
     ("published, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), mechanism=tight_published(3, size=2))),
+    ("discovery over all texts, as a black box", 2.0, discovery_box(2, alone(1, VALUES))),
 )
 """Name, claimed ε, runs."""
