@@ -277,3 +277,16 @@ def test_bad_declarations_are_refused(arguments, error):
     """Counts need whole numbers and a declaration."""
     with pytest.raises(error):
         counts(**arguments)
+
+
+def test_a_chunk_whose_sum_might_be_rounded_is_not_summed():
+    """Beyond 2^53 grains floats skip numbers: so many users never come in one chunk, and would be refused."""
+
+    class Crowd:
+        def pairs(self):
+            nobody = np.broadcast_to(np.int64(0), (1 << 29,))  # takes no memory
+            yield 0, grouping.Pairs(nobody, nobody, nobody, nobody)
+
+    with pytest.raises(AssertionError):
+        compression.contributions(Crowd(), 1)
+    assert grouping._step(1 << 40) < compression.MOST_TOGETHER

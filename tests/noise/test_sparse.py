@@ -100,9 +100,21 @@ def test_sums_beyond_what_is_stored_are_cut_as_all_noise_is():
     assert max(empty.values()) == SATURATION
 
 
-@pytest.mark.parametrize("threshold", [0, -3, (1 << 60) + 1])
+def test_the_highest_threshold_is_passed_by_what_is_cut_there():
+    """At a scale of 2^62 grains, P(sum ≥ 2^61) is e^(-1/2)/2 for a zero and e^(-1/4)/2 for 2^60 (false alarm 10^-7)."""
+    source, cells = UnsafeSeededSource(6), Counter()
+    for _ in range(1_000):
+        passed, empty = sparse_laplace(np.array([1 << 60]), {0}, 2, Fraction(1 << 62), SATURATION, source)
+        assert {*passed.values(), *empty.values()} <= {SATURATION}
+        cells[bool(passed), bool(empty)] += 1
+    p, q = math.exp(-1 / 4) / 2, math.exp(-1 / 2) / 2
+    law = {(a, b): (p if a else 1 - p) * (q if b else 1 - q) for a in (True, False) for b in (True, False)}
+    assert_law([cells[cell] for cell in law], list(law.values()))
+
+
+@pytest.mark.parametrize("threshold", [0, -3, SATURATION + 1])
 def test_a_threshold_has_its_range(threshold):
-    """From one, where the tail's formula begins, to what values can reach."""
+    """From one, where the tail's formula begins, to where sums are cut."""
     with pytest.raises(OptionError, match="threshold"):
         sparse_laplace(np.array([1]), {0}, 4, Fraction(1), threshold, UnsafeSeededSource(1))
 

@@ -37,6 +37,8 @@ Users = Union["pl.Series", Digests]
 Weights = Callable[[Users], Integers | tuple[Integers, Integers]]
 """Gives each of the slot's users a weight of 0 … 2^24 grains, and perhaps a class, by the user's history alone."""
 
+MOST_TOGETHER = (1 << 53) // GRAINS - 1
+"""Users whose grains are summed at once: below 2^53 sums of whole numbers are exact in floats."""
 MOST_EQUAL = 1 << 12
 """So many equal events of one user take part in the draw of those that are kept: a flood costs its user alone."""
 
@@ -257,11 +259,13 @@ def contributions(
     names = None if ids is None else method.name(ids)
     total = np.zeros(classes * bins, dtype=np.int64)
     for first, pairs in rows.pairs():
+        assert pairs.rows.size <= MOST_TOGETHER  # noqa: S101 - or the sum below would not be exact
         here = slice(first, first + pairs.rows.size)
         w = np.full(pairs.rows.size, GRAINS) if user_weights is None else user_weights[here]
         grains = method.grains(pairs, w, None if names is None else names[here])
         at = pairs.bins if member is None else pairs.bins + bins * member[here][pairs.users]
-        # bincount sums in float64: exact, because a chunk's grains are integers and sum to less than 2^53.
+        # bincount sums in float64: exact, because a chunk's grains are integers and sum to less than 2^53, as each
+        # user adds at most 2^24. How many rows a chunk has may follow from the data, where bins do (`dpi.discovery`).
         total += np.bincount(at, weights=grains, minlength=classes * bins).astype(np.int64)
     return total
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 17
 """Rows handled at a time; small enough for the processor's cache."""
+_LARGEST_CHUNK = 1 << 28
+"""Rows of a chunk at most, however many bins there are: sums of its grains stay exact (`dpi.histogram.compression`)."""
 _HALF = 1 << 32
 """Keys below this are sorted as words of 32 bits, in half the time."""
 
@@ -168,7 +170,7 @@ def _changes(column: npt.NDArray[np.generic] | pl.Series) -> npt.NDArray[np.bool
 
 def _step(bins: int) -> int:
     """Rows of a part: at least as many as make it worth to look at all bins."""
-    return max(_CHUNK, 2 * bins)
+    return min(max(_CHUNK, 2 * bins), _LARGEST_CHUNK)
 
 
 def _lowest(ids: pl.Series, bins: int) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from dpi.errors import OptionError
 from dpi.histogram.compression import Histogram
 
 
@@ -17,6 +18,10 @@ class TextHistogram(Histogram):
 
     texts: Sequence[str] = field(default=(), repr=False)
     """Different texts of the universe, one for each number of grains."""
+
+    def __post_init__(self) -> None:
+        if not len(self.texts) == len(set(self.texts)) == self.grains.size:
+            raise OptionError("a histogram over texts must have different texts, one for each number of grains.")
 
     def __repr__(self) -> str:
         return "TextHistogram(private)"

@@ -116,6 +116,8 @@ class SparseHistogram(Mechanism[FoundTexts]):
         """Texts that pass, with their noisy grains: see the class. Its size is the same whatever passes."""
         if not isinstance(histogram, TextHistogram) or histogram.sensitivity != GRAINS:
             raise OptionError("values are discovered in texts of users: open the stream with dpi.Discovery.")
+        if not all(text in state.universe for text in histogram.texts):
+            raise OptionError("a histogram over texts must be of texts of the declared universe.")
         if epsilon.units == 0:
             return Measurement(slot, epsilon, np.zeros(0, dtype=np.int64))
         return Measurement(slot, epsilon, self.packed(state.universe, self._passed(state, histogram, epsilon, source)))
@@ -128,7 +130,7 @@ class SparseHistogram(Mechanism[FoundTexts]):
         sizes = np.array([len(text.encode()) for text in texts], dtype=np.int64)
         found: dict[str, int] = {}
         for length, threshold in self.thresholds(universe, epsilon).items():
-            if threshold > LARGEST_THRESHOLD:  # saturated noise does not reach it
+            if threshold > LARGEST_THRESHOLD:  # where sums are cut, so that none reaches it
                 continue
             here, ranks = np.flatnonzero(sizes == length), universe.lengths[length]
             listed, count = [texts[int(at)] for at in here], ranks.stop - ranks.start

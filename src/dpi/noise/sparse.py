@@ -19,11 +19,11 @@ from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 from dpi.noise.binomial import passing
 from dpi.noise.exponential import geometric
-from dpi.noise.laplace import LARGEST_VALUE, SATURATION, add_laplace
+from dpi.noise.laplace import SATURATION, add_laplace
 from dpi.noise.source import RandomSource, uniform_below
 
-LARGEST_THRESHOLD = LARGEST_VALUE
-"""Beyond this no value could pass by its own number."""
+LARGEST_THRESHOLD = SATURATION
+"""Sums are cut here: up to it, a cut one passes exactly if the sum does; beyond, nothing could pass."""
 
 
 def sparse_laplace(
@@ -57,7 +57,7 @@ def sparse_laplace(
     dict_keys([0])
     """
     if not 1 <= threshold <= LARGEST_THRESHOLD:
-        raise OptionError("`threshold` must be a whole number from 1 to 2^60.")
+        raise OptionError("`threshold` must be a whole number from 1 to 2^61.")
     if values.size > universe:
         raise OptionError("`values` must be of different values of the universe.")
     noisy = add_laplace(values, scale, source)
