@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING
 from dpi.domain import Bins, Categories, Domain, Hashed, Product, Texts
 from dpi.domain.record_lines import is_record
 from dpi.errors import OptionError
+from dpi.files import whole
 
 if TYPE_CHECKING:
     import os
 
 Description = dict[str, object]
 _ALPHABET = {"alphabet", "characters"}
+_PUBLIC = 0o666
+"""Permissions of a public file, of which the system takes what its owner wants to have taken."""
 
 
 def describe(domain: Domain) -> Description:
@@ -155,6 +158,7 @@ def check_replaceable(path: str | os.PathLike[str]) -> None:
 
 
 def write(path: str | os.PathLike[str], domain: Domain) -> None:
-    """Write the domain's description as JSON; replaces another domain and nothing else."""
+    """Write the domain's description as JSON, whole or not at all; replaces another domain and nothing else."""
     check_replaceable(path)
-    Path(path).write_text(json.dumps(describe(domain), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(describe(domain), ensure_ascii=False, indent=1) + "\n"
+    whole.write(Path(path).resolve(), text.encode(), mode=_PUBLIC)
