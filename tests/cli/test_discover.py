@@ -90,12 +90,30 @@ def test_a_store_is_for_discovery_alone(cli):
     assert "is for `--discover`" in cli("domain", "a", "b", "--store", "visits.db", code=2)
 
 
-def test_nothing_found_is_said_and_no_file_is_written(cli, events):
-    """The exit code tells a script not to go on; what would have passed is public."""
-    said = cli("domain", "--discover", *FILE, *PERIOD, *STORE, "--quota", "0.01", code=1)
+def test_nothing_found_is_said_and_what_helps_does(cli, events):
+    """The exit code tells a script not to go on; another name looks again in the same store, and ε holds all."""
+    words = ("domain", "--discover", *FILE, *PERIOD, *STORE)
+    said = " ".join(cli(*words, "--quota", "0.01", code=1).split())
     assert "no value was found" in said
     assert "of 32 bytes" in said
+    assert "another `--name`" in said
+    assert "never with a new store" in said
     assert not Path("domain.json").exists()
+    assert "change" not in cli(*words, "--quota", "0.4", code=3)
+    found = cli.json(*words, "--quota", "0.4", "--name", "again")
+    assert list(found["users"]) == ["DE", "FR", "IT"]
+    assert found["failure_of"] == "one slot"
+    assert sum(cli.json("verify", "visits.db", "--curator")["epsilon_spent"].values()) <= 1
+
+
+def test_a_value_does_not_command_the_terminal(cli):
+    """Direction marks and the like are written out where people read them, and kept in the file."""
+    rows = [f"user-{n},2026-01-01T01:00,\u202eDE" for n in range(600)]
+    Path("visits.csv").write_text("\n".join(["user,at,country", *rows]) + "\n")
+    said = cli("domain", "--discover", *FILE, *PERIOD, *STORE, "--quota", "0.4")
+    assert "\\u202eDE" in said
+    assert "\u202e" not in said
+    assert json.loads(Path("domain.json").read_text())["values"] == ["\u202eDE"]
 
 
 def test_characters_and_a_length_of_ones_own(cli, events):

@@ -131,7 +131,8 @@ def _tell(discovery: Discovery, store: str, out: Path, other: str | None, json: 
             f"no value was found, and no domain is written: a slot has {number(discovery.cost)} of ε, so a value of "
             f"{_bytes(min(needed))} must have about {number(min(needed.values()))} users in it, one of "
             f"{_bytes(max(needed))} {number(max(needed.values()))}. Look over longer slots, at more users, with a "
-            "larger `--quota` or a shorter `--length`.",
+            "larger `--quota` or a shorter `--length`: with another `--name` and so a quota of its own, which the same "
+            "users pay out of what they have left, and never with a new store.",
             FOUND,
         )
     made = found.domain(other)
@@ -144,6 +145,7 @@ def _tell(discovery: Discovery, store: str, out: Path, other: str | None, json: 
                 "digest": made.digest,
                 "users": dict(found.users),
                 "failure": found.failure,
+                "failure_of": "one slot",
                 "epsilon": discovery.cost,
                 "thresholds": {str(length): users for length, users in needed.items()},
                 "guarantee": discovery.stream.guarantee,
@@ -156,8 +158,8 @@ def _tell(discovery: Discovery, store: str, out: Path, other: str | None, json: 
         say(f"… and {len(largest) - SHOWN:,} more.")
     say(
         f"{out}: {made}, {made.size:,} bins.",
-        f"Numbers of users have noise of ± {number(1 / discovery.cost)}. Of the values of one slot at most "
-        f"{found.failure:g}, on average, are nobody's.",
+        f"Numbers of users have noise of ± {number(1 / discovery.cost)}; those that just passed are too high on "
+        f"average. Of the values of one slot at most {found.failure:g}, on average, are nobody's.",
         discovery.stream.guarantee,
         f"Next: dpi run … --domain {out} --epsilon {float(discovery.stream.epsilon):g} --store {address(store)}",
     )

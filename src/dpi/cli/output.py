@@ -38,11 +38,22 @@ def table(
     for index, heading in enumerate(headings):
         drawn.add_column(heading, justify="left" if index < left else "right", overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(str(cell)) for cell in row))
+        drawn.add_row(*(Text(visible(str(cell))) for cell in row))
     console = Console(highlight=False, emoji=False)
     if not console.is_terminal:
         console = Console(highlight=False, emoji=False, width=160)
     console.print(drawn)
+
+
+def visible(text: str) -> str:
+    r"""A text with what a terminal would obey or hide (control and direction characters, odd spaces) written out.
+
+    >>> print(visible("caf\u00e9 \u202etxt.exe\x1b[2J"))
+    café \u202etxt.exe\x1b[2J
+    """
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def address(store: str) -> str:
