@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from tastes import KINDS, START, make, tastes, towns
 
 import dpi
 from dpi.apps import Recommender
 from dpi.apps.evaluation import agreement
+from tastes import KINDS, START, make, tastes, towns
 
 BEST = 5
 """How many kinds are recommended."""
@@ -25,9 +25,7 @@ BEST = 5
 
 def recommended(folder: Path, count: int, weeks: int) -> dict[str, list[str]]:
     """The best kinds of each town, by what was released after so many weeks."""
-    events = dpi.read(
-        folder / "borrowed.parquet", user="reader", time="time", value={"town": "town", "kind": "kind"}
-    )
+    events = dpi.read(folder / "borrowed.parquet", user="reader", time="time", value={"town": "town", "kind": "kind"})
     domain = dpi.Product(town=dpi.Categories(towns(count), other=None), kind=dpi.Categories(KINDS, other=None))
     stream = dpi.Stream(domain=domain, epsilon=1, slot="7d", origin=START)
     releases = list(stream.replay(events, start=START, end=START + timedelta(weeks=weeks)))
@@ -36,7 +34,7 @@ def recommended(folder: Path, count: int, weeks: int) -> dict[str, list[str]]:
 
 
 def main(folder: Path, count: int = 12, weeks: int = 10, readers: int = 400) -> tuple[float, float]:
-    """Make the loans, recommend, compare; the share of the truly best that is found, and what popularity alone finds."""
+    """Make the loans, recommend, compare: which share of the truly best is found, and by one list for all towns."""
     folder.mkdir(parents=True, exist_ok=True)
     make(folder / "borrowed.parquet", count, weeks, readers)
     found, truth = recommended(folder, count, weeks), tastes(count)
@@ -54,7 +52,7 @@ def main(folder: Path, count: int = 12, weeks: int = 10, readers: int = 400) -> 
     table.write_csv(folder / "recommended.csv")
     for town, kinds, best in table.iter_rows():
         print(f"{town:8} {kinds:55} truly {best}")
-    print(f"Of the {BEST} best kinds of a town {right:.0%} are found; the same list for all towns would find {same:.0%}.")
+    print(f"Of the {BEST} best kinds of a town {right:.0%} are found; one list for all towns would find {same:.0%}.")
     print(f"Look at {folder / 'recommended.csv'}.")
     return right, same
 

@@ -11,12 +11,11 @@ import sys
 from datetime import UTC, timedelta
 from pathlib import Path
 
-from shop_visits import make
-
 import dpi
 from dpi import demo
 from dpi.report import Status, page, write
 from dpi.verification import verify
+from shop_visits import make
 
 START = demo.START.replace(tzinfo=UTC)
 

@@ -11,9 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from answers import ANSWERS, YEAR, make
-
 import dpi
+from answers import ANSWERS, YEAR, make
 
 QUESTIONS = [
     "top 4 --part answer --given age=25",
@@ -24,9 +23,7 @@ QUESTIONS = [
 
 def release(folder: Path, months: int) -> None:
     """A release for every month that has none yet, by the calendar of Berlin."""
-    events = dpi.read(
-        folder / "answers.csv", user="person", time="day", value={"age": "age", "answer": "answer"}
-    )
+    events = dpi.read(folder / "answers.csv", user="person", time="day", value={"age": "age", "answer": "answer"})
     domain = dpi.Product(age=dpi.Bins([18, 40, 60, 90]), answer=dpi.Categories(ANSWERS, other=None))
     with dpi.Stream(
         domain=domain, epsilon=1, slot="month", zone="Europe/Berlin", start=f"{YEAR}-01-01", store=folder / "survey.db"

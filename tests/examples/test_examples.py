@@ -55,7 +55,7 @@ def test_the_dashboard_goes_on_where_it_stopped(example, tmp_path):
 
 
 def test_the_burst_is_found(example, tmp_path):
-    """On its day and its port. 900 of 2,400 addresses against noise of ε = 1: a miss is less likely than 1e-9."""
+    """On its day and its port: 900 of 2,400 addresses, where the noise of a count at ε = 1 is hardly ever above 30."""
     alerts = example("honeypot_alerts/alerts.py")["main"](tmp_path, days=20, burst=17)
     assert ("2026-01-22", "5060") in {(alert.start[:10], alert.value) for alert in alerts}
     assert (tmp_path / "alerts.csv").read_text("utf-8").count("\n") == len(alerts) + 1
