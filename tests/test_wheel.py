@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -119,6 +120,13 @@ def test_a_container_builds_the_same_wheel(wheel, tmp_path):
     pythons = re.findall(r"^FROM python:([\d.]+)-slim", text, re.MULTILINE)
     assert len(set(pythons)) == 1
     assert f'"Programming Language :: Python :: {pythons[0]}"' in classifiers
+
+
+def test_the_page_has_every_extra():
+    """In its table, and none that is gone."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    cells = re.findall(r"^\| (`.+?) \|", (ROOT / "docs" / "install.md").read_text("utf-8"), re.MULTILINE)
+    assert {name.strip("`") for cell in cells for name in cell.split(", ")} == set(project["optional-dependencies"])
 
 
 @pytest.mark.skipif(not os.environ.get("DPI_SLOW"), reason="installs the dependencies: `DPI_SLOW=1`, and an index")

@@ -2,7 +2,7 @@
 
     python examples/recommender/recommend.py [FOLDER]
 
-It needs scikit-learn: `pip install 'dpi[apps]'`.
+It needs scikit-learn: `pip install '.[apps]'`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,13 @@ def release(folder: Path, months: int) -> None:
     events = dpi.read(folder / "answers.csv", user="person", time="day", value={"age": "age", "answer": "answer"})
     domain = dpi.Product(age=dpi.Bins([18, 40, 60, 90]), answer=dpi.Categories(ANSWERS, other=None))
     with dpi.Stream(
-        domain=domain, epsilon=1, slot="month", zone="Europe/Berlin", start=f"{YEAR}-01-01", store=folder / "survey.db"
+        domain=domain,
+        epsilon=1,
+        slot="month",
+        zone="Europe/Berlin",
+        start=f"{YEAR}-01-01",
+        budget=dpi.Ledger(slots=12),  # the survey lasts a year: a month costs a twelfth, and everybody can pay for all
+        store=folder / "survey.db",
     ) as stream:
         assert stream.slots is not None  # noqa: S101 - it has a clock
         last = stream.slots.number(f"{YEAR}-01-01") + months

@@ -41,11 +41,12 @@ def test_the_page_names_one_command(project):
 
 def test_the_dashboard_goes_on_where_it_stopped(example, tmp_path):
     """A day, then a second one: the store has both, the first unchanged; the page and the picture are there."""
-    main = example("shop_dashboard/dashboard.py")["main"]
-    main(tmp_path, days=1)
+    project = example("shop_dashboard/dashboard.py")
+    project["make"](tmp_path / "visits.parquet", 1)
+    project["release"](tmp_path, 1)
     with dpi.open(tmp_path / "shop.db") as stored:
         before = [release.pdf for release in stored]
-    main(tmp_path, days=2)
+    project["main"](tmp_path, days=2)
     with dpi.open(tmp_path / "shop.db") as stored:
         after = [release.pdf for release in stored]
     assert (len(before), len(after)) == (24, 48)
@@ -63,8 +64,14 @@ def test_the_burst_is_found(example, tmp_path):
 
 
 def test_months_are_those_of_the_calendar(example, tmp_path, capsys):
-    """Three releases that begin on the first, in Berlin; the young read online more than the old."""
-    example("survey/survey.py")["main"](tmp_path, months=3, people=2000)
+    """Three releases that begin on the first, in Berlin; the young read online more than the old.
+
+    For the last not to be so, a count of about 280 would have to be 200 off, where the noise has the scale 12: a chance
+    of e^(-200/12), or 6e-8.
+    """
+    project = example("survey/survey.py")
+    del project["QUESTIONS"][1:]  # one is enough to see that the command answers
+    project["main"](tmp_path, months=3)
     with dpi.open(tmp_path / "survey.db") as stored:
         starts = [release.start for release in stored]
         young, old = (stored.newest.conditional(age=age).probability("online").value for age in (25, 70))
@@ -72,12 +79,14 @@ def test_months_are_those_of_the_calendar(example, tmp_path, capsys):
     assert young > old
     said = (tmp_path / "answers.txt").read_text("utf-8")
     assert said in capsys.readouterr().out
-    assert said.count("$ dpi query") == 3
-    assert said.count("95 % interval") == 3
+    assert said.count("$ dpi query") == said.count("95 % interval") == 1
 
 
 def test_towns_get_more_than_what_is_popular(example, tmp_path):
-    """Lists of towns beat one list for all, which finds 57 % of the truly best."""
+    """Lists of towns beat one list for all, which finds 57 % of the truly best.
+
+    In eight runs they found 85 % with a standard deviation of 2 %, so 57 % is 13 of them away.
+    """
     pytest.importorskip("sklearn", reason="needs scikit-learn (the extra apps)")
     right, same = example("recommender/recommend.py")["main"](tmp_path, weeks=3)
     assert right > same
