@@ -2,7 +2,7 @@
 
 On a page, blocks follow each other: names, files and folders that one makes are there for the next, in an empty folder
 of the page. A block that is run by a test of its own, or cannot be run here, says so in a comment above it:
-`<!-- run by tests/….py -->` or `<!-- not run: why -->`; the same, said once for a page, stands above its first heading. What
+`<!-- run by tests/….py -->` or `<!-- not run: why -->`; said once for a page, it stands above its first heading. What
 a fragment takes for granted is made by a comment that readers do not see: `<!-- setup`, lines of Python, `-->`.
 
 A line of a `console` block that begins with `$ ` is a command (with what it reads from `<<'END'`), and what follows it
