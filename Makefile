@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test test-slow test-spark lint picture bench peers tables mutate reproduce docs clean
+.PHONY: run test test-slow test-spark lint picture sbom bench peers tables mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -26,6 +26,10 @@ lint: .venv/dev
 
 picture: .venv/dev
 	$(BIN)/python tools/rooms.py
+
+# What a core install holds: deploy/sbom.cdx.json.
+sbom: .venv/sbom
+	$(BIN)/python tools/sbom.py
 
 # Hours, in one process; MUTATE names modules and options, such as MUTATE="budget/accounts.py --sample 50".
 mutate: .venv/dev
@@ -77,6 +81,10 @@ docs: .venv/docs
 
 .venv/docs: .venv/core
 	$(INSTALL) -e '.[docs]'
+	touch $@
+
+.venv/sbom: .venv/core
+	$(INSTALL) -e '.[sbom]'
 	touch $@
 
 clean:

@@ -27,7 +27,7 @@ html_context = {
     "user, for ever."
 }
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx_copybutton",
     "sphinx_design",
@@ -39,6 +39,7 @@ extensions = [
 exclude_patterns = ["_ext"]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
+nb_execution_mode = "off"  # what they show is stored; tests run them
 suppress_warnings = ["misc.highlighting_failure"]  # sessions of a terminal are not all of one language
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

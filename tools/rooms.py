@@ -54,6 +54,7 @@ def imports() -> Arrows:
         for imported in graph.find_modules_directly_imported_by(module):
             if "." in module and "." in imported:
                 seen[module.split(".")[1]].add(imported.split(".")[1])
+    seen.pop("__main__", None)  # a door to `cli`, and no room
     return {room: others - {room} for room, others in seen.items()}
 
 

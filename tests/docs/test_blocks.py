@@ -2,7 +2,8 @@
 
 On a page, blocks follow each other: names, files and folders that one makes are there for the next, in an empty folder
 of the page. A block that is run by a test of its own, or cannot be run here, says so in a comment above it:
-`<!-- run by tests/….py -->` or `<!-- not run: why -->`.
+`<!-- run by tests/….py -->` or `<!-- not run: why -->`; said once for a page, it stands above its first heading. What
+a fragment takes for granted is made by a comment that readers do not see: `<!-- setup`, lines of Python, `-->`.
 
 A line of a `console` block that begins with `$ ` is a command (with what it reads from `<<'END'`), and what follows it
 up to the next command, if anything does, is what it prints, output and errors together; `…` stands for any text.
@@ -23,8 +24,11 @@ from cli_files import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reproduction").glob("*.md")])
-FENCE = re.compile(r"^(?:<!-- (?P<note>.*?) -->\n+)?```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-RUN = ("python", "console")
+FENCE = re.compile(
+    r"^(?:<!-- (?P<note>[^\n]*?) -->\n+)?(?:```(?P<kind>\w+)\n|<!-- (?P<setup>setup)\n)(?P<text>.*?)^(?:```|-->)$",
+    re.MULTILINE | re.DOTALL,
+)
+RUN = ("python", "console", "setup")
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,16 @@ class Block:
 def blocks(page: Path) -> list[Block]:
     """Those of a page that are code to run, in their order."""
     text = page.read_text("utf-8")
+    whole = re.match(r"<!-- (run by \S+|not run: [^\n]*) -->\n", text)
     return [
-        Block(found["kind"], found["text"], text.count("\n", 0, found.start("kind")) + 1, found["note"] or "")
+        Block(
+            found["kind"] or found["setup"],
+            found["text"],
+            text.count("\n", 0, found.start("text")),
+            found["note"] or (whole[1] if whole else ""),
+        )
         for found in FENCE.finditer(text)
-        if found["kind"] in RUN
+        if (found["kind"] or found["setup"]) in RUN
     ]
 
 
@@ -101,10 +111,10 @@ def test_what_the_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeyp
     for block in blocks(page):
         if exempt(block):
             continue
-        if block.kind == "python":
-            run_python(block, names, page)
-        else:
+        if block.kind == "console":
             run_console(block, tmp_path)
+        else:
+            run_python(block, names, page)
 
 
 def test_few_blocks_are_not_run() -> None:

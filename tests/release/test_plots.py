@@ -104,3 +104,8 @@ def test_a_series_of_bins_is_a_map_in_their_order():
     assert np.array(above.collections[0].get_array()) == pytest.approx(np.stack([r.pdf for r in made]).T)
     figure = dpi.plot_series(made, [1.5, -3])
     assert ticks(figure.axes[0].get_legend().get_texts()) == ["< 0", "[1, 2)"]
+
+
+def test_a_notebook_shows_the_picture():
+    """Also where pyplot, which would see to it, was never imported."""
+    assert one(PAGES).plot()._repr_png_().startswith(b"\x89PNG")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,12 +40,19 @@ DECADES = 1.5
 
 
 def blank(width: float, height: float) -> Figure:
-    """An empty figure; says what to install if there is no matplotlib."""
+    """An empty figure, which a notebook shows as a picture, whether or not pyplot was imported there."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise OptionError("plots need matplotlib: install the extra `plot`.") from None
-    return Figure(figsize=(width, height), layout="constrained")
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            image = BytesIO()
+            self.savefig(image, format="png", dpi=144)
+            return image.getvalue()
+
+    return Picture(figsize=(width, height), layout="constrained")
 
 
 def plot_release(release: Release, values: Values | None = None, *, parts: tuple[str, str] | None = None) -> Figure:

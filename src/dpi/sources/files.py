@@ -56,7 +56,7 @@ def read(
     columns: Sequence[str] | None = None,
     longest_line: int = LONGEST_LINE,
 ) -> FileEvents:
-    r"""Events of files: a path, a pattern such as "events-*.parquet", several of them, or "-" for standard input.
+    r"""Events of files: a path, a pattern such as `events-*.parquet`, several of them, or "-" for standard input.
 
     The format follows from the suffix, or is `format`: "csv", "ndjson", "parquet" or "arrow"; CSV and NDJSON may be
     compressed (`.gz`). `value` names the column of values or, for a Product domain, a column for each part. Times that

@@ -143,10 +143,14 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
         np.maximum(forecast.mean + known * slope / size, least),
         np.maximum(forecast.variance - forecast.variance * known * seen, law.SHARPEST * forecast.variance),
     )
-    counted = Gaussians(
-        np.maximum(forecast.mean + both * slope / size, least),
-        np.maximum(both - both * both * seen, law.SHARPEST * both) / size**2,
+    users, of_users = law.crowded(
+        np.maximum(size * forecast.mean + both * slope, size * least),
+        np.maximum(both - both * both * seen, law.SHARPEST * both),
+        scored.log_density,
+        counts,
+        size,
     )
+    counted = Gaussians(users / size, of_users / size**2)
 
     trust = law.clear(size * prior.mean, counts.noise)
     score = trust * scored.log_density.sum(1, dtype=np.float64)

@@ -1,7 +1,7 @@
 """A stream on Spark: visits of a day, a release an hour.
 
-    python examples/visits_on_spark.py make FOLDER
-    spark-submit examples/visits_on_spark.py FOLDER
+    python examples/spark_job/visits_on_spark.py make FOLDER
+    spark-submit examples/spark_job/visits_on_spark.py FOLDER
 
 The first makes events in FOLDER/events; the second releases every hour from them, and goes on where it stopped if it is
 called again. On a cluster FOLDER is a path that driver and executors share, and every machine has dpi installed.
