@@ -19,6 +19,7 @@ import polars as pl
 
 import dpi
 from dpi.budget import Accounts, Epsilon
+from dpi.budget.account_table import AccountTable
 from dpi.budget.allocation import NearestUnused
 from dpi.budget.series import Spence
 from dpi.exact.integers import GRAINS
@@ -155,7 +156,9 @@ def ledger(accounts: int, active: int, kind: str) -> None:
         dpi.compress(frame["user"], frame["value"], domain, weights=weigh)
         weighted.append(paid)
         slot += 1
-    size = book._table.nbytes / len(book._table)
+    table = book._table
+    assert isinstance(table, AccountTable)
+    size = table.nbytes / len(table)
     compress_time, pay_time = float(np.median(plain)), float(np.median(weighted))
     row(
         f"ledger {accounts:,} accounts, {active:,} active, {kind} ids",

@@ -118,7 +118,7 @@ def test_a_reader_asks_for_public_tables_alone(durable, monkeypatch) -> None:
         visits.newest, visits["2026-01-01":], next(visits.follow())
         monkeypatch.undo()
     tables = {table for text in statements for table in re.findall(r"(?:FROM|JOIN) (\w+)", text)}
-    assert tables == {"streams", "domains", "releases", "chain"}
+    assert {"domains", "releases", "chain"} <= tables <= {"streams", "domains", "releases", "chain"}
     assert not any(text.startswith("wrote") for text in statements)
 
 

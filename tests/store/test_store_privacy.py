@@ -93,14 +93,13 @@ def test_what_a_payment_writes_has_a_size_that_no_drawn_value_changes(sqlite, ke
     """Measurements of very different values take the same bytes, so that a full disk cannot depend on them."""
     sizes = set()
     with dpi.open_store(sqlite, key_file=key_file) as store:
-        close_slot(open_streams(store)[1], 0)
-        for slot, value in enumerate((0, 1, -(2**62), 2**62)):
-            paid = PaidSlot("sizes", slot, 1, False, value.to_bytes(8, "little", signed=True) * 4, "{}")
+        stream = open_streams(store)[1]
+        close_slot(stream, 0)
+        for slot, value in enumerate((0, 1, -(2**62), 2**62), stream.next_slot):
+            paid = PaidSlot(stream.name, slot, 1, False, value.to_bytes(8, "little", signed=True) * 4, "{}")
             store.pay(paid, "", b"")
-            row = (
-                "SELECT length(CAST(data AS BLOB)) + length(seal) FROM measurements WHERE stream = 'sizes' AND slot = ?"
-            )
-            sizes.add(store.engine.rows(row, (slot,))[0][0])
+            row = "SELECT length(CAST(data AS BLOB)) + length(seal) FROM measurements WHERE stream = ? AND slot = ?"
+            sizes.add(store.engine.rows(row, (stream.name, slot))[0][0])
         assert store.head() != Head()
     assert len(sizes) == 1
 

@@ -63,7 +63,7 @@ class Truth:
 
         def noting(accounts, users, epsilon, slot, **options):
             made = bill(accounts, users, epsilon, slot, **options)
-            costs = np.broadcast_to(made.units, users.len())[np.argsort(made.place.order)]
+            costs = np.broadcast_to(made.units(np.arange(users.len())), users.len())
             for user, weight, units in zip(users.to_list(), made.weights.tolist(), costs.tolist(), strict=True):
                 self.units[user] += units * weight / GRAINS
             return made

@@ -285,6 +285,7 @@ def test_an_account_above_its_quota_is_found(tmp_path):
         close(opened)
         assert check_accounts(store) == ()
         store.engine.execute("UPDATE streams SET options = replace(options, '0.25', '0.15')")
+    with dpi.open_store(tmp_path / "visits.db") as store:
         assert any("more than its slots have cost" in problem for problem in check_accounts(store))
 
 

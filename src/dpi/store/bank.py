@@ -74,13 +74,13 @@ class Bank:
         """Keep a measurement and debit the accounts, if there are any: in the store, and then in memory."""
         with self.writing():
             records = b"" if charge is None else charge.records()
-            by_class = None if charge is None or charge.own is None else charge.payments()
+            by_class = {} if charge is None or charge.own is None else {"payments": charge.payments()}
             with self._moved(ledger, charge) as pages:
                 if pages:
                     assert isinstance(self.store, SQLStore)  # noqa: S101 - others have no pages
-                    self.store.pay(paid, ledger or "", records, by_class, pages)
+                    self.store.pay(paid, ledger or "", records, **by_class, pages=pages)
                 else:
-                    self.store.pay(paid, ledger or "", records, by_class)
+                    self.store.pay(paid, ledger or "", records, **by_class)
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
 
@@ -114,8 +114,8 @@ class Bank:
         return self._in_doubt
 
     def doubt(self) -> None:
-        """Read everything anew before the next call: accounts were moved."""
-        self._in_doubt = True
+        """Read anew what is in memory, before the next call: accounts were moved."""
+        self._in_doubt |= bool(self._accounts)
 
     @contextmanager
     def writing(self) -> Iterator[None]:

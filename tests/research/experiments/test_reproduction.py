@@ -12,7 +12,11 @@ from dpi.research.reproduce import Outcome, run, write
 LARGEST = 200_000
 """Bytes of a figure, or of the data of an experiment."""
 
-LONG = set() if os.environ.get("DPI_SLOW") else {"dynamic", "synthetic", "methods", "endurance"}
+LONG = (
+    set()
+    if os.environ.get("DPI_SLOW")
+    else {"accounting", "anomaly", "dynamic", "endurance", "hyperparameters", "methods", "queries", "synthetic"}
+)
 """Experiments that take most of the time, and whose parts have tests of their own."""
 
 

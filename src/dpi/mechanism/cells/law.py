@@ -19,7 +19,7 @@ from dpi.mechanism.base import Floats
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.filtering import laplace_gauss
 from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Gaussians
-from dpi.mechanism.filtering.laplace_gauss import Score
+from dpi.mechanism.filtering.laplace_gauss import Reals, Score
 from dpi.mechanism.filtering.population import Readout
 
 DRIFTS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
@@ -246,9 +246,7 @@ def assimilated(law: Law, reading: Reading, counts: Counts, size: float) -> Lear
     return Learned(Law(new, log_weights, True), Gaussians(mean / total, variance / total**2))
 
 
-def crowded(
-    counted: Floats, spread: Floats, log_density: Floats, counts: Counts, size: float
-) -> tuple[Floats, Floats]:
+def crowded(counted: Floats, spread: Floats, log_density: Reals, counts: Counts, size: float) -> tuple[Floats, Floats]:
     """Users in each bin, and their variance, if a bin may hold a crowd that nobody expected (`CROWD`)."""
     anything = math.log(CROWD / (size + counts.noise))
     if log_density.min() > anything + 40:  # nothing comes near it
