@@ -73,10 +73,10 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
     create, pay, pay_runs = private.create, SQLStore.pay, SQLStore.pay_runs
     private.create = lambda path, _: create(path, workload.KEY.hex().encode())  # the same accounts in all runs
 
-    def pay_once(store: SQLStore, paid: Any, *charges: Any) -> None:
+    def pay_once(store: SQLStore, paid: Any, *charges: Any, **named: Any) -> None:
         if any(slot.slot == paid.slot for slot in store.measurements(paid.stream)):
             os._exit(TWICE)
-        pay(store, paid, *charges)
+        pay(store, paid, *charges, **named)
 
     def pay_runs_once(store: SQLStore, paid: Any, *runs: Any) -> None:
         if any(slot.slot == paid.slot for slot in store.measurements(paid.stream)):

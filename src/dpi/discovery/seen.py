@@ -32,8 +32,9 @@ class SeenTexts(Domain):
     bytes, is no event.
 
     >>> seen = SeenTexts(Texts(5))
-    >>> seen.encode(["red", "blue", "red", "much too long", None]).tolist()
-    [1, 2, 1, 0, -1]
+    >>> red, blue, again, long, missing = seen.encode(["red", "blue", "red", "much too long", None]).tolist()
+    >>> red == again != blue, long, missing
+    (True, 0, -1)
     """
 
     size = 1 << 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import NormalDist
 
 import numpy as np
@@ -18,21 +19,37 @@ STRETCH = 0.52
 has a longer tail upwards than its variance says."""
 
 
-def interval(pdf: Floats, variance: Floats, skew: Floats, total: float, level: float) -> tuple[Floats, Floats]:
+def deviations(level: float) -> float:
+    """How many deviations around the mean hold `level` of a normal law."""
+    if not 0 < level < 1:
+        raise OptionError(f"`level` must lie between 0 and 1. Got {level!r}.")
+    return NormalDist().inv_cdf((1 + level) / 2)
+
+
+def deviations_of_all(level: float, bins: int) -> float:
+    """How many hold all bins together with a probability of at least `level`, whatever they have to do with each other.
+
+    Each bin may miss with a k-th of what is left to miss (Bonferroni's inequality). So far out it matters that noise is
+    Laplace, of which e^(-√2·x) lies beyond x deviations, and a normal law has less beyond.
+    """
+    return max(deviations(level), math.log(bins / (1 - level)) / math.sqrt(2))
+
+
+def interval(
+    pdf: Floats, variance: Floats, skew: Floats, total: float, level: float, z: float | None = None
+) -> tuple[Floats, Floats]:
     """Lower and upper ends of the `level` intervals (0.95: 95 %) of the slot's probabilities.
 
     A probability is positive and its belief is skewed, so the interval is that of the gamma law with the estimate's
     mean and variance, by the cube-root approximation of Wilson and Hilferty (1931). Below shape 1 it starts at 0. Users
-    are whole, so both ends move out by half a user. 0 ≤ lower ≤ pdf ≤ upper ≤ 1.
+    are whole, so both ends move out by half a user. 0 ≤ lower ≤ pdf ≤ upper ≤ 1. `z` deviations stand in for the level.
 
     >>> pdf, variance = np.array([0.2, 0.8]), np.array([0.0001, 0.0001])
     >>> lower, upper = interval(pdf, variance, np.zeros(2), 1e6, 0.95)
     >>> lower.round(2).tolist(), upper.round(2).tolist()
     ([0.18, 0.78], [0.22, 0.82])
     """
-    if not 0 < level < 1:
-        raise OptionError(f"`level` must lie between 0 and 1. Got {level!r}.")
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    z = deviations(level) if z is None else z
     up = z * (1 + STRETCH * skew)
     spread = np.sqrt(np.maximum(variance, 1e-300))
     root = np.minimum(pdf / spread, 1e100)  # of the gamma law's shape

@@ -19,7 +19,7 @@ import numpy as np
 from dpi.domain import Domain
 from dpi.errors import OptionError, StateError
 from dpi.mechanism.base import Floats
-from dpi.release.interval import LEVEL, interval
+from dpi.release.interval import LEVEL, deviations_of_all, interval
 from dpi.release.queries import Distribution
 
 if TYPE_CHECKING:
@@ -73,14 +73,13 @@ class Release(Distribution):
     def interval(self, level: float = LEVEL, simultaneous: bool = False) -> tuple[Floats, Floats]:
         """Lower and upper ends of a credible interval for the slot's true PDF, bin by bin.
 
-        Each bin lies inside with a probability of `level`. If `simultaneous`, all bins together do: each misses with a
-        k-th of what is left to miss, whose sum bounds the probability of any miss, however bins depend on each other
-        (Bonferroni's inequality).
+        Each bin lies inside with a probability of `level`. If `simultaneous`, all bins together do
+        (`dpi.release.interval.deviations_of_all`).
         """
         if not 0 < level < 1:
             raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
-        one = 1 - (1 - level) / self.pdf.size if simultaneous else level
-        return interval(self.pdf, self.variance, self.skew, self.total, one)
+        z = deviations_of_all(level, self.pdf.size) if simultaneous else None
+        return interval(self.pdf, self.variance, self.skew, self.total, level, z)
 
     def _skew(self, code: int) -> float:
         return float(self.skew[code])
