@@ -33,7 +33,7 @@ def test_levels_lie_between_zero_and_one(level):
 
 
 def test_simultaneous_intervals_hold_all_bins_at_once():
-    """Over many slots of equal users, all 20 bins lie inside in 95 % (chance of a false alarm 10⁻⁴); by bins, much more rarely."""
+    """Over many slots of equal users, all 20 bins lie inside in 95 %, less chance; by bins, more rarely."""
     domain, rng = dpi.Categories([str(number) for number in range(19)]), np.random.default_rng(1)
     whole = {False: 0, True: 0}
     slots = 60
