@@ -60,27 +60,61 @@ class AboutOptions(Exception):
 
 
 class OptionError(AboutOptions, ValueError):
-    """A public option is out of its range or contradicts another one."""
+    """A public option is out of its range or contradicts another one.
+
+    >>> import dpi
+    >>> dpi.Ledger(per_slot=-1)
+    Traceback (most recent call last):
+    dpi.errors.OptionError: ...
+    """
 
 
 class SchemaError(AboutOptions, TypeError):
-    """A whole column is of a type that cannot be read; a single bad row never raises this."""
+    """A whole column is of a type that cannot be read; a single bad row never raises this.
+
+    >>> import numpy
+    >>> import dpi
+    >>> dpi.Slots("1h").numbers(numpy.array([True, False]))
+    Traceback (most recent call last):
+    dpi.errors.SchemaError: ...
+    """
 
 
 class ClockError(ValueError):
-    """The public clock was moved backwards, or a slot was closed out of order."""
+    """The public clock was moved backwards, or a slot was closed out of order.
+
+    >>> import dpi
+    >>> clock = dpi.Clock(dpi.Slots("1h"), now="2026-01-02")
+    >>> clock.advance("2026-01-01")
+    Traceback (most recent call last):
+    dpi.errors.ClockError: ...
+    """
 
 
 class StateError(AboutOptions, ValueError):
-    """Saved state is damaged or belongs to other options."""
+    """Saved state is damaged or belongs to other options.
+
+    >>> import dpi
+    >>> dpi.MemoryStore.load(__file__)
+    Traceback (most recent call last):
+    dpi.errors.StateError: ...
+    """
 
 
 class StoreError(AboutOptions, OSError):
-    """A store cannot be opened, read or written; nothing is known to be lost, and opening it again tells."""
+    """A store cannot be opened, read or written; nothing is known to be lost, and opening it again tells.
+
+    >>> issubclass(StoreError, OSError)     # as for any file that cannot be opened
+    True
+    """
 
 
 class StoreBusy(StoreError):
-    """Another process writes to the store."""
+    """Another process writes to the store.
+
+    >>> issubclass(StoreBusy, StoreError)     # who handles the one handles the other
+    True
+    """
 
 
 class BudgetExceeded(ValueError):
@@ -105,4 +139,13 @@ class BudgetExceeded(ValueError):
 
 
 class WeakPromise(UserWarning):
-    """A promise that is kept, and worth next to nothing."""
+    """A promise that is kept, and worth next to nothing.
+
+    >>> import warnings
+    >>> import dpi
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     warnings.simplefilter("always")
+    ...     _ = dpi.Stream(domain=dpi.Categories(["DE"]), epsilon=100)
+    >>> said[0].category.__name__
+    'WeakPromise'
+    """

@@ -162,6 +162,10 @@ def plan(
 
     Users come and go and are seen in `seen` slots in all (one, unless said), or they are the same `population` for
     ever, whose accounts shall last for `lasting` slots.
+
+    >>> import dpi
+    >>> dpi.plan(epsilon=1, users=50_000, bins=200, seen=10).epsilon
+    1.0
     """
     stated = {"users": users, "bins": bins, "seen": seen, "population": population, "lasting": lasting}
     for name, value in stated.items():

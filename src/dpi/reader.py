@@ -66,6 +66,14 @@ class Releases:
     has the slots from the first to before the end: `releases[10:20]` by numbers, `releases["2026-01-01":"2026-02-01"]`
     those that begin in a period. Times that name no zone are in the stream's own. Numbers are those of slots: there is
     no counting from the end (`newest` is the last one).
+
+    >>> import dpi
+    >>> store = dpi.MemoryStore()
+    >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, store=store, slot="1h", start="2026-01-01")
+    >>> _ = [stream.release(["ada"], ["DE"]) for _ in range(3)]
+    >>> releases = dpi.open(store)
+    >>> len(releases), releases["2026-01-01T01:30"].start
+    (3, '2026-01-01T01:00:00+00:00')
     """
 
     def __init__(

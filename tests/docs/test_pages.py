@@ -1,7 +1,10 @@
 """Pages for those who carry on name what is there."""
 
+import inspect
 import re
 from pathlib import Path
+
+import dpi
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text("utf-8")
@@ -58,3 +61,9 @@ def test_where_a_change_begins():
     named = re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", table)
     assert len(named) > 12
     assert [name for name in named if not (ROOT / "src" / "dpi" / name).exists()] == []
+
+
+def test_every_exported_name_has_an_example():
+    """Its page of the reference shows how it is used, and a test runs that."""
+    names = [name for name in dpi.__all__ if not name.startswith("_")]
+    assert [name for name in names if ">>> " not in (inspect.getdoc(getattr(dpi, name)) or "")] == []

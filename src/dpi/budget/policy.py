@@ -39,7 +39,12 @@ POLICIES: Family[Policy] = Family("policy")
 @POLICIES.member
 @dataclass(frozen=True)
 class SpendFirst(Policy):
-    """Weight one until the account is empty."""
+    """Weight one until the account is empty.
+
+    >>> import dpi
+    >>> dpi.Ledger(per_slot="0.5", policy=spend_first).policy == spend_first
+    True
+    """
 
     kind = "spend_first"
 
@@ -120,12 +125,20 @@ spend_first = SpendFirst()
 
 
 def fade(series: Series | None = None) -> Fade:
-    """Weights that fade along a converging series (1/j² unless another is given)."""
+    """Weights that fade along a converging series (1/j² unless another is given).
+
+    >>> int(fade().grains(np.array([0, 1, 2])).argmax())     # the weight is largest in a user's first slot
+    0
+    """
     return Fade() if series is None else Fade(series)
 
 
 def clocked(top: int = 20) -> Clocked:
-    """Payments by a public clock, in classes up to `top`."""
+    """Payments by a public clock, in classes up to `top`.
+
+    >>> clocked().top, clocked(5).top
+    (20, 5)
+    """
     return Clocked(top)
 
 

@@ -24,6 +24,8 @@ def connect(url: str, token: str, *, patience: float = 60.0) -> Connection:
     """A service at an address such as `https://dpi.example:8321`.
 
     What is asked is asked again for up to `patience` seconds where the network, or the service, is away.
+
+    >>> connect("http://127.0.0.1:1", "token", patience=0).close()     # nothing is asked before something is wanted
     """
     return Connection(Requests(url, token, patience))
 

@@ -50,6 +50,11 @@ class Histogram:
     `sensitivity` is the number of grains by which one user of weight one can move it in ℓ₁; `assumption` is what the
     caller declared and the program cannot check, to be printed with every guarantee. With several `classes` of users it
     is one histogram after the other, and one user moves one of them.
+
+    >>> from dpi.domain import Categories
+    >>> h = compress(["ada", "ada", "bob"], ["DE", "FR", "FR"], Categories(["DE", "FR"]))
+    >>> (h.grains / GRAINS).tolist(), h.sensitivity == GRAINS     # one user, one unit
+    ([0.5, 1.5, 0.0], True)
     """
 
     grains: Integers
@@ -97,7 +102,13 @@ COMPRESSIONS: Family[Compression] = Family("compression")
 @COMPRESSIONS.member
 @dataclass(frozen=True)
 class Normalise(Compression):
-    """One user, one unit, spread over the bins as the user's events are: floor(w·r_b/r) grains for bin b."""
+    """One user, one unit, spread over the bins as the user's events are: floor(w·r_b/r) grains for bin b.
+
+    >>> from dpi.domain import Categories
+    >>> h = compress(["ada"] * 4, ["DE", "DE", "DE", "FR"], Categories(["DE", "FR"]), method=normalise)
+    >>> (h.grains / GRAINS).tolist()
+    [0.75, 0.25, 0.0]
+    """
 
     def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
         """floor(w·r_b/r)."""
@@ -168,6 +179,10 @@ class WholePDF(Compression):
     """The published compression: the slot's PDF itself, which moves by at most 2 in ℓ₁ even if everybody changes.
 
     A smaller weight would not make the bound smaller, so a user of weight below one does not take part.
+
+    >>> from dpi.domain import Categories
+    >>> compress(["ada", "bob"], ["DE", "FR"], Categories(["DE", "FR"]), method=whole_pdf).sensitivity == 2 * GRAINS
+    True
     """
 
     sensitivity = 2 * GRAINS
@@ -192,7 +207,13 @@ whole_pdf = WholePDF()
 
 
 def truncate(c: int, key: bytes) -> Truncate:
-    """At most c events of a user count; `key` (32 bytes) decides which."""
+    """At most c events of a user count; `key` (32 bytes) decides which.
+
+    >>> from dpi.domain import Categories
+    >>> h = compress(["ada"] * 9, ["DE"] * 9, Categories(["DE"]), method=truncate(4, bytes(32)))
+    >>> (h.grains / GRAINS).tolist()     # four of nine events, a quarter of a unit each
+    [1.0, 0.0]
+    """
     return Truncate(c, key)
 
 

@@ -149,6 +149,12 @@ def plot_series(releases: Sequence[Release], values: int | Sequence[object] | No
 
     `values` is how many of the largest are drawn as curves with 95 % bands (5 unless given), or a list of values.
     Without it, ordered bins are drawn all, in their order, as a map over time.
+
+    >>> import dpi
+    >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, slot="1h", start="2026-01-01")
+    >>> releases = [stream.release(["ada"], ["DE"]) for _ in range(3)]
+    >>> len(dpi.plot_series(releases, ["DE", "FR"]).axes)
+    2
     """
     if not releases:
         raise OptionError("there are no releases to draw.")

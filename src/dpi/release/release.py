@@ -37,6 +37,12 @@ class Release(Distribution):
     """The estimate of one slot's user-weighted PDF, its uncertainty, and what it cost.
 
     Two releases are equal if all their numbers are.
+
+    >>> import dpi
+    >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1)
+    >>> release = stream.release(["ada", "bob"], ["DE", "FR"])
+    >>> release.slot, round(float(release.pdf.sum()), 9), Release.from_json(release.to_json(), stream.domain) == release
+    (0, 1.0, True)
     """
 
     slot: int

@@ -33,7 +33,17 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True, repr=False)
 class FileEvents(FollowedEvents):
-    """The events in some files. Made by `read`; holds no event itself."""
+    r"""The events in some files. Made by `read`; holds no event itself.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import dpi
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "events.csv").write_text("user,time,value\nada,2026-01-01T01:30,DE\n")
+    ...     events = dpi.read(f"{folder}/events.csv")
+    ...     events.size, [batch.values.to_list() for batch in events.batches()]
+    (40, [['DE']])
+    """
 
     path: str
     """What was asked for."""

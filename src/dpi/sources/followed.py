@@ -19,7 +19,11 @@ UNITS = ("s", "ms", "us", "ns")
 
 
 class Batch(NamedTuple):
-    """Some events: columns of users, times and values, or of each part of a value by its name."""
+    """Some events: columns of users, times and values, or of each part of a value by its name.
+
+    >>> Batch(users=["ada"], times=["2026-01-01T10:00"], values=["DE"]).values
+    ['DE']
+    """
 
     users: pl.Series
     times: pl.Series

@@ -52,6 +52,19 @@ def follow(
 
     `whole` is entered around every write and every release; `tell` hears, in words for the curator alone, that
     something was lost.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from threading import Event
+    >>> import dpi
+    >>> stop = Event()
+    >>> stop.set()                                # or Ctrl-C, or an `end`
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     log = Path(folder, "log.ndjson")
+    ...     log.touch()
+    ...     stream = dpi.Stream(domain=dpi.Categories(["DE"]), epsilon=1, slot="1h", start="2100-01-01")
+    ...     list(dpi.follow(stream, dpi.read(log), stop=stop))
+    []
     """
     follower = Follower(stream, events, whole=whole, tell=tell)
     last = None if end is None else follower.slots.boundary(end, "end")

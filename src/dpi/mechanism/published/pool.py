@@ -104,6 +104,10 @@ class Multinomial(Pool):
 
     A unit takes 32 bits, so a bin's probability is off by a factor of at most 1 ± bins/2^32. As n_p/bins grows, the
     synopses concentrate around the uniform PDF: this pool cannot follow a skewed stream.
+
+    >>> from dpi.domain import Categories
+    >>> Multinomial(size=6_500, precision=10_000, seed=0).size
+    6500
     """
 
     size: int = 6_500

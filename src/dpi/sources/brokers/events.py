@@ -39,7 +39,12 @@ TABLES: Mapping[str, Callable[[Address, TableName, Columns, Done, Known], LiveIn
 
 @dataclass(frozen=True, repr=False)
 class BrokerEvents(FollowedEvents):
-    """The events of a broker. Holds no event itself."""
+    """The events of a broker. Holds no event itself.
+
+    >>> import dpi
+    >>> isinstance(dpi.broker("nats://localhost/visits"), BrokerEvents)     # nothing is asked of it yet
+    True
+    """
 
     address: Address
     user: str
