@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+
+def source(path: Path) -> str:
+    """The text of a page, without comments that only tests read; of a notebook, its cells."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        texts = ("".join(cell["source"]) for cell in cells)
+        text = "\n\n".join(
+            each if cell["cell_type"] == "markdown" else f"```python\n{each}\n```"
+            for cell, each in zip(cells, texts, strict=True)
+        )
+    return re.sub(r"<!-- .*? -->\n+", "", text, flags=re.DOTALL)
 
 
 def first_sentence(text: str) -> str:
@@ -32,8 +46,7 @@ def write(app: Sphinx, error: Exception | None) -> None:
     pages = [(name, Path(app.env.doc2path(name))) for name in order if not name.startswith("api/names/")]
     short, full = ["# DPI", "", f"> {app.config.html_context['summary']}", "", "## Pages", ""], []
     for name, path in pages:
-        text = path.read_text("utf-8")
-        title = text.partition("\n")[0].lstrip("# ")
+        text, title = source(path), app.env.titles[name].astext()
         said = first_sentence(text)
         short.append(f"- [{title}]({name}.html)" + (f": {said}" if said else ""))
         full.append(f"<!-- {name} -->\n{text}")
