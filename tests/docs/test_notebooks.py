@@ -31,5 +31,5 @@ def test_what_is_stored_was_run_in_order(path: Path) -> None:
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert any(output["output_type"] != "stream" for output in outputs)
     assert not [output for output in outputs if output["output_type"] == "error"]
-    assert "/home/" not in json.dumps(outputs)
-    assert "/work/" not in json.dumps(outputs)
+    assert str(path.parents[2]) not in json.dumps(outputs)
+    assert str(Path.home()) not in json.dumps(outputs)

@@ -67,3 +67,13 @@ def test_every_exported_name_has_an_example():
     """Its page of the reference shows how it is used, and a test runs that."""
     names = [name for name in dpi.__all__ if not name.startswith("_")]
     assert [name for name in names if ">>> " not in (inspect.getdoc(getattr(dpi, name)) or "")] == []
+
+
+def test_messages_that_the_book_quotes_are_those_of_the_program():
+    """A reader looks for the words that they see."""
+    text = (ROOT / "docs" / "howto-troubleshoot.md").read_text("utf-8")
+    quoted = re.findall(r'^\| "([^"]+)"', text, re.MULTILINE)
+    code = " ".join(path.read_text("utf-8") for path in (ROOT / "src" / "dpi").rglob("*.py"))
+    flat = re.sub(r'"\s*f?"|\s+', " ", code)
+    assert len(quoted) >= 5
+    assert [words for words in quoted if words not in flat and words not in code] == []

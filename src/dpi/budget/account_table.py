@@ -58,6 +58,17 @@ class Place:
         held = None if self.held is None else self.held[rows]
         return Place(self.names[rows], self.order[rows], tuple(at[rows] for at in self.at), held)
 
+    @property
+    def repeated(self) -> npt.NDArray[np.bool_]:
+        """Rows whose name stands in another row already (all but one of each)."""
+        repeated = np.zeros(self.order.size, dtype=np.bool_)
+        high = self.names[:, 0]
+        if (high[1:] == high[:-1]).any():
+            order = np.lexsort((self.names[:, 1], high))
+            names = self.names[order]
+            repeated[order[1:]] = (names[1:] == names[:-1]).all(axis=1)
+        return repeated
+
     def pieces(self) -> Iterator[tuple[slice, Place]]:
         """All rows, and their places: so many at a time that what is made of them stays in the cache."""
         for start in range(0, self.order.size, _PIECE):
@@ -189,6 +200,11 @@ def to_records(names: Digests, standing: Standings) -> bytes:
     records["name"] = np.ascontiguousarray(names).view(_NAME_BYTES)[:, 0]
     records["standing"] = standing.view(_BYTES)
     return records.tobytes()
+
+
+def records_of(table: Table) -> bytes:
+    """All accounts of a table, as records."""
+    return b"".join(to_records(*part) for part in table.parts())
 
 
 def merged(*logs: bytes) -> bytes:

@@ -37,17 +37,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from dpi.budget import billing
+from dpi.budget import billing, weighing
 from dpi.budget.account_table import (
     STANDING,
     AccountTable,
     Place,
     Standings,
     Table,
-    chosen,
     largest,
+    records_of,
     to_records,
     together,
 )
@@ -110,6 +109,11 @@ class Accounts:
 
     def __repr__(self) -> str:
         return f"Accounts({self.epsilon!r}, policy={self.policy!r}, period={self.period})"
+
+    @property
+    def _top(self) -> int:
+        """The top class of those who pay by class; other accounts know none."""
+        return self.policy.top if isinstance(self.policy, Clocked) else 0
 
     def _epoch(self, slot: int) -> int:
         return 0 if self.period is None else slot // self.period
@@ -195,51 +199,26 @@ class Accounts:
             raise OptionError("`share` must be a fraction above 0 and at most 1, in steps of 2^-12.")
         if classes and (not isinstance(self.policy, Clocked) or len(classes) > self.policy.top + 1):
             raise OptionError("classes need accounts of the policy `clocked`, and are at most its top class.")
-        place = self._table.find(users)
+        place, available = self._table.find(users), self._available(slot)
         own = self._own(stream).here(place) if classes else None
         grains, member = np.empty(len(users), dtype=np.int64), np.empty(len(users), dtype=np.int64) if classes else None
         for rows, here in place.pieces():
             standing = self._standing(here, slot)
             if own is not None and member is not None:
                 payments = self._standing(own.rows(rows), slot, self._own(stream))["active"]
-                grains[rows], member[rows] = self._by_class(classes, standing["spent"], payments, slot)
+                left = billing.left(available, standing["spent"])
+                grains[rows], member[rows] = weighing.by_class(classes, left, payments, self._top)
             else:
-                grains[rows] = self._by_policy(epsilon, share, standing, slot)
+                grains[rows] = weighing.by_policy(self.policy, epsilon, share, standing, available)
         if whole:
             grains[grains < GRAINS] = 0
-        grains[_repeated(place)] = 0
+        grains[place.repeated] = 0
         weights = np.empty_like(grains)
         weights[place.order] = billing.weight(grains)
         weights.setflags(write=False)
         if member is not None:
             member[place.order] = member.copy()
         return Bill(weights, epsilon, slot, stream, place, self._version, classes, member, own)
-
-    def _by_policy(self, epsilon: Epsilon, share: Fraction, standing: Standings, slot: int) -> Integers:
-        """The weight of each user, as the policy has it and the account can pay."""
-        if epsilon.units == 0:
-            return np.zeros(standing.size, dtype=np.int64)
-        grains = self.policy.grains(standing["active"].astype(np.int64))
-        limit = billing.part(billing.left(self._available(slot), standing["spent"]), share)
-        short = np.flatnonzero(limit < epsilon.units)
-        grains[short] = billing.affordable(grains[short], limit[short], epsilon.units)
-        return grains
-
-    def _by_class(
-        self, classes: tuple[ClassBudget, ...], spent: Integers, paid: npt.NDArray[np.uint32], slot: int
-    ) -> tuple[Integers, Integers]:
-        """The weight of each user in the class they are in, and which one it is."""
-        assert isinstance(self.policy, Clocked)  # noqa: S101 - other accounts know no classes
-        payments = np.minimum(paid.astype(np.int64), self.policy.top)
-        due = payments < len(classes)
-        member = np.where(due, payments, 0)
-        units = np.array([each.epsilon.units for each in classes])[member]
-        steps = np.array([each.steps for each in classes])[member]
-        limit = billing.parts(billing.left(self._available(slot), spent), steps)
-        grains = np.where(due, GRAINS, 0)
-        short = np.flatnonzero(due & (limit < units))
-        grains[short] = billing.affordable(grains[short], limit[short], units[short])
-        return grains, member
 
     def debit(self, bill: Bill) -> None:
         """Charge a bill: all of it, or nothing if it is not payable."""
@@ -262,10 +241,10 @@ class Accounts:
             missing = np.where(paying, standing["spent"] + cost - available, 0)
             most = int(missing.argmax())
             worst = max(worst, (int(missing[most]), int(cost[most]), int(standing["spent"][most])))
-            after.append(_paid(standing, cost, paying))
+            after.append(weighing.paid(standing, cost, paying))
             if bill.own is not None:
                 payments = self._standing(bill.own.rows(rows), bill.slot, self._own(bill.stream))
-                after_own.append(_paid(payments, cost, paying))
+                after_own.append(weighing.paid(payments, cost, paying))
         if worst[0] > 0:
             _, requested, spent = worst
             raise BudgetExceeded(Fraction(requested, UNITS), Fraction(available - spent, UNITS), public=False)
@@ -341,8 +320,7 @@ class Accounts:
             found[place.order] = self._standing(place, slot, own)["active"]
             return found
 
-        top = self.policy.top if isinstance(self.policy, Clocked) else 0  # other accounts know no classes
-        taken = most_lost(lost, left, payments, lambda number: self._epoch(number) == epoch, top)
+        taken = most_lost(lost, left, payments, lambda number: self._epoch(number) == epoch, self._top)
         levy = int(taken[-1])
         standing["spent"] = available - levy - (left - taken)[:-1]
         return levy, to_records(names, standing)
@@ -350,10 +328,10 @@ class Accounts:
     def snapshot(self) -> bytes:
         """All accounts, for `restore`. Private; it does not contain the key."""
         head = {**self._options(), "slots": self._slots, "levies": self._levies}
-        tables = {stream: _records(table) for stream, table in self._payments.items()}
+        tables = {stream: records_of(table) for stream, table in self._payments.items()}
         if tables:
             head["payments"] = {stream: len(table) for stream, table in tables.items()}
-        body = _MAGIC + json.dumps(head).encode() + b"\n" + b"".join([*tables.values(), _records(self._table)])
+        body = _MAGIC + json.dumps(head).encode() + b"\n" + b"".join([*tables.values(), records_of(self._table)])
         return hashlib.blake2b(body, digest_size=32, key=self._seal).digest() + body
 
     def restore(self, data: bytes) -> None:
@@ -427,25 +405,3 @@ class Accounts:
     def description(self) -> str:
         """ε, policy and period as text: a store continues accounts of the same description only."""
         return json.dumps(self._options(), sort_keys=True)
-
-
-def _paid(standing: Standings, cost: Integers, paying: npt.NDArray[np.bool_]) -> Standings:
-    """What those who pay hold afterwards."""
-    standing["spent"] += cost
-    standing["active"] += 1
-    return standing if paying.all() else chosen(standing, paying)
-
-
-def _records(table: Table) -> bytes:
-    return b"".join(to_records(*part) for part in table.parts())
-
-
-def _repeated(place: Place) -> npt.NDArray[np.bool_]:
-    """Rows of the place whose name stands in another row already (all but one of each)."""
-    repeated = np.zeros(place.order.size, dtype=np.bool_)
-    high = place.names[:, 0]
-    if (high[1:] == high[:-1]).any():
-        order = np.lexsort((place.names[:, 1], high))
-        names = place.names[order]
-        repeated[order[1:]] = (names[1:] == names[:-1]).all(axis=1)
-    return repeated

@@ -111,7 +111,7 @@ def _found(path: str) -> list[str]:
         raise SchemaError(f"{path!r} must be a file; to read a folder's files, name a pattern such as 'folder/*.csv'.")
     found = sorted(each for each in glob.glob(path, recursive=True) if Path(each).is_file())
     if not found:
-        raise SchemaError(f"`path` must name a file, or be a pattern that fits one. Nothing is there: {path!r}.")
+        raise SchemaError(f"a file of events must be named, or a pattern that fits one. Nothing is there: {path!r}.")
     return found
 
 
