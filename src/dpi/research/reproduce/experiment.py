@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dpi._version import __version__
+from dpi.research.reproduce.code import code
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,8 +25,8 @@ Rows = Sequence[Row]
 class Case:
     """A piece of work that needs no other: a function of its module and what it is called with.
 
-    The options decide the result, seeds included, so that a case is computed once and kept. `data` names what must be
-    under DPI_DATA.
+    Options, seeds included, and the code decide the result, so that a case is computed once and kept. `data` names what
+    must be under DPI_DATA.
     """
 
     make: Callable[..., list[dict[str, Value]]]
@@ -34,9 +34,14 @@ class Case:
     data: str | None = None
 
     @property
+    def code(self) -> str:
+        """A digest of the code that makes the result."""
+        return code(self.make.__module__)
+
+    @property
     def digest(self) -> str:
-        """A name for the result: other options, another program or another function have another one."""
-        what = {"options": dict(self.options), "make": self.make.__qualname__, "program": __version__}
+        """A name for the result: other options, other code or another function have another one."""
+        what = {"options": dict(self.options), "make": self.make.__qualname__, "code": self.code}
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

@@ -77,8 +77,8 @@ def _markdown(outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: b
         "# The evaluation, reproduced",
         "",
         f"Written by `dpi reproduce`, version {__version__}, {form}. All results together are {_time(core)} of work "
-        f"for one core; each is kept with its options and its seed, so that a run goes on where it was "
-        f"interrupted.{took}",
+        f"for one core; each is kept with its options, its seed and a digest of its code, so that a run goes on where "
+        f"it was interrupted, and computes again what the code has changed.{took}",
         "",
         "The total ε is the same for all systems of a line, per user and for ever. *Published* is what the published "
         "text states; *strict* its algorithm with a guarantee that holds; the others are this package.",
@@ -114,7 +114,7 @@ def _section(outcome: Outcome, sheet: Sheet) -> list[str]:
     for table in sheet.tables:
         lines += [*_titled(table), ""]
     lines += [
-        f"{len(outcome.results)} cases, {_time(outcome.seconds)} of one core. Data: "
+        f"{len(outcome.results)} cases, {_time(outcome.seconds)} of one core, code {', '.join(outcome.codes)}. Data: "
         f"[{experiment.name}.csv]({experiment.name}.csv).",
         "",
     ]

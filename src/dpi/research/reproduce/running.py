@@ -27,10 +27,11 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
 
 @dataclass(frozen=True)
 class Result:
-    """The rows of one case, and the seconds of processor time that they took."""
+    """The rows of one case, the seconds of processor time that they took, and the digest of the code they are of."""
 
     rows: tuple[dict[str, Value], ...]
     seconds: float
+    code: str
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Outcome:
     def rows(self) -> list[dict[str, Value]]:
         """Of all cases."""
         return [row for result in self.results for row in result.rows]
+
+    @property
+    def codes(self) -> list[str]:
+        """Digests of the code that the results came from."""
+        return sorted({result.code for result in self.results})
 
     @property
     def seconds(self) -> float:
@@ -110,7 +116,7 @@ def _kept(file: Path) -> Result | None:
     """A kept result; none if there is none, or only a part of one."""
     try:
         kept = json.loads(file.read_text())
-        return Result(tuple(kept["rows"]), float(kept["seconds"]))
+        return Result(tuple(kept["rows"]), float(kept["seconds"]), str(kept["code"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -155,7 +161,7 @@ def _compute(file: Path, case: Case) -> str:
     seconds = time.process_time() - start
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
-    kept = {"program": __version__, "options": dict(case.options), "seconds": seconds, "rows": rows}
+    kept = {"program": __version__, "code": case.code, "options": dict(case.options), "seconds": seconds, "rows": rows}
     part.write_text(json.dumps(kept, ensure_ascii=False))
     part.replace(file)
     return case.label
