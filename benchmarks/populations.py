@@ -181,6 +181,46 @@ def bursts(rng: Random, count: int = 150, bins: int = 40, users: int = 1500) -> 
         yield active, drawn
 
 
+def survey(rng: Random, count: int = 48, users: int = 6000, active: float = 0.4) -> Draw:
+    """The same people of three ages answer a question, in four of ten months; what the young say moves on and on."""
+    age = rng.choice(3, users, p=[0.3, 0.3, 0.4])
+    for slot in range(count):
+        online = np.array([0.35 + 0.005 * slot, 0.25 + 0.0025 * slot, 0.1])
+        paper = (1 - online) * np.array([0.29, 0.5, 0.7])
+        rest = 1 - online - paper
+        answers = np.stack([paper, online, 0.8 * rest, 0.2 * rest], 1).cumsum(1)
+        today = np.flatnonzero(rng.random(users) < active)
+        drawn = (rng.random(today.size)[:, None] > answers[age[today]]).sum(1)
+        yield today, 4 * age[today] + np.minimum(drawn, 3)
+
+
+def trend(rng: Random, count: int = 200, users: int = 5000, bins: int = 40, share: float = 0.01) -> Draw:
+    """Log-levels that go on in one direction, each for fifty slots, by up to 0.03 a slot; a visit is one draw."""
+    log, names, newest = zipf(rng, bins), np.arange(users), users
+    for slot in range(count):
+        if slot % 50 == 0:
+            along = rng.uniform(-0.03, 0.03, bins)
+        log = log + along
+        names, newest = np.where(rng.random(users) < share, newest + np.arange(users), names), newest + users
+        active = names[rng.random(users) < 0.6]
+        yield active, rng.choice(bins, active.size, p=law(log))
+
+
+def offers(rng: Random, count: int = 200, users: int = 4000, bins: int = 30, share: float = 0.02) -> Draw:
+    """Everybody has habits; every fortieth slot begins an offer, which draws a third of all visits for four slots."""
+    log, names, newest = zipf(rng, bins), np.arange(users), users
+    for slot in range(count):
+        if slot % 40 == 0:
+            offered = int(rng.integers(bins))
+        names, newest = np.where(rng.random(users) < share, newest + np.arange(users), names), newest + users
+        active = names[rng.random(users) < 0.6]
+        pdf = law(log)
+        if slot >= 40 and slot % 40 < 4:
+            pdf = 0.67 * pdf
+            pdf[offered] += 0.33
+        yield active, rng.choice(bins, active.size, p=pdf)
+
+
 def made(draw: Draw, bins: int, season: int | None = None) -> Population:
     """The population of made-up slots with one bin for each user."""
     slots = [Slot(users, np.arange(users.size), mine, np.ones(users.size)) for users, mine in draw]
@@ -224,6 +264,7 @@ STREAMS: dict[str, Callable[[int], Population]] = dict(
         [("uniform", _other(even, 100, 0)), ("swap", _other(swap, 80, 4242)), ("growth", _other(growth, 100, 4242))],
         [("weekly", _other(weekly, 60, 4242)), ("bursts", _other(bursts, 40, 4242))],
         ((f"seasonal {share:.0%}", _seasonal(share)) for share in (0.0, 0.05, 1.0)),
+        [("survey", _other(survey, 12, 7)), ("trend", _other(trend, 40, 7)), ("offers", _other(offers, 30, 7))],
         [("weekdays", lambda seed: made(weekdays(np.random.default_rng(1 + seed)), 60, WEEK))],
     )
 )

@@ -31,24 +31,28 @@ def batch(*ages, size=50.0):
 
     own, kin, absent = (Gaussians(one.mean[:, None], one.variance[:, None]) for one in (laws(count) for _ in range(3)))
     age = np.array(ages, dtype=float)[:, None, None]
-    return Batch(own, each(size), age, each(20.0), kin, each(9.0), absent)
+    along = Gaussians(RNG.uniform(0.5, 2, (count, 1, 6)), np.full((count, 1, 6), 0.01))
+    return Batch(own, each(size), age, each(20.0), kin, each(9.0), absent, along)
 
 
 def test_condensed_dynamics_are_the_same_mixture():
     """Fewer rows, the same means and variances, of several cells at once."""
     cells, common = batch(7.0, 1.0, 30.0), laws(2)
     weights = RNG.dirichlet(np.ones(dynamics.PRIOR.size), 3)
-    full = dynamics.mixed(weights, dynamics.forecast(cells, common))
+    each = dynamics.forecast(cells, common)
+    full = dynamics.mixed(weights, each.laws)
     rows, few = dynamics.condensed(weights)
-    short = dynamics.mixed(few, dynamics.forecast(cells, common, rows))
+    fewer = dynamics.forecast(cells, common, rows)
+    short = dynamics.mixed(few, fewer.laws)
     assert few.shape[1] < weights.shape[1]
     np.testing.assert_allclose(short.mean, full.mean)
     np.testing.assert_allclose(short.variance, full.variance)
+    np.testing.assert_allclose(few[:, None] @ fewer.shared, weights[:, None] @ each.shared)
 
 
 def test_every_forecast_is_a_pdf():
     """Each dynamic keeps the sum of one."""
-    forecast = dynamics.forecast(batch(7.0, 2.0), laws(2))
+    forecast = dynamics.forecast(batch(7.0, 2.0), laws(2)).laws
     assert forecast.mean.shape == (2, dynamics.PRIOR.size, 6)
     np.testing.assert_allclose(forecast.mean.sum(2), 1)
     assert (forecast.variance > 0).all()
@@ -59,15 +63,38 @@ def test_forecasts_widen_with_age():
     young, common = batch(1.0), laws(2)
     old = replace(young, age=np.full((1, 1, 1), 50.0), kin_age=np.full((1, 1, 1), 50.0))
     young = replace(young, kin_age=np.ones((1, 1, 1)))
-    assert (dynamics.forecast(old, common).variance >= dynamics.forecast(young, common).variance - 1e-15).all()
+    later, now = (dynamics.forecast(cells, common).laws for cells in (old, young))
+    assert (later.variance >= now.variance - 1e-15).all()
 
 
-def test_weights_of_the_first_version_keep_their_sum():
-    """What was shrunk to one law is shrunk to two, which share its weight."""
-    old = RNG.dirichlet(np.ones(dynamics.FIRST), 3)
-    new = dynamics.divided(old)
+def test_what_is_in_common_is_a_part_of_the_deviation():
+    """A law of all, or a common drift, adds no more to a law's variance than that has."""
+    forecast = dynamics.forecast(batch(7.0, 2.0, 60.0), laws(2))
+    assert (forecast.shared**2 <= forecast.laws.variance * (1 + 1e-9)).all()
+    assert (forecast.shared > 0).any()
+
+
+def test_who_goes_along_is_moved_by_the_common_drift():
+    """If all levels stay, the last dynamics say what own past says; if one doubles, its share grows."""
+    cells = batch(3.0)
+    still = replace(cells, along=Gaussians(np.ones((1, 1, 6)), np.zeros((1, 1, 6))))
+    np.testing.assert_allclose(dynamics.forecast(still, laws(2)).laws.mean[0, -1], cells.law.mean[0, 0])
+    factor = np.ones((1, 1, 6))
+    factor[..., 2] = 2.0
+    moved = replace(cells, along=Gaussians(factor, np.zeros((1, 1, 6))))
+    said = dynamics.forecast(moved, laws(2)).laws.mean[0, -1]
+    odds = said[2] / (1 - said[2]), cells.law.mean[0, 0, 2] / (1 - cells.law.mean[0, 0, 2])
+    assert odds[0] == pytest.approx(2 * odds[1])
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_weights_of_older_versions_keep_their_sum(version):
+    """What was shrunk to one law is shrunk to two; a dynamic that became two shares its weight; what is new begins."""
+    old = RNG.dirichlet(np.ones(dynamics.old(version)), 3)
+    new = dynamics.renewed(old)
     assert new.shape == (3, dynamics.PRIOR.size)
     np.testing.assert_allclose(new.sum(1), 1)
+    np.testing.assert_allclose(new[:, -2:], np.broadcast_to(dynamics.PRIOR[-2:], (3, 2)))
 
 
 def test_weights_of_cell_and_class_are_together_those_of_the_cell_where_the_class_knows_nothing():

@@ -26,6 +26,7 @@ from dpi.mechanism.boosted.layout import View
 from dpi.mechanism.boosted.state import BoostedState
 from dpi.mechanism.boosted.views import Views
 from dpi.mechanism.cells import CellsState
+from dpi.mechanism.cells.drift import CommonDrift
 from dpi.mechanism.cells.law import Law
 from dpi.mechanism.cells.state import sealed
 from dpi.mechanism.filtering import population
@@ -49,7 +50,10 @@ def moved(state: BoostedState, overlap: Overlap) -> BoostedState:
 
 
 def moved_cells(state: CellsState, overlap: Overlap) -> CellsState:
-    """The state of users by class: laws as experts are, all else of bins bin by bin; sizes and rates stay."""
+    """The state of users by class: laws as experts are, all else of bins bin by bin; sizes and rates stay.
+
+    What laws have in common of their change is found anew.
+    """
 
     def law(one: Law) -> Law:
         return replace(one, messages=_rows(one.messages, overlap))
@@ -69,11 +73,12 @@ def moved_cells(state: CellsState, overlap: Overlap) -> CellsState:
         veterans=law(state.veterans),
         everybody=law(state.everybody),
         population=_population(state.population, overlap),
-        cells=replace(cells, mean=mean.reshape(shape), variance=variance.reshape(shape)),
+        cells=replace(cells, mean=mean.reshape(shape), variance=variance.reshape(shape), walk=np.zeros(shape)),
         absent=Gaussians(
             np.stack([overlap.spread(row.mean) for row in state.absent.rows()]),
             np.stack([_doubt(row, overlap) for row in state.absent.rows()]),
         ),
+        drift=CommonDrift.begun(overlap.sizes[1]),
         season=replace(season, counts=np.array([overlap.spread(row) for row in season.counts]).reshape(phases)),
     )
     return sealed(after)

@@ -1,8 +1,8 @@
 """How far predictions were off, against how far they said they could be: what intervals are widened or narrowed by.
 
 A prediction with variance V meets a measurement with noise of variance R. Its squared error is R + φ·V on average, and
-φ is learned from many of them, each weighted by how much it says of φ. One factor serves the laws of cells, another
-their sizes.
+φ is learned from many of them, each weighted by how much it says of φ. One factor serves the sizes of cells; their
+laws have one for each class (`dpi.mechanism.cells.slope`).
 
 Sees predictions, and counts after noise; no histogram, no user.
 """

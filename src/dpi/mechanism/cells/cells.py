@@ -40,6 +40,8 @@ class Cells:
     mean: Floats
     """Their PDF when they were measured."""
     variance: Floats
+    walk: Floats
+    """Where the common drift was then."""
 
     @classmethod
     def empty(cls, bins: int, classes: int) -> Cells:
@@ -53,6 +55,7 @@ class Cells:
             weights=np.broadcast_to(dynamics.PRIOR, (*shape, dynamics.PRIOR.size)).copy(),
             mean=np.full((*shape, bins), 1 / bins),
             variance=np.full((*shape, bins), 1 / bins**2),
+            walk=np.zeros((*shape, bins)),
         )
 
     def __getitem__(self, key: tuple[int | slice, ...] | int | slice) -> Cells:

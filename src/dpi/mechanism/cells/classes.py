@@ -17,10 +17,12 @@ from dpi.mechanism.cells import dynamics, law, sizes
 from dpi.mechanism.cells.calibration import Calibration
 from dpi.mechanism.cells.cells import BEHIND, PAID
 from dpi.mechanism.cells.counts import ClassCounts
+from dpi.mechanism.cells.drift import CommonDrift
 from dpi.mechanism.cells.dynamics import Batch
 from dpi.mechanism.cells.law import softmax
 from dpi.mechanism.cells.parts import Carried, Measured
 from dpi.mechanism.cells.sizes import Rates
+from dpi.mechanism.cells.slope import Slope
 from dpi.mechanism.cells.state import CellsState
 from dpi.mechanism.filtering import laplace_gauss
 from dpi.mechanism.filtering.gaussians import Gaussians
@@ -62,8 +64,9 @@ class Due:
     class_weights: Floats
     precision: Floats
     evidence: Floats
-    laws: Calibration
+    laws: Slope
     sizes: Calibration
+    drift: CommonDrift
 
 
 def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> Batch:
@@ -86,6 +89,7 @@ def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> Batc
         kin=_either(seen, Gaussians(cells.mean[BEHIND, m][:, None], cells.variance[BEHIND, m][:, None]), apart),
         kin_age=np.where(seen, cells.age[BEHIND, m][column], age),
         absent=_either(told[column], Gaussians(absent.mean[:, None], absent.variance[:, None]), apart),
+        along=state.drift.along(cells.walk[kind, m][:, None], age),
     )
 
 
@@ -102,13 +106,16 @@ def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> 
     cells = _cells(state, kind, m, rates)
     weights = dynamics.together(state.cells.weights[kind, m], state.class_weights[m])
     rows, few = dynamics.condensed(weights)
-    mixed = dynamics.mixed(few, dynamics.forecast(cells, common, rows))
+    forecast = dynamics.forecast(cells, common, rows)
+    mixed = dynamics.mixed(few, forecast.laws)
+    shared = (few[:, None, :] @ forecast.shared)[:, 0]
     active = cells.active[:, 0, 0]
     drawn = weights @ dynamics.REDRAWN * mixed.mean / np.maximum(active, 1.0)[:, None]
     laws = Gaussians(mixed.mean, mixed.variance + drawn)
     spread = rates.alone(state.cells)[kind, m].tolist()
-    sizes_ages = zip(active.tolist(), spread, cells.age[:, 0, 0].tolist(), strict=True)
-    return [Carried(size, wide, laws[i], age) for i, (size, wide, age) in enumerate(sizes_ages)]
+    factors = [state.laws.factors[each] for each in m.tolist()]
+    each = zip(active.tolist(), spread, laws.rows(), cells.age[:, 0, 0].tolist(), shared, factors, strict=True)
+    return [Carried(*one) for one in each]
 
 
 def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: Gaussians) -> Due:
@@ -117,7 +124,8 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
     active = rates.active[:, m]
     expected = max(float(active.sum()), 1e-3)
     portion = active / active.sum() if active.sum() > 0 else np.array([0.5, 0.5])
-    each = dynamics.forecast(_cells(state, np.array([PAID, BEHIND]), np.array([m, m]), rates), common)
+    both = dynamics.forecast(_cells(state, np.array([PAID, BEHIND]), np.array([m, m]), rates), common)
+    each = both.laws
     forecast = Gaussians(
         portion[0] * each.mean[0] + portion[1] * each.mean[1],
         portion[0] ** 2 * each.variance[0] + portion[1] ** 2 * each.variance[1],
@@ -127,6 +135,7 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
     counts = measured.of_users(left)
     believed = dynamics.together(weights, state.class_weights[m])
     prior = dynamics.mixed(believed, forecast)
+    shared = portion @ (believed @ both.shared)
     redrawn = float(believed @ dynamics.REDRAWN[:, 0])
 
     spread = rates.spread(state.cells, m)
@@ -134,18 +143,18 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
     size = sized.size
 
     known = size**2 * forecast.variance
-    both = known + dynamics.REDRAWN * size * forecast.mean + 1e-9
+    wide = known + dynamics.REDRAWN * size * forecast.mean + 1e-9
     residual = counts.values - size * forecast.mean
-    scored = laplace_gauss.score(residual, both, counts.noise)
-    slope, seen = law.lumpy(scored, residual, both, counts.noise)
+    scored = laplace_gauss.score(residual, wide, counts.noise)
+    slope, seen = law.lumpy(scored, residual, wide, counts.noise)
     least = LEAST * forecast.mean
     after = Gaussians(
         np.maximum(forecast.mean + known * slope / size, least),
         np.maximum(forecast.variance - forecast.variance * known * seen, law.SHARPEST * forecast.variance),
     )
     users, of_users = law.crowded(
-        np.maximum(size * forecast.mean + both * slope, size * least),
-        np.maximum(both - both * both * seen, law.SHARPEST * both),
+        np.maximum(size * forecast.mean + wide * slope, size * least),
+        np.maximum(wide - wide * wide * seen, law.SHARPEST * wide),
         scored.log_density,
         counts,
         size,
@@ -159,7 +168,17 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
     class_weights = softmax(np.log(state.class_weights[m]) + score)
     realised = _normalised(dynamics.mixed(believed, counted))
     precision, evidence = sizes.learned(state.precision[m], state.evidence[m], rates.ready[:, m], sized, expected)
-    part = Measured(expected, spread + float(rates.absent[m]), prior, counts, sized, realised, redrawn)
+    part = Measured(
+        expected,
+        spread + float(rates.absent[m]),
+        prior,
+        counts,
+        sized,
+        realised,
+        redrawn,
+        shared,
+        state.laws.factors[m],
+    )
     missed = counts.values - size * prior.mean
     weight = min(size / max(float(rates.active.sum()), 1.0), 1.0)
     return Due(
@@ -172,7 +191,8 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
         class_weights=(1 - CLASS_RETURN) * class_weights + CLASS_RETURN * dynamics.PRIOR,
         precision=precision,
         evidence=evidence,
-        laws=state.laws.after(missed, part.foreseen, 2 * counts.noise**2, weight),
+        laws=state.laws.after(m, missed, part.foreseen, 2 * counts.noise**2),
+        drift=state.drift.of_class(counts, size, forecast[-1]),
         sizes=state.sizes.after(sized.seen - expected, spread, sized.seen_variance, weight),
     )
 

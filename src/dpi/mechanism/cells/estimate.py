@@ -49,13 +49,14 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     state, table = _later(state, slot)
     state, new, table = _newcomers(state, table, counts[0].of_users(1.0))
     rates = _rates(known.returning, state)
+    state = replace(state, drift=state.drift.newcomers(new.counts, max(new.size, 1e-2)))
     pool = _pooled(state.pool, table, new)
     classes: dict[int, Due] = {}
     for m, one in enumerate(counts[1:], 1):
         if state.cells.size[:, m].sum() > 0:
             classes[m] = due(state, m, one, rates, _common(pool, state.everybody, table))
             pool = _pooled(pool, table, classes[m].part)
-            state = replace(state, laws=classes[m].laws, sizes=classes[m].sizes)
+            state = replace(state, laws=classes[m].laws, sizes=classes[m].sizes, drift=classes[m].drift)
     common = _common(pool, state.everybody, table)
     kept = carried(state, len(counts), rates, common)
     parts = [each.part for each in classes.values()]
@@ -67,7 +68,7 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     said = everybody.opinions(before, table, new, max(old, 1e-3))
     after = everybody.polled(before, table, new, parts, kept, said)
     weights = everybody.weights(replace(before, moments=after.moments))
-    estimate = released(new, parts, kept, said, weights, state.laws.factor, state.sizes.factor, now.variance)
+    estimate = released(new, parts, kept, said, weights, state.sizes.factor, now.variance)
     state = replace(state, activity=active, veterans=after.veterans, everybody=after.everybody, moments=after.moments)
     if law.clear(new.size * new.prior.mean, new.counts.noise) > HALF:
         best = law.leader(pool)
@@ -108,9 +109,7 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
     kept = [cell.scaled(now.factor) for cell in kept]
     common_laws = Common(state.veterans, state.everybody, state.moments)
     said = everybody.opinions(common_laws, table, new, max(sum(cell.size for cell in kept), 1e-3))
-    estimate = released(
-        new, [], kept, said, everybody.weights(common_laws), state.laws.factor, state.sizes.factor, now.variance
-    )
+    estimate = released(new, [], kept, said, everybody.weights(common_laws), state.sizes.factor, now.variance)
     return sealed(phases.left(known, state, 0, (False,) * 4, steps)), replace(estimate, carried=1.0)
 
 
@@ -125,7 +124,11 @@ def _later(state: CellsState, slot: int) -> tuple[CellsState, Table]:
     table.read_all(aged)
     cells = replace(state.cells, age=state.cells.age + elapsed)
     return replace(
-        phases.with_laws(state, aged), slot=slot, cells=cells, activity=activity.later(state.activity, elapsed)
+        phases.with_laws(state, aged),
+        slot=slot,
+        cells=cells,
+        activity=activity.later(state.activity, elapsed),
+        drift=state.drift.later(elapsed),
     ), table
 
 

@@ -30,6 +30,10 @@ class Measured:
     """and its users' PDF in this slot."""
     redrawn: float
     """The share of belief that users draw their bins anew, so that the slot's own PDF differs from the law."""
+    shared: Floats | float = 0.0
+    """Deviation of its prior that all cells have in common."""
+    factor: float = 1.0
+    """By how much variances of its law are to be multiplied, by what forecasts of its class have shown."""
 
     @property
     def foreseen(self) -> Floats:
@@ -53,7 +57,11 @@ class Carried:
     """The PDF of those of it who are active."""
     age: float
     """Slots since it was measured."""
+    shared: Floats
+    """Deviation of its law that all cells have in common."""
+    factor: float
+    """By how much variances of its law are to be multiplied, by what forecasts of its class have shown."""
 
     def scaled(self, factor: float) -> Carried:
         """The same with so many times as many users."""
-        return Carried(factor * self.size, factor**2 * self.spread, self.law, self.age)
+        return Carried(factor * self.size, factor**2 * self.spread, self.law, self.age, self.shared, self.factor)

@@ -58,7 +58,8 @@ def entered(state: CellsState, slot: int) -> tuple[CellsState, Floats]:
     variance = state.cells.variance * (ratio / whole) ** 2 + doubt * mean**2
     cells = replace(state.cells, mean=mean, variance=variance)
     absent = Gaussians(state.absent.mean * ratio[BEHIND], state.absent.variance * ratio[BEHIND] ** 2)
-    return replace(with_laws(state, _taken(laws(state), steps)), cells=cells, absent=absent), steps
+    drift = replace(state.drift, offset=state.drift.offset + np.log(steps[0]))
+    return replace(with_laws(state, _taken(laws(state), steps)), cells=cells, absent=absent, drift=drift), steps
 
 
 def _taken(four: Sequence[Law], steps: Floats) -> list[Law]:

@@ -1,7 +1,8 @@
 """From the parts to the release: the PDF of all active users with its posterior variance, and how many they are.
 
 A part's realised counts have a variance that was foreseen, times the factor that calibration found; measured, that
-shrinks by what was seen. Sizes are uncertain too: an error there moves the PDF towards or away from a part's own.
+shrinks by what was seen. Laws that are shrunk to a law of all are off together if it is, so that their deviations
+add up, not their variances. Sizes are uncertain too: an error there moves the PDF towards or away from a part's own.
 
 Sees sizes and laws made of counts after noise; no histogram, no user.
 """
@@ -50,14 +51,13 @@ def released(
     kept: Sequence[Carried],
     said: Floats,
     weights: Floats,
-    laws: float,
     sizes: float,
     activity: float,
 ) -> Estimate:
     """The estimate of a slot.
 
-    `said` is what the laws of all say of the veterans' PDF, (3, bins), with their `weights`; `laws` and `sizes` are the
-    factors of calibration, `activity` the variance of how active those are who are carried, relative to what is said.
+    `said` is what the laws of all say of the veterans' PDF, (3, bins), with their `weights`; `sizes` is the factor of
+    calibration of sizes, `activity` the variance of how active those are who are carried, relative to what is said.
     """
     bins = said.shape[1]
     carried, means = np.zeros(bins), np.zeros((0, bins))
@@ -83,15 +83,23 @@ def released(
     doubts = [_doubt(part, sizes) for part in parts]
     spreads = [sizes * one.spread for one in kept]
     variance = new.size**2 * new.realised.variance + new.sized.variance * (new.realised.mean - pdf) ** 2
+    in_common = np.zeros(bins)
     for part, doubt in zip(parts, doubts, strict=True):
-        foreseen = laws * part.foreseen
+        foreseen = part.factor * part.foreseen
         seen = laplace_gauss.information(foreseen, part.counts.noise)
-        variance += np.maximum(foreseen - foreseen**2 * seen, SHARPEST * foreseen)
+        left = np.maximum(1 - foreseen * seen, SHARPEST)
+        shared = left * np.minimum(part.factor**0.5 * part.size * part.shared, np.sqrt(foreseen))
+        in_common += shared
+        variance += foreseen * left - shared**2
         variance += doubt * (part.realised.mean - pdf) ** 2
     if kept:
-        of_laws = np.array([[laws * one.size**2] for one in kept]) * np.array([one.law.variance for one in kept])
+        users = np.array([[one.factor**0.5 * one.size] for one in kept])
+        of_laws = users**2 * np.array([one.law.variance for one in kept])
         of_sizes = np.array(spreads)[:, None] * (means - pdf) ** 2
-        variance = np.add.reduce(np.concatenate([variance[None], of_laws + of_sizes]))
+        of_all = np.minimum(users * np.array([one.shared for one in kept]), np.sqrt(of_laws))
+        in_common += np.add.reduce(of_all)
+        variance += np.add.reduce(of_laws - of_all**2 + of_sizes)
+    variance += in_common**2
     old = [*doubts, *spreads]
     together = (1 - IN_COMMON) * sum(old) + IN_COMMON * sum(spread**0.5 for spread in old) ** 2
     together += activity * weight**2  # days on which all who are carried are more active, or less

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from operator import attrgetter
 
 import numpy as np
@@ -20,13 +20,16 @@ from dpi.mechanism.cells import dynamics, sizes
 from dpi.mechanism.cells.activity import Activity
 from dpi.mechanism.cells.calibration import Calibration
 from dpi.mechanism.cells.cells import Cells
+from dpi.mechanism.cells.drift import CommonDrift
 from dpi.mechanism.cells.law import Law
 from dpi.mechanism.cells.season import Season
 from dpi.mechanism.cells.sizes import Inflow
+from dpi.mechanism.cells.slope import Slope
 from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import Gaussians
 
-_MAGIC, _SECOND, _FIRST = (b"dpi cells state %d\n" % version for version in (3, 2, 1))
+_MAGICS = {b"dpi cells state %d\n" % version: version for version in (4, 3, 2, 1)}
+_MAGIC = next(iter(_MAGICS))
 _DIGEST = 32
 _LINE = 1024
 """The line of JSON has a multiple of so many bytes; ten floats of at most 24 letters, and their names, fit into one."""
@@ -35,7 +38,7 @@ _LINE = 1024
 MOST_CLASSES, FEWEST_CLASSES = 16, 4
 MOST_CELLS = 1 << 17
 """How many classes there should be: the last of sixteen is due once in 32,768 slots, and so many numbers of bins, over
-all classes, keep a state near ten megabytes.
+all classes, keep a state below 18 megabytes.
 
 Source: by calculation; tests/mechanism/cells/test_cells_state.py measures the bytes.
 """
@@ -92,13 +95,15 @@ class CellsState:
     precision: Floats
     evidence: Floats
     """Of the rates of return, (classes, 2, 2) and (classes, 2)."""
-    laws: Calibration
+    laws: Slope
     sizes: Calibration
-    """How far forecasts of laws and of sizes were off."""
+    """How far forecasts of laws, by class, and of sizes were off."""
     activity: Activity
     """How active all are, against what rates of return say."""
     moments: Floats
     """The regression behind the weights of the laws of veterans, of everybody and of the uniform one."""
+    drift: CommonDrift
+    """What laws have in common of their change."""
     season: Season
     """What is known of a declared season."""
 
@@ -144,10 +149,11 @@ def _begun(bins: int, classes: int, season: int = 0) -> CellsState:
         class_weights=np.broadcast_to(dynamics.PRIOR, (classes, dynamics.PRIOR.size)).copy(),
         precision=np.zeros((classes, 2, 2)),
         evidence=np.zeros((classes, 2)),
-        laws=Calibration(),
+        laws=Slope.begun(classes),
         sizes=Calibration(),
         activity=Activity(),
         moments=np.zeros((3, 4)),
+        drift=CommonDrift.begun(bins),
         season=Season.begun(season, bins, classes),
     )
 
@@ -191,7 +197,6 @@ def to_bytes(state: CellsState) -> bytes:
         "slot": state.slot,
         "known": [law.known for law in (state.newcomers, state.pool, state.veterans, state.everybody)],
         "inflow": asdict(state.inflow),
-        "laws": asdict(state.laws),
         "sizes": asdict(state.sizes),
         "activity": asdict(state.activity),
     }
@@ -205,18 +210,19 @@ def to_bytes(state: CellsState) -> bytes:
 
 def holds(data: bytes) -> bool:
     """Whether bytes say that they are such a state."""
-    return data.startswith((_MAGIC, _SECOND, _FIRST))
+    return data.startswith(tuple(_MAGICS))
 
 
 def from_bytes(data: bytes) -> CellsState:
     """The state of `to_bytes`, bit for bit.
 
-    One of the second version has no season; one of the first has no activity, no missing users either, and cells that
-    were shrunk to the pooled law alone.
+    One of the third version has no common drift, fewer dynamics, and one factor for the laws of all classes, which are
+    learned anew; one of the second has no season either; one of the first has no activity, no missing users, and cells
+    that were shrunk to the pooled law alone.
     """
     digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
-    first = data.startswith(_FIRST)
-    if not holds(data):
+    version = _MAGICS.get(data[: len(_MAGIC)])
+    if version is None:
         raise StateError("the state was not written by this version of the clocked ledger's estimator.")
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
         raise StateError("the state of the clocked ledger's estimator is damaged: its checksum is wrong.")
@@ -231,11 +237,14 @@ def from_bytes(data: bytes) -> CellsState:
         return numbers[start:at].reshape(array.shape)
 
     def weights(array: Floats) -> Floats:
-        return dynamics.divided(like(array[..., : dynamics.FIRST])) if first else like(array)
+        return like(array) if version > 3 else dynamics.renewed(like(array[..., : dynamics.old(version)]))
 
-    def cells(part: Cells) -> Cells:
-        read = {field.name: weights if field.name == "weights" else like for field in fields(part)}
-        return Cells(**{name: reader(getattr(part, name)) for name, reader in read.items()})
+    def since(first: int, array: Floats) -> Floats:
+        return like(array) if version >= first else array
+
+    def cells(begun: Cells) -> Cells:
+        readers: dict[str, Callable[[Floats], Floats]] = {"weights": weights, "walk": partial(since, 4)}
+        return Cells(*(readers.get(field.name, like)(getattr(begun, field.name)) for field in fields(Cells)))
 
     form = initial(header["bins"], header["classes"], header.get("season", 0))
 
@@ -254,21 +263,17 @@ def from_bytes(data: bytes) -> CellsState:
         everybody=everybody,
         population=like(form.population),
         inflow=Inflow(**header["inflow"]),
-        cells=Cells(
-            *(
-                (weights if field.name == "weights" else like)(getattr(form.cells, field.name))
-                for field in fields(Cells)
-            )
-        ),
+        cells=cells(form.cells),
         absent=Gaussians(like(form.absent.mean), like(form.absent.variance)),
-        missing=form.missing if first else like(form.missing),
+        missing=since(2, form.missing),
         class_weights=weights(form.class_weights),
         precision=like(form.precision),
         evidence=like(form.evidence),
-        laws=Calibration(**header["laws"]),
+        laws=Slope(since(4, form.laws.seen), since(4, form.laws.foreseen)),
         sizes=Calibration(**header["sizes"]),
         activity=Activity(**header.get("activity", {})),
         moments=like(form.moments),
+        drift=CommonDrift(*(since(4, getattr(form.drift, field.name)) for field in fields(CommonDrift))),
         season=Season(*(like(getattr(form.season, field.name)) for field in fields(Season))),
     )
     return sealed(state)
