@@ -227,14 +227,16 @@ def regressed(precision: Floats, evidence: Floats) -> tuple[Floats, Floats]:
             most = first if first > soon else soon
             soon = most * (soon / most) ** LEAVING
             a, d = a + step_soon, d + step_late
-        scale = a * d - b * b
-        a, b, d = d / scale, -b / scale, a / scale
-        along, beside = said_soon + a * soon + b * late, said_late + b * soon + d * late
-        a, b, d = of_soon + a, of_both + b, of_late + d
-        scale = a * d - b * b
-        a, b, d = d / scale, -b / scale, a / scale
-        soon = min(max(a * along + b * beside, least_soon), 1.0)
-        late = min(max(b * along + d * beside, least_late), 1.0)
+        if of_soon or of_late:  # something was seen of it
+            scale = a * d - b * b
+            a, b, d = d / scale, -b / scale, a / scale
+            along, beside = said_soon + a * soon + b * late, said_late + b * soon + d * late
+            a, b, d = of_soon + a, of_both + b, of_late + d
+            scale = a * d - b * b
+            a, b, d = d / scale, -b / scale, a / scale
+            soon, late = a * along + b * beside, b * along + d * beside
+        soon = least_soon if soon < least_soon else min(soon, 1.0)
+        late = least_late if late < least_late else min(late, 1.0)
         first = soon if first is None else first
         means += (soon, late)
         covariances += (a, b, b, d)
