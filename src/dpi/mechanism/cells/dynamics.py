@@ -138,8 +138,9 @@ def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Gaussians:
     squared = own.mean**2
     sampled = own.mean / users
     subset = own.mean * np.maximum(1 / np.maximum(cells.active, 1.0) - 1 / users, 0.0)
-    alone = own.variance + cells.age * rows.own * (squared + own.variance)
-    alone += rows.redrawn * sampled + (1 - rows.redrawn) * subset
+    alone = cells.age * rows.own * (squared + own.variance)
+    alone += own.variance + subset
+    alone += rows.redrawn * (sampled - subset)
     to = np.repeat(common.mean, len(SHRUNK_DRIFTS), 0)
     wide = np.repeat(common.variance, len(SHRUNK_DRIFTS), 0) + _SHRUNK_STEP * to**2
     near = own.variance + sampled + cells.age * OWN_DRIFT**2 * squared + 1e-18
@@ -162,13 +163,18 @@ def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Gaussians:
 
 def together(cell: Floats, of_class: Floats) -> Floats:
     """A cell's weights of the dynamics, times what its class has learned."""
-    weights = cell * of_class / PRIOR
-    return np.asarray(weights / weights.sum(-1, keepdims=True))
+    weights = cell * of_class
+    weights /= PRIOR
+    weights /= np.add.reduce(weights, -1, keepdims=True)
+    return weights
 
 
 def mixed(weights: Floats, each: Gaussians) -> Gaussians:
     """The mixture of the dynamics as one Gaussian for each bin; of one cell, or of many."""
     row = weights[..., None, :]
     mean = row @ each.mean
-    variance = row @ (each.variance + (each.mean - mean) ** 2)
+    around = each.mean - mean
+    around *= around
+    around += each.variance
+    variance = row @ around
     return Gaussians(mean[..., 0, :], variance[..., 0, :])
