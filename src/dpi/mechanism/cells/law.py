@@ -18,7 +18,7 @@ import numpy as np
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.filtering import laplace_gauss
-from dpi.mechanism.filtering.changed import changed
+from dpi.mechanism.filtering.changed import replace
 from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Gaussians
 from dpi.mechanism.filtering.laplace_gauss import Reals, Score
 from dpi.mechanism.filtering.population import Readout
@@ -223,7 +223,7 @@ def begun(law: Law, counts: Counts, size: float) -> Law:
     mean = counts.values / size
     variance = (2 * counts.noise**2 + counts.doubt + np.maximum(counts.values, 0)) / size**2
     each = Gaussians(*(np.repeat(row[None], len(DRIFTS), 0) for row in (mean, variance)))
-    return changed(law, messages=each, known=True)
+    return replace(law, messages=each, known=True)
 
 
 def assimilated(law: Law, reading: Reading, counts: Counts, size: float) -> Learned:

@@ -10,14 +10,14 @@ from typing import TypeVar
 Value = TypeVar("Value")
 
 
-def changed(value: Value, **changes: object) -> Value:
+def replace(value: Value, **changes: object) -> Value:
     """A copy of a frozen dataclass with other fields; what it has cached is not copied.
 
     Its `__init__` and `__post_init__` are not run, so it is for values that check nothing.
 
     >>> import numpy as np
     >>> from dpi.mechanism.filtering.gaussians import Gaussians
-    >>> changed(Gaussians(np.zeros(1), np.ones(1)), mean=np.full(1, 0.5))
+    >>> replace(Gaussians(np.zeros(1), np.ones(1)), mean=np.full(1, 0.5))
     Gaussians(mean=array([0.5]), variance=array([1.]))
     """
     names, own = value.__dataclass_fields__, value.__dict__  # type: ignore[attr-defined]
