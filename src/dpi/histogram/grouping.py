@@ -108,14 +108,14 @@ class Rows:
         for keys, counts in self._parts:
             last = None
             if counts is None:
-                last = np.append(np.flatnonzero(keys[1:] != keys[:-1]), keys.size - 1)
-                keys, counts = keys[last], np.diff(last, prepend=-1)
+                last = _last(keys)
+                keys, counts = keys[last], _sizes(last)
             numbers = keys // keys.dtype.type(self._bins)
             bins = (keys - numbers * keys.dtype.type(self._bins)).astype(np.int64)
-            new = np.flatnonzero(_changes(numbers))
-            ends = np.append(new[1:], numbers.size)
-            users = np.repeat(np.arange(new.size), ends - new)
-            rows = np.add.reduceat(counts, new) if last is None else np.diff(last[ends - 1], prepend=-1)
+            ends = _last(numbers)
+            pairs = _sizes(ends)
+            users = np.repeat(np.arange(ends.size), pairs)
+            rows = np.add.reduceat(counts, ends - pairs + 1) if last is None else _sizes(last[ends])
             yield first, Pairs(users, bins, counts, rows)
             first += rows.size
 
@@ -166,6 +166,22 @@ def _changes(column: npt.NDArray[np.generic] | pl.Series) -> npt.NDArray[np.bool
     changes = np.ones(len(column), dtype=np.bool_)
     changes[1:] = column[1:] != column[:-1]
     return changes
+
+
+def _last(column: npt.NDArray[np.generic]) -> Integers:
+    """The last row of each run of equal ones, in a column that is not empty."""
+    ends = np.empty(column.size, dtype=np.bool_)
+    np.not_equal(column[1:], column[:-1], out=ends[:-1])
+    ends[-1] = True
+    return ends.nonzero()[0]
+
+
+def _sizes(last: Integers) -> Integers:
+    """How many rows each run has, by its last row."""
+    sizes = last.copy()
+    sizes[1:] -= last[:-1]
+    sizes[0] += 1
+    return sizes
 
 
 def _step(bins: int) -> int:
