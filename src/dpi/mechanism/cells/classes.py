@@ -116,8 +116,8 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
     """A class that was measured; `common` has the laws of all to which cells are shrunk."""
     cells = state.cells[:, m]
     active = rates.active[:, m]
-    expected = max(float(active.sum()), 1e-3)
-    portion = active / active.sum() if active.sum() > 0 else np.array([0.5, 0.5])
+    whole = float(active[0] + active[1])
+    expected, portion = max(whole, 1e-3), active / whole if whole > 0 else np.array([0.5, 0.5])
     each = dynamics.forecast(_cells(state, np.array([PAID, BEHIND]), np.array([m, m]), rates), common)
     forecast = Gaussians(
         portion[0] * each.mean[0] + portion[1] * each.mean[1],
