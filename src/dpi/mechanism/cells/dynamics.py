@@ -144,18 +144,22 @@ def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Gaussians:
     to = np.repeat(common.mean, len(SHRUNK_DRIFTS), 0)
     wide = np.repeat(common.variance, len(SHRUNK_DRIFTS), 0) + _SHRUNK_STEP * to**2
     near = own.variance + sampled + cells.age * OWN_DRIFT**2 * squared + 1e-18
-    pull = wide / (wide + near)
-    shrunk = to + pull * (own.mean - to)
+    pull = wide + near
+    np.divide(wide, pull, out=pull)
+    shrunk = own.mean - to
+    shrunk *= pull
+    shrunk += to
+    shrunk /= np.add.reduce(shrunk, -1, keepdims=True)
+    pull *= near
     variance = [
         alone,
         kin.variance + rows.kin * (1 + WAITING * cells.kin_age) * kin.mean**2,
         absent.variance + rows.absent * absent.mean**2,
-        pull * near,
+        pull,
     ]
     spread = np.concatenate(variance, axis=1)
     mean, at = np.empty_like(spread), 0
-    parts = (own.mean, kin.mean, absent.mean, shrunk / shrunk.sum(-1, keepdims=True))
-    for part, wide in zip(parts, variance, strict=True):
+    for part, wide in zip((own.mean, kin.mean, absent.mean, shrunk), variance, strict=True):
         first, at = at, at + wide.shape[1]
         mean[:, first:at] = part
     return Gaussians(mean, spread)
