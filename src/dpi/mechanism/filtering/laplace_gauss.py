@@ -70,7 +70,7 @@ def erfcx(x: Reals) -> Reals:
     t = 0.4 * x
     t += 1
     np.divide(1, t, t)
-    fit = first * t
+    fit: Reals = first * t
     for coefficient in others:
         np.add(fit, coefficient, fit)
         np.multiply(fit, t, fit)
