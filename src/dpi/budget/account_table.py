@@ -34,6 +34,7 @@ _PIECE = 1 << 16
 _MOST_RUNS = 16
 """More sorted runs than that are sorted all at once."""
 ABSENT = -1
+_NOWHERE = np.int64(ABSENT).tobytes()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,6 +72,9 @@ class Place:
 
     def pieces(self) -> Iterator[tuple[slice, Place]]:
         """All rows, and their places: so many at a time that what is made of them stays in the cache."""
+        if 0 < self.order.size <= _PIECE:
+            yield slice(0, self.order.size), self
+            return
         for start in range(0, self.order.size, _PIECE):
             rows = slice(start, start + _PIECE)
             yield rows, self.rows(rows)
@@ -294,7 +298,7 @@ class _Run:
     def find(self, names: Digests) -> Integers:
         """Where each of the names, sorted by their high half, stands; `ABSENT` if it does not."""
         if not len(self):
-            return np.broadcast_to(np.int64(ABSENT), len(names))  # takes no memory
+            return np.ndarray(len(names), np.int64, _NOWHERE, strides=(0,))  # takes no memory
         result = np.full(len(names), ABSENT, dtype=np.int64)
         high = np.ascontiguousarray(names[:, 0])
         at = np.searchsorted(self.high, high)

@@ -171,7 +171,9 @@ class Bounds:
     def _entered(self, slot: int) -> Bounds:
         """In the epoch of a slot: accounts that were refilled have spent nothing, and their users have paid nothing."""
         epoch = self._epoch(slot)
-        if epoch == self.epoch or self.epoch is None:
+        if epoch == self.epoch:
+            return self
+        if self.epoch is None:
             return replace(self, epoch=epoch)
         return replace(self, epoch=epoch, spent=(0,), past=self.most_spent)
 

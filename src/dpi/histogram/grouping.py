@@ -66,22 +66,27 @@ class Rows:
         rule: int = RULE,
         key: bytes | None = None,
     ) -> None:
-        ids = canonical_users(users, rule=1)
-        if ids.len() != codes.size or (counts is not None and counts.size != codes.size):
+        plain = isinstance(users, np.ndarray) and users.dtype == np.int64 and users.ndim == 1  # canonical as it is
+        ids = cast("Integers", users) if plain else canonical_users(users, rule=1)
+        if len(ids) != codes.size or (counts is not None and counts.size != codes.size):
             raise SchemaError("`users` and `values` must have the same number of rows.")
         if counts is not None and not (counts > 1).any():
             counts = None  # each row is one event
         valid = codes >= 0
-        if ids.has_nulls():
+        if not isinstance(ids, np.ndarray) and ids.has_nulls():
             valid &= ids.is_not_null().to_numpy()
         if not valid.all():
-            ids, codes = ids.gather(np.flatnonzero(valid)), codes[valid]
-            counts = None if counts is None else counts[valid]
+            ids = ids[valid] if isinstance(ids, np.ndarray) else ids.gather(np.flatnonzero(valid))
+            codes, counts = codes[valid], None if counts is None else counts[valid]
         self._bins, self._key = bins, key
-        self._lowest, self._ids = _lowest(ids, bins), None
-        if self._lowest is not None:
-            self._parts = [*self._cut(*_by_number(ids, codes, counts, self._lowest, bins))]
+        self._lowest: int | None = None
+        self._ids: pl.Series | None = None
+        numbers = _numbers(ids, bins)
+        if numbers is not None:
+            self._lowest, keys, sums = _by_number(numbers, codes, counts, bins)
+            self._parts = [*self._cut(keys, sums)]
             return
+        ids = canonical_users(ids, rule=1) if isinstance(ids, np.ndarray) else ids
         self._parts, self._ids = _by_hash(ids, codes, counts, bins)
         # By the rule two texts may write one id. That is looked at once for each different text, and seldom the case.
         if rule > 1 and whole(self._ids) is not self._ids:
@@ -108,14 +113,14 @@ class Rows:
         for keys, counts in self._parts:
             last = None
             if counts is None:
-                last = np.append(np.flatnonzero(keys[1:] != keys[:-1]), keys.size - 1)
-                keys, counts = keys[last], np.diff(last, prepend=-1)
+                last = _last(keys)
+                keys, counts = keys[last], _sizes(last)
             numbers = keys // keys.dtype.type(self._bins)
             bins = (keys - numbers * keys.dtype.type(self._bins)).astype(np.int64)
-            new = np.flatnonzero(_changes(numbers))
-            ends = np.append(new[1:], numbers.size)
-            users = np.repeat(np.arange(new.size), ends - new)
-            rows = np.add.reduceat(counts, new) if last is None else np.diff(last[ends - 1], prepend=-1)
+            ends = _last(numbers)
+            pairs = _sizes(ends)
+            users = np.repeat(np.arange(ends.size), pairs)
+            rows = np.add.reduceat(counts, ends - pairs + 1) if last is None else _sizes(last[ends])
             yield first, Pairs(users, bins, counts, rows)
             first += rows.size
 
@@ -168,27 +173,50 @@ def _changes(column: npt.NDArray[np.generic] | pl.Series) -> npt.NDArray[np.bool
     return changes
 
 
+def _last(column: npt.NDArray[np.generic]) -> Integers:
+    """The last row of each run of equal ones, in a column that is not empty."""
+    ends = np.empty(column.size, dtype=np.bool_)
+    np.not_equal(column[1:], column[:-1], out=ends[:-1])
+    ends[-1] = True
+    return ends.nonzero()[0]
+
+
+def _sizes(last: Integers) -> Integers:
+    """How many rows each run has, by its last row."""
+    sizes = last.copy()
+    sizes[1:] -= last[:-1]
+    sizes[0] += 1
+    return sizes
+
+
 def _step(bins: int) -> int:
     """Rows of a part: at least as many as make it worth to look at all bins."""
     return min(max(_CHUNK, 2 * bins), _LARGEST_CHUNK)
 
 
-def _lowest(ids: pl.Series, bins: int) -> int | None:
-    """The lowest id, if ids are integers whose distances from it, times bins, fit in 63 bits."""
+def _span(numbers: Integers) -> tuple[int, int]:
+    """The lowest of some integers and the highest; 0, if there are none."""
+    return (int(numbers.min()), int(numbers.max())) if numbers.size else (0, 0)
+
+
+def _numbers(ids: pl.Series | Integers, bins: int) -> Integers | None:
+    """Ids without missing ones, if they are integers whose distances from the lowest, times bins, fit in 63 bits."""
     import polars as pl
 
-    if ids.dtype != pl.Int64:
-        return None
-    lowest, highest = cast("int", ids.min() or 0), cast("int", ids.max() or 0)
-    return lowest if highest - lowest < (1 << 63) // bins else None
+    if not isinstance(ids, np.ndarray):
+        if ids.dtype != pl.Int64:
+            return None
+        ids = ids.to_numpy()
+    lowest, highest = _span(ids)
+    return ids if highest - lowest < (1 << 63) // bins else None
 
 
 def _by_number(
-    ids: pl.Series, codes: Integers, counts: Integers | None, lowest: int, bins: int
-) -> tuple[Keys, Integers | None]:
-    """Keys of integer ids, sorted, and their counts."""
-    numbers, users = ids.to_numpy(), cast("int", ids.max() or 0) - lowest + 1
-    return _sorted(lambda rows: numbers[rows] - lowest, codes, counts, bins, users)
+    numbers: Integers, codes: Integers, counts: Integers | None, bins: int
+) -> tuple[int, Keys, Integers | None]:
+    """The lowest of integer ids, their keys, sorted, and their counts."""
+    lowest, highest = _span(numbers)
+    return lowest, *_sorted(lambda rows: numbers[rows] - lowest, codes, counts, bins, highest - lowest + 1)
 
 
 def _sorted(

@@ -296,10 +296,11 @@ class SQLStore(SQLChain, SQLEvents):
         """
         pages = {} if pages is None else pages
         with self._writing(ledger=ledger, paid=paid):
+            log = self._accounts
             if charge:
-                self._accounts.append(ledger, charge, pages.get(ledger, ()))
+                log.append(ledger, charge, pages.get(ledger, ()))
             if payments is not None:
-                self._accounts.append_payments(paid.stream, payments, pages.get(payments_log(paid.stream), ()))
+                log.append_payments(paid.stream, payments, pages.get(payments_log(paid.stream), ()))
             self._measure(paid)
 
     def pay_runs(self, paid: PaidSlot, ledger: str | None, runs: Sequence[Run], payments: Sequence[Run] | None) -> None:

@@ -54,7 +54,7 @@ def test_one_outlier_does_not_widen_everything():
 def test_the_fit_is_the_minimum():
     """Newton's steps end where the gradient of all squares and priors is zero."""
     found = learned([None, 1.3, 2.0, 2.2, 3.0])
-    level, steep = found._fitted()  # noqa: SLF001 - what the factors are made of
+    level, steep = found._fitted()
     height = np.arange(5) - 1
     off = np.where(found.foreseen > 0, found.seen * np.exp(-level - steep * height) - found.foreseen, 0.0)
     assert off.sum() - PRIOR * level == pytest.approx(0, abs=1e-3 * found.foreseen.sum())

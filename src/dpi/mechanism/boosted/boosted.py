@@ -46,7 +46,7 @@ from dpi.mechanism.boosted.size import Counts, Size
 from dpi.mechanism.boosted.state import BoostedState
 from dpi.mechanism.boosted.views import Views
 from dpi.mechanism.cells import CellsState, ClassCounts
-from dpi.mechanism.filtering import population
+from dpi.mechanism.filtering import heap, population
 from dpi.noise import RandomSource, add_laplace
 
 State = BoostedState | Views | CellsState
@@ -112,6 +112,7 @@ class Boosted(Mechanism[State]):
 
     def initial(self, domain: Domain, classes: int = 1) -> State:
         """The state before the first slot: every tracker knows nothing, and the uniform PDF is believed."""
+        heap.keep()
         if classes > 1:
             return _cells.initial(domain.size, classes, self.season or 0)
         return self._one_class(domain)
@@ -231,6 +232,7 @@ class Boosted(Mechanism[State]):
 
     def from_bytes(self, domain: Domain, data: bytes) -> State:
         """The state of `to_bytes`, bit for bit; raises `StateError` if damaged or of another domain or options."""
+        heap.keep()
         if _cells.holds(data):
             divided = _cells.from_bytes(data)
             if divided.bins != domain.size:

@@ -51,13 +51,13 @@ class Calibration:
         self, error: Floats | float, foreseen: Floats | float, noise: Floats | float, weight: float
     ) -> Calibration:
         """After errors whose variances were foreseen, under noise of known variances, of a share `weight` of all."""
-        both = np.asarray(foreseen * self.factor + noise)
-        each = weight * foreseen / both**2
+        both = foreseen * self.factor + noise
+        each = weight * foreseen / (both * both)
         squared = np.minimum(np.square(error), OUTLIER * both)
         kept = 1 - (1 - FADING) * weight
         return Calibration(
-            kept * self.seen + float((each * (squared - noise)).sum()),
-            kept * self.foreseen + float((each * foreseen).sum()),
+            kept * self.seen + float(np.dot(each, squared - noise)),
+            kept * self.foreseen + float(np.dot(each, foreseen)),
         )
 
 

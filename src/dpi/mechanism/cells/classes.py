@@ -72,12 +72,13 @@ class Due:
 def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> Batch:
     """Cells by their kinds and classes; own past stands in for kin or absentees that a cell has not."""
     cells, column = state.cells, (slice(None), None, None)
-    size, age = cells.size[kind, m][column], cells.age[kind, m][column]
-    own = Gaussians(cells.mean[kind, m][:, None], cells.variance[kind, m][:, None])
+    at, shape = kind * state.classes + m, (-1, 1, state.bins)
+    size, age = cells.size.take(at)[column], cells.age.take(at)[column]
+    own = Gaussians(cells.mean.reshape(shape).take(at, 0), cells.variance.reshape(shape).take(at, 0))
     apart = Gaussians(own.mean, own.variance + own.mean / np.maximum(size, 1.0))
     seen = (cells.size[BEHIND, m] > 0)[column]
-    missing = Gaussians(state.absent.mean[m], state.absent.variance[m])
-    users, doubt = missing.mean.sum(1), missing.variance.sum(1)
+    missing = Gaussians(state.absent.mean.take(m, 0), state.absent.variance.take(m, 0))
+    users, doubt = np.add.reduce(missing.mean, 1), np.add.reduce(missing.variance, 1)
     told = (kind == BEHIND) & (users**2 > 1 + doubt)  # otherwise nothing is known of who is missing
     users = np.where(told, users, 1.0)[:, None]
     absent = Gaussians(missing.mean / users, (missing.variance + missing.mean) / users**2)
@@ -108,7 +109,7 @@ def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> 
     rows, few = dynamics.condensed(weights)
     forecast = dynamics.forecast(cells, common, rows)
     mixed = dynamics.mixed(few, forecast.laws)
-    shared = (few[:, None, :] @ forecast.shared)[:, 0]
+    shared = forecast.in_common(few[:, None])[:, 0]
     active = cells.active[:, 0, 0]
     drawn = weights @ dynamics.REDRAWN * mixed.mean / np.maximum(active, 1.0)[:, None]
     laws = Gaussians(mixed.mean, mixed.variance + drawn)
@@ -122,8 +123,8 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
     """A class that was measured; `common` has the laws of all to which cells are shrunk."""
     cells = state.cells[:, m]
     active = rates.active[:, m]
-    expected = max(float(active.sum()), 1e-3)
-    portion = active / active.sum() if active.sum() > 0 else np.array([0.5, 0.5])
+    whole = float(active[0] + active[1])
+    expected, portion = max(whole, 1e-3), active / whole if whole > 0 else np.array([0.5, 0.5])
     both = dynamics.forecast(_cells(state, np.array([PAID, BEHIND]), np.array([m, m]), rates), common)
     each = both.laws
     forecast = Gaussians(
@@ -135,31 +136,25 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
     counts = measured.of_users(left)
     believed = dynamics.together(weights, state.class_weights[m])
     prior = dynamics.mixed(believed, forecast)
-    shared = portion @ (believed @ both.shared)
+    shared = portion @ both.in_common(believed)
     redrawn = float(believed @ dynamics.REDRAWN[:, 0])
 
     spread = rates.spread(state.cells, m)
     sized = sizes.measured(counts, prior, expected, spread, float(cells.size.sum()))
     size = sized.size
 
-    known = size**2 * forecast.variance
-    wide = known + dynamics.REDRAWN * size * forecast.mean + 1e-9
-    residual = counts.values - size * forecast.mean
+    people, known = size * forecast.mean, size**2 * forecast.variance
+    wide = dynamics.REDRAWN * people
+    wide += known
+    wide += 1e-9
+    residual = counts.values - people
     scored = laplace_gauss.score(residual, wide, counts.noise)
     slope, seen = law.lumpy(scored, residual, wide, counts.noise)
-    least = LEAST * forecast.mean
-    after = Gaussians(
-        np.maximum(forecast.mean + known * slope / size, least),
-        np.maximum(forecast.variance - forecast.variance * known * seen, law.SHARPEST * forecast.variance),
-    )
-    users, of_users = law.crowded(
-        np.maximum(size * forecast.mean + wide * slope, size * least),
-        np.maximum(wide - wide * wide * seen, law.SHARPEST * wide),
-        scored.log_density,
-        counts,
-        size,
-    )
-    counted = Gaussians(users / size, of_users / size**2)
+    users, of_users = law.corrected(people, wide, slope, seen, LEAST * people)
+    users, of_users = law.crowded(users, of_users, scored.log_density, counts, size)
+    counted = Gaussians(users, of_users).rescaled(1 / size)
+    people, of_users = law.corrected(people, known, slope, seen, LEAST * people)
+    after = Gaussians(people, of_users).rescaled(1 / size)
 
     trust = law.clear(size * prior.mean, counts.noise)
     score = trust * scored.log_density.sum(1, dtype=np.float64)

@@ -6,6 +6,7 @@ Sees numbers after noise; no histogram, no user.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -21,10 +22,10 @@ class Counts:
     doubt: Floats | float = 0.0
     """Variance of the values beside that of the noise, where some of them are estimates."""
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Noisy number of users."""
-        return float(self.values.sum())
+        return float(np.add.reduce(self.values))
 
     @property
     def total_variance(self) -> float:

@@ -170,7 +170,12 @@ class Forecast:
 
     laws: Gaussians
     shared: Floats
-    """The part of their deviations that all cells have in common: that of the laws of all, and of the common drift."""
+    """Of those that are shrunk or go along, which are the last: the part of their deviations that all cells have in
+    common, by the laws of all and by the common drift."""
+
+    def in_common(self, weights: Floats) -> Floats:
+        """That part for each cell, by weights of the dynamics; the others have none."""
+        return np.asarray(weights[..., -self.shared.shape[1] :] @ self.shared)
 
 
 def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Forecast:
@@ -182,45 +187,56 @@ def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Forecast:
     squared = own.mean**2
     sampled = own.mean / users
     subset = own.mean * np.maximum(1 / np.maximum(cells.active, 1.0) - 1 / users, 0.0)
-    alone = own.variance + cells.age * rows.own * (squared + own.variance)
-    alone += rows.redrawn * sampled + (1 - rows.redrawn) * subset
+    alone = cells.age * rows.own * (squared + own.variance)
+    alone += own.variance + subset
+    alone += rows.redrawn * (sampled - subset)
     to = np.repeat(common.mean, len(SHRUNK_DRIFTS), 0)
     wide = np.repeat(common.variance, len(SHRUNK_DRIFTS), 0) + _SHRUNK_STEP * to**2
     near = own.variance + sampled + cells.age * _OWN_STEP * squared + 1e-18
-    pull = wide / (wide + near)
-    shrunk = to + pull * (own.mean - to)
+    pull = wide + near
+    np.divide(wide, pull, out=pull)
+    shrunk = own.mean - to
+    shrunk *= pull
+    shrunk += to
+    shrunk /= np.add.reduce(shrunk, -1, keepdims=True)
     moved = own.mean * cells.along.mean
-    whole = moved.sum(-1, keepdims=True)
-    moved, along = moved / whole, cells.along.mean / whole
+    whole = np.add.reduce(moved, -1, keepdims=True)
+    moved /= whole
+    alike = (1 - pull) * np.repeat(np.sqrt(common.variance), len(SHRUNK_DRIFTS), 0)
+    pull *= near
     variance = [
         alone,
         kin.variance + rows.kin * (1 + WAITING * cells.kin_age) * kin.mean**2,
         absent.variance + rows.absent * absent.mean**2,
-        pull * near,
-        own.variance * along**2 + moved**2 * (cells.along.variance + cells.age * rows.along) + moved / users,
+        pull,
+        own.variance * (cells.along.mean / whole) ** 2
+        + moved**2 * (cells.along.variance + cells.age * rows.along)
+        + moved / users,
     ]
     spread = np.concatenate(variance, axis=1)
     mean, at = np.empty_like(spread), 0
-    parts = (own.mean, kin.mean, absent.mean, shrunk / shrunk.sum(-1, keepdims=True), moved)
-    for part, wide in zip(parts, variance, strict=True):
+    for part, wide in zip((own.mean, kin.mean, absent.mean, shrunk, moved), variance, strict=True):
         first, at = at, at + wide.shape[1]
         mean[:, first:at] = part
-    shared = np.zeros_like(spread)
-    last = spread.shape[1] - variance[-1].shape[1]
-    shared[:, last - pull.shape[1] : last] = (1 - pull) * np.sqrt(np.repeat(common.variance, len(SHRUNK_DRIFTS), 0))
-    shared[:, last:] = moved * np.sqrt(cells.along.variance)
+    along = moved * np.sqrt(cells.along.variance)
+    shared = np.concatenate([alike, np.repeat(along, variance[-1].shape[1], 1)], axis=1)
     return Forecast(Gaussians(mean, spread), shared)
 
 
 def together(cell: Floats, of_class: Floats) -> Floats:
     """A cell's weights of the dynamics, times what its class has learned."""
-    weights = cell * of_class / PRIOR
-    return np.asarray(weights / weights.sum(-1, keepdims=True))
+    weights = cell * of_class
+    weights /= PRIOR
+    weights /= np.add.reduce(weights, -1, keepdims=True)
+    return weights
 
 
 def mixed(weights: Floats, each: Gaussians) -> Gaussians:
     """The mixture of the dynamics as one Gaussian for each bin; of one cell, or of many."""
     row = weights[..., None, :]
     mean = row @ each.mean
-    variance = row @ (each.variance + (each.mean - mean) ** 2)
+    around = each.mean - mean
+    around *= around
+    around += each.variance
+    variance = row @ around
     return Gaussians(mean[..., 0, :], variance[..., 0, :])

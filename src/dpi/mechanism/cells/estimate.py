@@ -8,7 +8,6 @@ Sees counts after noise; no histogram, no user.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from dpi.mechanism.cells.parts import Measured
 from dpi.mechanism.cells.release import released
 from dpi.mechanism.cells.sizes import Rates, Sized
 from dpi.mechanism.cells.state import CellsState, sealed
+from dpi.mechanism.filtering.changed import replace
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 FIRST_LOOKS = 4

@@ -29,6 +29,9 @@ WEIGHTS, PRECISIONS = (0.2, 0.3, 0.0), (8.0, 8.0, 80.0)
 Source: by trial; measured by benchmarks/clocked.py (retail, flights-carrier).
 """
 
+_PRIOR: Floats = np.column_stack([np.multiply(PRECISIONS, WEIGHTS), np.diag(PRECISIONS)])
+"""The same as moments."""
+
 HEARD = 0.2
 """A class counts as measured if its size is this many deviations of the noise of its sum.
 
@@ -69,16 +72,14 @@ def weights(common: Common) -> Floats:
 
     Least squares under these bounds: coordinate descent, which ends at the only minimum.
     """
-    precision = (common.moments[:, 1:] + np.diag(PRECISIONS)).tolist()
-    along = (common.moments[:, 0] + np.multiply(PRECISIONS, WEIGHTS)).tolist()
+    (own, aa, ab, ac), (theirs, ba, bb, bc), (even, ca, cb, cc) = (common.moments + _PRIOR).tolist()
     known = (common.veterans.known, common.everybody.known, common.everybody.known)
-    (aa, ab, ac), (ba, bb, bc), (ca, cb, cc) = precision
     a = b = c = 0.0
     for _ in range(SWEEPS):
         before = a, b, c
-        a = max((along[0] - (ab * b + ac * c)) / aa, 0.0) if known[0] else 0.0
-        b = max((along[1] - (ba * a + bc * c)) / bb, 0.0) if known[1] else 0.0
-        c = max((along[2] - (ca * a + cb * b)) / cc, 0.0) if known[2] else 0.0
+        a = max((own - (ab * b + ac * c)) / aa, 0.0) if known[0] else 0.0
+        b = max((theirs - (ba * a + bc * c)) / bb, 0.0) if known[1] else 0.0
+        c = max((even - (ca * a + cb * b)) / cc, 0.0) if known[2] else 0.0
         if abs(a - before[0]) < 1e-9 and abs(b - before[1]) < 1e-9 and abs(c - before[2]) < 1e-9:
             break
     return np.array([a, b, c]) / max(a + b + c, 1.0)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.filtering import laplace_gauss
+from dpi.mechanism.filtering.changed import replace
 from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Gaussians
 from dpi.mechanism.filtering.laplace_gauss import Reals, Score
 from dpi.mechanism.filtering.population import Readout
@@ -144,8 +145,8 @@ class Table:
         known = [law for law in laws if law.known]
         if known:
             each = levels(_together(known), self.readout)
-            for i, law in enumerate(known):
-                self._readings[id(law)] = law, _reading(law, each[i])
+            for law, reading in zip(known, _readings(known, each), strict=True):
+                self._readings[id(law)] = law, reading
 
     def gaussians(self, law: Law) -> Gaussians:
         """A law's PDF with its variance."""
@@ -157,18 +158,16 @@ def table(population: Floats, laws: Sequence[Law]) -> Table:
     """The table for laws as they are, or a little later."""
     bins = laws[0].messages.mean.shape[1]
     variances = [law.messages.variance for law in laws if law.known]
-    low = min((float(v.min()) for v in variances), default=_NARROWEST)
-    high = max((float(v.max()) for v in variances), default=_WIDEST)
+    low = min((v.item(v.argmin()) for v in variances), default=_NARROWEST)
+    high = max((v.item(v.argmax()) for v in variances), default=_WIDEST)
     low, high = (min(max(v, _NARROWEST / bins**2), _WIDEST) for v in (0.05 * low, 4 * high))
     return Table(Readout.snapped(population, bins, low, max(high, 2 * low)))
 
 
 def levels(messages: Gaussians, readout: Readout) -> Gaussians:
     """Posterior levels of messages of any shape."""
-    bins, shape = messages.mean.shape[-1], messages.mean.shape
-    variance = np.minimum(np.maximum(messages.variance, _NARROWEST / bins**2), _WIDEST).ravel()
-    each = readout.read(Gaussians(messages.mean.ravel(), variance))
-    return Gaussians(each.mean.reshape(shape), each.variance.reshape(shape))
+    variance = np.maximum(messages.variance, _NARROWEST / messages.mean.shape[-1] ** 2)
+    return readout.read(Gaussians(messages.mean, np.minimum(variance, _WIDEST, out=variance)))
 
 
 def read(law: Law, readout: Readout) -> Reading:
@@ -177,15 +176,21 @@ def read(law: Law, readout: Readout) -> Reading:
     if not law.known:
         even = Gaussians(law.messages.mean, np.full_like(law.messages.mean, 1 / bins**2))
         return Reading(even, np.exp(law.log_weights), 1.0, np.full(bins, 1 / bins), np.full(bins, 1 / bins**2))
-    return _reading(law, levels(law.messages, readout))
+    return _readings([law], levels(_together([law]), readout))[0]
 
 
-def _reading(law: Law, each: Gaussians) -> Reading:
-    weights = np.exp(law.log_weights)
-    mean = weights @ each.mean
-    variance = weights @ (each.variance + (each.mean - mean) ** 2)
-    mass = float(mean.sum())
-    return Reading(each, weights, mass, mean / mass, variance / mass**2)
+def _readings(laws: Sequence[Law], each: Gaussians) -> list[Reading]:
+    """Of some laws, by the levels of their trackers, (laws, trackers, bins)."""
+    weights = np.exp(np.array([law.log_weights for law in laws]))
+    row = weights[:, None]
+    mean = row @ each.mean
+    around = each.mean - mean
+    around *= around
+    around += each.variance
+    mass = np.add.reduce(mean, 2, keepdims=True)
+    pdf, variance = (mean / mass)[:, 0], (row @ around / (mass * mass))[:, 0]
+    whole = mass.ravel().tolist()
+    return [Reading(each[i], weights[i], whole[i], pdf[i], variance[i]) for i in range(len(laws))]
 
 
 def clear(expected: Floats, noise: float) -> float:
@@ -193,14 +198,17 @@ def clear(expected: Floats, noise: float) -> float:
 
     Noise that is compared with noise would otherwise move weights by chance, slot after slot.
     """
-    return float(-np.expm1(-0.5 * float(((expected / noise) ** 2).sum())))
+    return -math.expm1(-0.5 * float(expected.dot(expected)) / noise**2)
 
 
 def fitted(counts: Counts, pdf: Floats, variance: Floats, size: float) -> tuple[float, float]:
     """The size at which the counts look like a PDF, by weighted least squares, and its variance."""
-    weight = 1 / (2 * counts.noise**2 + counts.doubt + size * pdf + size**2 * variance)
-    precision = max(float((weight * pdf * pdf).sum()), 1e-300)
-    return float((weight * pdf * counts.values).sum()) / precision, 1 / precision
+    known = size * pdf
+    known += size**2 * variance
+    known += 2 * counts.noise**2 + counts.doubt
+    weight = pdf / known
+    precision = max(float(weight.dot(pdf)), 1e-300)
+    return float(weight.dot(counts.values)) / precision, 1 / precision
 
 
 def refitted(reading: Reading, counts: Counts, size: float, doubt: float) -> float:
@@ -228,33 +236,65 @@ def assimilated(law: Law, reading: Reading, counts: Counts, size: float) -> Lear
     scored = laplace_gauss.score(residual, both, noise)
     slope, seen = lumpy(scored, residual, both, noise)
     trust = clear(size * reading.pdf, noise)
-    weights = softmax(law.log_weights + trust * scored.log_density.sum(1, dtype=np.float64))
-    counted = np.maximum(expected + both * slope, LEAST * expected)
-    spread = np.maximum(both - both * both * seen, SHARPEST * both)
+    weights = softmax(law.log_weights + trust * np.add.reduce(scored.log_density, 1, np.float64))
+    counted, spread = corrected(expected, both, slope, seen, LEAST * expected)
     counted, spread = crowded(counted, spread, scored.log_density, counts, size)
     mean = weights @ counted
-    variance = weights @ (spread + (counted - mean) ** 2)
-    total = float(mean.sum())
+    around = counted - mean
+    around *= around
+    around += spread
+    variance = weights @ around
+    total = float(np.add.reduce(mean))
     messages = law.messages
-    gain = scale**2 * messages.variance * seen / np.maximum(1 - known * seen, 1e-3)
-    away = slope / (seen * scale) + reading.levels.mean - messages.mean
-    new = Gaussians(messages.mean + gain * away / (1 + gain), messages.variance / (1 + gain))
-    beaten, leader = (weights < BEATEN)[:, None], int(np.argmax(weights))
-    new = Gaussians(*(np.where(beaten, each[leader], each) for each in (new.mean, new.variance)))
+    gain = scale**2 * messages.variance
+    gain *= seen
+    known *= seen
+    np.subtract(1, known, out=known)
+    gain /= np.maximum(known, 1e-3, out=known)
+    seen *= scale
+    away = np.divide(slope, seen, out=slope)
+    away += reading.levels.mean
+    away -= messages.mean
+    away *= gain
+    gain += 1
+    away /= gain
+    away += messages.mean
+    new, leader = Gaussians(away, messages.variance / gain), int(weights.argmax())
+    for beaten in (weights < BEATEN).nonzero()[0].tolist():
+        new.mean[beaten], new.variance[beaten] = new.mean[leader], new.variance[leader]
     shared = RETURN * trust
     log_weights = np.log((1 - shared) * weights + shared * PRIOR)
     return Learned(Law(new, log_weights, True), Gaussians(mean / total, variance / total**2))
 
 
+def corrected(expected: Floats, both: Floats, slope: Floats, seen: Floats, least: Floats) -> tuple[Floats, Floats]:
+    """Users in each bin and their variance, if `expected` with variance `both` were, by slope and information."""
+    counted = both * slope
+    counted += expected
+    spread = both * seen
+    np.subtract(1, spread, out=spread)
+    np.maximum(spread, SHARPEST, out=spread)
+    spread *= both
+    return np.maximum(counted, least, out=counted), spread
+
+
 def crowded(counted: Floats, spread: Floats, log_density: Reals, counts: Counts, size: float) -> tuple[Floats, Floats]:
-    """Users in each bin, and their variance, if a bin may hold a crowd that nobody expected (`CROWD`)."""
+    """Users in each bin, and their variance, if a bin may hold a crowd that nobody expected (`CROWD`): filled in."""
     anything = math.log(CROWD / (size + counts.noise))
-    if log_density.min() > anything + 40:  # nothing comes near it
-        return counted, spread
-    crowd = np.exp(anything - np.logaddexp(log_density.astype(np.float64), anything))
+    crowd = np.subtract(log_density, anything, dtype=np.float64)
+    np.exp(crowd, out=crowd)
+    crowd += 1
+    np.divide(1, crowd, out=crowd)
     away = np.maximum(counts.values, 0) - counted
-    alone = 2 * counts.noise**2 + counts.doubt
-    return counted + crowd * away, spread + crowd * (alone - spread) + crowd * (1 - crowd) * away**2
+    nearer = crowd * away
+    counted += nearer
+    away -= nearer
+    away *= nearer  # crowd·(1 - crowd)·away²
+    np.subtract(2 * counts.noise**2 + counts.doubt, spread, out=nearer)
+    nearer *= crowd
+    spread += nearer
+    spread += away
+    return counted, spread
 
 
 def lumpy(scored: Score, residual: Floats, variance: Floats, noise: float) -> tuple[Floats, Floats]:
@@ -266,8 +306,7 @@ def lumpy(scored: Score, residual: Floats, variance: Floats, noise: float) -> tu
     """
     exact = noise / (noise + LUMP)
     plain = variance + 2 * noise**2
-    np.divide(1, plain, out=plain)
-    plain *= 1 - exact
+    np.divide(1 - exact, plain, out=plain)
     slope = scored.slope.astype(np.float64)
     slope *= exact
     slope += plain * residual
@@ -286,15 +325,20 @@ def aged(laws: Sequence[Law], readout: Readout, elapsed: int) -> list[Law]:
     if not known:
         return list(laws)
     messages = _together(known)
-    each = levels(messages, readout)
-    for i, law in enumerate(known):
-        mass, best = float((np.exp(law.log_weights) @ each.mean[i]).sum()), leader(law)
-        heard = float(best.variance.sum()) < (SUMMED * float(best.mean.sum())) ** 2
-        if heard and not 0.8 < mass < 1.25:
+    each, log_weights = levels(messages, readout), np.array([law.log_weights for law in known])
+    masses = np.exp(log_weights) * np.add.reduce(each.mean, 2)
+    best = np.arange(len(known)), log_weights.argmax(1)
+    sums = [np.add.reduce(messages.mean[best], 1), np.add.reduce(messages.variance[best], 1)]
+    for i, (mass, mean, wide) in enumerate(np.array([np.add.reduce(masses, 1), *sums]).T.tolist()):
+        if wide < (SUMMED * mean) ** 2 and not 0.8 < mass < 1.25:  # heard, and off
             for beliefs in (each[i], messages[i]):
                 np.multiply(beliefs.mean, 1 / mass, out=beliefs.mean)
                 np.multiply(beliefs.variance, (1 / mass) ** 2, out=beliefs.variance)
-    variance = np.minimum(messages.variance + elapsed * _STEP * (each.mean**2 + each.variance), UNKNOWN)
+    variance = each.mean * each.mean
+    variance += each.variance
+    variance *= elapsed * _STEP
+    variance += messages.variance
+    np.minimum(variance, UNKNOWN, out=variance)
     parts = zip(messages.mean, variance, known, strict=True)
     later = iter([Law(Gaussians(mean, wide), law.log_weights, True) for mean, wide, law in parts])
     return [next(later) if law.known else law for law in laws]
@@ -310,10 +354,12 @@ def _together(laws: Sequence[Law]) -> Gaussians:
 
 def leader(law: Law) -> Gaussians:
     """The messages of the tracker with the largest weight."""
-    return law.messages[int(np.argmax(law.log_weights))]
+    return law.messages[int(law.log_weights.argmax())]
 
 
 def softmax(log: Floats) -> Floats:
     """Weights of log weights, none of them zero: what is impossible now may be right later."""
-    weights = np.exp(np.maximum(log - log.max(), _FAINTEST))
-    return np.asarray(weights / weights.sum())
+    weights = np.maximum(log - log.item(log.argmax()), _FAINTEST)
+    np.exp(weights, out=weights)
+    weights /= np.add.reduce(weights)
+    return weights

@@ -6,7 +6,6 @@ Sees sizes and laws made of counts after noise; no histogram, no user.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells import dynamics
@@ -15,6 +14,7 @@ from dpi.mechanism.cells.classes import Due
 from dpi.mechanism.cells.parts import Measured
 from dpi.mechanism.cells.sizes import Sized
 from dpi.mechanism.cells.state import CellsState
+from dpi.mechanism.filtering.changed import replace
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 FADING = 0.9

@@ -10,7 +10,6 @@ Sees laws made of counts after noise; no histogram, no user.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from dpi.mechanism.cells import season as seasons
 from dpi.mechanism.cells.cells import BEHIND, PAID
 from dpi.mechanism.cells.law import Law
 from dpi.mechanism.cells.state import CellsState
+from dpi.mechanism.filtering.changed import replace
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 _NOWHERE: Floats = np.ones((4, 1))

@@ -69,13 +69,15 @@ def released(
         veterans += part.size * part.realised.mean
         prior += part.size * part.prior.mean
     total = new.size + float(veterans.sum())
-    ratio = np.clip(said * prior.sum() / np.maximum(prior, 1e-12 * total), 1 / LARGEST_RATIO, LARGEST_RATIO)
+    ratio = said * (np.add.reduce(prior) / np.maximum(prior, 1e-12 * total))
+    np.maximum(ratio, 1 / LARGEST_RATIO, out=ratio)
+    np.minimum(ratio, LARGEST_RATIO, out=ratio)
     change = weights @ (ratio - 1)
     counts = new.size * new.realised.mean + veterans + carried * change
     for part in parts:
         foreseen = part.size**2 * part.prior.variance + part.size * part.prior.mean + 1e-12
-        unseen = np.clip(1 - foreseen * laplace_gauss.information(foreseen, part.counts.noise), 0, 1)
-        counts += unseen * part.size * part.prior.mean * change
+        unseen = np.maximum(1 - foreseen * laplace_gauss.information(foreseen, part.counts.noise), 0)
+        counts += np.minimum(unseen, 1) * part.size * part.prior.mean * change
     pdf = np.maximum(counts, 1e-9 * total)
     pdf = (1 - FLOOR) * pdf / pdf.sum() + FLOOR / bins
 
@@ -112,7 +114,7 @@ def released(
     variance = there * (variance / total**2 + (pdf - mixed) ** 2) + (1 - there) * (even - mixed) ** 2
     return Estimate(
         pdf=mixed,
-        variance=np.clip(variance, 0.0, np.maximum(mixed * (1 - mixed), 0.0)),
+        variance=np.minimum(np.maximum(variance, 0.0), np.maximum(mixed * (1 - mixed), 0.0)),
         skew=np.full(bins, 1 - there),
         total=total,
         total_variance=total_variance,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -186,9 +187,11 @@ class Rates:
 
     def spread(self, cells: Cells, m: int) -> float:
         """Variance of the active users of a class: rates, activity, and the cells' sizes."""
-        size, active = self.ready[:, m], self.active[:, m]
-        by_rates = 0.25 * float(size @ self.covariance[m] @ size)
-        return by_rates + (ACTIVITY * float(active.sum())) ** 2 + float(active**2 @ cells.doubt[:, m]) + 1.0
+        (paid, behind), ((a, b), (_, d)) = self.ready[:, m].tolist(), self.covariance[m].tolist()
+        by_rates = 0.25 * (a * paid**2 + 2 * b * paid * behind + d * behind**2)
+        (first, second), doubts = self.active[:, m].tolist(), cells.doubt[:, m].tolist()
+        of_sizes = first**2 * doubts[0] + second**2 * doubts[1]
+        return float(by_rates + (ACTIVITY * (first + second)) ** 2 + of_sizes + 1.0)
 
     @property
     def absent(self) -> Floats:
@@ -200,11 +203,12 @@ class Rates:
 
     def alone(self, cells: Cells) -> Floats:
         """Both of every cell by itself, (2, classes)."""
-        by_rates = 0.25 * self.ready**2 * np.diagonal(self.covariance, axis1=1, axis2=2).T
-        both = by_rates + self.active**2 * (ACTIVITY**2 + cells.doubt)
+        both = self.ready * self.ready
+        both *= 0.25 * self.covariance[:, (0, 1), (0, 1)].T
+        both += self.active * self.active * (ACTIVITY**2 + cells.doubt)
         both[BEHIND] += self.absent
         both += 1.0
-        return np.asarray(both)
+        return both
 
 
 def active(known: tuple[Floats, Floats], cells: Cells, missing: Floats) -> Rates:
@@ -227,14 +231,16 @@ def regressed(precision: Floats, evidence: Floats) -> tuple[Floats, Floats]:
             most = first if first > soon else soon
             soon = most * (soon / most) ** LEAVING
             a, d = a + step_soon, d + step_late
-        scale = a * d - b * b
-        a, b, d = d / scale, -b / scale, a / scale
-        along, beside = said_soon + a * soon + b * late, said_late + b * soon + d * late
-        a, b, d = of_soon + a, of_both + b, of_late + d
-        scale = a * d - b * b
-        a, b, d = d / scale, -b / scale, a / scale
-        soon = min(max(a * along + b * beside, least_soon), 1.0)
-        late = min(max(b * along + d * beside, least_late), 1.0)
+        if of_soon or of_late:  # something was seen of it
+            scale = a * d - b * b
+            a, b, d = d / scale, -b / scale, a / scale
+            along, beside = said_soon + a * soon + b * late, said_late + b * soon + d * late
+            a, b, d = of_soon + a, of_both + b, of_late + d
+            scale = a * d - b * b
+            a, b, d = d / scale, -b / scale, a / scale
+            soon, late = a * along + b * beside, b * along + d * beside
+        soon = least_soon if soon < least_soon else min(soon, 1.0)
+        late = least_late if late < least_late else min(late, 1.0)
         first = soon if first is None else first
         means += (soon, late)
         covariances += (a, b, b, d)
@@ -249,10 +255,20 @@ def _ready(cells: Cells, rate: Floats) -> Floats:
     """
     log = np.log(rate[:, 0])
     lost = log - np.maximum(log, log[min(1, log.size - 1)])
-    waited = np.minimum(cells.age / np.exp2(np.arange(log.size)), 2.0) - 1
-    change = lost * waited
-    change[1] = np.minimum(change[1], math.log(MOST))
-    return np.asarray(cells.size * np.exp(change))
+    change = cells.age / _waits(log.size)
+    np.minimum(change, 2.0, out=change)
+    change -= 1
+    change *= lost
+    np.minimum(change[1], math.log(MOST), out=change[1])
+    np.exp(change, out=change)
+    change *= cells.size
+    return change
+
+
+@cache
+def _waits(classes: int) -> Floats:
+    """After how many slots each class is due, on average."""
+    return np.exp2(np.arange(classes))
 
 
 def measured(counts: Counts, law: Gaussians, expected: float, spread: float, entered: float) -> Sized:
@@ -278,7 +294,8 @@ def learned(precision: Floats, evidence: Floats, parts: Floats, sized: Sized, ex
     The past fades only as far as something new takes its place: a class that runs empty keeps its rates.
     """
     noise = sized.seen_variance + (ACTIVITY * max(expected, sized.seen)) ** 2 + 1.0
-    said = parts[:, None] * parts / noise
-    known, new = (float(each[0, 0] + each[1, 1]) for each in (precision, said))
+    paid, behind = parts.tolist()
+    said = np.array([[paid * paid, paid * behind], [paid * behind, behind * behind]]) / noise
+    known, new = float(precision[0, 0] + precision[1, 1]), (paid * paid + behind * behind) / noise
     kept = 1 - min(1 - FORGETTING, new / (known + 1e-300))
-    return kept * precision + said, kept * evidence + parts * sized.seen / noise
+    return kept * precision + said, kept * evidence + parts * (sized.seen / noise)

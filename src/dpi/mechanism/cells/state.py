@@ -202,10 +202,11 @@ def to_bytes(state: CellsState) -> bytes:
     }
     line = json.dumps(header).encode()
     line += b" " * (-(len(line) + 1) % _LINE) + b"\n"
-    numbers = b"".join([a.astype("<f8", copy=False).data for a in _arrays(state)])
+    numbers = [a.astype("<f8", copy=False).reshape(-1).data for a in _arrays(state)]
     digest = hashlib.blake2b(line, digest_size=_DIGEST)
-    digest.update(numbers)
-    return b"".join([_MAGIC, digest.digest(), line, numbers])
+    for array in numbers:
+        digest.update(array)
+    return b"".join([_MAGIC, digest.digest(), line, *numbers])
 
 
 def holds(data: bytes) -> bool:

@@ -110,23 +110,22 @@ class Readout:
     """Posterior mean and variance of a level, given a message, under a population: a table, read bilinearly.
 
     Rows are log variances of the message from `first` in steps of `step`; columns are means in units of the deviation.
-    `likelihood` is that of every level at every node; `mean` and `variance` are coefficients (`_corners`), in units of
-    the message's deviation and variance.
+    `likelihood` is that of every level at every node; `moments` has the coefficients (`_corners`) of mean and variance,
+    in units of the message's deviation and variance.
     """
 
     population: Floats
     first: float
     step: float
     likelihood: Floats
-    mean: Singles
-    variance: Singles
+    moments: Singles
 
     @classmethod
     def tabulate(cls, population: Floats, bins: int, narrowest: float, widest: float) -> Readout:
         """The table for messages with variances between `narrowest` and `widest`."""
         first = float(np.log(narrowest))
         step = max((float(np.log(widest)) - first) / (_ROWS - 1), 1e-3)
-        return cls._of(population, _nodes(bins, first, step), first, step)
+        return cls.of(population, _nodes(bins, first, step), first, step)
 
     @classmethod
     def snapped(cls, population: Floats, bins: int, narrowest: float, widest: float) -> Readout:
@@ -134,10 +133,11 @@ class Readout:
         low = float(np.log(narrowest))
         step = next((s for s in _STEPS if (_ROWS - 3) * s >= float(np.log(widest)) - low), _STEPS[-1])
         first = step * float(np.floor(low / step / 2) * 2)
-        return cls._of(population, _kept(bins, first, step), first, step)
+        return _under(population.tobytes(), bins, first, step)
 
     @classmethod
-    def _of(cls, population: Floats, nodes: Nodes, first: float, step: float) -> Readout:
+    def of(cls, population: Floats, nodes: Nodes, first: float, step: float) -> Readout:
+        """The table of nodes under a population."""
         likelihood, weighted, squared = nodes
         total = likelihood @ population + 1e-300
         mean = weighted @ population / total
@@ -145,34 +145,34 @@ class Readout:
         variance = np.exp(first + step * np.arange(_ROWS))[:, None]
         spread = np.maximum(second - mean * mean, 1e-12 * variance)
         flat = likelihood.reshape(-1, population.size)
-        return cls(population, first, step, flat, _corners(mean / np.sqrt(variance)), _corners(spread / variance))
+        return cls(population, first, step, flat, _corners(np.array([mean / np.sqrt(variance), spread / variance])))
 
     def read(self, messages: Gaussians) -> Gaussians:
         """Posterior mean and variance of every bin's level, for one expert or a pool."""
-        readings = Gaussians.empty(*messages.mean.shape)
-        if messages.mean.size <= _BLOCK and messages.mean.ndim == 1:  # all at once, without pieces
-            self._read(messages, readings)
-            return readings
-        for reading, row in zip(readings.rows(), messages.rows(), strict=True):
-            for here in blocks(row.mean.size, _BLOCK):
-                self._read(row[here], reading[here])
-        return readings
+        if messages.mean.size <= _BLOCK:  # all at once, without pieces
+            return Gaussians(*self._read(messages))
+        readings = np.empty((2, messages.mean.size))
+        every = Gaussians(messages.mean.ravel(), messages.variance.ravel())
+        for here in blocks(every.mean.size, _BLOCK):
+            readings[:, here] = self._read(every[here])
+        return Gaussians(*readings.reshape(2, *messages.mean.shape))
 
     @cached_property
     def _ends(self) -> tuple[float, float]:
         """The variances of the first row and of the last."""
         return float(np.exp(self.first)), float(np.exp(self.first + self.step * (_ROWS - 1)))
 
-    def _read(self, messages: Gaussians, reading: Gaussians) -> None:
-        """Fill in `reading`."""
+    def _read(self, messages: Gaussians) -> Floats:
+        """Means and variances, the one after the other."""
         deviation, ratio, cell, a, c = self._locate(messages)
-        mean, variance = (_bilinear(table, cell, a, c) for table in (self.mean, self.variance))
-        np.multiply(mean, deviation, out=reading.mean)
-        variance *= deviation
-        np.multiply(variance, deviation, out=reading.variance)
+        found = _bilinear(self.moments, cell, a, c)
+        found *= deviation
+        found[1] *= deviation
+        reading = found.astype(np.float64)
         certain = ratio > _FAR  # so far from 0 that the population has nothing to add
-        np.copyto(reading.mean, messages.mean, where=certain)
-        np.copyto(reading.variance, messages.variance, where=certain)
+        np.copyto(reading[0], messages.mean, where=certain)
+        np.copyto(reading[1], messages.variance, where=certain)
+        return reading
 
     def _locate(self, messages: Gaussians) -> tuple[Singles, Singles, Integers, Singles, Singles]:
         """Deviation, mean / deviation, the cell's number, and the place within it.
@@ -181,18 +181,24 @@ class Readout:
         its widest with the same slope at zero.
         """
         narrowest, widest = self._ends
-        held = np.minimum(np.maximum(messages.variance, max(narrowest, _TINY)), widest)
-        ratio = (messages.mean * np.minimum(widest / messages.variance, 1)).astype(np.float32)
-        row = held.astype(np.float32)
+        variance, mean = messages.variance, messages.mean
+        row = np.maximum(variance, max(narrowest, _TINY))
+        np.minimum(row, widest, out=row)
+        wider = np.divide(widest, variance)
+        np.minimum(wider, 1, out=wider)
+        wider *= mean
+        ratio, row = wider.astype(np.float32), row.astype(np.float32)
         deviation = np.sqrt(row)
         ratio /= deviation
         np.log(row, out=row)
         row -= self.first
         row /= self.step
-        np.minimum(np.maximum(row, 0, out=row), _ROWS - 1.0001, out=row)
+        np.maximum(row, 0, out=row)
+        np.minimum(row, _ROWS - 1.0001, out=row)
         column = ratio - _NEAR
         column *= _PER_NODE
-        np.minimum(np.maximum(column, 0, out=column), _NODES.size - 1.0001, out=column)
+        np.maximum(column, 0, out=column)
+        np.minimum(column, _NODES.size - 1.0001, out=column)
         above, left = np.floor(row), np.floor(column)
         row -= above
         column -= left
@@ -264,9 +270,15 @@ def _nodes(bins: int, first: float, step: float) -> Nodes:
 _kept = lru_cache(maxsize=4)(_nodes)
 
 
+@lru_cache(maxsize=4)
+def _under(population: bytes, bins: int, first: float, step: float) -> Readout:
+    """The table under a population: that stays as it is while newcomers are too few to teach it, often for long."""
+    return Readout.of(np.frombuffer(population), _kept(bins, first, step), first, step)
+
+
 def _bilinear(corners: Singles, cell: Integers, a: Singles, c: Singles) -> Singles:
-    """The table at row `a` and column `c` within each cell: positive, even where rounding would make it zero."""
-    value, right, above, both = (row.take(cell) for row in corners)
+    """Tables at row `a` and column `c` within each cell: positive, even where rounding would make them zero."""
+    value, right, above, both = corners.take(cell, axis=2)
     both *= a
     both += right
     both *= c
@@ -276,13 +288,13 @@ def _bilinear(corners: Singles, cell: Integers, a: Singles, c: Singles) -> Singl
     return np.asarray(np.maximum(value, _TINY, out=value), dtype=np.float32)
 
 
-def _corners(table: Floats) -> Singles:
-    """A table of nodes as the coefficients of 1, column, row and row · column within each cell, for `_bilinear`."""
-    corner, right = table[:-1, :-1], table[:-1, 1:]
-    above, opposite = table[1:, :-1], table[1:, 1:]
-    coefficients = np.zeros((4, *table.shape), dtype=np.float32)
-    coefficients[:, :-1, :-1] = corner, right - corner, above - corner, opposite - above - right + corner
-    return coefficients.reshape(4, -1)
+def _corners(tables: Floats) -> Singles:
+    """Tables of nodes as the coefficients of 1, column, row and row · column within each cell, for `_bilinear`."""
+    corner, right = tables[:, :-1, :-1], tables[:, :-1, 1:]
+    above, opposite = tables[:, 1:, :-1], tables[:, 1:, 1:]
+    coefficients = np.zeros((4, *tables.shape), dtype=np.float32)
+    coefficients[:, :, :-1, :-1] = corner, right - corner, above - corner, opposite - above - right + corner
+    return coefficients.reshape(4, len(tables), -1)
 
 
 def _tilt(messages: Gaussians, reading: Gaussians) -> float:
