@@ -36,7 +36,30 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 TOGETHER = ("tests/engine/spark/", "tests/service/page/")
 """All tests of these have something in common that takes long to start: a JVM, a browser."""
 
-LONGEST = ("tests/audit/test_report.py",)
+LONGEST = (
+    "tests/audit/test_report.py",
+    "tests/audit/test_zoo.py",
+    "tests/docs/test_blocks.py",
+    "tests/cli/test_reproduce.py",
+    "tests/store/test_kill.py",
+    "tests/research/experiments/test_reproduction.py",
+    "tests/service/test_kills.py",
+    "tests/audit/test_empirical.py",
+    "tests/service/test_described.py",
+    "tests/audit/test_exact.py",
+    "tests/docs/test_notebooks.py",
+    "tests/cli/test_follow.py",
+    "tests/cli/test_comparing.py",
+    "tests/store/test_interruption.py",
+    "tests/audit/test_reach_commands.py",
+    "tests/engine/test_same.py",
+    "tests/cli/test_signals.py",
+    "tests/research/experiments/test_hyperparameters.py",
+    "tests/sources/test_flood.py",
+    "tests/mechanism/test_boosted.py",
+    "tests/mechanism/test_published.py",
+    "tests/engine/test_failures.py",
+)
 """Files that take more than ten seconds, the longest first (`pytest --durations=0` says how long each test takes)."""
 
 
