@@ -1,14 +1,20 @@
 # Everything runs in .venv, made from the constraints file on first use.
 PYTHON ?= python3
 BIN := .venv/bin
+# A process reads what another has compiled, whatever the machine says.
+export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test test-slow test-spark lint picture sbom bench peers tables mutate reproduce docs clean
+.PHONY: run test suite test-slow test-spark lint picture sbom bench peers tables mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
 
-test: .venv/dev lint
+# Types are checked on the core that waits while the other collects tests.
+test: .venv/dev
+	$(MAKE) --no-print-directory -j 2 lint suite
+
+suite: .venv/dev
 	$(BIN)/python -m pytest -q -n auto
 
 test-slow: .venv/dev

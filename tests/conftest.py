@@ -1,22 +1,25 @@
 """Sets hypothesis up for a noisy machine, and imports the package before doctests do so module by module.
 
-Tests that share what takes long to make run in one process, which makes it once.
+Tests of a file run in one process, which makes once what they share.
 """
 
 from __future__ import annotations
 
 import os
-from functools import cache
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 import dpi  # noqa: F401 - a module that a doctest imports first, by its path, would exist twice
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterator
+
     from xdist.remote import Producer
 
 # What decides whether a change may land is the same on every machine; `make test-slow` looks for new examples.
@@ -26,29 +29,79 @@ settings.register_profile(
 settings.register_profile("slow", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("slow" if os.environ.get("DPI_SLOW") else "default")
 
+# numpy, which nothing has loaded so far, reads them here and in children: processes share the cores already.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
 
-FOLDERS = ("tests/engine/spark/", "tests/service/page/")
+TOGETHER = ("tests/engine/spark/", "tests/service/page/")
 """All tests of these have something in common that takes long to start: a JVM, a browser."""
 
+LONGEST = (
+    "tests/audit/test_report.py",
+    "tests/audit/test_zoo.py",
+    "tests/docs/test_blocks.py",
+    "tests/cli/test_reproduce.py",
+    "tests/store/test_kill.py",
+    "tests/research/experiments/test_reproduction.py",
+    "tests/service/test_kills.py",
+    "tests/audit/test_empirical.py",
+    "tests/service/test_described.py",
+    "tests/audit/test_exact.py",
+    "tests/docs/test_notebooks.py",
+    "tests/cli/test_follow.py",
+    "tests/cli/test_comparing.py",
+    "tests/store/test_interruption.py",
+    "tests/audit/test_reach_commands.py",
+    "tests/engine/test_same.py",
+    "tests/cli/test_signals.py",
+    "tests/research/experiments/test_hyperparameters.py",
+    "tests/sources/test_flood.py",
+    "tests/mechanism/test_boosted.py",
+    "tests/mechanism/test_published.py",
+    "tests/engine/test_failures.py",
+)
+"""Files that take more than ten seconds, the longest first (`pytest --durations=0` says how long each test takes)."""
 
-class SharedMakings(LoadScopeScheduling):
-    """Tests go to whoever is free, but those of a file that makes something once for all of them stay together.
 
-    (The groups of pytest-xdist 3.8 do nothing under pytest 9.2, which has no `_nodeid` to write them to.)
+class ByFile(LoadScopeScheduling):
+    """A file goes to whoever is free, the longest first: nobody is left at the end with a long one.
+
+    (The groups of pytest-xdist 3.8 do nothing under pytest 9.2, which has no `_nodeid` to write them to; its own order
+    is by the number of tests, which says nothing about how long they take.)
     """
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        folder = next((folder for folder in FOLDERS if file.startswith(folder)), None)
-        return folder or (file if makes_once(self.config.rootpath / file) else nodeid)
+        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
 
-@cache
-def makes_once(file: Path) -> bool:
-    """Whether a file of tests has a fixture of the whole file."""
-    return file.name.startswith("test_") and 'scope="module"' in file.read_text("utf-8")
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SharedMakings:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
     """The order in which processes get their tests."""
-    return SharedMakings(config, log)
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes long stands first, where processes share the work; the rest stays in its order."""
+    if hasattr(config, "workerinput"):
+        rank = {file: number for number, file in enumerate(LONGEST)}
+        items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
+    """The command line as a process of its own, which need not load everything first (see warm.py)."""
+    from cli_files import ENVIRONMENT, PROGRAM
+
+    if not Path("/proc/self/task").is_dir():
+        yield PROGRAM
+        return
+    words = str(Path(__file__).with_name("warm.py")), str(tmp_path_factory.mktemp("warm") / "calls")
+    with subprocess.Popen([sys.executable, *words], env=ENVIRONMENT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield (sys.executable, "-I", "-S", *words)
+        process.terminate()

@@ -1,9 +1,11 @@
-"""Eleven hot paths stay fast: what they do is counted, so that a busy machine changes nothing.
+"""Hot paths and small slots stay fast: what they do is counted, so that a busy machine changes nothing.
 
-Times belong into docs/performance.md. Here a path is run once to warm up, and then counted: its steps are the calls
-that functions of ours receive and make, so that a loop over rows shows; its bytes are the peak of memory that Python
-and numpy hold at once, so that one more copy of an array shows. What polars allocates is not seen. A count may exceed
-its figure by a tenth. Whoever adds more either finds another way, or writes down the new figure and says what it buys.
+Times belong into docs/performance.md and benchmarks/small_slots.py. Here a path is run once to warm up, and then
+counted: its steps are the calls that functions of ours receive and make, so that a loop over rows shows; its bytes are
+the peak of memory that Python and numpy hold at once, so that one more copy of an array shows. What polars allocates is
+not seen. Of small slots, 32 of a seeded stream after 32 others, the calls of our functions are counted, by function. A
+count may exceed its figure by a tenth. Whoever adds more either finds another way, or writes down the new figure and
+says what it buys: every slot has become slower.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ import io
 import json
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
 
@@ -34,6 +38,7 @@ from dpi.sources.ndjson import Ndjson
 
 HOME = str(Path(dpi.__file__).parent)
 SLACK = 1.1
+SLOTS = 32
 ROWS, USERS, BINS = 20_000, 5_000, 100
 Path_ = Callable[[], object]
 
@@ -150,6 +155,17 @@ FIGURES: dict[Callable[[Path], Path_], tuple[int, int]] = {
 }
 
 
+@contextmanager
+def listening(heard: Callable[[FrameType, str, object], None]) -> Iterator[None]:
+    """Tell a function of every call."""
+    before = sys.getprofile()
+    sys.setprofile(heard)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+
+
 def steps(run: Path_) -> int:
     """Calls that functions of ours receive, and those of built-in functions that they make."""
     counted = 0
@@ -158,12 +174,8 @@ def steps(run: Path_) -> int:
         nonlocal counted
         counted += event in ("call", "c_call") and frame.f_code.co_filename.startswith(HOME)
 
-    before = sys.getprofile()
-    sys.setprofile(heard)
-    try:
+    with listening(heard):
         run()
-    finally:
-        sys.setprofile(before)
     return counted
 
 
@@ -201,3 +213,69 @@ def test_a_loop_over_rows_and_a_copy_are_noticed() -> None:
     assert steps(by_parts) > 2 * SLACK * steps(whole)
     column = values.to_numpy()
     assert peak(lambda: (column.copy(), column.copy())) > SLACK * peak(lambda: (column.copy(),))
+
+
+CALLS = {
+    # (bins, users, durable): calls of functions of ours in a slot
+    (10, 100, False): 726,
+    (100, 500, False): 739,
+    (1000, 500, False): 816,
+    (100, 500, True): 846,
+}
+PATHS = {
+    # calls of one function in a slot, of 100 bins in a file
+    ("options/option.py", "to_options"): 0,
+    ("stream/options.py", "to_options"): 0,
+    ("events/columns.py", "canonical"): 1,
+    ("budget/account_table.py", "get"): 4,
+    ("budget/account_table.py", "find"): 5,
+    ("budget/class_allocation.py", "_read"): 0.6,
+    ("mechanism/cells/sizes.py", "regressed"): 1,
+    ("mechanism/filtering/population.py", "_locate"): 2.3,
+    ("mechanism/filtering/laplace_gauss.py", "score"): 2.4,
+    ("store/sqlite.py", "rows"): 13.2,
+    ("store/sqlite.py", "execute"): 15.4,
+}
+
+
+def counted(bins: int, users: int, store: Path | None) -> tuple[Counter[tuple[str, str]], int]:
+    """Calls of our functions by file and name over `SLOTS` slots, and how often a data frame was collected."""
+    names = np.array([f"v{bin}" for bin in range(bins)])
+    rng, ours, collected = np.random.default_rng(1), Counter[tuple[str, str]](), 0
+
+    def heard(frame: FrameType, event: str, _: object) -> None:
+        nonlocal collected
+        if event == "call":
+            code = frame.f_code
+            if code.co_filename.startswith(HOME):
+                ours[code.co_filename[len(HOME) + 1 :], code.co_name] += 1
+            collected += code.co_name == "collect"
+
+    with dpi.Stream(
+        domain=dpi.Categories(names),
+        epsilon=2,
+        unsafe_source=UnsafeSeededSource(1),
+        store=dpi.MemoryStore(bytes(32)) if store is None else store,
+    ) as stream:
+        for slot in range(2 * SLOTS):
+            ids, values = rng.integers(0, 2 * users, users), names[rng.integers(0, bins, users)]
+            with listening(heard) if slot >= SLOTS else nullcontext():
+                stream.release(ids, values, slot=slot)
+    return ours, collected
+
+
+@pytest.mark.parametrize(("bins", "users", "durable"), CALLS)
+def test_a_small_slot_calls_no_more_functions(bins: int, users: int, durable: bool, tmp_path: Path) -> None:
+    """What a slot costs beside its arrays is the number of steps it takes."""
+    ours, collected = counted(bins, users, tmp_path / "store.db" if durable else None)
+    assert collected == 0  # a data frame costs a small slot more than all its rows
+    assert ours.total() / SLOTS <= SLACK * CALLS[bins, users, durable]
+
+
+def test_hot_paths_are_taken_no_more_often(tmp_path: Path) -> None:
+    """What cannot change within a slot, or at all, is found once."""
+    ours, _ = counted(100, 500, tmp_path / "store.db")
+    often = {path: ours[path] / SLOTS for path, figure in PATHS.items() if ours[path] / SLOTS > SLACK * figure}
+    assert not often
+    gone = [path for path in PATHS if PATHS[path] and not ours[path]]
+    assert not gone  # a path that was renamed is counted no more

@@ -26,7 +26,7 @@ def session():
     return StreamSession(stream())
 
 
-def test_commands_tell_nothing_about_one_user():
+def test_commands_tell_nothing_about_one_user(warm):
     """Exit codes, outputs, errors, files and their permissions are the same with and without the user's rows.
 
     They are compared after real runs: two released slots, a whole chain, refusals for the reasons meant.
@@ -34,7 +34,7 @@ def test_commands_tell_nothing_about_one_user():
     looks = []
 
     def looked_at(session):
-        looks.append(command_line(VALUES)(session))
+        looks.append(command_line(VALUES, warm)(session))
         return looks[-1]
 
     looked_at.__name__ = "commands"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import dpi
-from cli_files import ENVIRONMENT, PROGRAM
+from cli_files import ENVIRONMENT
 from dpi.budget.epsilon import Epsilon
 from dpi.exact.integers import GRAINS
 from dpi.mechanism.sparse import SparseHistogram
@@ -16,7 +16,7 @@ from dpi.mechanism.sparse import SparseHistogram
 PAGE = (Path(__file__).parents[2] / "docs" / "discovery.md").read_text("utf-8")
 
 
-def test_the_page_runs_as_written(tmp_path):
+def test_the_page_runs_as_written(tmp_path, warm):
     """The commands in their order on a small file of events, and then the example in Python."""
     pages = ["/home", "/shop", "/help", "/home"]
     rows = [f"user {n},2026-01-{5 + n % 7:02d}T10:00,{pages[n % 4]}" for n in range(2000)]
@@ -25,7 +25,7 @@ def test_the_page_runs_as_written(tmp_path):
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     read = 'import polars\nevents = polars.read_csv("visits.csv")\n'
     (tmp_path / "example.py").write_text(read + example + "print(pages.values)\n")
-    head = f'set -eu\ndpi() {{ {" ".join(PROGRAM)} "$@"; }}\n'
+    head = f'set -eu\ndpi() {{ {" ".join(warm)} "$@"; }}\n'
     done = subprocess.run(
         ["/bin/sh", "-c", f"{head}{script}\n{sys.executable} example.py"],
         cwd=tmp_path,

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import doctest
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,9 +90,9 @@ def commands(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def run_console(block: Block, folder: Path) -> None:
+def run_console(block: Block, folder: Path, program: Sequence[str]) -> None:
     """Its commands, one after the other, as a shell does."""
-    head = f'set -eu\ndpi() {{ "{sys.executable}" -m dpi "$@"; }}\npython() {{ "{sys.executable}" "$@"; }}\n'
+    head = f'set -eu\ndpi() {{ {shlex.join(program)} "$@"; }}\npython() {{ "{sys.executable}" "$@"; }}\n'
     for command, printed in commands(block.text):
         done = subprocess.run(
             ["/bin/sh", "-c", head + command],
@@ -104,7 +106,9 @@ def run_console(block: Block, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
-def test_what_the_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_page_shows_is_what_happens(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: tuple[str, ...]
+) -> None:
     """All blocks of a page, from top to bottom."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
@@ -112,7 +116,7 @@ def test_what_the_page_shows_is_what_happens(page: Path, tmp_path: Path, monkeyp
         if exempt(block):
             continue
         if block.kind == "console":
-            run_console(block, tmp_path)
+            run_console(block, tmp_path, warm)
         else:
             run_python(block, names, page)
 

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from cli_files import ENVIRONMENT, PROGRAM
+from cli_files import ENVIRONMENT
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "engine.md").read_text("utf-8")
 
 
-def test_the_page_runs_as_written(tmp_path):
+def test_the_page_runs_as_written(tmp_path, warm):
     """The commands in their order, on a small file of events, and the example in Python."""
     (tmp_path / "countries.txt").write_text("DE\nFR\n")
     rows = [f"user {n % 50},2026-01-01T{n % 24:02d}:10,{'DE' if n % 3 else 'FR'}" for n in range(400)]
     (tmp_path / "visits.csv").write_text("\n".join(["user,time,value", *rows]) + "\n")
     script = "".join(re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)).replace("$ dpi ", "dpi ")
     assert script.count("dpi ") == 5
-    head = f'set -eu\ndpi() {{ {" ".join(PROGRAM)} "$@"; }}\n'
+    head = f'set -eu\ndpi() {{ {" ".join(warm)} "$@"; }}\n'
     done = subprocess.run(
         ["/bin/sh", "-c", head + script], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False
     )

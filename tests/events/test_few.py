@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dpi.domain import Categories
 from dpi.events import few
+from dpi.events.identity import LONGEST, digests, users
 
 TEXTS = st.sampled_from(
     ["a", "b", "7", "7.0", "7.00", "1e+1", "10", "-0", "0", "007", "x" * 40, "", "é", "\ud800", "a\n"]
@@ -38,3 +39,19 @@ def test_a_column_of_something_else_is_not_taken_for_texts() -> None:
     others = [["a", None], ["a", 1], [text("a")], np.array([["a"]]), np.array(["a", None], dtype=object), ("a",), []]
     assert all(few.few_texts(column) is None for column in others)
     assert few.few_texts(["a"] * (few.FEW + 1)) is None
+
+
+IDS = st.sampled_from(["a", "é" * 8, "x" * 15, "x" * 16, "", None, "7", "7.0", "é" * (LONGEST // 2), "é" * LONGEST])
+
+
+@given(st.lists(IDS, max_size=40))
+def test_a_user_has_the_same_name_among_few_rows_as_among_many(rows: list[str | None]) -> None:
+    """An id is refused or kept, and its account found, whatever the number of rows around it."""
+    few_rows = users(rows)
+    few_names = digests(few_rows.drop_nulls(), bytes(32))
+    with pytest.MonkeyPatch.context() as many:
+        many.setattr(few, "HANDFUL", -1)
+        many_rows = users(rows)
+        many_names = digests(many_rows.drop_nulls(), bytes(32))
+    assert few_rows.to_list() == many_rows.to_list()
+    assert few_names.tolist() == many_names.tolist()

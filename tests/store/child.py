@@ -1,6 +1,6 @@
 """Runs the workload in processes of its own that kill themselves at given statement boundaries.
 
-    python child.py < trials.json
+    python child.py < trials.ndjson
 
 A trial is {"target": …, "folder": …, "work": …, "points": [n, m, …]}: the first process dies at its n-th boundary, the
 next one at its m-th, and so on; the last one finishes. The work is the workload ("run"), the same by an engine
@@ -162,8 +162,9 @@ def forked(trial: dict[str, Any], fatal: int | None) -> int:
 
 
 def main() -> None:
-    """All trials of standard input."""
-    for trial in json.load(sys.stdin):
+    """All trials of standard input, each of which is a line."""
+    for line in sys.stdin:
+        trial = json.loads(line)
         Path(trial["folder"]).mkdir(parents=True, exist_ok=True)
         statuses = [forked(trial, point) for point in [*trial["points"], None]]
         outcome = Path(trial["folder"]) / "outcome"

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -25,72 +27,72 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a killed process leaves its files as t
 HERE = Path(__file__).parent
 
 
-def trials(trials: list[dict[str, object]]) -> list[tuple[list[int], dict[str, object] | None]]:
-    """Statuses and outcomes of trials, in a process that forks (see child.py)."""
+@contextmanager
+def forking() -> Iterator[Callable[[dict[str, object]], tuple[list[int], dict[str, object] | None]]]:
+    """Statuses and outcome of a trial, in a process that forks (see child.py)."""
     # One thread of polars is enough, and os.fork is for a process that has started none.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), "POLARS_MAX_THREADS": "1"}
-    run = subprocess.run(
-        [sys.executable, HERE / "child.py"], input=json.dumps(trials), capture_output=True, text=True, env=environment,
-        timeout=3600,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    return [json.loads(line) for line in run.stdout.splitlines()]
+    with subprocess.Popen(
+        [sys.executable, HERE / "child.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+
+        def tried(trial: dict[str, object]) -> tuple[list[int], dict[str, object] | None]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(trial) + "\n")
+            process.stdin.flush()
+            found: tuple[list[int], dict[str, object] | None] = json.loads(process.stdout.readline())
+            return found
+
+        yield tried
 
 
-def check(points: list[list[int]], target: str | None = None, work: str = "run") -> None:
-    """Kill at the points; whatever happened, the end must be that of the run that was never killed."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as root:
-        plan = [
-            {
-                "target": (target or f"{root}/{number}/visits.db").format(number),
-                "folder": f"{root}/{number}",
-                "work": work,
-                "points": at,
-            }
-            for number, at in enumerate([[], *points])
-        ]
-        (statuses, expected), *killed = trials(plan)
-    assert statuses == [0]
-    assert expected is not None
-    assert expected.pop("problems") == []
-    expected.pop("boundaries")
-    for (statuses, outcome), at in zip(killed, points, strict=True):
-        assert TWICE not in statuses, f"a slot was measured twice after a kill at {at}"
-        assert statuses[0] == -signal.SIGKILL
-        assert statuses[-1] == 0, f"the store could not be opened after a kill at {at}"
-        assert outcome is not None
-        assert outcome.pop("problems") == []
-        outcome.pop("boundaries")
-        assert outcome == expected, f"after a kill at {at}"
+def check(choose: Callable[[int], list[list[int]]], target: str | None = None, work: str = "run") -> None:
+    """Kill at points of all boundaries; whatever happened, the end must be that of the run that was never killed."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as root, forking() as tried:
+
+        def trial(number: int, points: list[int]) -> dict[str, object]:
+            store = (target or f"{root}/{number}/visits.db").format(number)
+            return {"target": store, "folder": f"{root}/{number}", "work": work, "points": points}
+
+        statuses, expected = tried(trial(0, []))
+        assert statuses == [0]
+        assert expected is not None
+        assert expected.pop("problems") == []
+        points = choose(int(str(expected.pop("boundaries"))))
+        assert points
+        for number, at in enumerate(points, 1):
+            statuses, outcome = tried(trial(number, at))
+            assert TWICE not in statuses, f"a slot was measured twice after a kill at {at}"
+            assert statuses[0] == -signal.SIGKILL
+            assert statuses[-1] == 0, f"the store could not be opened after a kill at {at}"
+            assert outcome is not None
+            assert outcome.pop("problems") == []
+            outcome.pop("boundaries")
+            assert outcome == expected, f"after a kill at {at}"
 
 
-def boundaries(target: str | None = None, work: str = "run") -> int:
-    """How many boundaries a whole run has."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as root:
-        trial = {"target": target or f"{root}/visits.db", "folder": root, "work": work, "points": []}
-        ((_, outcome),) = trials([trial])
-    assert outcome is not None
-    return int(str(outcome["boundaries"]))
-
-
-def drawn(count: int, last: int) -> list[list[int]]:
+def drawn(count: int) -> Callable[[int], list[list[int]]]:
     """Random points, and for each a second one at which the process that goes on is killed as well."""
     chance = random.Random(20260101)
-    return [[point, chance.randrange(60)] for point in chance.sample(range(last), count)]
+    return lambda last: [[point, chance.randrange(60)] for point in chance.sample(range(last), count)]
+
+
+def some(count: int) -> Callable[[int], list[list[int]]]:
+    """Random points; in the long form every one."""
+    return (lambda last: [[point] for point in range(last)]) if SLOW else drawn(count)
 
 
 @pytest.mark.slow
 def test_killed_anywhere_the_store_ends_as_if_never_killed() -> None:
     """Kill -9 at 30 random boundaries (at every one in the long form): same ledger, releases and certificates."""
-    last = boundaries()
-    check([[point] for point in range(last)] if SLOW else drawn(30, last))
+    check(some(30))
 
 
 @pytest.mark.slow
 def test_killed_anywhere_in_a_change_the_stream_has_its_old_options_or_its_new_ones() -> None:
     """Kill -9 at 30 random boundaries (at every one in the long form): no event is lost, and each slot has its own."""
-    last = boundaries(work="change")
-    check([[point] for point in range(last)] if SLOW else drawn(30, last), work="change")
+    check(some(30), work="change")
 
 
 @pytest.mark.slow
@@ -100,16 +102,14 @@ def test_killed_anywhere_with_accounts_in_buckets_the_store_ends_as_if_never_kil
 
     In pages as well, with so little memory that every payment moves some.
     """
-    last = boundaries(work=work)
-    check([[point] for point in range(last)] if SLOW else drawn(6, last), work=work)
+    check(some(6), work=work)
 
 
 @pytest.mark.slow
 def test_killed_on_postgresql_the_store_ends_as_if_never_killed(postgres: str, server: str) -> None:
     """The same on PostgreSQL, at 5 boundaries (60 in the long form)."""
     try:
-        last = boundaries(postgres + "_{}".format("count"))
-        check(drawn(60 if SLOW else 5, last), postgres + "_{}")
+        check(drawn(60 if SLOW else 5), postgres + "_{}")
     finally:
         with psycopg.connect(server, autocommit=True) as connection:
             name = postgres.rpartition("schema=")[2]

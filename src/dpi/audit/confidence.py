@@ -58,16 +58,18 @@ def clopper_pearson(successes: int, trials: int, error: float) -> tuple[float, f
         raise OptionError("`successes` must lie between 0 and `trials`, and `trials` must be at least 1.")
     if not 0 < error < 1:
         raise OptionError(f"`error` must be above 0 and below 1. Got {error!r}.")
-    return _lower(successes, trials, error), 1 - _lower(trials - successes, trials, error)
+    return lowest(successes, trials, error), 1 - lowest(trials - successes, trials, error)
 
 
-def _lower(successes: int, trials: int, error: float) -> float:
-    """The largest p, up to rounding, with P(Binomial(n, p) ≥ k) ≤ error."""
+def lowest(successes: int, trials: int, error: float) -> float:
+    """The lower bound alone: the largest p, up to rounding, with P(Binomial(n, p) ≥ k) ≤ error."""
     if successes == 0:
         return 0.0
     low, high = 0.0, successes / trials
     for _ in range(_STEPS):
         middle = (low + high) / 2
+        if middle in (low, high):  # no number lies between
+            break
         # 1e-10 relative covers the error of the continued fraction and of lgamma
         if incomplete_beta(successes, trials - successes + 1, middle) * (1 + 1e-10) <= error:
             low = middle

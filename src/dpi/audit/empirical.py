@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpi.audit.confidence import clopper_pearson
+from dpi.audit.confidence import lowest
 from dpi.audit.distinguishers import Floats, Score, enriched, learnt
 from dpi.errors import OptionError
 
@@ -125,8 +125,8 @@ def _prepared(rows: Floats, width: int) -> Floats:
 
 def _bound(counts: tuple[int, int], runs: int, error: float) -> float:
     """Ln of the ratio's lower bound, at least 0."""
-    low = clopper_pearson(counts[0], runs, error / 2)[0]
-    high = clopper_pearson(counts[1], runs, error / 2)[1]
+    low = lowest(counts[0], runs, error / 2)
+    high = 1 - lowest(runs - counts[1], runs, error / 2)
     return max(0.0, math.log(low / high)) if low > 0 else 0.0
 
 

@@ -6,7 +6,12 @@ that the number of rows decides nothing but speed (tests/events/test_few.py comp
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FEW = 1 << 14
 """Up to so many rows a look-up of each text is faster than a column of a data frame.
@@ -27,3 +32,21 @@ def few_texts(column: object) -> list[str] | None:
     if isinstance(column, list) and len(column) <= FEW and set(map(type, column)) == {str}:
         return column
     return None
+
+
+HANDFUL = 1 << 9
+"""Up to so many texts of a column a loop over them is faster than one call of the data frame that holds them.
+
+Source: both ways timed by themselves. The lengths of 64 texts took 15 µs instead of 100, and those of 512 as long as
+the column's.
+"""
+
+
+def handful(column: pl.Series) -> list[str] | None:
+    """The rows of a column of a handful of texts, missing ones as None; None for a longer one.
+
+    >>> import polars as pl
+    >>> handful(pl.Series(["a", "b"])), handful(pl.Series(["a"]).new_from_index(0, HANDFUL + 1))
+    (['a', 'b'], None)
+    """
+    return column.to_list() if column.len() <= HANDFUL else None

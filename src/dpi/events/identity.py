@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dpi.errors import OptionError, StateError
 from dpi.events.columns import canonical, whole
+from dpi.events.few import handful
 from dpi.exact.integers import Integers
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def short(texts: pl.Series) -> pl.Series:
 
     if texts.dtype != pl.String:
         return texts
+    rows = handful(texts)
+    if rows is not None and all(text is None or 0 < len(text) <= LONGEST // 4 for text in rows):
+        return texts  # a character has four bytes at most
     size = texts.str.len_bytes()
     wrong = ((size == 0) | (size > LONGEST)).fill_null(False)
     return texts.set(wrong, None) if wrong.any() else texts
@@ -121,7 +125,7 @@ def _integers(numbers: Integers, encrypt: Callable[[bytes], bytes]) -> Digests:
 
 def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes]) -> Digests:
     """Digests of texts, all of one number of blocks at a time, so that a long id costs only its own length."""
-    sizes = texts.str.len_bytes().to_numpy().astype(np.int64)
+    sizes = _sizes(texts)
     blocks = np.where(sizes <= _SHORT, 0, (sizes + _SHORT) // _BLOCK)
     different = np.flatnonzero(np.bincount(blocks)).tolist()
     if len(different) == 1:
@@ -131,6 +135,14 @@ def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes]) -> Digests:
         here = np.flatnonzero(blocks == count)
         result[here] = _mac(texts.gather(here), sizes[here], count, encrypt)
     return result
+
+
+def _sizes(texts: pl.Series) -> Integers:
+    """Bytes of each text."""
+    rows = handful(texts)
+    if rows is None:
+        return texts.str.len_bytes().to_numpy().astype(np.int64)
+    return np.fromiter((len(text.encode()) for text in rows), np.int64, len(rows))
 
 
 def _cipher(key: bytes) -> Callable[[bytes], bytes]:
@@ -160,7 +172,9 @@ def _mac(texts: pl.Series, sizes: Integers, blocks: int, encrypt: Callable[[byte
 
 def _write(texts: pl.Series, sizes: Integers, to: npt.NDArray[np.uint8]) -> None:
     """Write the bytes of each text to a row, at its beginning."""
-    content = np.frombuffer(texts.str.join("").item().encode(), dtype=np.uint8)
+    rows = handful(texts)
+    joined: str = texts.str.join("").item() if rows is None else "".join(rows)
+    content = np.frombuffer(joined.encode(), dtype=np.uint8)
     if (sizes == sizes[0]).all():
         to[:, : sizes[0]] = content.reshape(sizes.size, -1)
     else:

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import figures
 from dpi.research.experiments.queries import GIVEN, Answers, answered, cases, opened
 from dpi.research.experiments.queries import sheet as drawn_sheet
 from dpi.research.reproduce.covid import People, drawn
@@ -60,9 +61,9 @@ def test_the_ledger_answers_and_the_sheet_draws(people: People, tmp_path: Path) 
     whole = {str(row["system"]): float(row["sum"] or 0) for row in rows if row["slot"] is None}
     assert whole["ledger"] < whole["uniform"] / 3
     assert whole[GIVEN] > whole["uniform"] / 2
-    for part in (rows, [row for row in rows if row["system"] == "ledger"]):
-        sheet = drawn_sheet(part)
-        for name, (figure, _) in sheet.figures.items():
-            figure.savefig(tmp_path / f"{name}.svg")
+    sheets = drawn_sheet(rows), drawn_sheet([row for row in rows if row["system"] == "ledger"])
+    figures.saved(sheets[0], tmp_path)
+    figures.drawn(sheets[1])
+    for sheet in sheets:
         assert sheet.summary[0].ledger.endswith(f"{whole['ledger']:.2g}")
     assert len({case.digest for case in cases(False)}) == 9

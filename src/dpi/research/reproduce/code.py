@@ -27,22 +27,32 @@ def code(module: str) -> str:
     while todo:
         name = todo.pop()
         if name not in found:
-            tree = _tree(name)
-            if tree is not None:
-                found[name] = ast.dump(tree)
-                todo += _imported(tree)
+            source = _source(name)
+            if source is not None:
+                found[name], imported = _counted(source)
+                todo += imported
     return hashlib.sha256("\n".join(f"{name}\t{found[name]}" for name in sorted(found)).encode()).hexdigest()[:16]
 
 
-def _tree(module: str) -> ast.Module | None:
-    """The module's statements without its docstrings; none for a name that is no module."""
+def _source(module: str) -> bytes | None:
+    """The text of a module; none for a name that is no module."""
     try:
         spec = find_spec(module)
     except ModuleNotFoundError:  # a name inside a module that is no package
         return None
-    if spec is None or spec.origin is None:
-        return None
-    tree = ast.parse(Path(spec.origin).read_bytes())
+    return None if spec is None or spec.origin is None else Path(spec.origin).read_bytes()
+
+
+@cache  # experiments share most of their modules
+def _counted(source: bytes) -> tuple[str, tuple[str, ...]]:
+    """What counts of a module, and every name in it that may be a module of this package."""
+    tree = _tree(source)
+    return ast.dump(tree), tuple(_imported(tree))
+
+
+def _tree(source: bytes) -> ast.Module:
+    """The statements of a module without its docstrings."""
+    tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [one for one in node.body if not _is_text(one)]

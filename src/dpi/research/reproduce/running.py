@@ -131,14 +131,14 @@ def _computed(todo: Sequence[tuple[Path, Case]], processes: int) -> Iterator[str
     """Compute and keep; yields each label as it is over."""
     if processes == 1 or len(todo) < 2:
         for file, case in todo:
-            yield _compute(file, case)
+            yield _compute(file, case, case.code)
         return
     for name in ONE_THREAD:
         os.environ.setdefault(name, "1")  # the cores are taken by processes
     context = get_context("spawn")  # a fork would copy locks that threads hold
     pool = ProcessPoolExecutor(processes, context, initializer=_end_at_once)
     try:
-        futures: list[Future[str]] = [pool.submit(_compute, file, case) for file, case in todo]
+        futures: list[Future[str]] = [pool.submit(_compute, file, case, case.code) for file, case in todo]
         for future in as_completed(futures):
             yield future.result()
     finally:
@@ -153,7 +153,8 @@ def _end_at_once() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _compute(file: Path, case: Case) -> str:
+def _compute(file: Path, case: Case, code: str) -> str:
+    """Compute and keep a case; its code was read by whoever chose the file, and a worker need not read it again."""
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakPromise)  # what was published at ε = 100 is computed at ε = 100
@@ -161,7 +162,7 @@ def _compute(file: Path, case: Case) -> str:
     seconds = time.process_time() - start
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
-    kept = {"program": __version__, "code": case.code, "options": dict(case.options), "seconds": seconds, "rows": rows}
+    kept = {"program": __version__, "code": code, "options": dict(case.options), "seconds": seconds, "rows": rows}
     part.write_text(json.dumps(kept, ensure_ascii=False))
     part.replace(file)
     return case.label
