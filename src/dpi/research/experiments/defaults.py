@@ -34,6 +34,8 @@ DRAWS = {"Λ = 10⁸": RBA(10**8), "Λ = 10⁴": RBA(10**4), "in order": None}
 """How a slot's budget is taken from the published series; the first is the published default."""
 TABLED = (5, 50, 500, 2_700)
 CHURNS = (0.0, 0.05, 1.0)
+LEDGERS = {"": Ledger(), "spend first": Ledger(policy=spend_first)}
+"""Users measured by class, which is the default, and all who can pay in one histogram."""
 OF_DRAWS = {name: Style.numbered(index) for name, index in zip(DRAWS, (3, 5, 4), strict=True)}
 
 
@@ -56,7 +58,8 @@ def told(stream: str, epsilon: float, slots: int, seed: int) -> list[dict[str, V
         budget = Converging(SPENCE, DRAWS[draw])
         rows += [_played(system, draw, stream, epsilon, budget, slots, seed) for system in ("published", "boosted")]
     rows.append(_played("converging", "", stream, epsilon, Converging(LogSquared()), slots, seed))
-    rows += [_played("ledger", "", stream, epsilon, Ledger(policy=spend_first), slots, seed, churn) for churn in CHURNS]
+    for name, ledger in LEDGERS.items():
+        rows += [_played("ledger", name, stream, epsilon, ledger, slots, seed, churn) for churn in CHURNS]
     return rows
 
 
@@ -173,7 +176,7 @@ def _gain_figure(rows: Rows) -> Figure:
                 drawn = Style(style.colour, line_style, style.marker)
                 line(at, column(series, "epsilon"), column(series, "gain"), f"{system}, {draw}", style=drawn)
         for system in ("converging", "ledger"):
-            series = select(own, system=system, churn=0.05)
+            series = select(own, system=system, draw="", churn=0.05)
             line(at, column(series, "epsilon"), column(series, "gain"), system)
         for row in select(own, system="demo"):
             at.axhline(value(row, "gain"), color="black", lw=1.2, ls=(0, (1, 1)), label="the authors' demo")
@@ -196,7 +199,7 @@ def _found(rows: Rows) -> list[str]:
         default = select(here, system="published", draw=next(iter(DRAWS)))
         if default:
             best = max(default, key=lambda row: value(row, "gain"))
-            ledger = select(here, system="ledger", churn=0.05, epsilon=best["epsilon"])
+            ledger = select(here, system="ledger", draw="", churn=0.05, epsilon=best["epsilon"])
             most = max(column(default, "spent"))
             found.append(
                 f"{STREAMS[str(stream)]}: with the published defaults (Λ = 10⁸) at most {most:.2g} is spent after "

@@ -13,7 +13,7 @@ import polars as pl
 from dpi.apps import Recommender
 from dpi.apps.evaluation import agreement
 from dpi.apps.extra import learn
-from dpi.budget import Ledger, spend_first
+from dpi.budget import Ledger
 from dpi.domain import Categories, Domain, Product
 from dpi.release import Release
 from dpi.release.queries import Distribution
@@ -139,7 +139,7 @@ def compared(
     rows: list[dict[str, Value]] = []
     for epsilon in epsilons.split():
         mechanism = Recorded()
-        ledger = Ledger(policy=spend_first, returning=stream not in ONCE)
+        ledger = Ledger(returning=stream not in ONCE)
         opened = open_stream(system, real.domain, epsilon, seed=seed, boosted=mechanism, ledger=ledger)
         releases = [opened.release(users, values) for users, values in real.slots]
         for (algorithm, place), wanted in truths.items():
