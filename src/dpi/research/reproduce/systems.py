@@ -1,8 +1,8 @@
 """The systems that are evaluated, at the same total ε: as published but strict, and boosted in two ways.
 
 `strict` is the published mechanism with its coefficient from the budget and sensitivity 2, on the published series in
-order; `converging` is the boosted mechanism on a converging series; `ledger` is what a user of the package gets who says
-nothing of budgets: the boosted mechanism with `Ledger()`.
+order; `converging` is the boosted mechanism on a converging series; `ledger` is what a user gets who says nothing of
+budgets, the boosted mechanism with `Ledger()`.
 """
 
 from __future__ import annotations
