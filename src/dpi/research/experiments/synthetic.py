@@ -16,7 +16,7 @@ from dpi.research.reproduce.truth import Reference, follow
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BINS, MEAN, DATASETS, SLOTS = (1_000, 10_000), 1_000, 10, 540
+BINS, MEAN, DATASETS, SLOTS = (1_000, 10_000), 1_000, 10, 270
 FIRST, MIDDLE = 15, 90
 """Slots that all data sets are played for; and a length between that and all slots."""
 LONG = 1
