@@ -310,7 +310,8 @@ EXPERIMENT = Experiment(
     setting="A cell is one value in one slot, described by how its share has changed (`dpi.apps`). Wanted are the "
     f"{SHARE:.0%} of cells with the highest score on the true user-weighted PDFs, found are as many with the highest "
     "score by the same detector on what is released; of equal scores the earlier ones. Beside the systems: the "
-    "ledger's own measurements as a noisy histogram, and popularity, the cells with the largest released share.",
+    "ledger's own measurements as a noisy histogram (those of classes added up, each by its precision), and "
+    "popularity, the cells with the largest released share.",
     deviations=(
         "The published domain are 65,534 source addresses. Here a source address is the *user*, whom the promise "
         "protects, and is therefore never a value: values are ports, the 100 most frequent ones and the rest.",

@@ -288,8 +288,9 @@ EXPERIMENT = Experiment(
     "after 5 and 0.005 after 50 slots at ε = 0.5; “DPI can still ensure low and stable MSE and KL divergence”.",
     setting="The published series with Λ = 10⁸, with Λ = 10⁴ and in order; the published mechanism, "
     "calibrated, with these "
-    "budgets; the boosted mechanism with budgets by the same rules (the same spent), and with the same total ε; the "
-    "authors' public demo. 50,000 users on the zipf stream, about 10,000 on the published one.",
+    "budgets; the boosted mechanism with budgets by the same rules (the same spent), and with the same total ε, "
+    "the ledger by class, which is the default, and spent first; the authors' public demo. "
+    "50,000 users on the zipf stream, about 10,000 on the published one.",
     deviations=(
         "The published mechanism is calibrated to the budget of its slot (strict). With its own coefficients "
         "it would lose "

@@ -398,7 +398,8 @@ EXPERIMENT = Experiment(
         "all slots "
         "the same weight; the truth is that of all people.",
         f"One run for each setting and ε, each with noise of its own; {len(EPSILONS.split())} values of ε at the "
-        f"default, {len(SOME.split())} at the other settings. The boosted mechanism on the published series has two runs at ε = 10.",
+        f"default, {len(SOME.split())} at the other settings. The boosted mechanism on the published series has two "
+        "runs at ε = 10.",
     ),
     cases=cases,
     sheet=sheet,

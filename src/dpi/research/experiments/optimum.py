@@ -314,7 +314,8 @@ EXPERIMENT = Experiment(
     setting="The trade-off problem minimises Σ ½·ln(1 - 4η²) at a fixed Σ ln((1+2η)/(1-2η)). Several ways to spend the "
     "same sum, and the numerical optimum over 20 slots from 20 random starts (SLSQP, which is told nothing of where it "
     f"lies). Then the same ways as budgets of the boosted mechanism: ε = {EPSILON}, zipf stream of {BINS} bins and "
-    f"{USERS:,} users, the same in every slot, 200 slots, two runs; beside them the ledger with 5 % churn. "
+    f"{USERS:,} users, the same in every slot, 200 slots, two runs; beside them the ledger with 5 % churn, by class, "
+    "which is the default, and spent first. "
     "The truth is the slot's own PDF: two slots of one PDF differ by a KL of about (k - 1)/n = "
     f"{(BINS - 1) / USERS:.2g} by chance.",
     deviations=(

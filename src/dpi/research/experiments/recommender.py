@@ -321,7 +321,8 @@ EXPERIMENT = Experiment(
     "non-private results as the ground truth (e.g., 90 %+)”: SVD and K-means on USDA PSD, 2,700 slots.",
     setting=f"Wanted are the {BEST} best of {ITEMS} items for each group, by the same algorithm on the true "
     "accumulative PDF. SVD is `dpi.apps.Recommender`; K-means puts groups of like taste together and recommends what "
-    "is most frequent among them. Beside the systems: the ledger's own measurements, added up, and popularity, the "
+    "is most frequent among them. Beside the systems: the ledger's own measurements, added up (those of "
+    "classes by their precision), and popularity, the "
     "items that are truly most frequent in all groups, without noise.",
     deviations=(
         "USDA PSD has no people in it, and the published text does not say what a user or an item is there; it counts "
