@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.05
 EPSILONS = "0.1 0.2 0.5 1 2 5 10"
-FOREST_EPSILONS = "0.1 2"
+FOREST_EPSILONS = "2"
 SHOWN = 2.0
 """The ε of what is shown over time."""
 WINDOW = 20
