@@ -86,6 +86,8 @@ def sheet(rows: Rows) -> Sheet:
         line(cost, column(own, "slot"), column(own, "milliseconds"), system)
     finish(mse, "MSE of the slot's PDF, published stream", "slot", "MSE, (p - q)²", log_y=True)
     finish(cost, "time of a slot, data and crowd included", "slot", "milliseconds", log_y=True)
+    for axes in (kl, followed, mse, cost):
+        axes.locator_params(axis="x", nbins=5)
     legend(figure, kl)
     return Sheet(
         found=tuple(_found(stream, name, own) for stream in played for name, own in played[stream].items()),
@@ -93,7 +95,7 @@ def sheet(rows: Rows) -> Sheet:
             "course": (
                 figure,
                 f"Means (errors) and medians (time) of windows, ε = {EPSILON}, churn {CHURN:.0%}. The first slot of "
-                "the published mechanism makes its pool.",
+                "the published mechanism makes its pool. Times are by the clock on the wall, beside other work.",
             )
         },
         summary=tuple(_summary(stream, own) for stream, own in played.items() if own),
