@@ -53,7 +53,7 @@ def test_a_series_comes_to_the_guess(rows: list[dict[str, Value]]) -> None:
 
 def test_the_sheet_is_drawn(rows: list[dict[str, Value]], tmp_path: Path) -> None:
     """One figure; the summary has the first and the last window."""
-    write([Outcome(EXPERIMENT, (Result(tuple(rows), 1.0),), ())], tmp_path, quick=True)
+    write([Outcome(EXPERIMENT, (Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
     assert (tmp_path / "endurance-course.svg").is_file()
     [line] = sheet(rows).summary  # of one stream
     kl = column(select(rows, system="ledger"), "kl")
@@ -70,7 +70,11 @@ def test_one_system_alone_is_drawn(rows: list[dict[str, Value]], system: System)
 
 
 def test_the_full_form_is_as_long_as_published() -> None:
-    """200,000 slots at k = 10,000, of which the ledger plays a quarter."""
+    """200,000 slots at k = 10,000, of which the ledger plays some in each of the windows."""
     cases = EXPERIMENT.cases(False)
     [ledger] = [c for c in cases if c.options["system"] == "ledger" and c.options["stream"] == "published"]
-    assert (ledger.options["slots"], ledger.options["step"], ledger.options["bins"]) == (200_000, 4, 10_000)
+    assert (ledger.options["slots"], ledger.options["bins"]) == (200_000, 10_000)
+    for case in cases:
+        slots, step, window = (int(case.options[name] or 0) for name in ("slots", "step", "window"))
+        assert slots % window == window % step == 0
+        assert window >= 10 * step

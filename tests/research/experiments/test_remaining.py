@@ -48,12 +48,14 @@ def test_what_is_kept_buys_nothing(rows: list[dict[str, Value]]) -> None:
 
 
 def test_accounts_are_those_of_the_population(rows: list[dict[str, Value]]) -> None:
-    """Newcomers have the slot's budget taken off a full account; those who stay run out."""
+    """Newcomers have the slot's budget taken off a full account; those who stay keep a part, which shrinks."""
     spent = numbers(rows, "ledger", "slot_epsilon", 1.0)
     left = numbers(rows, "ledger", "left", 1.0)
     assert (left >= 2 - spent - 1e-9).all()
     assert left[0] == pytest.approx(2 - spent[0])
-    assert numbers(rows, "ledger", "left", 0.0)[-1] < 0.1
+    stay = numbers(rows, "ledger", "left", 0.0)
+    assert 0 < stay[-1] < stay[9] < stay[0] == left[0]
+    assert (numbers(rows, "ledger", "low", 0.0) > 0).all()
     assert (numbers(rows, "ledger", "low", 0.05) <= numbers(rows, "ledger", "high", 0.05)).all()
     noise = numbers(rows, "ledger", "noise", 1.0)
     assert noise[0] == pytest.approx(math.sqrt(2) / spent[0])

@@ -10,11 +10,23 @@ from dpi.research.reproduce import code as of_modules
 from dpi.research.reproduce.code import code
 
 FIRST = '''"""A sentence."""
+import json
+
 from dpi_made.second import two
+from dpi_made.third import x
+
+STEP = 1
+SHOWN = x
 
 def one():
     """What it does."""
-    return two()  # twice
+    return two() + add(STEP)  # twice
+
+def add(step):
+    return step
+
+def shown():
+    return f"the result is {one()} of {SHOWN}"
 '''
 SECOND = "def two():\n    return 2\n"
 
@@ -38,13 +50,20 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     [
         ("first", FIRST.replace("A sentence.", "Another."), True),
         ("first", FIRST.replace("  # twice", ""), True),
+        ("first", FIRST.replace("the result is", "there are"), True),
+        ("first", FIRST.replace("SHOWN = x", "SHOWN = 2 * x"), True),
         ("first", FIRST.replace("two()", "two() + 1"), False),
+        ("first", FIRST.replace("STEP = 1", "STEP = 2"), False),
+        ("first", FIRST.replace("return step", "return 2 * step"), False),
+        ("first", FIRST + "two = two.twice\n", False),
+        ("first", FIRST + "two.cache_clear()\n", False),
         ("second", SECOND.replace("return 2", "return 3"), False),
+        ("second", SECOND + "unused = 1\n", False),
         ("third", "x = 2\n", True),
     ],
 )
 def test_what_counts_is_what_is_run(made: Path, file: str, text: str, same: bool) -> None:
-    """A statement of the module or of what it imports; no comment, no docstring, no stranger."""
-    before = code.__wrapped__("dpi_made.first")
+    """What the function names, and all of what that imports; no comment, no docstring, no sentence, no stranger."""
+    before = code.__wrapped__("dpi_made.first", "one")
     (made / f"{file}.py").write_text(text)
-    assert (code.__wrapped__("dpi_made.first") == before) is same
+    assert (code.__wrapped__("dpi_made.first", "one") == before) is same

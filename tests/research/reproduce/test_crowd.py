@@ -1,16 +1,17 @@
 """A crowd without users is played as a `Stream` with all its users would be."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 import dpi
 from dpi.domain import Categories
 from dpi.errors import OptionError
-from dpi.exact.integers import GRAINS
+from dpi.exact.integers import GRAINS, Integers
 from dpi.research.datasets.generators import populate, published
 from dpi.research.reproduce.crowd import Cohorts, Played, without_replacement
 from dpi.research.reproduce.systems import SYSTEMS, System, open_stream
-from dpi.stream.closing import Offer
+from dpi.stream.closing import Counting, Offer, billed
 
 BINS = 12
 
@@ -84,13 +85,62 @@ def test_wrong_churn_is_refused() -> None:
         Cohorts(1.5, np.random.default_rng(0))
 
 
-def test_no_weight_is_above_one() -> None:
-    """What enters the histogram is at most one unit for each user."""
-    domain = Categories(range(BINS), other=None)
-    crowd = Played(open_stream("ledger", domain, 1, seed=0), churn=0.2)
-    for counts in slots(10):
-        offer = Offer.drawn(crowd._state, crowd._allocation, crowd._slot, crowd._source)
-        crowd._cohorts.step(int(counts.sum()))
-        grains = crowd._grains(counts, offer)
-        assert (grains <= counts * GRAINS).all()
-        crowd._slot += 1
+@pytest.mark.parametrize("budget", [dpi.Ledger(), dpi.Ledger(policy=dpi.spend_first)], ids=["by class", "spend first"])
+def test_cohorts_pay_what_their_users_would(budget: dpi.Ledger) -> None:
+    """If all users have one value nothing is drawn: with any churn every bit and every account agree."""
+    domain, rng = Categories(range(3), other=None), np.random.default_rng(9)
+    crowd = Played(open_stream("ledger", domain, 2, seed=5, ledger=budget), churn=0.2, seed=5)
+    everybody = open_stream("ledger", domain, 2, seed=5, ledger=budget)
+    for slot in range(40):
+        counts = np.array([0, int(rng.integers(300, 400)), 0])
+        one = crowd.release(counts)
+        left, sizes = crowd.remaining()
+        births = crowd._cohorts.births
+        users = [f"{birth} {i}" for birth, size in zip(births, sizes, strict=True) for i in range(size)]
+        other = everybody.release(users, [1] * len(users))
+        assert np.array_equal(one.pdf, other.pdf)
+        assert (one.total, one.epsilon, one.epsilon_spent) == (other.total, other.epsilon, other.epsilon_spent)
+        firsts = everybody._accounts.remaining(pl.Series([f"{birth} 0" for birth in births]), slot)
+        assert left.tolist() == [float(amount) for amount in firsts]
+    assert len(births) > 15  # so that the classes had several cohorts
+
+
+def grains_of(crowd: Played, counts: Integers) -> tuple[Integers, list[int]]:
+    """The histograms by class of the next slot, and how many grains the bills of each class have."""
+    offer = Offer.drawn(crowd._state, crowd._allocation, crowd._slot, crowd._source)
+    crowd._cohorts.step(int(counts.sum()))
+    bill = billed(Counting.of(crowd._state.setting), crowd._accounts, crowd._cohorts.ids, offer, crowd._slot)
+    due = [int((bill.weights * crowd._cohorts.sizes)[bill.member == m].sum()) for m in range(offer.histograms)]
+    grains = crowd._grains(counts, offer)
+    crowd._slot += 1
+    return grains.reshape(offer.histograms, -1), due
+
+
+def test_each_user_is_in_one_class_with_at_most_one_unit() -> None:
+    """What enters a class's histogram is what its users are billed for, and no bin gives more than it has."""
+    crowd = Played(open_stream("ledger", Categories(range(BINS), other=None), 1, seed=0), churn=0.2)
+    most = 0
+    for counts in slots(20):
+        grains, due = grains_of(crowd, counts)
+        most = max(most, sum(billed > 0 for billed in due))
+        assert (grains.sum(axis=0) <= counts * GRAINS).all()
+        light = crowd._cohorts.sizes.sum()  # cohorts that count as one: less than a grain for each user
+        assert np.abs(grains.sum(axis=1) - due).max() <= light
+    assert most > 3
+
+
+def test_values_are_dealt_to_classes_at_random() -> None:
+    """The users of a class have the values that a draw without replacement gives, on average and in its spread."""
+    counts, drawn = np.array([900, 90, 10]), []
+    for seed in range(300):
+        stream = open_stream("ledger", Categories(range(3), other=None), 1, seed=0)
+        crowd = Played(stream, churn=0.3, seed=seed)
+        grains_of(crowd, counts)
+        grains, _ = grains_of(crowd, counts)
+        newcomers = crowd._cohorts.sizes[-1]
+        assert grains[0].sum() == newcomers * GRAINS
+        drawn.append(grains[0] / GRAINS - newcomers * counts / 1000)
+    found = np.array(drawn)
+    variance = 300 * counts / 1000 * (1 - counts / 1000) * 700 / 999
+    assert np.abs(found.mean(axis=0)).max() < 4 * np.sqrt(variance.max() / 300)
+    assert found.var(axis=0) == pytest.approx(variance, rel=0.35)  # 4 standard errors: √(2/300) each

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.apps.evaluation import divergence
-from dpi.budget import Converging, Ledger
+from dpi.budget import Converging, Ledger, spend_first
 from dpi.budget.series import Geometric, LogSquared, Series, Spence, Zeta
 from dpi.domain import Categories
 from dpi.mechanism.boosted import Boosted
@@ -35,7 +35,9 @@ TOTALS = (0.025, 0.5, 2.0, 8.0)
 SLOTS = 10_000
 SPENCE = ((0.05, 0.1), (0.1, 0.1), (0.3, 0.5), (1.0, 1.0))
 FIRST, INVERSE, LOG, TEN, OPTIMUM = "all in slot 1", "1/t²", "1/(t·ln² t)", "ten equal slots", "optimum, numerical"
-LEDGER = "ledger, churn 5 %"
+LEDGER, ONE_CLASS = "ledger, churn 5 %", "ledger, spend first, churn 5 %"
+LEDGERS = {LEDGER: Ledger(), ONE_CLASS: Ledger(policy=spend_first)}
+"""With churn: users measured by class, which is the default, and all who can pay in one histogram."""
 BINS, USERS, EPSILON = 100, 10_000, 2
 DRIFTS = {"still": 0.0, "slow": 0.02, "fast": 0.2}
 
@@ -105,8 +107,9 @@ def errors(name: str, drift: str, slots: int, seed: int) -> list[dict[str, Value
     """KL of the boosted mechanism's releases with one of the series, on a zipf stream that stands still or moves."""
     domain = Categories(range(BINS), other=None)
     noise = own_seed(name, drift, seed)
-    if name == LEDGER:
-        played = Played(open_stream("ledger", domain, EPSILON, seed=noise), churn=0.05, seed=noise)
+    if name in LEDGERS:
+        stream = open_stream("ledger", domain, EPSILON, seed=noise, ledger=LEDGERS[name])
+        played = Played(stream, churn=0.05, seed=noise)
     else:
         stream = Stream(
             domain=domain,
@@ -135,8 +138,8 @@ def _places(slots: int) -> Sequence[int]:
 
 
 def names() -> tuple[str, ...]:
-    """All that is played, the ledger last."""
-    return (*budgets(), LEDGER)
+    """All that is played, the ledgers last."""
+    return (*budgets(), *LEDGERS)
 
 
 def cases(quick: bool) -> list[Case]:
@@ -186,8 +189,9 @@ def _loss_of(rows: Rows, name: str, key: str = "log_loss") -> dict[float, float]
 
 def _style(name: str) -> Style:
     """The published series share a colour; the others have one each."""
-    if name in (LEDGER, OPTIMUM):
-        return STYLES["ledger"] if name == LEDGER else Style("black", ":", "*")
+    if name in (*LEDGERS, OPTIMUM):
+        colour = STYLES["ledger"].colour
+        return {LEDGER: STYLES["ledger"], ONE_CLASS: Style(colour, ":", "d")}.get(name, Style("black", ":", "*"))
     published = [spence_name(mu, zeta) for mu, zeta in SPENCE]
     if name in published:
         return Style(COLOURS[1], LINES[published.index(name)], "s^vP"[published.index(name)])
@@ -310,7 +314,8 @@ EXPERIMENT = Experiment(
     setting="The trade-off problem minimises Σ ½·ln(1 - 4η²) at a fixed Σ ln((1+2η)/(1-2η)). Several ways to spend the "
     "same sum, and the numerical optimum over 20 slots from 20 random starts (SLSQP, which is told nothing of where it "
     f"lies). Then the same ways as budgets of the boosted mechanism: ε = {EPSILON}, zipf stream of {BINS} bins and "
-    f"{USERS:,} users, the same in every slot, 200 slots, two runs; beside them the ledger with 5 % churn. "
+    f"{USERS:,} users, the same in every slot, 200 slots, two runs; beside them the ledger with 5 % churn, by class, "
+    "which is the default, and spent first. "
     "The truth is the slot's own PDF: two slots of one PDF differ by a KL of about (k - 1)/n = "
     f"{(BINS - 1) / USERS:.2g} by chance.",
     deviations=(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 EPSILONS, SLOTS, POINTS = (2, 10), 500, 100
 BINS, MEAN = 100, 100
+WINDOW = 64
+"""Slots over which the ledger's classes take turns: what they buy is the mean of so many."""
 CHURNS = (0.0, 0.05, 1.0)
 RANGES = (100, 10_000)
 """RBA by ranges: large is a budget of at least ε/100, small one below ε/10,000."""
@@ -60,10 +63,15 @@ def drawn(name: str, epsilon: int, slots: int, seed: int) -> list[dict[str, Valu
 
 
 def ledger(epsilon: int, churn: float, slots: int, seed: int) -> list[dict[str, Value]]:
-    """What is left on the accounts of the users of a slot: mean, and the 5 % and 95 % quantiles over users."""
+    """What is left on the accounts of the users of a slot: mean, and the 5 % and 95 % quantiles over users.
+
+    A class whose users have paid p on average over all users of the slot tells a count to √2/p; classes are measured
+    each by itself, and in turn, so that precisions are added over classes and averaged over some slots.
+    """
     stream = open_stream("ledger", Categories(range(BINS), other=None), epsilon, seed=seed)
     played = Played(stream, churn=churn, seed=own_seed("ledger", epsilon, churn, seed))
     table: list[dict[str, Value]] = []
+    precision: list[float] = []
     for slot, (counts, _) in enumerate(published(np.random.default_rng([seed, 0]), slots, BINS, MEAN)):
         release = played.release(counts)
         left, users = played.remaining()
@@ -71,12 +79,14 @@ def ledger(epsilon: int, churn: float, slots: int, seed: int) -> list[dict[str, 
         place = np.cumsum(users[order]) / users.sum()
         low, high = (float(left[order][np.searchsorted(place, q)]) for q in (0.05, 0.95))
         mean = float(left @ users / users.sum())
-        table.append(_row(slot, mean, low, high, release.epsilon, _noise(release.epsilon * played.weight)))
+        precision.append(sum(paid**2 for paid in played.paid))
+        bought = math.sqrt(fmean(precision[-WINDOW:]))
+        table.append(_row(slot, mean, low, high, release.epsilon, _noise(bought)))
     return [{"name": "ledger", "epsilon": epsilon, "churn": churn, **row} for row in _thinned(table)]
 
 
 def _noise(epsilon: float) -> float:
-    """Standard deviation, in users, of a count with Laplace noise; for the ledger by what its users pay on average."""
+    """Standard deviation, in users, of a count with Laplace noise."""
     return math.sqrt(2) / epsilon if epsilon else math.inf
 
 
@@ -225,8 +235,8 @@ EXPERIMENT = Experiment(
     setting=f"{SLOTS} slots, ε = 2 and 10. The published random allocation (Λ = 10⁸ and 10⁴) and the one by ranges "
     "draw from the published series (μ = 0.05, ζ = 0.1); three series in order; the ledger with the default rule on "
     f"{BINS} bins of about {MEAN} users, of whom 0, 5 or 100 % are replaced in every slot. What is not spent buys "
-    "nothing: below each curve stands the noise of a count, √2/ε_t users; for the ledger by what its users pay on "
-    "average.",
+    "nothing: below each curve stands the noise of a count, √2/ε_t users; for the ledger, whose users pay in turn, by "
+    f"the mean precision of the last {WINDOW} slots, of what each class has paid on average over all users.",
     deviations=(
         "The published ranges are not stated: large is a budget of at least ε/100, small one below ε/10,000.",
         "One draw of each random allocation.",

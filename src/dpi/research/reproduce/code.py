@@ -13,17 +13,24 @@ PACKAGE = "dpi"
 
 
 @cache
-def code(module: str) -> str:
-    """A digest of a module and of all of this package that it imports, directly or not.
+def code(module: str, function: str) -> str:
+    """A digest of a function of a module, and of all of this package that it uses.
 
-    Comments, docstrings and layout do not count: a sentence that is mended leaves a result as it is. What is imported
-    inside a function counts like the rest.
+    Of the module itself that is what the function names, directly or not, and of modules that these statements import,
+    and those import, everything. Comments, docstrings and layout do not count, nor do other functions of the module: a
+    sentence that is mended, or a figure that is drawn otherwise, leaves a result as it is. What is imported inside a
+    function counts like the rest.
 
-    >>> code("dpi.exact.integers") == code("dpi.exact.integers") != code("dpi.exact.dilogarithm")
+    >>> code("dpi.exact.integers", "proportional") == code("dpi.exact.integers", "proportional")
     True
+    >>> code("dpi.exact.integers", "proportional") == code("dpi.exact.integers", "wide_sum")
+    False
     """
-    found: dict[str, str] = {}
-    todo = [module]
+    own = _source(module)
+    assert own is not None  # noqa: S101 - the function was imported from there
+    used = ast.Module(_used(_tree(own), function), [])
+    found = {module: ast.dump(used)}
+    todo = list(_imported(used))
     while todo:
         name = todo.pop()
         if name not in found:
@@ -32,6 +39,38 @@ def code(module: str) -> str:
                 found[name], imported = _counted(source)
                 todo += imported
     return hashlib.sha256("\n".join(f"{name}\t{found[name]}" for name in sorted(found)).encode()).hexdigest()[:16]
+
+
+def _used(tree: ast.Module, function: str) -> list[ast.stmt]:
+    """The statements of a module that a function needs: those that bind what it names, and those that bind nothing."""
+    bound = [_bound(statement) for statement in tree.body]
+    wanted = [not names or function in names for names in bound]
+    while True:
+        named = {name for one, it in zip(tree.body, wanted, strict=True) if it for name in _named(one)}
+        more = [it or bool(names & named) for it, names in zip(wanted, bound, strict=True)]
+        if more == wanted:
+            return [one for one, it in zip(tree.body, wanted, strict=True) if it]
+        wanted = more
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """The names that a statement of a module gives a meaning; none for one that does something else."""
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return {(alias.asname or alias.name).split(".")[0] for alias in names}
+        case ast.Assign(targets=targets):
+            return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+        case ast.If(body=body, orelse=orelse):
+            return {name for one in (*body, *orelse) for name in _bound(one)}
+    return set()
+
+
+def _named(statement: ast.stmt) -> Iterator[str]:
+    return (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
 
 
 def _source(module: str) -> bytes | None:

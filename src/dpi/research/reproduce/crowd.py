@@ -1,10 +1,11 @@
 """Large populations without their users: who pays is decided by the ledger, cohort by cohort.
 
 A slot of ten million users need not list them. Users who came in the same slot and were active ever since have the same
-account, so that the ledger can bill a cohort as if it were one user; and if values are dealt to users at random, the
-values of some of them are a draw without replacement from the slot's counts. The releases have the same law as those of
-a `Stream` that sees every user, but for cohorts that hardly pay any more, which count as one: the slot is closed by the
-same steps (`dpi.stream.closing`). Made-up data alone is played like this: it knows the counts.
+account and the same number of payments, so that the ledger can bill a cohort as if it were one user, by class or not;
+and if values are dealt to users at random, the values of some of them are a draw without replacement from the slot's
+counts. The releases have the same law as those of a `Stream` that sees every user, but for cohorts of a class that
+hardly pay any more, which count as one: the slot is closed by the same steps (`dpi.stream.closing`). Made-up data alone
+is played like this: it knows the counts.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ import polars as pl
 from dpi.budget.accounts import Accounts
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
-from dpi.histogram.compression import Histogram
 from dpi.noise import UnsafeSeededSource
 from dpi.release import Release
 from dpi.stream import Stream
-from dpi.stream.closing import Counting, Offer, billed, measured, released
+from dpi.stream.closing import Counting, Offer, billed, counted, measured, released
 from dpi.stream.state import StreamState
 
 LEAST = GRAINS >> 6
@@ -73,13 +73,12 @@ def without_replacement(counts: Integers, size: int, rng: np.random.Generator) -
 class Played:
     """A stream that is shown the counts of a crowd, slot after slot.
 
-    With a converging budget everybody pays in every slot; with a ledger, those who have something left.
+    With a converging budget everybody pays in every slot; with a ledger, those who have something left and, where users
+    are measured by class, whose class is due.
     """
 
     def __init__(self, stream: Stream, *, churn: float = 0.0, seed: int = 0) -> None:
         setting = stream.setting
-        if setting.classes > 1:
-            raise OptionError("counts of a crowd are not measured by class: say `policy=spend_first`.")
         policy = setting.policy
         self._accounts = None if policy is None else Accounts(setting.epsilon, key=bytes(32), policy=policy)
         self._source = UnsafeSeededSource(seed)
@@ -88,14 +87,15 @@ class Played:
         self._rng = np.random.default_rng([seed, 2])
         self._cohorts = Cohorts(churn, self._rng)
         self._slot = 0
-        self.weight = 1.0
-        """The mean weight of the last slot's users."""
+        self.paid: tuple[float, ...] = ()
+        """What the last slot's users have paid to each class that was due, over all of them on average; to one class,
+        if users are not measured by class."""
 
     def release(self, counts: Integers) -> Release:
         """Close a slot with these counts, one for each active user."""
         offer = Offer.drawn(self._state, self._allocation, self._slot, self._source)
         self._cohorts.step(int(counts.sum()))
-        clean = Histogram(self._grains(counts, offer), self._state.setting.compression.sensitivity)
+        clean = counted(Counting.of(self._state.setting), self._grains(counts, offer), offer)
         made = released(self._state, measured(self._state, clean, offer, self._slot, self._source), "")
         self._allocation.observe(made.users, made.bins, made.drift)
         self._state = made.state
@@ -110,30 +110,38 @@ class Played:
         return np.array([float(amount) for amount in left]), self._cohorts.sizes
 
     def _grains(self, counts: Integers, offer: Offer) -> Integers:
-        """The weighted histogram of the slot."""
+        """The weighted histograms of the slot, one after the other if users are measured by class."""
         if self._accounts is None:
+            self.paid = (float(offer.epsilon),)
             return counts * GRAINS
         cohorts, accounts = self._cohorts, self._accounts
         bill = billed(Counting.of(self._state.setting), accounts, cohorts.ids, offer, self._slot)
         accounts.debit(bill)
-        self.weight = float(bill.weights @ cohorts.sizes) / (GRAINS * max(1, int(cohorts.sizes.sum())))
-        total, rest = np.zeros_like(counts), counts
-        for weight, size in _classes(bill.weights, cohorts.sizes):
-            drawn = rest if size == rest.sum() else without_replacement(rest, size, self._rng)
-            total += weight * drawn
-            rest = rest - drawn
-        return total
+        member = np.zeros_like(bill.weights) if bill.member is None else bill.member
+        costs = [due.epsilon for due in offer.classes] or [offer.epsilon]
+        users = max(1, int(cohorts.sizes.sum()))
+        total, rest, paid = np.zeros((offer.histograms, counts.size), dtype=np.int64), counts, []
+        for m, cost in enumerate(costs):
+            here = member == m
+            weights, sizes = bill.weights[here], cohorts.sizes[here]
+            paid.append(float(cost) * float(weights @ sizes) / (GRAINS * users))
+            for weight, size in _together(weights, sizes):
+                drawn = rest if size == rest.sum() else without_replacement(rest, size, self._rng)
+                total[m] += weight * drawn
+                rest = rest - drawn
+        self.paid = tuple(paid)
+        return total.ravel()
 
 
-def _classes(weights: Integers, sizes: Integers) -> list[tuple[int, int]]:
-    """Weights and how many users have them, the heaviest first; what is light counts as one class.
+def _together(weights: Integers, sizes: Integers) -> list[tuple[int, int]]:
+    """Weights and how many users have them, the heaviest first; those who are light count as one.
 
-    >>> _classes(np.array([GRAINS, 0, GRAINS, 5, 8]), np.array([3, 9, 4, 1, 2]))
+    >>> _together(np.array([GRAINS, 0, GRAINS, 5, 8]), np.array([3, 9, 4, 1, 2]))
     [(16777216, 7), (7, 3)]
     """
     light = (weights < LEAST) & (weights > 0)
-    classes = {int(w): int(sizes[weights == w].sum()) for w in np.unique(weights[weights >= LEAST])[::-1]}
+    groups = {int(w): int(sizes[weights == w].sum()) for w in np.unique(weights[weights >= LEAST])[::-1]}
     if light.any():
         users = int(sizes[light].sum())
-        classes[int(weights[light] @ sizes[light]) // users] = users
-    return list(classes.items())
+        groups[int(weights[light] @ sizes[light]) // users] = users
+    return list(groups.items())

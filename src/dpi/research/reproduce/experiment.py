@@ -36,7 +36,7 @@ class Case:
     @property
     def code(self) -> str:
         """A digest of the code that makes the result."""
-        return code(self.make.__module__)
+        return code(self.make.__module__, self.make.__name__)
 
     @property
     def digest(self) -> str:

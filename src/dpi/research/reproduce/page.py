@@ -81,7 +81,9 @@ def _markdown(outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: b
         f"it was interrupted, and computes again what the code has changed.{took}",
         "",
         "The total ε is the same for all systems of a line, per user and for ever. *Published* is what the published "
-        "text states; *strict* its algorithm with a guarantee that holds; the others are this package.",
+        "text states; *strict* its algorithm with a guarantee that holds; the others are this package, the last one as "
+        "it is by default: `Ledger()`, which measures users by class (`returning=False` where each person is there "
+        "once).",
         "",
     ]
     summary = [(name, line) for name, sheet in sheets.items() for line in sheet.summary]

@@ -1,7 +1,8 @@
 """The systems that are evaluated, at the same total ε: as published but strict, and boosted in two ways.
 
 `strict` is the published mechanism with its coefficient from the budget and sensitivity 2, on the published series in
-order; `converging` is the boosted mechanism on a converging series; `ledger` is the default of the package.
+order; `converging` is the boosted mechanism on a converging series; `ledger` is what a user gets who says nothing of
+budgets, the boosted mechanism with `Ledger()`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dpi.budget import Converging, Ledger, spend_first
+from dpi.budget import Converging, Ledger
 from dpi.budget.epsilon import Amount
 from dpi.budget.series import LogSquared, Spence
 from dpi.domain import Domain
@@ -73,7 +74,7 @@ def open_stream(
     budgets: dict[System, Ledger | Converging] = {
         "strict": Converging(Spence(hyper.mu, hyper.zeta)),
         "converging": Converging(LogSquared()),
-        "ledger": ledger or Ledger(policy=spend_first),
+        "ledger": ledger or Ledger(),
     }
     source = UnsafeSeededSource(seed)
     return Stream(domain=domain, epsilon=epsilon, mechanism=mechanism, budget=budgets[system], unsafe_source=source)
