@@ -330,7 +330,7 @@ def released(
     group = group * weights.experts[kept] / float(weights.experts[kept][group].sum())
     mass = 0.0
     for here in blocks(bins):
-        told, before = pool.measured.variance[:, here], _part(forecast.readings, [*kept, -1], here)
+        told, before = pool.at(here).measured.variance, _part(forecast.readings, [*kept, -1], here)
         read = pool.read(forecast.readout, here)
         slope, heat = scored.slope[[*kept, -1], here], scored.heat[[*kept, -1], here]
         expected = scale * np.concatenate([read.mean, before.mean[-1:]])

@@ -134,6 +134,10 @@ class Walked:
         """Some experts."""
         return Walked(Gaussians(self.messages.mean[key], self.messages.variance[key]), self.walk[key])
 
+    def at(self, here: slice) -> Walked:
+        """Some bins."""
+        return Walked(Gaussians(self.messages.mean[:, here], self.messages.variance[:, here]), self.walk[:, here])
+
     @property
     def measured(self) -> Gaussians:
         """The messages, but for the walks; rounding leaves something to measure."""
@@ -142,7 +146,7 @@ class Walked:
 
     def read(self, readout: Readout, here: slice = ALL) -> Gaussians:
         """What messages say under a population, of some bins."""
-        part = Walked(Gaussians(self.messages.mean[:, here], self.messages.variance[:, here]), self.walk[:, here])
+        part = self.at(here)
         reading = readout.read(part.measured)
         return Gaussians(reading.mean, np.add(reading.variance, part.walk, out=reading.variance))
 
