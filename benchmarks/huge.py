@@ -1,11 +1,13 @@
 """What a slot over very many bins costs: its noise, the mechanism's update, all the rest, and memory.
 
-    python benchmarks/huge.py [--bins 1000,10000,112000,1000000] [--users 20000,100000] [--budgets ledger,spend_first,converging] [--slots 6]
+    python benchmarks/huge.py [--bins 112000,1000000] [--users 20000] [--budgets ledger,spend_first,converging]
+                              [--kinds hashed,bins] [--slots 6]
 
-Every row is a stream of its own, in memory and in a process of its own: zipf values of half-new users, hashed into bins
-(values without order) or as numbers (`Bins`). *noise* is exact noise on every bin once, *update* the mechanism's, *rest* the slot
-without measurement and update: rows, accounts, release, certificate and state. Medians of processor time, the ratio as the
-median of the slots' own. *peak* is what was resident at most above what the imports take, for each bin.
+Every row is a stream of its own, in memory and in a process of its own: zipf values, hashed into bins (values without
+order) or as numbers (`Bins`), of users a quarter of whom is active in a slot. *noise* is exact noise on every bin once,
+*update* the mechanism's, *rest* the slot without measurement and update: rows, accounts, release, certificate and
+state. Medians of processor time, the ratio as the median of the slots' own. *peak* is what was resident at most above
+what the imports take, for each bin.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -100,13 +103,11 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=6)
     options = parser.parse_args()
     row("bins, users, budget, values", "noise s", "update s", "ratio", "rest s", "peak B a bin")
-    for bins in map(int, options.bins.split(",")):
-        for users in map(int, options.users.split(",")):
-            for budget in options.budgets.split(","):
-                for kind in options.kinds.split(","):
-                    found = child(kind, bins, users, budget, options.slots)
-                    cells = (found["noise"], found["update"], f"{found['ratio']:.1f} ×", found["rest"])
-                    row(f"{bins:,}, {users:,}, {budget}, {kind}", *cells, f"{found['peak']:,.0f}")
+    asked = (options.bins.split(","), options.users.split(","), options.budgets.split(","), options.kinds.split(","))
+    for many, people, paid, values in product(*asked):
+        found = child(values, many, people, paid, options.slots)
+        cells = (found["noise"], found["update"], f"{found['ratio']:.1f} ×", found["rest"], f"{found['peak']:,.0f}")
+        row(f"{int(many):,}, {int(people):,}, {paid}, {values}", *cells)
 
 
 if __name__ == "__main__":
