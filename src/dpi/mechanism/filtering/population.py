@@ -170,9 +170,9 @@ class Readout:
         np.multiply(mean, deviation, out=reading.mean)
         variance *= deviation
         np.multiply(variance, deviation, out=reading.variance)
-        certain = ratio > _FAR  # so far from 0 that the population has nothing to add
-        np.copyto(reading.mean, messages.mean, where=certain)
-        np.copyto(reading.variance, messages.variance, where=certain)
+        certain = np.flatnonzero(ratio > _FAR)  # so far from 0 that the population has nothing to add
+        reading.mean[certain] = messages.mean[certain]
+        reading.variance[certain] = messages.variance[certain]
 
     def _locate(self, messages: Gaussians) -> tuple[Singles, Singles, Integers, Singles, Singles]:
         """Deviation, mean / deviation, the cell's number, and the place within it.
