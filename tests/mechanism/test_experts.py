@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.errors import OptionError
+from dpi.mechanism.boosted.assimilation import assimilate
 from dpi.mechanism.boosted.experts import ExpertPool, Walked, recalled, remembered, unknown
 from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import Gaussians
@@ -48,10 +49,12 @@ def test_ageing_adds_the_walks_variance():
 
 def test_a_measurement_forgets_the_walk_as_a_filter_does():
     """With gain k, of a message's error 1 - k is left: of its variance by walks (1 - k)²."""
-    before = Walked(Gaussians(np.array([[0.5]]), np.array([[0.3]])), np.array([[0.2]]))
-    site = 0.1
-    after = before.after(Gaussians(np.array([[0.5]]), np.array([[0.3 * site / (0.3 + site)]])))
+    one, site = np.array([[1.0]]), 0.1
+    before, forecast = Gaussians(0.5 * one, 0.3 * one), Gaussians(0.5 * one, 0 * one)
+    messages, left = assimilate(before, forecast, one, 0 * one, one / site)
+    after = Walked(messages, left**2 * 0.2)
     gain = 0.3 / (0.3 + site)
+    assert messages.variance[0, 0] == pytest.approx(0.3 * site / (0.3 + site))
     assert after.walk[0, 0] == pytest.approx((1 - gain) ** 2 * 0.2)
     assert after.measured.variance[0, 0] == pytest.approx((1 - gain) ** 2 * 0.1 + gain**2 * site)
 

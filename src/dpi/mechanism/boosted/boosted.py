@@ -40,13 +40,15 @@ from dpi.mechanism.boosted import state as _state
 from dpi.mechanism.boosted import views as _views
 from dpi.mechanism.boosted.assimilation import Dispersion
 from dpi.mechanism.boosted.coverage import Payers
-from dpi.mechanism.boosted.experts import ExpertPool
+from dpi.mechanism.boosted.experts import ExpertPool, Walked
 from dpi.mechanism.boosted.layout import HUGE, Layout, automatic
+from dpi.mechanism.boosted.quiet import Loud
 from dpi.mechanism.boosted.size import Counts, Size
 from dpi.mechanism.boosted.state import BoostedState
 from dpi.mechanism.boosted.views import Views
 from dpi.mechanism.cells import CellsState, ClassCounts
 from dpi.mechanism.filtering import heap, population
+from dpi.mechanism.filtering.gaussians import Gaussians
 from dpi.noise import RandomSource, add_laplace
 
 State = BoostedState | Views | CellsState
@@ -63,7 +65,8 @@ class Boosted(Mechanism[State]):
     their own is learned for all classes together. `partitions` are measured in turns with the bins:
     one of them in each slot, with all of its budget. "auto" means blocks of neighbours for `Bins` and marginals for a
     `Product`, from 10,000 bins on, and the bins alone (as does an empty tuple) for any other domain. Time and memory
-    are O(bins · experts), and memory O(bins · season) more.
+    are O(bins · experts), and memory O(bins · season) more; from 10,000 bins on, trackers share what they know of bins
+    that noise hides (`dpi.mechanism.boosted.quiet`), and a state has 80 bytes a bin.
 
     `drifts` and `partitions` are of users who are measured alike. By class there are estimators of their own
     (`dpi.mechanism.cells`), of O(bins · (classes + season)), which read neither.
@@ -132,9 +135,11 @@ class Boosted(Mechanism[State]):
         return automatic(domain) if self.partitions == "auto" else self.partitions
 
     def _unknown(self, bins: int) -> BoostedState:
+        huge, trackers = bins >= HUGE, len(self.drifts)
+        nothing = Walked(Gaussians.empty(trackers, 0), np.zeros((trackers, 0)))
         return BoostedState(
-            pool=experts.unknown(len(self.drifts) + 2, bins),
-            walk=np.zeros((len(self.drifts) + 2, bins)),
+            pool=experts.unknown(3 if huge else trackers + 2, bins),
+            walk=np.zeros((3 if huge else trackers + 2, bins)),
             season=(None,) * (self.season or 0),
             age=0.0,
             log_weights=np.log(np.maximum(self._pool.first, 1e-300)),
@@ -146,6 +151,7 @@ class Boosted(Mechanism[State]):
             mass=1.0,
             payers=Payers(),
             known=False,
+            loud=Loud(np.zeros(0, dtype=np.int64), nothing) if huge else None,
         )
 
     def drift(self, state: State) -> float | None:
@@ -241,7 +247,7 @@ class Boosted(Mechanism[State]):
         layout = self._layout(domain)
         state = _state.from_bytes(data) if layout is None else _views.from_bytes(layout, data)
         parts = state.states if isinstance(state, Views) else (state,)
-        options = {(len(part.pool.mean) - 2, len(part.season)) for part in parts}
+        options = {(part.trackers, len(part.season)) for part in parts}
         if state.bins != domain.size or options != {(len(self.drifts), self.season or 0)}:
             raise StateError("the state belongs to a mechanism with other options or to another domain.")
         return state

@@ -18,6 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from dpi.errors import OptionError
+from dpi.exact.integers import Integers
 from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Floats, Gaussians, blocks
 from dpi.mechanism.filtering.population import Readout
 
@@ -27,6 +28,12 @@ ROUNDING = 1e-9
 """The least share of a variance that walks leave.
 
 Source: by calculation; differences of double precision are good to far less.
+"""
+
+_BLOCK = 1 << 13
+"""Bins of one expert that are aged at a time.
+
+Source: by trial; the speed that it leads to is measured by benchmarks/huge.py.
 """
 
 SEASONAL_DRIFT = 0.03
@@ -134,6 +141,10 @@ class Walked:
         """Some experts."""
         return Walked(Gaussians(self.messages.mean[key], self.messages.variance[key]), self.walk[key])
 
+    def at(self, here: slice | Integers) -> Walked:
+        """Some bins."""
+        return Walked(Gaussians(self.messages.mean[:, here], self.messages.variance[:, here]), self.walk[:, here])
+
     @property
     def measured(self) -> Gaussians:
         """The messages, but for the walks; rounding leaves something to measure."""
@@ -142,30 +153,23 @@ class Walked:
 
     def read(self, readout: Readout, here: slice = ALL) -> Gaussians:
         """What messages say under a population, of some bins."""
-        part = Walked(Gaussians(self.messages.mean[:, here], self.messages.variance[:, here]), self.walk[:, here])
+        part = self.at(here)
         reading = readout.read(part.measured)
         return Gaussians(reading.mean, np.add(reading.variance, part.walk, out=reading.variance))
 
     def aged(self, readings: Gaussians, steps: Floats) -> tuple[Walked, Gaussians]:
         """Messages and readings after log-walks of variance `steps`, which add that times E[level²]."""
-        messages, count = self.messages, len(steps)
-        wide, walk = np.empty_like(messages.variance), self.walk.copy()
-        for here in blocks(messages.mean.shape[1]):
-            step = readings.mean[:count, here] ** 2
-            step += readings.variance[:count, here]
-            step *= steps[:, None]
-            readings.variance[:count, here] += step
-            walk[:, here] += step
-            step += messages.variance[:, here]
-            np.minimum(step, UNKNOWN, out=wide[:, here])
-        return Walked(Gaussians(messages.mean, wide), walk), readings
-
-    def after(self, messages: Gaussians) -> Walked:
-        """With the messages after a slot, which have forgotten a part of what they were, and of its walks."""
-        kept = messages.variance / self.messages.variance
-        kept *= kept
-        kept *= self.walk
-        return Walked(messages, kept)
+        wide, walk = self.messages.variance.copy(), self.walk.copy()
+        for row in np.flatnonzero(steps):
+            for here in blocks(walk.shape[1], _BLOCK):
+                step = readings.mean[row, here] ** 2
+                step += readings.variance[row, here]
+                step *= steps[row]
+                readings.variance[row, here] += step
+                walk[row, here] += step
+                step += wide[row, here]
+                np.minimum(step, UNKNOWN, out=wide[row, here])
+        return Walked(Gaussians(self.messages.mean, wide), walk), readings
 
 
 def recalled(pool: Walked, season: Season, slot: int, leader: int, mass: float) -> Walked:

@@ -38,9 +38,9 @@ CERTAIN = 3.0
 Source: 95 %; until then the release is a mixture of both.
 """
 
-FAINT = -7.0
-"""Log odds x below which log(1 + e^x) is e^x, up to a part of 5·10⁻⁷. Less than that must not be neglected: a slot has
-many bins, and whoever can jump would lose to whoever cannot, a little in every slot.
+SMALL = 1e-3
+"""Up to here log(1 + x) is x - x²/2, up to a part of 3.4·10⁻⁷. Less than that must not be neglected: a slot has many
+bins, and whoever can jump would lose to whoever cannot, a little in every slot.
 
 Source: by calculation.
 """
@@ -67,22 +67,24 @@ def rate(probability: float, learned: float) -> float:
 class Jumps:
     """What a slot said of the jumps of some bins."""
 
-    before: Floats
+    before: Reals
     """Log odds of a jump, this slot's included, before the slot was looked at."""
-    density: Floats
+    density: Reals
     """Log density of every count if its bin has jumped."""
     newborn: npt.NDArray[np.bool_]
     """Whether a jump in this very slot is more likely than one before."""
 
     @classmethod
-    def of(cls, odds: Floats, challenger: Reals, fresh: Floats, rate: float) -> Jumps:
+    def of(cls, odds: Floats, challenger: Reals, fresh: Reals, rate: float) -> Jumps:
         """From the odds after the last slot, and the log densities of the challenger and of a fresh level.
 
         `rate` is the log odds of a jump in this slot.
         """
-        before = np.logaddexp(odds, rate)
-        earlier, now = odds + challenger, rate + fresh
-        return cls(before, np.logaddexp(earlier, now) - before, now > earlier)
+        single = challenger.dtype
+        chance = np.exp(odds.astype(single))
+        chance += single.type(np.exp(rate))  # the odds of a jump before or in this slot
+        earlier, now = (odds + challenger).astype(single), (rate + fresh).astype(single)
+        return cls(np.log(chance), _log_sum(earlier, now) - np.log(chance), now > earlier)
 
     def either(self, stays: Reals, trust: float) -> tuple[Reals, Reals]:
         """Log densities of the counts where bins may or may not have jumped; and the probabilities that they have.
@@ -90,21 +92,45 @@ class Jumps:
         `stays` are the log densities if not, for each expert: a count may be a jump to one and no surprise to another.
         The probabilities are those after the slot, whose log scores count so much (`trust`).
         """
-        odds = self.density - stays
-        jumped = np.exp(-np.clip(self.before + trust * odds, -LIMIT, LIMIT))
-        jumped += 1
-        np.divide(1, jumped, out=jumped)
+        odds = (self.density - stays).astype(stays.dtype)
+        trusted = odds * trust
+        trusted += self.before
+        after = np.exp(np.maximum(np.minimum(trusted, LIMIT, out=trusted), -LIMIT, out=trusted))
+        jumped = after / (after + 1)
         odds += self.before
-        at = np.flatnonzero(odds.max(0) > FAINT)
-        loud = np.logaddexp(0, odds[:, at])
-        either = np.exp(np.minimum(odds, FAINT, out=odds), out=odds)  # log(1 + x) is x, as far as that counts
-        either[:, at] = loud
+        if trust != 1:
+            after = np.exp(np.minimum(odds, LIMIT))
+        either = _log_one_plus(after)
+        either -= _log_one_plus(np.exp(self.before))
+        either += np.maximum(np.subtract(odds, LIMIT, out=odds), 0, out=odds)
         either += stays
-        either -= np.logaddexp(0, self.before)
         return either, jumped
+
+
+def _log_sum(one: Reals, other: Reals) -> Reals:
+    """log(e^one + e^other)."""
+    high = np.maximum(one, other)
+    low = np.minimum(one, other)
+    low -= high
+    np.exp(low, out=low)
+    low += 1
+    np.log(low, out=low)
+    low += high
+    return low
+
+
+def _log_one_plus(x: Reals) -> Reals:
+    """log(1 + x) for x ≥ 0: most are so small that two terms are all there is of it."""
+    near = x * -0.5
+    near += 1
+    near *= x
+    flat, small = near.reshape(-1), x.reshape(-1)
+    at = np.flatnonzero(small > SMALL)
+    flat[at] = np.log1p(small[at])
+    return near
 
 
 def log_odds(probability: Floats) -> Floats:
     """Of a jump, for the next slot."""
-    rest = np.log1p(-np.minimum(probability, 1 - 1e-16))
-    return np.asarray(np.clip(np.log(probability) - rest, -LIMIT, LIMIT))
+    held = np.minimum(probability, 1 - 1e-16)
+    return np.asarray(np.clip(np.log(held / (1 - held)), -LIMIT, LIMIT))

@@ -61,9 +61,20 @@ class View:
     blocks: int
     labels: Integers | None
 
+    @cached_property
+    def sizes(self) -> Integers | None:
+        """The bins of every block, if each is a run of neighbours, which are added up several times as fast."""
+        if self.labels is None or bool((np.diff(self.labels) < 0).any()):
+            return None
+        return np.bincount(self.labels, minlength=self.blocks)
+
     def sums(self, pdf: Floats) -> Floats:
         """The probability of every block."""
-        return pdf if self.labels is None else np.asarray(np.bincount(self.labels, pdf, self.blocks), dtype=np.float64)
+        if self.labels is None:
+            return pdf
+        if self.sizes is None:
+            return np.asarray(np.bincount(self.labels, pdf, self.blocks), dtype=np.float64)
+        return np.add.reduceat(pdf, np.cumsum(self.sizes) - self.sizes)
 
     def counts(self, grains: Integers) -> Integers:
         """The grains of every block, exactly; cut at 2^60, as noise cuts them, where they do not fit in 64 bits."""
@@ -71,7 +82,9 @@ class View:
 
     def spread(self, values: Floats) -> Floats:
         """The value of every bin's block."""
-        return values if self.labels is None else values[self.labels]
+        if self.labels is None:
+            return values
+        return values[self.labels] if self.sizes is None else np.repeat(values, self.sizes)
 
     def refines(self, other: View) -> bool:
         """Whether every block lies in one block of `other`."""

@@ -11,6 +11,7 @@ Sees beliefs and counts after noise; no histogram, no user.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,22 +43,47 @@ class Belief:
     skew: Floats
 
 
+class Totals(NamedTuple):
+    """Sums over all bins, of each expert: of the means of counts, and of their variances."""
+
+    mean: Floats
+    variance: Floats
+
+
 def settled(variance: Floats, slope: Reals, heat: Reals, noise: float) -> Floats:
     """The variance of counts after the slot, from that before it and the derivatives of the log score."""
-    curvature = 2 * heat - slope * slope
+    curvature = heat + heat
+    curvature -= slope * slope
+    seen = variance * curvature
+    seen += 1
+    seen *= variance
     alone = 2 * noise**2
     wide = variance > WIDE * noise**2
-    seen = variance * (1 + np.where(wide, 0, variance * curvature))
-    return np.asarray(np.maximum(np.where(wide, variance * alone / (variance + alone), seen), 0.02 * variance))
+    if wide.any():
+        far = variance[wide]
+        seen[wide] = far * alone / (far + alone)
+    return np.asarray(np.maximum(seen, 0.02 * variance, out=seen))
 
 
-def normalised(counts: Gaussians) -> Gaussians:
+def normalised(counts: Gaussians, totals: Totals) -> Gaussians:
     """PDFs of counts that are known up to independent errors: each is a part of the total that it is divided by."""
-    total = counts.mean.sum(1, keepdims=True)
+    total = totals.mean[:, None]
     pdf = counts.mean / total
-    spread = counts.variance * (1 - 2 * pdf)
-    spread += pdf**2 * counts.variance.sum(1, keepdims=True)
-    return Gaussians(pdf, np.maximum(spread, 0) / total**2)
+    spread = 1 - 2 * pdf
+    spread *= counts.variance
+    spread += pdf**2 * totals.variance[:, None]
+    np.maximum(spread, 0, out=spread)
+    spread /= total**2
+    return Gaussians(pdf, spread)
+
+
+def mixture(weights: Floats, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of a mixture."""
+    mean = weights @ means
+    away = means - mean
+    away *= away
+    away += variances
+    return mean, np.asarray(weights @ away)
 
 
 def bounded(variance: Floats, pdf: Floats) -> Floats:

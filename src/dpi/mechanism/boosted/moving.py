@@ -21,8 +21,10 @@ from dpi.domain.overlap import Overlap
 from dpi.domain.partition import Partition
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
+from dpi.mechanism.boosted.experts import Walked
 from dpi.mechanism.boosted.jumps import QUIET
-from dpi.mechanism.boosted.layout import View
+from dpi.mechanism.boosted.layout import HUGE, View
+from dpi.mechanism.boosted.quiet import merged, whole
 from dpi.mechanism.boosted.state import BoostedState
 from dpi.mechanism.boosted.views import Views
 from dpi.mechanism.cells import CellsState
@@ -35,13 +37,16 @@ from dpi.mechanism.filtering.gaussians import UNKNOWN, Gaussians
 
 def moved(state: BoostedState, overlap: Overlap) -> BoostedState:
     """The state for the new bins of an overlap."""
-    leader = int(np.argmax(state.log_weights[: len(state.pool.mean) - 2]))
-    kept = 1.0 if overlap.lossless else _kept(state.pool[leader].mean, overlap)
+    kept = 1.0 if overlap.lossless else _kept(state.leading.mean, overlap)
+    every = whole(Walked(state.pool, state.walk), state.loud)
+    rows = Walked(_rows(every.messages, overlap), np.stack([_parts(row, overlap) for row in every.walk]))
+    pool, loud = (rows, None) if overlap.sizes[1] < HUGE else merged(rows, state.leader)
     phases = (None if phase is None else _messages(phase, overlap).rescaled(1 / kept) for phase in state.season)
     return replace(
         state,
-        pool=_rows(state.pool, overlap),
-        walk=np.stack([_parts(row, overlap) for row in state.walk]),
+        pool=pool.messages,
+        walk=pool.walk,
+        loud=loud,
         season=tuple(phases),
         odds=_odds(state.odds, overlap),
         population=_population(state.population, overlap),

@@ -20,13 +20,13 @@ import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
 from dpi.mechanism.boosted import boosting as _boosting
+from dpi.mechanism.boosted import tails
 from dpi.mechanism.boosted.experts import ExpertPool
 from dpi.mechanism.boosted.mixture import bounded
 from dpi.mechanism.boosted.refinement import Refined, refine
 from dpi.mechanism.boosted.size import Counts
 from dpi.mechanism.boosted.views import Views
-from dpi.mechanism.filtering import laplace_gauss as _laplace_gauss
-from dpi.mechanism.filtering.gaussians import UNKNOWN, Gaussians
+from dpi.mechanism.filtering.gaussians import UNKNOWN, Gaussians, blocks
 
 SHARE = 0.01
 """Weight that flows back to even weights of the candidates in every measured slot.
@@ -58,15 +58,17 @@ def unmeasured(views: Views, slot: int, pool: ExpertPool) -> tuple[Views, Estima
     aged = [_boosting.unmeasured(state, slot, pool) for state in views.states]
     after = replace(views, states=tuple(state for state, _ in aged))
     total = _best_total([estimate for _, estimate in aged])
-    return after, _mixed(after, pool, aged[-1][1], total, refine(views.layout, _evidence(after, pool)))
+    evidence = _evidence(after, pool)
+    return after, _mixed(after, evidence, aged[-1][1], total, refine(views.layout, evidence))
 
 
 def measured(views: Views, slot: int, pool: ExpertPool, counts: Counts, *, partial: bool) -> tuple[Views, Estimate]:
     """A slot whose noisy counts are those of the view `views.asked`."""
-    forecasts = refine(views.layout, _evidence(views, pool))
+    evidence = _evidence(views, pool)
+    forecasts = refine(views.layout, evidence)
     aged = [_boosting.unmeasured(state, slot, pool) for state in views.states]
     own = aged[-1][1].pdf
-    candidates = [own, _raked(views, pool, own), *(step.pdf for step in forecasts)]
+    candidates = [own, _raked(views, evidence, own), *(step.pdf for step in forecasts)]
     updated = _boosting.measured(views.states[views.turn], slot, pool, counts, partial=partial)
     new = [*aged[: views.turn], updated, *aged[views.turn + 1 :]]
     total = _both_totals(updated[1], counts, [estimate for at, (_, estimate) in enumerate(aged) if at != views.turn])
@@ -75,34 +77,38 @@ def measured(views: Views, slot: int, pool: ExpertPool, counts: Counts, *, parti
     weights = np.exp(weights - weights.max())
     shared = (1 - SHARE * trust) * weights / weights.sum() + SHARE * trust / weights.size
     after = replace(views, states=tuple(state for state, _ in new), log_weights=np.log(shared))
-    steps = refine(views.layout, _evidence(after, pool))
+    evidence = _evidence(after, pool)
+    steps = refine(views.layout, evidence)
     credit = after.credit + _wanted(steps, counts.noise / max(total[0], 1.0))
     turn = int(np.argmax(credit))
     credit[turn] -= 1
-    return replace(after, credit=credit, turn=turn), _mixed(after, pool, new[-1][1], total, steps)
+    return replace(after, credit=credit, turn=turn), _mixed(after, evidence, new[-1][1], total, steps)
 
 
-def _raked(views: Views, pool: ExpertPool, own: Floats) -> Floats:
+def _raked(views: Views, evidence: list[Gaussians], own: Floats) -> Floats:
     """The PDF of the bins' own mechanism, with its sums corrected by all coarser views."""
-    return refine(views.layout, _evidence(views, pool)[:-1], own)[-1].pdf
+    return refine(views.layout, evidence[:-1], own)[-1].pdf
 
 
 def _evidence(views: Views, pool: ExpertPool) -> list[Gaussians]:
     """What each view's measurements say of its levels, without a prior: the messages of its leading tracker."""
     found = []
     for state in views.states:
-        leader = int(np.argmax(state.log_weights[: len(state.pool.mean) - 2]))
-        told = state.pool[leader].rescaled(1 / state.mass)
-        walked = float(pool.steps(state.age)[leader])
+        told = state.leading.rescaled(1 / state.mass)
+        walked = float(pool.steps(state.age)[state.leader])
         found.append(Gaussians(told.mean, np.minimum(told.variance + walked * told.mean**2, UNKNOWN)))
     return found
 
 
 def _log_score(pdf: Floats, total: float, counts: Counts) -> float:
     """Log density of the counts around a forecast: Laplace noise, the scatter of users, and some slack."""
-    expected = total * pdf
-    variance = expected + (SLACK * expected) ** 2
-    return float(_laplace_gauss.score(counts.values - expected, variance, counts.noise).log_density.sum())
+    found = 0.0
+    for here in blocks(pdf.size, 1 << 14):
+        expected = total * pdf[here]
+        variance = expected + (SLACK * expected) ** 2
+        log = tails.score(counts.values[here] - expected, variance, counts.noise).log_density
+        found += float(log.sum(dtype=np.float64))
+    return found
 
 
 def _best_total(estimates: list[Estimate]) -> tuple[float, float]:
@@ -127,11 +133,13 @@ def _both_totals(measured: Estimate, counts: Counts, forecasts: list[Estimate]) 
     return measured.total + share * (forecast - measured.total), share * doubt
 
 
-def _mixed(views: Views, pool: ExpertPool, own: Estimate, total: tuple[float, float], steps: list[Refined]) -> Estimate:
+def _mixed(
+    views: Views, evidence: list[Gaussians], own: Estimate, total: tuple[float, float], steps: list[Refined]
+) -> Estimate:
     """The candidates' mixture, with the variance of each probability; `own` is the bins' own mechanism's estimate."""
     weights = np.exp(views.log_weights)
     unresolved = np.cumsum([step.deviation for step in reversed(steps)])[::-1]  # by this view and finer ones
-    raked = _raked(views, pool, own.pdf)
+    raked = _raked(views, evidence, own.pdf)
     parts = [(own.pdf, own.variance), (raked, own.variance * (raked / own.pdf) ** 2)]
     error: Floats | float = 0.0
     scatter = 1 / float(np.fmax(total[0], 1.0))

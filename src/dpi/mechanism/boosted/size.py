@@ -14,6 +14,7 @@ from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted.jumps import JUMP
 from dpi.mechanism.filtering import laplace_gauss as _laplace_gauss
 from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering.laplace_gauss import Reals
 
 LARGEST_VARIANCE = 0.25
 """The relative variance by which sizes change never counts as more: those within a factor of about e are no surprise.
@@ -125,7 +126,7 @@ def of_sum(counts: Counts, expected: Size, jump: float) -> Size:
     return Size(scale, variance / scale**2, expected.changed(moved))
 
 
-def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, dispersion: float, fresh: Floats) -> Size:
+def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, dispersion: float, fresh: Reals) -> Size:
     """The scale of highest evidence among a robust ratio, the sum, the expected scale, and mixtures of them.
 
     Evidence is the log score of the large bins, each of which may have jumped (`fresh` is its log density then), times

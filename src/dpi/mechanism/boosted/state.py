@@ -10,17 +10,18 @@ from enum import Enum
 import numpy as np
 
 from dpi.errors import StateError
+from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted.assimilation import Dispersion
 from dpi.mechanism.boosted.coverage import Payers
-from dpi.mechanism.boosted.experts import Season
+from dpi.mechanism.boosted.experts import Season, Walked
 from dpi.mechanism.boosted.jumps import QUIET
+from dpi.mechanism.boosted.layout import HUGE
+from dpi.mechanism.boosted.quiet import Loud, merged, parts
 from dpi.mechanism.boosted.size import Size
 from dpi.mechanism.filtering.gaussians import Gaussians
 
-_MAGIC = b"dpi boosted state 4\n"
-_MAGIC_3 = b"dpi boosted state 3\n"
-_MAGIC_2 = b"dpi boosted state 2\n"
+_MAGIC, _MAGIC_4, _MAGIC_3, _MAGIC_2 = (b"dpi boosted state %d\n" % version for version in (5, 4, 3, 2))
 _DIGEST = 32
 
 
@@ -37,7 +38,8 @@ class BoostedState:
     """The pool of experts, their weights, and the shared facts they are read with. Its arrays are read-only."""
 
     pool: Gaussians
-    """Messages of the trackers and, in the last rows, of restart and challenger, as of the last slot measured."""
+    """Messages of the trackers and, in the last rows, of restart and challenger, as of the last slot measured. In a
+    huge domain one row, the leader's, stands for all trackers, but for the bins that are `loud`."""
     walk: Floats
     """The part of their variances that log-walks have brought."""
     season: Season
@@ -62,6 +64,8 @@ class BoostedState:
     """Sizes of past slots, by which the share of those who still pay is known."""
     known: bool
     """Whether a slot has been measured yet."""
+    loud: Loud | None = None
+    """The trackers' own messages in the bins of a huge domain that stand out."""
 
     def __post_init__(self) -> None:
         for array in _arrays(self):
@@ -79,6 +83,21 @@ class BoostedState:
         """Number of bins of the domain."""
         return int(self.pool.mean.shape[1])
 
+    @property
+    def trackers(self) -> int:
+        """Number of trackers."""
+        return len(self.pool.mean) - 2 if self.loud is None else len(self.loud.trackers.walk)
+
+    @property
+    def leader(self) -> int:
+        """The tracker that is believed most."""
+        return int(np.argmax(self.log_weights[: self.trackers]))
+
+    @property
+    def leading(self) -> Gaussians:
+        """Its messages."""
+        return self.pool[self.leader if self.loud is None else 0]
+
     def phase(self, slot: int) -> Phase:
         """Where a slot falls in the season."""
         if not self.season:
@@ -86,10 +105,11 @@ class BoostedState:
         return Phase.FIRST if self.season[slot % len(self.season)] is None else Phase.AGAIN
 
 
-def _arrays(state: BoostedState) -> list[Floats]:
+def _arrays(state: BoostedState) -> list[Floats | Integers]:
     phases = [phase for phase in state.season if phase is not None]
     messages = [array for pool in (state.pool, *phases) for array in (pool.mean, pool.variance)]
-    return [*messages, state.walk, state.log_weights, state.odds, state.population]
+    loud: list[Floats | Integers] = [] if state.loud is None else [state.loud.at, *parts(state.loud.trackers)]
+    return [*messages, state.walk, state.log_weights, state.odds, state.population, *loud]
 
 
 def to_bytes(state: BoostedState) -> bytes:
@@ -108,20 +128,29 @@ def to_bytes(state: BoostedState) -> bytes:
         "mass": state.mass,
         "payers": asdict(state.payers),
         "known": state.known,
+        "loud": None if state.loud is None else state.loud.trackers.walk.shape,
     }
     body = b"".join([json.dumps(header).encode(), b"\n", *(a.astype("<f8").tobytes() for a in _arrays(state))])
-    return _MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
+    return _MAGIC + _digest(_MAGIC, body) + body
+
+
+def _digest(magic: bytes, body: bytes) -> bytes:
+    """Of the version too, since version 5; a flipped bit could make it another otherwise."""
+    digest = hashlib.blake2b(magic if magic == _MAGIC else b"", digest_size=_DIGEST)
+    digest.update(body)
+    return digest.digest()
 
 
 def from_bytes(data: bytes) -> BoostedState:
-    """The state of `to_bytes`, bit for bit; or what can be made of a state of the two versions before.
+    """The state of `to_bytes`, bit for bit; or what can be made of a state of the three versions before.
 
-    Their messages had been aged to the next slot, and what log-walks had brought was not told apart.
+    That of version 4 is the same, but for bins that are loud. Before, messages had been aged to the next slot, and what
+    log-walks had brought was not told apart.
     """
     magic, digest, body = data[: len(_MAGIC)], data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
-    if magic not in (_MAGIC, _MAGIC_3, _MAGIC_2):
+    if magic not in (_MAGIC, _MAGIC_4, _MAGIC_3, _MAGIC_2):
         raise StateError("the state was not written by this version of the boosted mechanism.")
-    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
+    if _digest(magic, body) != digest:
         raise StateError("the state of the boosted mechanism is damaged: its checksum is wrong.")
     line, _, rest = body.partition(b"\n")
     header = json.loads(line)
@@ -137,10 +166,16 @@ def from_bytes(data: bytes) -> BoostedState:
 
     pool = Gaussians(take(rows, bins), take(rows, bins))
     season = tuple(Gaussians(take(bins), take(bins)) if seen else None for seen in header["season"])
-    walk = take(rows, bins) if magic == _MAGIC else np.zeros((rows + 2 * (magic == _MAGIC_2), bins))
+    own = header.get("loud")
+    walked = magic in (_MAGIC, _MAGIC_4)
+    walk = take(rows, bins) if walked else np.zeros((rows + 2 * (magic == _MAGIC_2), bins))
     size = Size(**header["size"])
     if magic != _MAGIC_2:
-        log_weights, odds, plain = take(rows + seasonal + 1), take(bins), Size(**header["plain"])
+        log_weights, odds, plain = (
+            take((own[0] + 2 if own else rows) + seasonal + 1),
+            take(bins),
+            Size(**header["plain"]),
+        )
     else:
         log_weights, odds = _with_uniform(take(rows + seasonal), header["uniform"]), np.full(bins, QUIET)
         leader = pool[int(np.argmax(log_weights[:rows]))]  # restart and challenger know what it knows
@@ -148,6 +183,11 @@ def from_bytes(data: bytes) -> BoostedState:
             Gaussians.stacked([*pool.rows(), leader, leader]),
             replace(size, scale=size.scale * header["mass"]),
         )
+    population = take(header["levels"])
+    loud = Loud(take(own[1]).astype(np.int64), Walked(Gaussians(take(*own), take(*own)), take(*own))) if own else None
+    if loud is None and bins >= HUGE:
+        few, loud = merged(Walked(pool, walk), int(np.argmax(log_weights[: len(pool.mean) - 2])))
+        pool, walk = few.messages, few.walk
     return BoostedState(
         pool=pool,
         walk=walk,
@@ -155,13 +195,14 @@ def from_bytes(data: bytes) -> BoostedState:
         age=header.get("age", 0.0),
         log_weights=log_weights,
         odds=odds,
-        population=take(header["levels"]),
+        population=population,
         size=size,
         plain=plain,
         dispersion=Dispersion(**header["dispersion"]),
         mass=header["mass"],
         payers=Payers(**{**header["payers"], "recent": tuple(header["payers"]["recent"])}),
         known=header["known"],
+        loud=loud,
     )
 
 

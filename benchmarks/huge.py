@@ -1,0 +1,114 @@
+"""What a slot over very many bins costs: its noise, the mechanism's update, all the rest, and memory.
+
+    python benchmarks/huge.py [--bins 112000,1000000] [--users 20000] [--budgets ledger,spend_first,converging]
+                              [--kinds hashed,bins] [--slots 6]
+
+Every row is a stream of its own, in memory and in a process of its own: zipf values, hashed into bins (values without
+order) or as numbers (`Bins`), of users a quarter of whom is active in a slot. *noise* is exact noise on every bin once,
+*update* the mechanism's, *rest* the slot without measurement and update: rows, accounts, release, certificate and
+state. Medians of processor time, the ratio as the median of the slots' own. *peak* is what was resident at most above
+what the imports take, for each bin.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import product
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import dpi
+from dpi.budget import Epsilon, LogSquared
+from dpi.mechanism.boosted import Boosted
+from dpi.noise import SystemSource, add_laplace
+from measure import resident, row
+
+WARM = 3
+BUDGETS: dict[str, Callable[[], Any]] = {
+    "ledger": dpi.Ledger,
+    "spend_first": lambda: dpi.Ledger(policy=dpi.spend_first),
+    "converging": lambda: dpi.Converging(LogSquared()),
+}
+
+
+class Clock:
+    """Processor seconds that calls of a method have taken since the last reading."""
+
+    def __init__(self, name: str) -> None:
+        inner, self.seconds = getattr(Boosted, name), 0.0
+
+        def timed(*arguments: Any, **options: Any) -> Any:
+            start = time.process_time()
+            found = inner(*arguments, **options)
+            self.seconds += time.process_time() - start
+            return found
+
+        setattr(Boosted, name, timed)
+
+    def read(self) -> float:
+        """The seconds, which are then counted from zero."""
+        seconds, self.seconds = self.seconds, 0.0
+        return seconds
+
+
+def slots(kind: str, bins: int, users: int, budget: str, count: int) -> dict[str, float]:
+    """Medians over the slots of one stream."""
+    rng, source = np.random.default_rng(1), SystemSource()  # benchmark data, no privacy noise
+    domain = dpi.Hashed(bins, bytes(32)) if kind == "hashed" else dpi.Bins(range(1, bins))
+    measure, update = Clock("measure"), Clock("update")
+    classes = Clock("measure_classes")
+    before, scale, zeros = resident("VmRSS"), Epsilon.at_most("0.05").scale, np.zeros(bins, dtype=np.int64)
+    found: dict[str, list[float]] = {"noise": [], "update": [], "rest": []}
+    with dpi.Stream(domain=domain, epsilon=1, slot="1h", origin="2026-01-01", budget=BUDGETS[budget]()) as stream:
+        for slot in range(WARM + count):
+            ids, values = rng.integers(0, 4 * users, users), np.minimum(rng.zipf(1.2, users), bins) - 1
+            start = time.process_time()
+            add_laplace(zeros, scale, source)
+            middle = time.process_time()
+            stream.release(ids, values, slot=slot)
+            whole, updated = time.process_time() - middle, update.read()
+            found["noise"].append(middle - start)
+            found["update"].append(updated)
+            found["rest"].append(whole - updated - measure.read() - classes.read())
+    ratio = median(u / n for n, u in zip(found["noise"][WARM:], found["update"][WARM:], strict=True))
+    peak = (resident("VmHWM") - before) / bins
+    return {**{name: median(times[WARM:]) for name, times in found.items()}, "ratio": ratio, "peak": peak}
+
+
+def child(*arguments: object) -> dict[str, float]:
+    """`slots` in a process of its own."""
+    command = [sys.executable, "-W", "ignore", __file__, "--child", *map(str, arguments)]
+    found: dict[str, float] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    if "--child" in sys.argv:
+        kind, bins, users, budget, count = sys.argv[2:]
+        print(json.dumps(slots(kind, int(bins), int(users), budget, int(count))))
+        return
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--bins", default="1000,10000,112000,1000000", help="numbers of bins, separated by commas")
+    parser.add_argument("--users", default="20000,100000")
+    parser.add_argument("--budgets", default=",".join(BUDGETS))
+    parser.add_argument("--kinds", default="hashed,bins")
+    parser.add_argument("--slots", type=int, default=6)
+    options = parser.parse_args()
+    row("bins, users, budget, values", "noise s", "update s", "ratio", "rest s", "peak B a bin")
+    asked = (options.bins.split(","), options.users.split(","), options.budgets.split(","), options.kinds.split(","))
+    for many, people, paid, values in product(*asked):
+        found = child(values, many, people, paid, options.slots)
+        cells = (found["noise"], found["update"], f"{found['ratio']:.1f} ×", found["rest"], f"{found['peak']:,.0f}")
+        row(f"{int(many):,}, {int(people):,}, {paid}, {values}", *cells)
+
+
+if __name__ == "__main__":
+    main()
