@@ -56,6 +56,8 @@ class Place:
 
     def rows(self, rows: slice) -> Place:
         """The place of some rows that follow each other; nothing is copied."""
+        if rows.start == 0 and rows.stop >= self.order.size:
+            return self
         held = None if self.held is None else self.held[rows]
         return Place(self.names[rows], self.order[rows], tuple(at[rows] for at in self.at), held)
 
@@ -72,9 +74,6 @@ class Place:
 
     def pieces(self) -> Iterator[tuple[slice, Place]]:
         """All rows, and their places: so many at a time that what is made of them stays in the cache."""
-        if 0 < self.order.size <= _PIECE:
-            yield slice(0, self.order.size), self
-            return
         for start in range(0, self.order.size, _PIECE):
             rows = slice(start, start + _PIECE)
             yield rows, self.rows(rows)
@@ -128,7 +127,8 @@ class AccountTable:
 
     def here(self, place: Place) -> Place:
         """Where the names of a place in another table stand in this one."""
-        return Place(place.names, place.order, tuple(run.find(place.names) for run in self._runs))
+        large, recent = self._runs
+        return Place(place.names, place.order, (large.find(place.names), recent.find(place.names)))
 
     def get(self, place: Place) -> Standings:
         """What each account holds, in the order of the place; zeros for a name that has no account."""

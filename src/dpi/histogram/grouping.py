@@ -19,6 +19,7 @@ from dpi.errors import SchemaError
 from dpi.events.columns import whole
 from dpi.events.identity import RULE, Digests, by_name, digests
 from dpi.events.identity import users as canonical_users
+from dpi.exact import heap
 from dpi.exact.integers import MOST, Integers
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Rows:
         rule: int = RULE,
         key: bytes | None = None,
     ) -> None:
+        heap.keep()
         plain = isinstance(users, np.ndarray) and users.dtype == np.int64 and users.ndim == 1  # canonical as it is
         ids = cast("Integers", users) if plain else canonical_users(users, rule=1)
         if len(ids) != codes.size or (counts is not None and counts.size != codes.size):

@@ -28,6 +28,7 @@ from dpi.domain import Domain
 from dpi.domain.overlap import Overlap
 from dpi.domain.partition import PARTITIONS, Partition
 from dpi.errors import OptionError, StateError
+from dpi.exact import heap
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism import cells as _cells
@@ -47,7 +48,7 @@ from dpi.mechanism.boosted.size import Counts, Size
 from dpi.mechanism.boosted.state import BoostedState
 from dpi.mechanism.boosted.views import Views
 from dpi.mechanism.cells import CellsState, ClassCounts
-from dpi.mechanism.filtering import heap, population
+from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import Gaussians
 from dpi.noise import RandomSource, add_laplace
 

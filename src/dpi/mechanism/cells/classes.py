@@ -72,7 +72,8 @@ class Due:
 def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> Batch:
     """Cells by their kinds and classes; own past stands in for kin or absentees that a cell has not."""
     cells, column = state.cells, (slice(None), None, None)
-    at, shape = kind * state.classes + m, (-1, 1, state.bins)
+    _, classes, bins = cells.mean.shape
+    at, shape = kind * classes + m, (-1, 1, bins)
     size, age = cells.size.take(at)[column], cells.age.take(at)[column]
     own = Gaussians(cells.mean.reshape(shape).take(at, 0), cells.variance.reshape(shape).take(at, 0))
     apart = Gaussians(own.mean, own.variance + own.mean / np.maximum(size, 1.0))

@@ -158,9 +158,9 @@ def table(population: Floats, laws: Sequence[Law]) -> Table:
     """The table for laws as they are, or a little later."""
     bins = laws[0].messages.mean.shape[1]
     variances = [law.messages.variance for law in laws if law.known]
-    low = min((v.item(v.argmin()) for v in variances), default=_NARROWEST)
-    high = max((v.item(v.argmax()) for v in variances), default=_WIDEST)
-    low, high = (min(max(v, _NARROWEST / bins**2), _WIDEST) for v in (0.05 * low, 4 * high))
+    low = min([v.item(v.argmin()) for v in variances], default=_NARROWEST)
+    high = max([v.item(v.argmax()) for v in variances], default=_WIDEST)
+    low, high = [min(max(v, _NARROWEST / bins**2), _WIDEST) for v in (0.05 * low, 4 * high)]
     return Table(Readout.snapped(population, bins, low, max(high, 2 * low)))
 
 

@@ -20,10 +20,13 @@ def replace(value: Value, **changes: object) -> Value:
     >>> replace(Gaussians(np.zeros(1), np.ones(1)), mean=np.full(1, 0.5))
     Gaussians(mean=array([0.5]), variance=array([1.]))
     """
-    names, own = value.__dataclass_fields__, value.__dict__  # type: ignore[attr-defined]
-    parts = {name: own[name] for name in names} | changes
-    if len(parts) != len(names):
-        raise TypeError(f"{type(value).__name__} has no fields {sorted(set(changes) - set(names))}.")
+    names = value.__dataclass_fields__  # type: ignore[attr-defined]
+    parts = value.__dict__ | changes
+    if len(parts) > len(names):
+        if not changes.keys() <= names.keys():
+            raise TypeError(f"{type(value).__name__} has no fields {sorted(changes.keys() - names.keys())}.")
+        for cached in parts.keys() - names.keys():
+            del parts[cached]
     new = object.__new__(type(value))
     object.__setattr__(new, "__dict__", parts)
     return new

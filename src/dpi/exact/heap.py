@@ -3,7 +3,7 @@
 The C library of Linux gives the end of its heap back to the system as soon as a few hundred kilobytes of it are free,
 until the process has freed a larger block: from then on it keeps twice as much as that. An estimate of a thousand bins
 takes and frees three megabytes, so without this every slot asks for the same pages again, and the system clears them
-again. Elsewhere nothing comes of it.
+again. Elsewhere nothing comes of it. Sees no data.
 """
 
 from __future__ import annotations
