@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHARE = 0.05
-EPSILONS = "0.1 0.2 0.5 1 2 5 10"
+EPSILONS = "0.1 0.5 2 10"
 FOREST_EPSILONS = "2"
 SHOWN = 2.0
 """The ε of what is shown over time."""

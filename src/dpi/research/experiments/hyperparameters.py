@@ -33,7 +33,7 @@ VALUES = {
     "zeta": (0.1, 0.2, 0.3, 0.4, 0.5),
 }
 SIGNS = {"lam": "λ", "mu": "μ", "zeta": "ζ"}
-EPSILONS, SOME = "0.1 0.2 0.5 1 2 5 10", "0.1 10"
+EPSILONS, SOME = "0.1 0.5 2 10", "0.1 10"
 LATE_START = 100
 LATE = PEOPLE * (DAYS - LATE_START) // DAYS
 """People of the stream that begins when the pandemic has: as many a day as in the whole one."""

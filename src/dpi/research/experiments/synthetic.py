@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BINS, MEAN, DATASETS, SLOTS = (1_000, 10_000), 1_000, 10, 90
-FIRST, MIDDLE = 15, 45
+FIRST, MIDDLE = 10, 30
 """Slots that all data sets are played for; and a length between that and all slots."""
 LONG = 1
 """Data sets that are played for all slots."""
