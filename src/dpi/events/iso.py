@@ -108,7 +108,8 @@ def _offset(columns: Characters, sound: Marks) -> Integers:
     """Microseconds of +hh:mm or -hh:mm; what is none is marked as not sound."""
     hours, minutes = _digits(columns, 1, 2, sound), _digits(columns, 4, 2, sound)
     sound &= (columns[3] == ord(":")) & (hours < _FARTHEST_OFFSET) & (minutes < 60)
-    return np.where(columns[0] == ord("-"), -1, 1) * (hours.astype(np.int64) * 60 + minutes) * 60_000_000
+    micros = (hours.astype(np.int64) * 60 + minutes) * 60_000_000
+    return np.where(columns[0] == ord("-"), -micros, micros)
 
 
 def _one_of(column: Characters, marks: bytes) -> Marks:
