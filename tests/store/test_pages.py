@@ -244,6 +244,23 @@ def test_a_table_in_pages_is_as_one_in_memory(files, monkeypatch):
     assert len(table._parts) > 8
 
 
+def test_parts_that_are_equally_full_are_moved_one_after_the_other(files):
+    """A store that was built has all parts alike: no slot moves many of them at once, and memory stays as it should."""
+    runs = [Run(64 + part, 0, "x", 0, b"") for part in range(64)]
+    table = PagedTable(files, parts_of(runs), 1 << 20)
+    recent, more = table._recent, np.full(64, 110)
+    moved = []
+    for _ in range(400):
+        gone = table._fullest(more)
+        recent.counts = recent.counts + more
+        recent.counts[gone] = 0
+        moved.append(len(gone))
+        assert recent.counts.sum() <= 0.35 * (1 << 20)
+        assert (recent.counts <= 0.75 * recent.sizes).all()
+    assert max(moved) <= 4
+    assert sum(moved[-100:]) <= 64
+
+
 # Stores.
 
 

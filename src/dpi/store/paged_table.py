@@ -35,6 +35,8 @@ LEAST = 1 << 10
 """Places in memory for a part: those with fewer are not divided."""
 TAKEN = 0.35
 """The share of memory's places that is taken after a slot, on average over the parts: the fullest has twice as much."""
+NEARLY = 0.9
+"""The part of what a region may have taken, from which on it is nearly too full."""
 AT_ONCE = 1 << 17
 """Accounts that are looked up at a time."""
 
@@ -162,12 +164,19 @@ class PagedTable:
         return runs
 
     def _fullest(self, more: Integers) -> list[int]:
-        """The parts to move: what would be too full, and the fullest until memory is as it should be."""
+        """The parts to move: what would be too full, and the fullest until memory is as it should be.
+
+        Of parts that are nearly too full, as many as have to go in this slot so that not all of them go in a later one:
+        after a store was built, all parts are equally full.
+        """
         after, sizes = self._recent.counts + more, self._recent.sizes
-        over = int(after.sum()) - int(TAKEN * self._room)
-        moved = []
-        for at in np.argsort(-after / sizes, kind="stable").tolist():
-            if over <= 0 and after[at] <= FULLEST * sizes[at]:
+        over, full = int(after.sum()) - int(TAKEN * self._room), after / sizes
+        near = full > NEARLY * FULLEST
+        slots = (FULLEST - full.max()) / max((more / sizes).max(), 1 / self._room)
+        due = int(np.ceil(near.sum() / max(slots, 1)))
+        moved: list[int] = []
+        for at in np.argsort(-full, kind="stable").tolist():
+            if over <= 0 and len(moved) >= due and full[at] <= FULLEST:
                 break
             over -= int(after[at])
             moved.append(at)
