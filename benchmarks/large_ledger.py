@@ -31,6 +31,8 @@ from dpi.store.paged_table import LARGEST
 from measure import resident, row
 
 EPSILON, PER_SLOT = Epsilon.at_most(1), Epsilon.at_most("0.01")
+STREAM = "benchmark"
+"""Has a budget of its own, so that its slots need not be released."""
 BUDGET = Ledger(per_slot="0.01", policy=dpi.spend_first)
 
 
@@ -45,6 +47,9 @@ def name_of(number: npt.NDArray[np.uint64], accounts: int) -> Digests:
 def build(folder: Path, accounts: int, memory: int) -> None:
     began, depth = time.process_time(), max(0, (accounts - 1).bit_length() - LARGEST.bit_length() + 1)
     with dpi.open_store(folder / "visits.db", memory=memory) as store:
+        dpi.Stream(
+            domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Converging(dpi.Zeta(2)), store=store, name=STREAM
+        )
         store.open_pages("", BUDGET.accounts(EPSILON, store.key).description)
         log = store.in_pages
         assert log is not None
@@ -56,7 +61,7 @@ def build(folder: Path, accounts: int, memory: int) -> None:
                 standing["spent"], standing["active"] = PER_SLOT.units, 1
                 names = name_of(np.arange(first, end, dtype=np.uint64), accounts)
                 records = np.frombuffer(to_records(names, standing), dtype=RECORD)
-                runs.append(files.write(attempt, (1 << depth) + part, 1, records))
+                runs.append(files.write(attempt, (1 << depth) + part, 1, [records], records.size))
             log.folder.sync()
             log.append("", b"", runs)
         store.erase()
@@ -85,7 +90,7 @@ def slots(folder: Path, active: int, number: int, memory: int) -> None:
                 users = np.concatenate([known, rng.integers(0, 1 << 64, (new, 2), dtype=np.uint64)])
                 began = time.process_time()
                 charge = ledger.charge(ledger.bill(users, PER_SLOT, slot))
-                Bank.of(store).pay(PaidSlot("benchmark", slot, PER_SLOT.units, False, bytes(8), "{}"), "", charge)
+                Bank.of(store).pay(PaidSlot(STREAM, slot, PER_SLOT.units, False, bytes(8), "{}"), "", charge)
                 store.erase()
                 times.append(time.process_time() - began)
             first += number

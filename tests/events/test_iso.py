@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime
 
 import polars as pl
@@ -44,6 +45,18 @@ def test_plain_forms_are_read_at_once(text: str) -> None:
     assert found.read.tolist() == [True]
     assert found.local.tolist() == [local]
     assert found.micros.tolist() == [(moment - epoch) // datetime.timedelta(microseconds=1)]
+
+
+def test_the_calendar_is_that_of_python() -> None:
+    """Every month of every year from 1 to 9999: the days before it, and its own; other months have none."""
+    first, length = (table.reshape(-1, 13) for table in iso._calendar())
+    epoch = datetime.date(1970, 1, 1).toordinal()
+    for year in range(1, 10_000):
+        for month in range(1, 13):
+            assert first[year, month] + 1 == datetime.date(year, month, 1).toordinal() - epoch
+            assert length[year, month] == calendar.monthrange(year, month)[1]
+    assert not length[0].any()
+    assert not length[:, 0].any()
 
 
 @pytest.mark.parametrize("text", ODD)

@@ -40,6 +40,15 @@ def test_a_broken_line_costs_itself_only(line: bytes) -> None:
     assert parse(line) == []
 
 
+@pytest.mark.parametrize("short", [b"eve,1\n", b"\n", b"eve\n"])
+def test_a_short_line_is_not_made_up_for_by_a_long_one(short: bytes) -> None:
+    """Though there are as many separators as in sound lines, and what one has too many of is empty."""
+    long = b"bob,2,y" + b"," * (2 - short.count(b",")) + b"\n"
+    for lines in (short + long, long + short, SOUND + long + SOUND + short):
+        assert parse(lines) == [("ada", "1", "x")] * lines.count(SOUND)
+    assert parse(b"ada,1,\n" + short + long) == [("ada", "1", None)]
+
+
 @given(
     lines=st.lists(st.lists(fields, min_size=2, max_size=4).map(",".join).map(lambda line: line.encode() + b"\n")),
     cut=st.integers(0, 10),

@@ -4,6 +4,10 @@ The streams of a kept store, in words that programs of every format understand, 
 whichever program is on the path:
 
     PYTHONPATH=<a checkout>/src python tests/store/kept_stores.py tests/store/fixtures/<its format>
+
+and one whose accounts are in pages, in a folder of its own, when their format has changed:
+
+    PYTHONPATH=<a checkout>/src python tests/store/kept_stores.py --pages tests/store/fixtures/<pages-number>
 """
 
 from __future__ import annotations
@@ -33,6 +37,8 @@ STREAMS = {
     "series": {"epsilon": 2, "budget": dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0)), "separate": True},
     "plain": {"epsilon": 1, "separate": True},
 }
+FOLDER = "{folder of page files}"
+"""Stands for it in the SQL of a store that is kept with its pages."""
 SINCE = {"plain": 3}
 """The first format of options whose kept stores have a stream: one with the budget that it has by default."""
 
@@ -90,5 +96,43 @@ def keep(target: str) -> None:
         Path(f"{target}.saved").write_bytes((Path(folder) / "saved").read_bytes())
 
 
+def keep_pages(target: str) -> None:
+    """Write a store of this program with so little memory that most accounts are in pages: SQL, and the page files."""
+    from dpi.store import opening, paged_table
+
+    paged_table.LARGEST, paged_table.LEAST, opening.LEAST = 3, 4, 1
+    Path(target).mkdir()
+    with tempfile.TemporaryDirectory() as folder:
+        path, key = Path(folder) / "kept.db", Path(folder) / "kept.db.key"
+        key.write_text(KEY.hex())
+        key.chmod(0o600)
+        with dpi.open_store(path, key_file=key, memory=2 * 37 * 24) as store:
+            fill(store)
+            pages = Path(store.folder.path)
+        with closing(sqlite3.connect(path)) as database:
+            text = "\n".join(database.iterdump()) + "\n"
+        (Path(target) / "store.sql").write_text(text.replace(str(pages), FOLDER))
+        for page in pages.iterdir():
+            (Path(target) / page.name).write_bytes(page.read_bytes())
+
+
+def laid_out(kept: Path, path: Path) -> None:
+    """Put a kept store with pages in its place, with its key beside it."""
+    pages = Path(f"{path}.buckets").resolve()
+    pages.mkdir(mode=0o700)
+    for page in kept.iterdir():
+        if page.name != "store.sql":
+            (pages / page.name).write_bytes(page.read_bytes())
+            (pages / page.name).chmod(0o600)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript((kept / "store.sql").read_text().replace(FOLDER, str(pages)))
+    key = Path(f"{path}.key")
+    key.write_text(KEY.hex())
+    key.chmod(0o600)
+
+
 if __name__ == "__main__":
-    keep(sys.argv[1])
+    if sys.argv[1] == "--pages":
+        keep_pages(sys.argv[2])
+    else:
+        keep(sys.argv[1])

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.budget.account_table import RECORD, STANDING, AccountTable, to_records
-from dpi.budget.recent import RecentAccounts
+from dpi.budget.recent import RecentAccounts, TooMany
+from dpi.cli.engines import move
 from dpi.errors import OptionError, StateError
 from dpi.store import paged_table
 from dpi.store.folder import Folder
+from dpi.store.joining import joined
 from dpi.store.paged_table import PagedTable, Part, parts_of
-from dpi.store.pages import PageFiles, joined
+from dpi.store.pages import PageFiles
 from dpi.store.relayout import embed, lay_out, page
 from dpi.store.runs import Run
 from dpi.testing import workload
@@ -36,6 +38,12 @@ def records_of(names, standing):
     return np.frombuffer(AccountTable.from_bytes(to_records(names, standing)).to_bytes(), dtype=RECORD)
 
 
+def written(files, records, size=None):
+    """A file of records, which come some at a time."""
+    pieces = [records] if size is None else [records[at : at + size] for at in range(0, records.size, size)]
+    return files.write(ATTEMPT, 1, 0, pieces, records.size)
+
+
 @pytest.fixture
 def files(tmp_path):
     """Page files in a folder of their own."""
@@ -47,7 +55,7 @@ def test_a_file_gives_back_what_was_written(files, number):
     """All accounts of it, each of them by name, and nothing for any other name."""
     rng = np.random.default_rng(number)
     names, standing = accounts(rng, number)
-    run = files.write(ATTEMPT, 1, 0, records_of(names, standing))
+    run = written(files, records_of(names, standing))
     assert files.read(run).tobytes() == records_of(names, standing).tobytes()
     edges = np.array([[0, 0], [2**64 - 1, 2**64 - 1]], dtype=np.uint64)
     asked = np.concatenate([names, rng.integers(0, 1 << 64, (500, 2), dtype=np.uint64), edges])
@@ -60,6 +68,39 @@ def test_a_file_gives_back_what_was_written(files, number):
     assert there.sum() == number
 
 
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 100])
+def test_a_file_that_is_written_by_pieces_is_the_same(files, size):
+    """And so is what is read of a range of names, also from the middle of a block."""
+    names, standing = accounts(np.random.default_rng(size), 300)
+    records = records_of(names, standing)
+    run = written(files, records, size)
+    assert files.read(run).tobytes() == records.tobytes()
+    high = records["name"]["high"]
+    for start, end in ((0, 1), (0, int(high[0])), (int(high[20]), int(high[21])), (int(high[5]) + 1, int(high[250]))):
+        inside = records[(high >= np.uint64(start)) & (high < np.uint64(end))]
+        assert b"".join(piece.tobytes() for piece in files.pieces(run, start, end)) == inside.tobytes()
+    assert b"".join(piece.tobytes() for piece in files.pieces(run, int(high[-1]))) == records[-1:].tobytes()
+
+
+def test_a_range_is_not_cut_short_by_names_that_were_changed(files):
+    """The names to find blocks by are not sealed: one that leads past accounts of the range is refused."""
+    names, standing = accounts(np.random.default_rng(6), 80)
+    records = records_of(names, standing)
+    run = written(files, records)
+    path, high = files.folder.path / run.name, records["name"]["high"]
+    whole, blocks = path.read_bytes(), 10
+    start, end = int(high[20]), int(high[60])
+    for at in range(blocks):
+        for fence in (0, start, end, 2**64 - 1):
+            place = blocks * 320 + 8 * at
+            path.write_bytes(whole[:place] + fence.to_bytes(8, "little") + whole[place + 8 :])
+            try:
+                found = b"".join(piece.tobytes() for piece in files.pieces(run, start, end))
+            except StateError:
+                continue
+            assert found == records[20:60].tobytes()
+
+
 def test_names_that_share_a_high_half_are_told_apart(files):
     """Over the edges of blocks too."""
     names = np.array([[5, low] for low in range(0, 60, 2)] + [[9, 1]], dtype=np.uint64)
@@ -67,7 +108,7 @@ def test_names_that_share_a_high_half_are_told_apart(files):
     standing["spent"], standing["active"] = np.arange(len(names)) + 1, 1
     records = np.empty(len(names), dtype=RECORD)
     records["name"]["high"], records["name"]["low"], records["standing"] = names[:, 0], names[:, 1], standing
-    run = files.write(ATTEMPT, 1, 0, records)
+    run = written(files, records)
     for name, held in zip(names, standing, strict=True):
         found, _ = files.look_up([(run, slice(0, 1))], name.reshape(1, 2))
         assert found[0] == held
@@ -81,7 +122,7 @@ def test_every_changed_byte_is_refused(files):
     """Of a block that is read, of its seal, and of the names by which it is found: no account is refilled by one."""
     rng = np.random.default_rng(3)
     names, standing = accounts(rng, 24)
-    run = files.write(ATTEMPT, 1, 0, records_of(names, standing))
+    run = written(files, records_of(names, standing))
     path = files.folder.path / run.name
     whole = path.read_bytes()
     order = np.argsort(names[:, 0])
@@ -104,7 +145,7 @@ def test_a_block_of_another_place_is_refused(files):
     """Of another number, another file, another part or another log: all of them are sealed, of another message."""
     rng = np.random.default_rng(4)
     names, standing = accounts(rng, 24)
-    run = files.write(ATTEMPT, 1, 0, records_of(names, standing))
+    run = written(files, records_of(names, standing))
     path = files.folder.path / run.name
     whole = path.read_bytes()
     swapped = whole[320:640] + whole[:320] + whole[640:]
@@ -112,7 +153,7 @@ def test_a_block_of_another_place_is_refused(files):
     with pytest.raises(StateError):
         files.read(run)
     path.write_bytes(whole)
-    other = files.write(ATTEMPT, 1, 0, records_of(names, standing))
+    other = written(files, records_of(names, standing))
     (files.folder.path / other.name).write_bytes(whole)
     for where, one in ((files, other), (PageFiles(files.folder, "another", bytes(32)), run)):
         with pytest.raises(StateError):
@@ -158,6 +199,30 @@ def test_recent_accounts_are_those_that_were_put(seed):
         assert recent.counts.sum() == len(plain)
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 90))
+def test_a_part_that_is_filled_is_as_one_that_was_put(seed, number):
+    """Every account is found, no other, over the end of a region too; more than fit are refused."""
+    rng = np.random.default_rng(seed)
+    starts = np.array([0, 1 << 62, 1 << 63], dtype=np.uint64)
+    names, standing = accounts(rng, number)
+    names[:, 0] = (names[:, 0] >> np.uint64(2)) + np.uint64(1 << 62)  # of the second part
+    names[number // 2 :, 0] |= np.uint64((1 << 62) - (1 << 60))  # many of them at its end
+    order = np.argsort(names[:, 0])
+    names, standing = names[order], standing[order]
+    filled, put = RecentAccounts(400, starts), RecentAccounts(400, starts)
+    if number > 75:
+        with pytest.raises(TooMany):
+            filled.fill(1, names, standing)
+        return
+    filled.fill(1, names, standing)
+    put.put(names, standing)
+    assert filled.counts.tolist() == put.counts.tolist() == [0, number, 0]
+    assert (filled.get(filled.find(names)) == standing).all()
+    assert (filled.find(accounts(rng, 100)[0]) == -1).all()
+    assert [each.tobytes() for each in filled.held(1)] == [each.tobytes() for each in put.held(1)]
+
+
 def test_a_table_in_pages_is_as_one_in_memory(files, monkeypatch):
     """Charge after charge, with parts that are moved and divided, and a charge larger than memory."""
     monkeypatch.setattr(paged_table, "LARGEST", 500)
@@ -177,6 +242,23 @@ def test_a_table_in_pages_is_as_one_in_memory(files, monkeypatch):
     everything = b"".join(to_records(*part) for part in table.parts())
     assert everything == AccountTable.from_bytes(plain.to_bytes()).to_bytes()
     assert len(table._parts) > 8
+
+
+def test_parts_that_are_equally_full_are_moved_one_after_the_other(files):
+    """A store that was built has all parts alike: no slot moves many of them at once, and memory stays as it should."""
+    runs = [Run(64 + part, 0, "x", 0, b"") for part in range(64)]
+    table = PagedTable(files, parts_of(runs), 1 << 20)
+    recent, more = table._recent, np.full(64, 110)
+    moved = []
+    for _ in range(400):
+        gone = table._fullest(more)
+        recent.counts = recent.counts + more
+        recent.counts[gone] = 0
+        moved.append(len(gone))
+        assert recent.counts.sum() <= 0.35 * (1 << 20)
+        assert (recent.counts <= 0.75 * recent.sizes).all()
+    assert max(moved) <= 4
+    assert sum(moved[-100:]) <= 64
 
 
 # Stores.
@@ -208,6 +290,28 @@ def test_streams_end_alike_in_pages(sqlite, key_file, tmp_path, small):
         page(store, tmp_path / "pages")
         list(workload.run(store))
         assert workload.outcome(store) == expected
+        assert check_accounts(store) == ()
+        assert verify(store).whole
+
+
+def test_on_postgresql_pages_lie_in_a_folder_that_is_named(postgres, key_file, tmp_path, small):
+    """Without one they are refused, with what to do; with one, streams end in the same bytes, over restarts."""
+    with pytest.raises(OptionError, match=r"needs a folder for its pages: see `dpi ledger --layout pages --path"):
+        dpi.open_store(postgres, key_file=key_file, memory=small)
+    with dpi.open_store(tmp_path / "plain.db", key_file=key_file) as plain:
+        list(workload.run(plain))
+        expected = workload.outcome(plain)
+    with dpi.open_store(postgres, key_file=key_file) as store:
+        list(workload.run(store, 1))
+        move(store, "pages", tmp_path / "pages", 0)
+    for slot in (2, None):
+        with dpi.open_store(postgres, key_file=key_file, memory=small) as store:
+            assert store.in_pages is not None
+            list(workload.run(store, slot) if slot else workload.run(store))
+            assert {path.name for path in store.folder.path.iterdir()} == store._listed_files() | {"dpi-buckets"}
+    with dpi.open_store(postgres, key_file=key_file, memory=small) as store:
+        assert workload.outcome(store) == expected
+        assert len(store._listed_files()) > 1
         assert check_accounts(store) == ()
         assert verify(store).whole
 

@@ -206,6 +206,13 @@ def to_records(names: Digests, standing: Standings) -> bytes:
     return records.tobytes()
 
 
+def parted(records: npt.NDArray[np.void]) -> tuple[Digests, Standings]:
+    """The names of records, and what their accounts hold."""
+    return np.stack([records["name"]["high"], records["name"]["low"]], axis=1), np.ascontiguousarray(
+        records["standing"]
+    )
+
+
 def records_of(table: Table) -> bytes:
     """All accounts of a table, as records."""
     return b"".join(to_records(*part) for part in table.parts())
@@ -225,7 +232,7 @@ def merged(*logs: bytes) -> bytes:
     if not runs:
         return b""
     if len(runs) > _MOST_RUNS:
-        return _last(_joined(runs))
+        return newest(runs).tobytes()
     # Range after range of names, all of about one size since names are spread evenly: so little memory is touched.
     ranges = 1 + sum(map(len, runs)) // _PIECE
     borders = np.array([(at << 64) // ranges for at in range(1, ranges)], dtype=np.uint64)
@@ -233,7 +240,7 @@ def merged(*logs: bytes) -> bytes:
     parts = []
     for at in range(ranges):
         sides = (slice(cut[at - 1] if at else 0, cut[at] if at < ranges - 1 else None) for cut in cuts)
-        parts.append(_last(_joined([run[side] for run, side in zip(runs, sides, strict=True)])))
+        parts.append(newest([run[side] for run, side in zip(runs, sides, strict=True)]).tobytes())
     return b"".join(parts)
 
 
@@ -243,13 +250,9 @@ def _ascending(records: npt.NDArray[np.void]) -> list[npt.NDArray[np.void]]:
     return np.split(records, np.flatnonzero(high[1:] < high[:-1]) + 1) if records.size else []
 
 
-def _joined(runs: list[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
-    """Records in one piece."""
-    return np.concatenate([run.view(_RECORD_BYTES) for run in runs]).view(RECORD)
-
-
-def _last(records: npt.NDArray[np.void]) -> bytes:
-    """Records sorted by name, the last of each name only."""
+def newest(runs: Sequence[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
+    """Records of runs, the oldest run first, sorted by name, the last of each name only."""
+    records = np.concatenate([run.view(_RECORD_BYTES) for run in runs]).view(RECORD)
     high, low = (np.ascontiguousarray(records["name"][half]) for half in ("high", "low"))
     order = np.argsort(high, kind="stable")  # equal names stay in the order of the log; sorted runs merge quickly
     high = high[order]
@@ -262,7 +265,7 @@ def _last(records: npt.NDArray[np.void]) -> bytes:
             order, high, low = order[within], high[within], low[within]
             same, other = high[1:] == high[:-1], low[1:] != low[:-1]
         order = order[np.append(~same | other, np.True_)]
-    return records.view(_RECORD_BYTES).take(order).tobytes()
+    return records.view(_RECORD_BYTES).take(order).view(RECORD)
 
 
 def by_bucket(data: bytes, buckets: Buckets) -> Iterator[tuple[int, bytes]]:

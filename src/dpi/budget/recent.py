@@ -1,7 +1,8 @@
 """Accounts that have changed of late, in as much memory as was said: a table with a fixed number of places.
 
-Names are keyed digests: the first half says in which region of the table to look, so that the accounts of one part of
-the names can be taken out together, and the second half where in it. Where a place is taken, the next one is tried.
+Names are keyed digests, evenly spread: the first half of a name says where in the table to look. So the accounts of one
+part of the names lie in one region, and can be taken out together; and those of a whole log, sorted by name, are put
+in with one pass. Where a place is taken, the next one of the region is tried.
 
 Sees names of accounts and what they hold; no id. Private.
 """
@@ -21,6 +22,7 @@ PLACE = 16 + STANDING.itemsize + 1
 FULLEST = 0.75
 """The part of a region that may be taken: beyond it, looking takes many steps."""
 _BYTES = np.dtype((np.void, STANDING.itemsize))
+_TOO_MANY = "more accounts are kept in memory than it has places for."
 
 
 class TooMany(StateError):
@@ -67,15 +69,16 @@ class RecentAccounts:
         """The part that each name is in."""
         return np.searchsorted(self._starts, np.ascontiguousarray(names[:, 0]), side="right") - 1
 
-    def _begin(self, low: npt.NDArray[np.uint64], part: Integers) -> Integers:
-        """Where a name is looked for first: by its second half, which is spread evenly also if names are neighbours."""
-        return self._first[part] + _scaled(low, self.sizes[part].astype(np.uint64))
+    def _begin(self, high: npt.NDArray[np.uint64], part: Integers) -> Integers:
+        """Where a name is looked for first: in the order of names."""
+        at: Integers = np.minimum(_scaled(high, np.uint64(self._room)), self._first[part + 1] - 1)
+        return at
 
     def find(self, names: Digests) -> Integers:
         """The place of each name, `ABSENT` if it has none."""
         high, low, part = np.ascontiguousarray(names[:, 0]), np.ascontiguousarray(names[:, 1]), self.part(names)
         found = np.full(len(names), ABSENT, dtype=np.int64)
-        rows, at = np.arange(len(names)), self._begin(low, part)
+        rows, at = np.arange(len(names)), self._begin(high, part)
         while rows.size:
             used = self._used[at]
             rows, at = rows[used], at[used]
@@ -98,9 +101,9 @@ class RecentAccounts:
         """Write the accounts of different names, opening those that are new."""
         part, values = self.part(names), standing.view(_BYTES)
         if self._too_many(part) and self._too_many(part[self.find(names) == ABSENT]):
-            raise TooMany("more accounts are kept in memory than it has places for.")
+            raise TooMany(_TOO_MANY)
         high, low = np.ascontiguousarray(names[:, 0]), np.ascontiguousarray(names[:, 1])
-        rows, at = np.arange(len(names)), self._begin(low, part)
+        rows, at = np.arange(len(names)), self._begin(high, part)
         while rows.size:
             free = ~self._used[at]
             here, new = at[free], rows[free]
@@ -112,6 +115,24 @@ class RecentAccounts:
             self.counts += np.bincount(part[rows[mine & free]], minlength=self._starts.size)
             rows, at = rows[~mine], at[~mine]
             at = self._next(at, part[rows])
+
+    def fill(self, part: int, names: Digests, standing: Standings) -> None:
+        """Write the accounts of different names of a part that is empty, sorted by name.
+
+        Each is where `put` would have it if they came in their order: at the first place from its own on that those
+        before it have left free. Those for whom the region has none go on at its beginning.
+        """
+        if len(names) > FULLEST * self.sizes[part]:
+            raise TooMany(_TOO_MANY)
+        order = np.arange(len(names))
+        at = self._begin(names[:, 0], np.full(order.size, part)) - order
+        at = np.maximum.accumulate(at) + order
+        inside = int(np.searchsorted(at, self._first[part + 1]))
+        at, here = at[:inside], names[:inside]
+        self._used[at], self._high[at], self._low[at] = True, here[:, 0], here[:, 1]
+        self._standing[at] = standing[:inside].view(_BYTES)
+        self.counts[part] = inside
+        self.put(names[inside:], standing[inside:])
 
     def _too_many(self, part: Integers) -> bool:
         """Whether new accounts of these parts leave too few places."""
@@ -132,7 +153,7 @@ class RecentAccounts:
         self.counts[part] = 0
 
 
-def _scaled(word: npt.NDArray[np.uint64], size: npt.NDArray[np.uint64] | np.uint64) -> Integers:
+def _scaled(word: npt.NDArray[np.uint64], size: np.uint64) -> Integers:
     """Words of 64 bits as numbers below `size`, in their order."""
     half = np.uint64(32)
     return ((word >> half) * size >> half).astype(np.int64)

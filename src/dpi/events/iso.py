@@ -9,6 +9,7 @@ Sees event times; no user.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,11 +26,13 @@ _FRACTION = 6
 _LONGEST = _SECONDS + 1 + _FRACTION + _OFFSET
 _FARTHEST_OFFSET = 15
 """Hours; no zone of any country is farther from UTC."""
-_DAYS = np.array([31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _MARKS = {4: b"-", 7: b"-", 10: b"T ", 13: b":", 16: b":"}
 _ZONES = {0: b"0123456789", 1: b"Z", _OFFSET: b"+-"}
 """By the characters that a zone takes: what the first of them, or the last of all, must be."""
+_YEARS, _MONTHS = 10_000, 13
+_DAY = 24 * 60 * 60
 Characters = npt.NDArray[np.uint8]
+"""Texts of one width, a column of characters after the other: so an operation on one of them reads no other."""
 Marks = npt.NDArray[np.bool_]
 
 
@@ -57,66 +60,93 @@ def moments(texts: pl.Series) -> Moments:
         if width >= _SECONDS:
             here = np.flatnonzero(widths == width)
             rows = texts if here.size == widths.size else texts.gather(here)
-            _read(np.frombuffer(rows.str.join("").item().encode(), np.uint8).reshape(-1, width), here, found)
+            characters = np.frombuffer(rows.str.join("").item().encode(), np.uint8).reshape(-1, width)
+            _read(np.ascontiguousarray(characters.T), here, found)
     return found
 
 
-def _read(rows: Characters, here: Integers, found: Moments) -> None:
-    """Read rows of one width, of which a fraction or a zone, or both, can be the rest."""
-    width = rows.shape[1]
+def _read(columns: Characters, here: Integers, found: Moments) -> None:
+    """Read texts of one width, of which a fraction or a zone, or both, can be the rest."""
+    width = len(columns)
     for zone in _ZONES:
         fraction = width - _SECONDS - zone
-        has_zone = np.isin(rows[:, width - max(zone, 1)], np.frombuffer(_ZONES[zone], np.uint8))
-        if fraction not in (0, *range(2, 2 + _FRACTION)) or not has_zone.any():
+        sound = _one_of(columns[width - max(zone, 1)], _ZONES[zone])
+        if fraction not in (0, *range(2, 2 + _FRACTION)) or not sound.any():
             continue
-        micros, sound = _wall_clock(rows, fraction)
+        micros = _wall_clock(columns, fraction, sound)
         if zone == _OFFSET:
-            offset, readable = _offset(rows[:, -_OFFSET:])
-            micros -= offset
-            sound &= readable
-        sound &= has_zone
-        to = here[sound]
-        found.micros[to], found.read[to], found.local[to] = micros[sound], True, zone == 0
+            micros -= _offset(columns[-_OFFSET:], sound)
+        if sound.all() and here.size == found.micros.size:
+            found.micros[:], found.read[:], found.local[:] = micros, True, zone == 0
+        else:
+            to = here[sound]
+            found.micros[to], found.read[to], found.local[to] = micros[sound], True, zone == 0
 
 
-def _wall_clock(rows: Characters, fraction: int) -> tuple[Integers, Marks]:
-    year, month, day = _digits(rows, 0, 4), _digits(rows, 5, 2), _digits(rows, 8, 2)
-    hour, minute, second = (_digits(rows, at, 2) for at in (11, 14, 17))
-    sound = (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1) & (hour >= 0) & (hour < 24)
-    sound &= (minute >= 0) & (minute < 60) & (second >= 0) & (second < 60)
-    leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
-    sound &= day <= _DAYS[np.clip(month, 1, 12) - 1] + (leap & (month == 2))
+def _wall_clock(columns: Characters, fraction: int, sound: Marks) -> Integers:
+    """Microseconds since 1970; what is no time is marked as not sound."""
+    year, month, day = (_digits(columns, at, count, sound) for at, count in ((0, 4), (5, 2), (8, 2)))
+    hour, minute, second = (_digits(columns, at, 2, sound) for at in (11, 14, 17))
     for at, marks in _MARKS.items():
-        sound &= np.isin(rows[:, at], np.frombuffer(marks, np.uint8))
-    micros = (((_days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000
+        sound &= _one_of(columns[at], marks)
+    sound &= (day >= 1) & (hour < 24) & (minute < 60) & (second < 60)
+    first, length = _calendar()
+    of = year.astype(np.int32) * _MONTHS + np.where(month < _MONTHS, month, 0)
+    sound &= day <= length.take(of, mode="clip")
+    micros = (first.take(of, mode="clip") + day).astype(np.int64) * _DAY
+    micros += (hour.astype(np.int32) * 60 + minute) * 60 + second
+    micros *= 1_000_000
     if fraction:
-        part = _digits(rows, _SECONDS + 1, fraction - 1)
-        micros += part * 10 ** (_FRACTION + 1 - fraction)
-        sound &= (rows[:, _SECONDS] == ord(".")) & (part >= 0)
-    return micros, sound
+        sound &= columns[_SECONDS] == ord(".")
+        micros += _digits(columns, _SECONDS + 1, fraction - 1, sound).astype(np.int64) * 10 ** (
+            _FRACTION + 1 - fraction
+        )
+    return micros
 
 
-def _offset(rows: Characters) -> tuple[Integers, Marks]:
-    """Microseconds of +hh:mm or -hh:mm."""
-    hours, minutes, behind = _digits(rows, 1, 2), _digits(rows, 4, 2), rows[:, 0] == ord("-")
-    sound = (rows[:, 3] == ord(":")) & (hours >= 0) & (hours < _FARTHEST_OFFSET) & (minutes >= 0) & (minutes < 60)
-    return np.where(behind, -1, 1) * (hours * 60 + minutes) * 60_000_000, sound
+def _offset(columns: Characters, sound: Marks) -> Integers:
+    """Microseconds of +hh:mm or -hh:mm; what is none is marked as not sound."""
+    hours, minutes = _digits(columns, 1, 2, sound), _digits(columns, 4, 2, sound)
+    sound &= (columns[3] == ord(":")) & (hours < _FARTHEST_OFFSET) & (minutes < 60)
+    micros = (hours.astype(np.int64) * 60 + minutes) * 60_000_000
+    return np.where(columns[0] == ord("-"), -micros, micros)
 
 
-def _digits(rows: Characters, start: int, count: int) -> Integers:
-    """The number that some characters write; below 0 if one of them is no digit."""
-    number = np.zeros(len(rows), np.int64)
-    sound = np.ones(len(rows), np.bool_)
-    for at in range(start, start + count):
-        digit = rows[:, at] - np.uint8(ord("0"))  # what is no digit wraps to one of 10 and more
+def _one_of(column: Characters, marks: bytes) -> Marks:
+    """Where a column has one of some characters."""
+    if len(marks) > 2:  # they follow each other
+        return column - np.uint8(marks[0]) < len(marks)
+    sound: Marks = column == marks[0]
+    return sound if len(marks) == 1 else sound | (column == marks[1])
+
+
+def _digits(columns: Characters, start: int, count: int, sound: Marks) -> npt.NDArray[np.uint32]:
+    """The number that up to six characters write, in as few bytes; what is no digit is marked as not sound."""
+    kind = "u1" if count <= 2 else "u2" if count <= 4 else "u4"
+    number: npt.NDArray[np.uint32] = np.zeros(columns.shape[1], kind)
+    for column in columns[start : start + count]:
+        digit = column - np.uint8(ord("0"))  # what is no digit wraps to one of 10 and more
         sound &= digit < 10
         number *= 10
         number += digit
-    return np.where(sound, number, -1)
+    return number
 
 
-def _days(year: Integers, month: Integers, day: Integers) -> Integers:
-    """Days since 1970 in the Gregorian calendar; a year begins in March here, so that a leap day is its last."""
+@cache
+def _calendar() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """For every month of the years 0 to 9999, the first after a month 0 that none has: days since 1970, and its own.
+
+    The first day of a month is numbered as the one before it. Year 0 has no days.
+    """
+    year, month = (each.reshape(-1) for each in np.mgrid[:_YEARS, :_MONTHS].astype(np.int64))
+    first = _days(year, month)
+    following = _days(year + (month == _MONTHS - 1), month % (_MONTHS - 1) + 1)
+    length = np.where((year > 0) & (month > 0), following - first, 0)
+    return (first - 1).astype(np.int32), length.astype(np.int32)
+
+
+def _days(year: Integers, month: Integers) -> Integers:
+    """Days from 1970 to a month in the Gregorian calendar; a year begins in March here, so that a leap day is last."""
     year = year - (month <= 2)
-    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    of_year = (153 * ((month + 9) % 12) + 2) // 5
     return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468

@@ -19,7 +19,7 @@ def write(path: Path, data: bytes, *, mode: int = OWNER) -> None:
     put(written(draft_of(path), data, mode), path)
 
 
-def written(draft: Path, data: bytes | bytearray, mode: int, *, durable: bool = True) -> Path:
+def written(draft: Path, data: bytes | bytearray | memoryview, mode: int, *, durable: bool = True) -> Path:
     """A new file with these bytes; a left-over one, which may have other permissions, is removed first."""
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -53,8 +53,8 @@ class Delimited:
 
         lines = readable(lines)
         text = np.frombuffer(lines, dtype=np.uint8)
-        if (count := self._regular(lines, text)) is not None:
-            return self._plain(lines, count)
+        if (frame := self._regular(lines, text)) is not None:
+            return frame
         ends = np.flatnonzero(text == ord("\n"))
         sizes = np.diff(ends, prepend=-1)
         # A byte order mark is taken away by some readers if it happens to come first: such a line is odd, too.
@@ -65,14 +65,25 @@ class Delimited:
             frames.append(self._odd(text[np.repeat(odd, sizes)].tobytes().decode()))
         return pl.concat(frames)
 
-    def _regular(self, lines: bytes, text: npt.NDArray[np.uint8]) -> int | None:
-        """How many lines there are, if each is sound and without quotes: seen at once, for in most files all are."""
-        if b'"' in lines or BYTE_ORDER_MARK[:1] in lines or self._width == 1:
+    def _regular(self, lines: bytes, text: npt.NDArray[np.uint8]) -> pl.DataFrame | None:
+        """All lines at once, if each is sound and without quotes, as in most files; None if one is not.
+
+        There are as many separators as all lines should have together. If none has fewer than it should, none has more.
+        One that has fewer lacks its last field, so where no last field is missing, no line is looked at by itself.
+        """
+        if b'"' in lines or BYTE_ORDER_MARK[:1] in lines or self._width == 1 or not lines:
             return None
+        count = np.count_nonzero(text == ord("\n"))
+        if np.count_nonzero(text == ord(self._separator)) != (self._width - 1) * count:
+            return None
+        frame = self._read(lines)
+        if frame is None or frame.height != count:
+            return None
+        last = [name for name, at in self._at.items() if at == self._width - 1]
+        if last and not frame[last[0]].has_nulls():
+            return frame
         marks = text.take(np.flatnonzero((text == ord(self._separator)) | (text == ord("\n"))))
-        count = marks.size // self._width
-        line = self._separator.encode() * (self._width - 1) + b"\n"
-        return count if marks.tobytes() == line * count else None
+        return frame if marks.tobytes() == (self._separator.encode() * (self._width - 1) + b"\n") * count else None
 
     def _plain(self, lines: bytes, count: int) -> pl.DataFrame:
         """Lines that have the right number of separators, and no quotes: at full speed."""
@@ -80,17 +91,27 @@ class Delimited:
 
         if not lines:
             return pl.DataFrame(schema=dict.fromkeys(self._at, pl.String))
-        positions = sorted(set(self._at.values()))
-        frame = pl.read_csv(
-            lines,
-            has_header=False,
-            columns=positions,
-            separator=self._separator,
-            quote_char=None,
-            infer_schema=False,
-        )
-        if frame.height != count:  # a guard: no version of the reader may take two rows for one
+        frame = self._read(lines)
+        if frame is None or frame.height != count:  # a guard: no version of the reader may take two rows for one
             return self._odd(lines.decode())
+        return frame
+
+    def _read(self, lines: bytes) -> pl.DataFrame | None:
+        """Lines without quotes, by a reader that takes what is not there for missing; None if it refuses them."""
+        import polars as pl
+
+        positions = sorted(set(self._at.values()))
+        try:
+            frame = pl.read_csv(
+                lines,
+                has_header=False,
+                columns=positions,
+                separator=self._separator,
+                quote_char=None,
+                infer_schema=False,
+            )
+        except pl.exceptions.PolarsError:
+            return None
         return pl.DataFrame([frame.to_series(positions.index(at)).alias(name) for name, at in self._at.items()])
 
     def _odd(self, text: str) -> pl.DataFrame:

@@ -42,7 +42,8 @@ class Lines:
             self._rest, self._skipping = b"", False
         self._fed += len(block)
         self._hold(rest)
-        return _not_longer(whole, self._longest).replace(b"\r\n", b"\n")
+        kept = _not_longer(whole, self._longest)
+        return kept.replace(b"\r\n", b"\n") if b"\r" in kept else kept
 
     def _hold(self, rest: bytes) -> None:
         """Keep the start of a line that is not whole yet, unless it is already too long."""
@@ -58,7 +59,13 @@ class Lines:
 
 def _not_longer(lines: bytes, longest: int) -> bytes:
     """The lines of at most `longest` bytes, without counting what ends them."""
-    if len(lines) <= longest:
+    start = 0
+    while len(lines) - start > longest:  # from line to line, as far as a short one can be
+        end = lines.rfind(b"\n", start, start + longest + 1)
+        if end < 0:
+            break
+        start = end + 1
+    else:
         return lines
     text = np.frombuffer(lines, dtype=np.uint8)
     ends = np.flatnonzero(text == ord("\n"))

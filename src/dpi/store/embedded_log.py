@@ -61,7 +61,7 @@ class EmbeddedLog(AccountLog):
         for number, (data, seal) in enumerate(parts):
             if bytes(seal) != self._part_seal(ledger, run, number, bytes(data)):
                 raise StateError("the store's ledger is damaged: a seal does not match its accounts.")
-        return b"".join(bytes(data) for data, _ in parts)
+        return bytes(parts[0][0]) if len(parts) == 1 else b"".join(bytes(data) for data, _ in parts)
 
     def _part_seal(self, ledger: str, run: int, part: int, data: bytes) -> bytes:
         where = hashlib.blake2b(f"{ledger}/{run}/{part}".encode(), key=self.key, digest_size=16).digest()

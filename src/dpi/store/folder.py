@@ -115,7 +115,7 @@ class Folder:
         """A name that was never used, for a file whose content is bound to it."""
         return f"{attempt}-{secrets.token_hex(16)}"
 
-    def write_named(self, name: str, data: bytes | bytearray, *, durable: bool = True) -> None:
+    def write_named(self, name: str, data: bytes | bytearray | memoryview, *, durable: bool = True) -> None:
         """`write`, for a new name."""
         try:
             written(self.path / name, data, OWNER, durable=durable)

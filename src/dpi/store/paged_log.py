@@ -20,13 +20,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpi.budget.account_table import RECORD, Place, Standings, merged
+from dpi.budget.account_table import RECORD, Place, merged, newest, parted, to_records
 from dpi.budget.recent import PLACE, TooMany
-from dpi.events.identity import Digests
 from dpi.store.embedded_log import EmbeddedLog
 from dpi.store.folder import Folder
+from dpi.store.joining import Records, joined_pieces, together
 from dpi.store.paged_table import PagedTable, Part, parts_of, starts_of
-from dpi.store.pages import PageFiles, Records, joined
+from dpi.store.pages import PageFiles
 from dpi.store.runs import Run, run_key
 
 MERGED = 1 << 22
@@ -63,11 +63,11 @@ class PagedLog(EmbeddedLog):
     def table(self, ledger: str) -> PagedTable:
         """The accounts of a log, to look up and to charge."""
         parts, files, room = self.pages(ledger), self.files(ledger), self.memory // 2 // PLACE
+        runs = self._uncovered(ledger, parts)
         while True:
             table = PagedTable(files, parts, room)
             try:
-                for number, _ in self._runs(ledger):
-                    table.load(*_accounts(self._beyond(ledger, number, parts)))
+                table.load(_by_part(runs, parts))
             except TooMany:  # what the log has does not fit: it was written with more memory
                 room = 2 * max(room, 1)
                 continue
@@ -76,12 +76,8 @@ class PagedLog(EmbeddedLog):
     def parts(self, ledger: str) -> Iterator[bytes]:
         """Records of a part of the names at a time."""
         parts, files = self.pages(ledger), self.files(ledger)
-        log = b"".join(self._beyond(ledger, number, parts).tobytes() for number, _ in self._runs(ledger))
-        changed = np.frombuffer(merged(log), dtype=RECORD)
-        first = [*np.searchsorted(changed["name"]["high"], starts_of(parts)).tolist(), changed.size]
-        for at, part in enumerate(parts):
-            records = np.empty(0, dtype=RECORD) if part.run is None else files.read(part.run)
-            yield joined(records, changed[first[at] : first[at + 1]]).tobytes()
+        for part, changed in zip(parts, _by_part(self._uncovered(ledger, parts), parts), strict=True):
+            yield b"".join(piece.tobytes() for piece in joined_pieces(part.pieces(files), changed))
 
     def append(self, ledger: str, charge: bytes, pages: Sequence[Run] = ()) -> None:
         """Add a run, and list page files that were written with it."""
@@ -105,10 +101,10 @@ class PagedLog(EmbeddedLog):
         table = self.table(ledger)
         with self.folder.attempt() as attempt:
             for charge in filter(None, charges):
-                names, standing = _accounts(np.frombuffer(merged(charge), dtype=RECORD))
+                names, standing = parted(np.frombuffer(merged(charge), dtype=RECORD))
                 pages = table.move(attempt, self.following(ledger) + 1, names, standing)
                 self.folder.sync()
-                self.append(ledger, charge, pages)
+                self.append(ledger, to_records(names, standing), pages)
                 table.put(Place(names, np.arange(len(names)), ()), standing)
 
     def clear(self, ledger: str) -> None:
@@ -116,9 +112,17 @@ class PagedLog(EmbeddedLog):
         super().clear(ledger)
         self.engine.execute("DELETE FROM manifest WHERE ledger = ?", (ledger,))
 
+    def _uncovered(self, ledger: str, parts: Sequence[Part]) -> list[Records]:
+        """What each run says of accounts that no file has said since."""
+        return [self._beyond(ledger, number, parts) for number, _ in self._runs(ledger)]
+
     def _beyond(self, ledger: str, number: int, parts: Sequence[Part]) -> Records:
-        """What a run says of accounts that no file has said since."""
-        return _uncovered(np.frombuffer(self._run(ledger, number), dtype=RECORD), number, parts)
+        """What a run says of accounts that no file has said since, sorted by name."""
+        run = self._run(ledger, number)
+        high = np.frombuffer(run, dtype=RECORD)["name"]["high"]
+        if (high[1:] < high[:-1]).any():  # as it came from another layout, with programs of before 0.2.0
+            run = merged(run)
+        return _uncovered(np.frombuffer(run, dtype=RECORD), number, parts)
 
     def _list(self, ledger: str, pages: Sequence[Run]) -> None:
         """List page files, each in the place of that of its part, or of the part that it is of."""
@@ -147,10 +151,18 @@ def _uncovered(records: Records, number: int, parts: Sequence[Part]) -> Records:
     covered = np.array([0 if part.run is None else part.run.number for part in parts])
     if number >= covered.max():
         return records
-    at = np.searchsorted(starts_of(parts), records["name"]["high"], side="right") - 1
-    return records[number >= covered[at]]
+    cuts = _cuts(records, parts)
+    return together([records[cuts[at] : cuts[at + 1]] for at in np.flatnonzero(number >= covered).tolist()])
 
 
-def _accounts(records: Records) -> tuple[Digests, Standings]:
-    names = np.stack([records["name"]["high"], records["name"]["low"]], axis=1)
-    return names, np.ascontiguousarray(records["standing"])
+def _by_part(runs: Sequence[Records], parts: Sequence[Part]) -> Iterator[Records]:
+    """What runs, the oldest first, say of the accounts of each part."""
+    cuts = [_cuts(run, parts) for run in runs]
+    for at in range(len(parts)):
+        mine = (run[cut[at] : cut[at + 1]] for run, cut in zip(runs, cuts, strict=True))
+        yield newest([np.empty(0, dtype=RECORD), *mine])
+
+
+def _cuts(records: Records, parts: Sequence[Part]) -> list[int]:
+    """Where the records of each part begin in a run, which is sorted by name, and where the last ones end."""
+    return [*np.searchsorted(records["name"]["high"], starts_of(parts)).tolist(), records.size]

@@ -13,17 +13,18 @@ Sees names of accounts and what they hold; no id. Private.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from dpi.budget.account_table import ABSENT, RECORD, STANDING, Place, Standings, chosen, to_records
+from dpi.budget.account_table import ABSENT, RECORD, STANDING, Place, Standings, chosen, parted, to_records
 from dpi.budget.recent import FULLEST, RecentAccounts
 from dpi.errors import StateError
 from dpi.events.identity import Digests
 from dpi.exact.integers import Integers
-from dpi.store.pages import PageFiles, Records, Words, joined
+from dpi.store.joining import Records, joined, joined_pieces, together
+from dpi.store.pages import PageFiles, Words
 from dpi.store.runs import Run
 
 ROOT = 1
@@ -34,6 +35,8 @@ LEAST = 1 << 10
 """Places in memory for a part: those with fewer are not divided."""
 TAKEN = 0.35
 """The share of memory's places that is taken after a slot, on average over the parts: the fullest has twice as much."""
+NEARLY = 0.9
+"""The part of what a region may have taken, from which on it is nearly too full."""
 AT_ONCE = 1 << 17
 """Accounts that are looked up at a time."""
 
@@ -50,11 +53,25 @@ class Part(NamedTuple):
         depth = self.number.bit_length() - 1
         return (self.number - (1 << depth)) << (64 - depth)
 
+    @property
+    def end(self) -> int:
+        """The first name after it."""
+        return self.start + (1 << (65 - self.number.bit_length()))
+
+    @property
+    def size(self) -> int:
+        """How many accounts its file has."""
+        return 0 if self.run is None else self.run.size // RECORD.itemsize
+
+    def pieces(self, files: PageFiles, start: int = 0, end: int = 1 << 64) -> Iterator[Records]:
+        """The accounts of its file in a range of names, some at a time."""
+        return iter(()) if self.run is None else files.pieces(self.run, start, end)
+
 
 def parts_of(runs: Sequence[Run]) -> list[Part]:
     """The parts of a log, in the order of names; refuses files that leave out names, or have some twice."""
     parts = sorted((Part(run.bucket, run) for run in runs), key=lambda part: part.start) or [Part(ROOT, None)]
-    ends = [part.start + (1 << (65 - part.number.bit_length())) for part in parts]
+    ends = [part.end for part in parts]
     if [0, *ends[:-1]] != [part.start for part in parts] or ends[-1] != 1 << 64:
         raise StateError("the store is damaged: page files of accounts are missing.")
     return parts
@@ -121,18 +138,12 @@ class PagedTable:
     def parts(self) -> Iterator[tuple[Digests, Standings]]:
         """All names, and what their accounts hold, a part of the names at a time."""
         for at in range(len(self._parts)):
-            records = self._whole(at)
-            names = np.stack([records["name"]["high"], records["name"]["low"]], axis=1)
-            yield names, np.ascontiguousarray(records["standing"])
+            yield parted(self._whole(at))
 
-    def _whole(self, at: int, charged: Records | None = None) -> Records:
-        """All accounts of a part, those that are charged included."""
-        run = self._parts[at].run
-        records = np.empty(0, dtype=RECORD) if run is None else self._files.read(run)
-        for changed in (_records(*self._recent.held(at)), charged):
-            if changed is not None and changed.size:
-                records = joined(records, changed)
-        return records
+    def _whole(self, at: int) -> Records:
+        """All accounts of a part."""
+        part, changed = self._parts[at], _records(*self._recent.held(at))
+        return together(list(joined_pieces(part.pieces(self._files), changed)))
 
     # Moving.
 
@@ -148,34 +159,52 @@ class PagedTable:
         for at in moved:
             here = part == at
             charged = _records(names.compress(here, axis=0), chosen(standing, here))
-            runs += self._written(attempt, number, self._parts[at].number, self._whole(at, charged))
+            runs += self._written(attempt, number, self._parts[at], joined(_records(*self._recent.held(at)), charged))
         self._moving = moved, runs
         return runs
 
     def _fullest(self, more: Integers) -> list[int]:
-        """The parts to move: what would be too full, and the fullest until memory is as it should be."""
+        """The parts to move: what would be too full, and the fullest until memory is as it should be.
+
+        Of parts that are nearly too full, as many as have to go in this slot so that not all of them go in a later one:
+        after a store was built, all parts are equally full.
+        """
         after, sizes = self._recent.counts + more, self._recent.sizes
-        over = int(after.sum()) - int(TAKEN * self._room)
-        moved = []
-        for at in np.argsort(-after / sizes, kind="stable").tolist():
-            if over <= 0 and after[at] <= FULLEST * sizes[at]:
+        over, full = int(after.sum()) - int(TAKEN * self._room), after / sizes
+        near = full > NEARLY * FULLEST
+        slots = (FULLEST - full.max()) / max((more / sizes).max(), 1 / self._room)
+        due = int(np.ceil(near.sum() / max(slots, 1)))
+        moved: list[int] = []
+        for at in np.argsort(-full, kind="stable").tolist():
+            if over <= 0 and len(moved) >= due and full[at] <= FULLEST:
                 break
             over -= int(after[at])
             moved.append(at)
         return moved
 
-    def _written(self, attempt: str, number: int, part: int, records: Records) -> list[Run]:
-        """The file of a part, or those of its halves."""
-        places = self._room >> part.bit_length()
-        if records.size <= LARGEST or places < LEAST:
-            return [self._files.write(attempt, part, number, records)]
-        middle = np.searchsorted(records["name"]["high"], np.uint64(Part(2 * part + 1, None).start))
-        halves = ((2 * part, records[:middle]), (2 * part + 1, records[middle:]))
-        return [run for half, some in halves for run in self._written(attempt, number, half, some)]
+    def _written(self, attempt: str, number: int, part: Part, changed: Records) -> list[Run]:
+        """The file of a part, or those of the parts that it is divided into."""
+        runs, high = [], changed["name"]["high"]
+        for new in self._divided(part.number, part.size + changed.size):
+            first = np.searchsorted(high, np.uint64(new.start))
+            mine = changed[first : np.searchsorted(high, np.uint64(new.end - 1), side="right")]
+            pieces = joined_pieces(part.pieces(self._files, new.start, new.end), mine)
+            runs.append(self._files.write(attempt, new.number, number, pieces, part.size + mine.size))
+        return runs
 
-    def load(self, names: Digests, standing: Standings) -> None:
-        """Put accounts of the log into memory; raises `TooMany` if there are more than it has places for."""
-        self._recent.put(names, standing)
+    def _divided(self, number: int, size: int) -> list[Part]:
+        """A part, or if it is too large its halves, which have half of its accounts each, or theirs."""
+        if size <= LARGEST or self._room >> number.bit_length() < LEAST:
+            return [Part(number, None)]
+        return [part for half in (2 * number, 2 * number + 1) for part in self._divided(half, size // 2)]
+
+    def load(self, changed: Iterable[Records]) -> None:
+        """Put what the log says of the accounts of each part into memory, which is empty.
+
+        Raises `TooMany` if there are more than it has places for.
+        """
+        for at, records in enumerate(changed):
+            self._recent.fill(at, *parted(records))
 
 
 def starts_of(parts: Sequence[Part]) -> Words:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,11 +27,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.account_table import ABSENT, RECORD, STANDING, Standings, merged
+from dpi.budget.account_table import ABSENT, RECORD, STANDING, Standings
 from dpi.errors import StateError, StoreError
 from dpi.events.identity import Digests
 from dpi.exact.integers import Integers
 from dpi.store.folder import MISSING, Folder
+from dpi.store.joining import Records, together
 from dpi.store.runs import Run
 
 if TYPE_CHECKING:
@@ -42,13 +44,14 @@ _BLOCK = np.dtype([("records", RECORD, RECORDS), ("next", "<u8", 2), ("seal", "<
 _RAW = np.dtype((np.void, _BLOCK.itemsize))
 _CHUNKS = _BLOCK.itemsize // 16
 _FENCE = np.dtype("<u8")
+_SIZE = _BLOCK.itemsize + _FENCE.itemsize
+_WIDTH = RECORDS * RECORD.itemsize
 _SLICE = 1 << 11
 """Blocks that are sealed at a time: they stay in the processor's cache."""
+_PIECE = 1 << 12
+"""Blocks that are read at a time where all are read: what is made of them stays in the cache, too."""
 _BYTES = np.dtype((np.void, STANDING.itemsize))
-_RAW_RECORD = np.dtype((np.void, RECORD.itemsize))
 
-Records = npt.NDArray[np.void]
-"""Accounts as records, sorted by name."""
 Blocks = npt.NDArray[np.void]
 Words = npt.NDArray[np.uint64]
 
@@ -61,35 +64,54 @@ class PageFiles:
     log: str
     key: bytes
 
-    def write(self, attempt: str, part: int, number: int, records: Records) -> Run:
-        """Write the accounts of a part; `number` is that of the first run of the log that the file lacks."""
-        name, count = self.folder.new_name(attempt), _blocks(records.size)
-        data = bytearray(count * (_BLOCK.itemsize + _FENCE.itemsize))
-        if count:
-            blocks = np.frombuffer(data, dtype=_BLOCK, count=count)
-            content = np.frombuffer(data, dtype=np.uint8, count=count * _BLOCK.itemsize).reshape(count, -1)
-            width, whole = RECORDS * RECORD.itemsize, records.size // RECORDS
-            rows = np.ascontiguousarray(records).view(np.uint8)
-            content[:whole, :width] = rows[: whole * width].reshape(whole, width)
-            content[whole:, : rows.size - whole * width] = rows[whole * width :]
-            first = records[::RECORDS]["name"]
-            blocks["next"][:-1, 0], blocks["next"][:-1, 1] = first["high"][1:], first["low"][1:]
-            where = np.broadcast_to(self._where(part, name), (count, 2))
-            blocks["seal"] = _sealed(blocks, np.arange(count), where, self._cipher())
-            np.frombuffer(data, dtype=_FENCE, offset=count * _BLOCK.itemsize)[:] = first["high"]
-        self.folder.write_named(name, data)
-        return Run(part, number, name, records.size * RECORD.itemsize, self._seal(part, name, records.size))
+    def write(self, attempt: str, part: int, number: int, pieces: Iterable[Records], most: int) -> Run:
+        """Write the accounts of a part, in the order of their names, of which there are `most` or fewer.
+
+        `number` is that of the first run of the log that the file lacks.
+        """
+        name, room = self.folder.new_name(attempt), _blocks(max(most, 1))
+        data, where, cipher = bytearray(room * _SIZE), self._where(part, name), self._cipher()
+        blocks = np.frombuffer(data, dtype=_BLOCK, count=room)
+        size = sealed = 0
+        for records in pieces:
+            _fill(blocks, size, records)
+            size += records.size
+            sealed = _seal_between(blocks, sealed, max(sealed, (size - 1) // RECORDS), where, cipher)
+        count = _blocks(size)
+        _seal_between(blocks, sealed, count, where, cipher)
+        first = blocks["records"]["name"]["high"][:count, 0].copy()
+        np.frombuffer(data, dtype=_FENCE, count=count, offset=count * _BLOCK.itemsize)[:] = first
+        self.folder.write_named(name, memoryview(data)[: count * _SIZE])
+        return Run(part, number, name, size * RECORD.itemsize, self._seal(part, name, size))
 
     def read(self, run: Run) -> Records:
         """All accounts of a file."""
+        return together(list(self.pieces(run)))
+
+    def pieces(self, run: Run, start: int = 0, end: int = 1 << 64) -> Iterator[Records]:
+        """The accounts of a file whose names lie in a range (of high halves), some at a time, in their order."""
         self.check(run)
+        size, left = run.size // RECORD.itemsize, np.uint64(start)
         with self._opened(run) as (blocks, fences):
-            found = blocks.copy()
-            if (found["records"]["name"]["high"][:, 0] != fences).any():
-                raise StateError(MISSING)
-        self._verify(found, np.arange(found.size), [(run, found.size)])
-        flat = found.view(np.uint8).reshape(-1, _BLOCK.itemsize)[:, : RECORDS * RECORD.itemsize]
-        return flat.reshape(-1).view(RECORD)[: run.size // RECORD.itemsize]
+            first = max(int(np.searchsorted(fences, left)) - 1, 0)
+            stop = blocks.size if end == 1 << 64 else max(int(np.searchsorted(fences, np.uint64(end))), first + 1)
+            for at in range(first, stop, _PIECE):
+                found = blocks.view(_RAW)[at : min(at + _PIECE, stop)].copy().view(_BLOCK)  # as bytes, not by field
+                self._verify(found, np.arange(at, at + found.size), [(run, found.size)])
+                high = found["records"]["name"]["high"]
+                if (high[:, 0] != fences[at : at + found.size]).any():
+                    raise StateError(MISSING)
+                if at == first and at and high[0, 0] >= left:  # the block before it may have some too
+                    raise StateError(MISSING)
+                if at + _PIECE >= stop < blocks.size and int(found["next"][-1, 0]) < end:
+                    raise StateError(MISSING)
+                flat = found.view(np.uint8).reshape(-1, _BLOCK.itemsize)[:, :_WIDTH].reshape(-1).view(RECORD)
+                flat = flat[: size - at * RECORDS]
+                names = flat["name"]["high"]
+                low = int(np.searchsorted(names, left)) if at == first else 0
+                high_end = flat.size if end == 1 << 64 else int(np.searchsorted(names, np.uint64(end)))
+                if high_end > low:
+                    yield flat[low:high_end]
 
     def look_up(self, runs: Iterable[tuple[Run, slice]], names: Digests) -> tuple[Standings, npt.NDArray[np.bool_]]:
         """What accounts hold, zeros where a name has none, and which were found.
@@ -132,10 +154,13 @@ class PageFiles:
         if not count:
             yield np.empty(0, dtype=_BLOCK), np.empty(0, dtype=_FENCE)
             return
-        size = count * (_BLOCK.itemsize + _FENCE.itemsize)
+        size = count * _SIZE
         try:
-            with (self.folder.path / run.name).open("rb") as file:
-                mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+            descriptor = os.open(self.folder.path / run.name, os.O_RDONLY)
+            try:
+                mapped = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+            finally:
+                os.close(descriptor)
         except FileNotFoundError:
             self.folder.check()
             raise StateError(MISSING) from None
@@ -179,6 +204,29 @@ class PageFiles:
 def _blocks(records: int) -> int:
     """How many blocks so many records take."""
     return -(-records // RECORDS)
+
+
+def _fill(blocks: Blocks, at: int, records: Records) -> None:
+    """Put records into blocks from the record of a number on."""
+    content = blocks.view(np.uint8).reshape(-1, _BLOCK.itemsize)[:, :_WIDTH]
+    rows, (block, beside) = np.ascontiguousarray(records).view(np.uint8), divmod(at * RECORD.itemsize, _WIDTH)
+    head = min(_WIDTH - beside, rows.size) if beside else 0
+    content[block, beside : beside + head] = rows[:head]
+    block, rows = block + (beside > 0), rows[head:]
+    whole = rows.size // _WIDTH
+    content[block : block + whole] = rows[: whole * _WIDTH].reshape(whole, _WIDTH)
+    rest = rows[whole * _WIDTH :]
+    if rest.size:
+        content[block + whole, : rest.size] = rest
+
+
+def _seal_between(blocks: Blocks, first: int, end: int, where: Words, cipher: CipherContext) -> int:
+    """Seal the blocks before `end`, each with the first name of the next, which is in its place; gives `end` back."""
+    if end > first:
+        some, following = blocks[first:end], blocks["records"]["name"][first + 1 : end + 1, 0]
+        some["next"][: following.size, 0], some["next"][: following.size, 1] = following["high"], following["low"]
+        some["seal"] = _sealed(some, np.arange(first, end), np.broadcast_to(where, (end - first, 2)), cipher)
+    return end
 
 
 def _sealed(blocks: Blocks, numbers: Integers, where: Words, cipher: CipherContext) -> Words:
@@ -240,31 +288,3 @@ def _before(high: Words, low: Words, other_high: Words, other_low: Words) -> npt
     """Whether names come before others."""
     earlier: npt.NDArray[np.bool_] = (high < other_high) | ((high == other_high) & (low < other_low))
     return earlier
-
-
-def joined(base: Records, changed: Records) -> Records:
-    """The accounts of both, each sorted by name and without doubles; where a name is in both, as it was changed.
-
-    >>> def accounts(*rows): return np.array([((high, 0), (spent, 1, 0)) for high, spent in rows], dtype=RECORD)
-    >>> both = joined(accounts((1, 5), (4, 6)), accounts((2, 7), (4, 8)))
-    >>> both["name"]["high"].tolist(), both["standing"]["spent"].tolist()
-    ([1, 2, 4], [5, 7, 8])
-    """
-    high, more = (np.ascontiguousarray(each["name"]["high"]) for each in (base, changed))
-    if (high[1:] == high[:-1]).any() or (more[1:] == more[:-1]).any():  # two names share a high half: rare
-        return np.frombuffer(merged(base.tobytes() + changed.tobytes()), dtype=RECORD)
-    at = np.searchsorted(high, more)
-    inside = np.minimum(at, max(high.size - 1, 0))
-    known = (high[inside] == more) if high.size else np.zeros(more.size, dtype=np.bool_)
-    if (base["name"]["low"][inside[known]] != changed["name"]["low"][known]).any():
-        return np.frombuffer(merged(base.tobytes() + changed.tobytes()), dtype=RECORD)
-    kept = base.view(_RAW_RECORD).copy()
-    kept[at[known]] = changed.view(_RAW_RECORD)[known]
-    new = np.flatnonzero(~known)
-    if not new.size:
-        return kept.view(RECORD)
-    result, places = np.empty(high.size + new.size, dtype=_RAW_RECORD), at[new] + np.arange(new.size)
-    old = np.ones(result.size, dtype=np.bool_)
-    old[places] = False
-    result[old], result[places] = kept, changed.view(_RAW_RECORD)[new]
-    return result.view(RECORD)
