@@ -169,9 +169,9 @@ class Readout:
         found *= deviation
         found[1] *= deviation
         reading = found.astype(np.float64)
-        certain = np.flatnonzero(ratio > _FAR)  # so far from 0 that the population has nothing to add
-        reading[0, certain] = messages.mean[certain]
-        reading[1, certain] = messages.variance[certain]
+        certain = ratio > _FAR  # so far from 0 that the population has nothing to add
+        np.copyto(reading[0], messages.mean, where=certain)
+        np.copyto(reading[1], messages.variance, where=certain)
         return reading
 
     def _locate(self, messages: Gaussians) -> tuple[Singles, Singles, Integers, Singles, Singles]:
