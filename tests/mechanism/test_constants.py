@@ -13,7 +13,7 @@ import dpi.mechanism.filtering
 ROOT = Path(__file__).parent.parent.parent
 ROOMS = (dpi.mechanism.boosted, dpi.mechanism.cells, dpi.mechanism.filtering)
 FILES = sorted(path for room in ROOMS for path in Path(room.__file__).parent.glob("*.py"))
-FORMAT = {"_MAGIC", "_MAGIC_4", "_MAGIC_3", "_MAGIC_2", "_SECOND", "_FIRST", "_DIGEST", "_LINE"}
+FORMAT = {"_MAGIC", "_MAGICS", "_MAGIC_4", "_MAGIC_3", "_MAGIC_2", "_SECOND", "_FIRST", "_DIGEST", "_LINE"}
 """Of stored bytes: nothing is estimated with them."""
 
 

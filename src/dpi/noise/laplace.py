@@ -36,7 +36,7 @@ def add_laplace(values: Integers, scale: Fraction, source: RandomSource) -> Inte
     """
     if values.ndim != 1 or values.dtype.kind != "i":
         raise OptionError("`values` must be a vector of (signed) whole numbers.")
-    values = _cut(values.astype(np.int64), LARGEST_VALUE)
+    values = np.clip(values.astype(np.int64), -LARGEST_VALUE, LARGEST_VALUE)
     high, low, bits = geometric(2 * values.size, scale, source)
     high = high[: values.size] - high[values.size :]
     low = low[: values.size] - low[values.size :]
@@ -50,10 +50,4 @@ def saturated(values: Integers, high: Integers, low: Integers, bits: int) -> Int
     """
     far = np.abs(high) >> np.int64(62 - bits) != 0
     noisy = values + low + (np.where(far, 0, high) << np.int64(bits))
-    return np.where(far, np.sign(high) * SATURATION, _cut(noisy, SATURATION))
-
-
-def _cut(values: Integers, most: int) -> Integers:
-    """The values cut to ± `most`, in place."""
-    np.maximum(values, -most, out=values)
-    return np.minimum(values, most, out=values)
+    return np.where(far, np.sign(high) * SATURATION, np.clip(noisy, -SATURATION, SATURATION))

@@ -6,6 +6,7 @@ does not disturb it. Sees a slot's counts after noise; no histogram, no user.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -33,6 +34,13 @@ FAR = 4.0
 """Deviations by which the sum may differ from the expected size before that counts for nothing.
 
 Source: by trial; not measured by itself.
+"""
+
+RAREST = 1e-6
+"""The least that a slot says, where it decides by how many deviations more: 6.6 instead of 4, which is noise in one slot
+of 10¹¹. After an empty week a slot says next to nothing by what was expected, and a crowd has to be seen all the same.
+
+Source: by calculation.
 """
 
 REACH = 2.0
@@ -110,11 +118,15 @@ def first(counts: Counts) -> Size:
 def of_sum(counts: Counts, expected: Size, jump: float) -> Size:
     """The size by the sum, whatever the PDF: together with what was expected, unless they are far apart.
 
+    The less a slot can say, the farther that has to be: in endlessly many slots that drown, some sum lies beyond any
+    number of deviations, and its users would be phantoms for long.
+
     A crowd in a single bin may be lost in the noise of the sum, and still be seen: it comes in addition. It has to be
     likelier than noise that large is, in any bin, if a bin jumps with log probability `jump`.
     """
     prior, direct = (expected.scale, expected.scale**2 * expected.variance), (counts.total, counts.total_variance)
-    far = (direct[0] - prior[0]) ** 2 > FAR**2 * (prior[1] + direct[1])
+    least = FAR**2 + 2 * min(math.log(JUMP) - jump, -math.log(RAREST))
+    far = (direct[0] - prior[0]) ** 2 > least * (prior[1] + direct[1])
     crowd = float(counts.values.max())
     surely = crowd - counts.noise * (float(np.log(counts.values.size)) - jump)
     if not far and surely > prior[0] + FAR * prior[1] ** 0.5:
