@@ -43,12 +43,12 @@ def test_ten_times_the_records_lose_ten_times_as_much():
 
 
 def test_ours_stay_below_epsilon(course):
-    """For ever; the ledger gets there."""
+    """For ever; the ledger gets near."""
     for system in SYSTEMS:
         own = column(select(course, system=system), "pure")
         assert (np.diff(own) >= 0).all()
         assert max(own) <= EPSILON
-    assert value(select(course, system="ledger")[-1], "pure") == EPSILON
+    assert 0.9 * EPSILON < value(select(course, system="ledger")[-1], "pure") < EPSILON
     assert value(select(course, system=ALGORITHM)[-1], "pure") > EPSILON
 
 
@@ -72,7 +72,8 @@ def test_the_sheet_draws_what_there_is(course, compared, tmp_path):
     cells = " ".join(cell for line in made.tables[-1].rows for cell in line)
     assert "(cap 1)" in cells
     assert "(cap 100)" not in cells
-    assert "0.500000" in made.found[1]
+    most = max(value(row, "pure") for system in SYSTEMS for row in select(course, system=system))
+    assert f"{most:.6f}" in made.found[1]
     assert set(sheet(course).figures) == {"loss"}
     assert set(sheet(compared).figures) == {"error"}
     assert sheet([]).figures == {}

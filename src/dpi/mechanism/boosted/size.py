@@ -37,8 +37,9 @@ Source: by trial; not measured by itself.
 """
 
 RAREST = 1e-6
-"""The least that a slot says, where it decides by how many deviations more: 6.6 instead of 4, which is noise in one slot
-of 10¹¹. After an empty week a slot says next to nothing by what was expected, and a crowd has to be seen all the same.
+"""The least that a slot says, where it decides by how many deviations more: 6.6 instead of 4, which is noise in one
+slot of 10¹¹. After an empty week a slot says next to nothing by what was expected, and a crowd has to be seen all the
+same.
 
 Source: by calculation.
 """
