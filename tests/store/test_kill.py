@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,8 @@ from dpi.testing import workload
 SLOW = bool(os.environ.get("DPI_SLOW"))
 MEMORY = Path("/dev/shm")  # noqa: S108 - a killed process leaves its files as they are, so a disk in memory will do
 HERE = Path(__file__).parent
+LONGEST = 3600
+"""Seconds after which a process that answers no more is ended, and its test fails."""
 
 
 @contextmanager
@@ -44,7 +47,13 @@ def forking() -> Iterator[Callable[[dict[str, object]], tuple[list[int], dict[st
             found: tuple[list[int], dict[str, object] | None] = json.loads(process.stdout.readline())
             return found
 
-        yield tried
+        limit = threading.Timer(LONGEST, process.kill)
+        limit.daemon = True
+        limit.start()
+        try:
+            yield tried
+        finally:
+            limit.cancel()
 
 
 def check(choose: Callable[[int], list[list[int]]], target: str | None = None, work: str = "run") -> None:
