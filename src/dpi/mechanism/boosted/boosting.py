@@ -116,8 +116,7 @@ def measured(
     if weights.all_new:
         size = plain
     total, total_variance = _size.total(size, plain, mass)
-    surely = learned * max(1 - size.variance, 0.0)  # if the users are noise, nothing is known of who takes over
-    log_weights = weights.shared(pool.prior, surely)
+    log_weights = weights.shared(pool.prior, learned)
     loud = _own(recalled, int(np.argmax(log_weights[: recalled.trackers])))
     leader = recalled.every.pool[[heard.merged(recalled).lead]]
     anew = scored[0].jumped.max(0) > LIKELY
