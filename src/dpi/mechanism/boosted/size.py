@@ -78,9 +78,17 @@ class Size:
         """The belief about the next slot's size."""
         return replace(self, variance=max(min(self.variance + self.change, LARGEST_VARIANCE), self.variance))
 
-    def changed(self, moved: float) -> float:
-        """The relative variance by which scales change, after one that was `moved` beyond its noise, squared."""
-        return float(np.clip(self.change + 0.05 * (min(moved, 4.0) - self.change), 1e-4, LARGEST_VARIANCE))
+    def changed(self, prior: tuple[float, float], seen: tuple[float, float], scale: float) -> float:
+        """The relative variance by which scales change, after one was `seen` where this was the `prior`.
+
+        The noisier it is, the less it counts, as in a step of Newton on the log score: the information that a
+        deviation of variance q + r has of q is 1 / 2(q + r)².
+        """
+        unit = max(prior[0], scale) ** 2
+        noise = (seen[1] + max(prior[1] - self.change * self.scale**2, 0.0)) / unit
+        moved = (seen[0] - prior[0]) ** 2 / unit - noise
+        counts = 0.05 * (LARGEST_VARIANCE / (LARGEST_VARIANCE + noise)) ** 2
+        return float(np.clip(self.change + counts * (min(moved, 4.0) - self.change), 1e-4, LARGEST_VARIANCE))
 
     def __post_init__(self) -> None:
         for field in fields(self):  # numpy's floats have other powers in the last digit: a resumed state would differ
@@ -134,9 +142,7 @@ def of_sum(counts: Counts, expected: Size, jump: float) -> Size:
         prior = (prior[0] + crowd, prior[1] + 2 * counts.noise**2)
     scale, variance = direct if far else _fused(prior, direct)
     scale = max(scale, 1.0)
-    known = prior[1] - expected.change * expected.scale**2
-    moved = ((direct[0] - prior[0]) ** 2 - direct[1] - max(known, 0.0)) / max(prior[0], scale) ** 2
-    return Size(scale, variance / scale**2, expected.changed(moved))
+    return Size(scale, variance / scale**2, expected.changed(prior, direct, scale))
 
 
 def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, dispersion: float, fresh: Reals) -> Size:
@@ -156,11 +162,12 @@ def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, disper
     direct = (counts.total, counts.total_variance)
     ratio = _ratio(values, belief, scale, dispersion, counts.noise)
     other = _ratio(values, belief, max(counts.total, 1.0), dispersion, counts.noise)
-    seen = [ratio, other, direct, (plain.scale, plain.variance * plain.scale**2)]
-    known = _fused(prior, ratio)
-    candidates = [(scale, known[1]), *seen, *(_fused(prior, one) for one in seen[:3]), (EMPTY, EMPTY**2)]
-    candidates = [c for c in candidates if c[0] >= EMPTY]
-    scales = np.array([candidate for candidate, _ in candidates])
+    seen = [ratio, other, direct]
+    fused = [_fused(prior, one) for one in seen]
+    likely = [(scale, fused[0][1]), (plain.scale, plain.variance * plain.scale**2), *fused]
+    candidates = [*likely, *seen, (EMPTY, EMPTY**2)]
+    shown = [ratio, direct, *seen, *seen, direct]
+    scales = np.array([max(candidate, EMPTY) for candidate, _ in candidates])
     mean = scales[:, None] * belief.mean
     variance = dispersion * mean + scales[:, None] ** 2 * belief.variance
     stays = _laplace_gauss.score(values - mean, variance, counts.noise).log_density
@@ -168,10 +175,13 @@ def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, disper
     surprise = np.minimum(np.log(scales / scale) ** 2, np.log(scales / plain.scale) ** 2) / expected.variance
     signal = 0.5 * (max(scale, plain.scale) / counts.noise) ** 2 * float(belief.mean @ belief.mean)
     rare = SURPRISE - np.log(max(-np.expm1(-signal), 1e-300))  # a slot drowned in noise shows no surprise
-    evidence = stays.sum(1, dtype=np.float64) - np.minimum(0.5 * surprise, rare + np.log1p(surprise))
-    best, variance_of_best = candidates[int(np.argmax(evidence))]
-    moved = float(np.log(best / scale)) ** 2 - min(variance_of_best / best**2, 1.0)
-    return Size(best, variance_of_best / best**2, expected.changed(moved))
+    odds = rare + np.log1p(surprise)
+    sure = np.array([*(True for _ in likely), *(one[1] < LARGEST_VARIANCE * scale**2 for one in seen), False])
+    np.minimum(odds, 0.5 * surprise, out=odds, where=sure)
+    evidence = stays.sum(1, dtype=np.float64) - odds
+    best = int(np.argmax(evidence))
+    found = float(scales[best])
+    return Size(found, candidates[best][1] / found**2, expected.changed(prior, shown[best], found))
 
 
 def marginal(evidence: Floats, pull: Floats, hold: Floats, away: Floats, variance: float, nobody: float) -> Floats:
