@@ -3,11 +3,12 @@
     python benchmarks/estimator.py [--slots 300] [--seed 0] [row …]
 
 Each row is a stream in which all users are new in every slot. Shown are mean divergences: from the rates for the
-estimator, the exact filter (which knows drift, levels and jumps; where there is no closed model, nan), the same filter
-where it is told how often there are jumps but not when ("unaware"), and the estimator's ratio to the limit; from the
-slots' own PDFs, which is what a release describes, for the estimator, the exact filter, their ratio, the plain tracker
-and the uniform guess; the mean over the last ten slots; and the share of bins, small and large, and of totals inside
-their 95 % intervals.
+release, what the estimator believes of the rates (its forecast of the next slot: a release describes the slot as it
+was, its own deviations included), the exact filter (which knows drift, levels and jumps; where there is no closed
+model, nan), the same filter where it is told how often there are jumps but not when ("unaware"), and the ratio of the
+belief to the limit, over all slots and after the first twenty; from the slots' own PDFs, which is what a release
+describes, for the estimator, the exact filter, their ratio, the plain tracker and the uniform guess; the mean over the
+last ten slots; and the share of bins, small and large, and of totals inside their 95 % intervals.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dpi.budget import Epsilon
 from dpi.domain import Domain, Hashed
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
+from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
 from dpi.mechanism.filtering.laplace_gauss import score
 from dpi.noise import UnsafeSeededSource
@@ -30,6 +32,10 @@ from dpi.research.datasets.generators import Floats, drifting, ordered, publishe
 from dpi.research.tracking import ExactFilter, PlainTracker
 
 Counts = Iterator[tuple[np.ndarray, Floats]]
+
+NOTHING, UNSEEN = Epsilon(0), np.empty(0, dtype=np.int64)
+BEGUN = 20
+"""Slots in which the filter's knowledge of the set of levels tells most."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ def play(row: Row, slots: int, seed: int) -> list[float]:
     mechanism, source, rng = Boosted(), UnsafeSeededSource(seed), np.random.default_rng(seed)
     state, plain, exact, budget = None, None, None, Epsilon.at_most(row.epsilon)
     unaware: Unaware | None = None
-    rates, limit, own_limit, blind, ours, simple, uniform, small, large, total = ([] for _ in range(10))
+    rates, belief, limit, own_limit, blind, ours, simple, uniform, small, large, total = ([] for _ in range(11))
     noise = 1 / float(budget)
     for slot, (counts, rate) in enumerate(row.make(rng, slots)):
         if state is None or plain is None:
@@ -144,15 +150,16 @@ def play(row: Row, slots: int, seed: int) -> list[float]:
             if unaware is not None:
                 blind.append(divergence(rate, unaware.update(measurement.values / GRAINS, noise, counts.sum() * rate)))
         rates.append(divergence(rate, estimate.pdf))
+        belief.append(divergence(rate, mechanism.update(state, Measurement(slot + 1, NOTHING, UNSEEN))[1].pdf))
         ours.append(divergence(own, estimate.pdf))
         uniform.append(divergence(own, np.full(own.size, 1 / own.size)))
         lower, upper = interval(estimate.pdf, estimate.variance, estimate.skew, estimate.total, 0.95)
         inside, big = (lower <= own) & (own <= upper), rate > 1 / rate.size
         small += inside[~big].tolist()
         large += inside[big].tolist()
-    cells = [_mean(values) for values in (rates, limit, blind)]
-    cells += [cells[0] / cells[1], *(_mean(values) for values in (ours, own_limit))]
-    cells.append(cells[4] / cells[5])
+    cells = [_mean(values) for values in (rates, belief, limit, blind)]
+    cells += [cells[1] / cells[2], _mean(belief[BEGUN:]) / _mean(limit[BEGUN:])]
+    cells += [_mean(ours), _mean(own_limit), _mean(ours) / _mean(own_limit)]
     return cells + [_mean(values) for values in (simple, uniform, ours[-10:], small, large, total)]
 
 
@@ -166,13 +173,14 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    print(f"{'':30s}   rate   limit unaware ratio |   slot   limit ratio   plain uniform    last | small large total")
+    print(f"{'':30s}   rate  belief   limit unaware ratio later", end=" |   ")
+    print("slot   limit ratio   plain uniform    last | small large total")
     for name in options.rows:
         row = ROWS[name]
         cells = play(row, min(options.slots, row.longest), options.seed)
-        forms = ["7.5f"] * 3 + ["5.2f"] + ["7.5f"] * 2 + ["5.2f"] + ["7.5f"] * 3 + ["5.3f"] * 3
+        forms = ["7.5f"] * 4 + ["5.2f"] * 2 + ["7.5f"] * 2 + ["5.2f"] + ["7.5f"] * 3 + ["5.3f"] * 3
         shown = [format(cell, form) for cell, form in zip(cells, forms, strict=True)]
-        print(f"{name:30s}", *shown[:4], "|", *shown[4:10], "|", *shown[10:], flush=True)
+        print(f"{name:30s}", *shown[:6], "|", *shown[6:12], "|", *shown[12:], flush=True)
 
 
 if __name__ == "__main__":

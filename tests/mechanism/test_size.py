@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from dpi.mechanism.boosted import size
+from dpi.mechanism.boosted.assimilation import Slot
 from dpi.mechanism.boosted.jumps import JUMP, rate
 from dpi.mechanism.boosted.size import Counts, Size
+from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering.population import levels
 
 BINS, NOISE = 100, 1000.0
 KNOWN = Size(500.0, 0.01, 1e-4)
@@ -29,3 +32,30 @@ def sized(deviations: float, learned: float) -> float:
 def test_a_sum_is_believed_if_noise_is_less_likely(deviations: float, learned: float, believed: bool) -> None:
     """The less a slot can say, the more deviations it takes; never more than seven."""
     assert (sized(deviations, learned) > 10 * KNOWN.scale) is believed
+
+
+def wander(seed: int, slots: int = 120, users: int = 5000) -> tuple[list[float], list[float]]:
+    """How far the fitted size of slots that drown more and more is from that of all of them, and its variances."""
+    rng = np.random.default_rng(seed)  # test data, no privacy noise
+    pdf = np.arange(1, BINS + 1) ** -1.1
+    pdf /= pdf.sum()
+    belief = Gaussians(pdf, (0.05 * pdf) ** 2)
+    fitted = plain = Size(users, 1e-4, 0.02)
+    anything = np.full(levels(BINS).size, 1 / levels(BINS).size)
+    away, variances = [], []
+    for slot in range(slots):
+        noise = 60 + 25.0 * slot
+        counts = Counts(rng.multinomial(users, pdf) + rng.laplace(0, noise, BINS), noise)
+        plain = size.of_sum(counts, plain.forecast(), rate(JUMP, 1e-2))
+        fresh = Slot(counts, plain, 1.0, BINS).fresh(anything)
+        fitted = size.fit(counts, belief, fitted.forecast(), plain, 1.0, fresh)
+        away.append(math.log(fitted.scale / users))
+        variances.append(fitted.variance)
+    return away, variances
+
+
+def test_a_size_that_drowns_stays_what_it_was() -> None:
+    """What was known of it is not given away for what noise shows: then sizes went up and down by factors of 80."""
+    runs = [wander(seed) for seed in range(6)]
+    assert np.sqrt(np.mean(np.square([away for away, _ in runs]))) < 0.4
+    assert max(max(variances) for _, variances in runs) < 4
