@@ -99,12 +99,12 @@ def _either(first: npt.NDArray[np.bool_], one: Gaussians, other: Gaussians) -> G
     return Gaussians(np.where(first, one.mean, other.mean), np.where(first, one.variance, other.variance))
 
 
-def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> list[Carried]:
+def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> Carried:
     """The cells of the classes from `lowest` on, which are not due."""
     m, kind = np.nonzero(rates.active.T[lowest:] >= NEGLIGIBLE)
     m += lowest
     if m.size == 0:
-        return []
+        return Carried.nobody(state.bins)
     cells = _cells(state, kind, m, rates)
     weights = dynamics.together(state.cells.weights[kind, m], state.class_weights[m])
     rows, few = dynamics.condensed(weights)
@@ -114,10 +114,8 @@ def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> 
     active = cells.active[:, 0, 0]
     drawn = weights @ dynamics.REDRAWN * mixed.mean / np.maximum(active, 1.0)[:, None]
     laws = Gaussians(mixed.mean, mixed.variance + drawn)
-    spread = rates.alone(state.cells)[kind, m].tolist()
-    factors = [state.laws.factors[each] for each in m.tolist()]
-    each = zip(active.tolist(), spread, laws.rows(), cells.age[:, 0, 0].tolist(), shared, factors, strict=True)
-    return [Carried(*one) for one in each]
+    factors = np.array(state.laws.factors)[m]
+    return Carried(active, rates.alone(state.cells)[kind, m], laws, cells.age[:, 0, 0], shared, factors)
 
 
 def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: Gaussians) -> Due:

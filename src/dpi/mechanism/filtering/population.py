@@ -278,7 +278,7 @@ def _under(population: bytes, bins: int, first: float, step: float) -> Readout:
 
 def _bilinear(corners: Singles, cell: Integers, a: Singles, c: Singles) -> Singles:
     """Tables at row `a` and column `c` within each cell: positive, even where rounding would make them zero."""
-    value, right, above, both = corners.take(cell, axis=2)
+    value, right, above, both = corners.take(cell, axis=2, mode="clip")  # every cell is in the table: nothing to raise
     both *= a
     both += right
     both *= c
