@@ -7,7 +7,6 @@ import json
 
 from dpi.store.base import Checkpoint, PaidSlot
 
-
 _DIGEST = 32
 """Bytes of a digest.
 
