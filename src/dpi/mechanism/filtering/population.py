@@ -183,11 +183,10 @@ class Readout:
         narrowest, widest = self._ends
         variance, mean = messages.variance, messages.mean
         row = np.maximum(variance, max(narrowest, _TINY))
-        np.minimum(row, widest, out=row)
-        wider = np.divide(widest, variance)
-        np.minimum(wider, 1, out=wider)
-        wider *= mean
-        ratio, row = wider.astype(np.float32), row.astype(np.float32)
+        if not variance.size or variance.item(variance.argmax()) > widest:
+            np.minimum(row, widest, out=row)
+            mean = np.minimum(widest / variance, 1) * mean
+        ratio, row = mean.astype(np.float32), row.astype(np.float32)
         deviation = np.sqrt(row)
         ratio /= deviation
         np.log(row, out=row)
