@@ -221,9 +221,7 @@ def _stay(to: Gaussians, law: Gaussians, drift: Floats) -> None:
     np.add(law.variance, drift * law.mean**2, out=to.variance)
 
 
-def _shrink(
-    to: Gaussians, cells: Batch, common: Gaussians, squared: Floats, sampled: Floats, shared: Floats
-) -> None:
+def _shrink(to: Gaussians, cells: Batch, common: Gaussians, squared: Floats, sampled: Floats, shared: Floats) -> None:
     """Own past and each law of all, by precision; `shared` is how far they are off if that law is."""
     own, law, wide = cells.law, common.mean[:, None], common.variance[:, None]
     shape = (len(own.mean), len(SHRUNK_SHARES), len(SHRUNK_DRIFTS), law.shape[-1])
