@@ -186,6 +186,10 @@ class Forecast:
         return np.asarray(weights[..., -self.shared.shape[1] :] @ self.shared)
 
 
+_Part = tuple[Floats, Floats]
+"""Means and variances of the dynamics of one kind, to be filled in."""
+
+
 def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Forecast:
     """Each cell's law under every dynamic.
 
@@ -195,7 +199,8 @@ def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Forecast:
     squared, sampled = own.mean * own.mean, own.mean / users
     places, shape = rows.places, (len(own.mean), rows.places[-1], own.mean.shape[-1])
     laws = Gaussians.empty(*shape)
-    alone, kin, absent, shrunk, along = (laws[:, first:last] for first, last in pairwise(places))
+    each = [(laws.mean[:, first:last], laws.variance[:, first:last]) for first, last in pairwise(places)]
+    alone, kin, absent, shrunk, along = each
     shared = np.empty((shape[0], places[-1] - places[3], shape[2]))
     _keep(alone, cells, rows, squared, sampled, users)
     _stay(kin, cells.kin, rows.kin * (1 + WAITING * cells.kin_age))
@@ -205,27 +210,28 @@ def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Forecast:
     return Forecast(laws, shared)
 
 
-def _keep(to: Gaussians, cells: Batch, rows: Rows, squared: Floats, sampled: Floats, users: Floats) -> None:
+def _keep(to: _Part, cells: Batch, rows: Rows, squared: Floats, sampled: Floats, users: Floats) -> None:
     """Own past: it drifts, and those who are active are a part of it, or draw anew."""
-    own, wide = cells.law, to.variance
+    own, (mean, wide) = cells.law, to
     subset = own.mean * np.maximum(1 / np.maximum(cells.active, 1.0) - 1 / users, 0.0)
-    to.mean[:] = own.mean
+    mean[:] = own.mean
     np.multiply(cells.age * rows.own, squared + own.variance, out=wide)
     wide += own.variance + subset
     wide += rows.redrawn * (sampled - subset)
 
 
-def _stay(to: Gaussians, law: Gaussians, drift: Floats) -> None:
+def _stay(to: _Part, law: Gaussians, drift: Floats) -> None:
     """A law that was measured at another time, off by a squared drift."""
-    to.mean[:] = law.mean
-    np.add(law.variance, drift * law.mean**2, out=to.variance)
+    mean, wide = to
+    mean[:] = law.mean
+    np.add(law.variance, drift * law.mean**2, out=wide)
 
 
-def _shrink(to: Gaussians, cells: Batch, common: Gaussians, squared: Floats, sampled: Floats, shared: Floats) -> None:
+def _shrink(to: _Part, cells: Batch, common: Gaussians, squared: Floats, sampled: Floats, shared: Floats) -> None:
     """Own past and each law of all, by precision; `shared` is how far they are off if that law is."""
     own, law, wide = cells.law, common.mean[:, None], common.variance[:, None]
     shape = (len(own.mean), len(SHRUNK_SHARES), len(SHRUNK_DRIFTS), law.shape[-1])
-    mean, pull, alike = (part.reshape(shape) for part in (to.mean, to.variance, shared))
+    mean, pull, alike = to[0].reshape(shape), to[1].reshape(shape), shared.reshape(shape)
     near = own.variance + sampled + cells.age * _OWN_STEP * squared + 1e-18
     near = near[:, None]
     wider = wide + _SHRUNK_STEP * law**2
@@ -240,13 +246,13 @@ def _shrink(to: Gaussians, cells: Batch, common: Gaussians, squared: Floats, sam
     pull *= near
 
 
-def _go_along(to: Gaussians, cells: Batch, rows: Rows, users: Floats, shared: Floats) -> None:
+def _go_along(to: _Part, cells: Batch, rows: Rows, users: Floats, shared: Floats) -> None:
     """Own past, moved by the common drift; `shared` is how far it is off if that is."""
-    own, drift, wide = cells.law, cells.along, to.variance
+    own, drift, (mean, wide) = cells.law, cells.along, to
     moved = own.mean * drift.mean
     whole = np.add.reduce(moved, -1, keepdims=True)
     moved /= whole
-    to.mean[:] = moved
+    mean[:] = moved
     np.add(drift.variance, cells.age * rows.along, out=wide)
     wide *= moved**2
     wide += own.variance * (drift.mean / whole) ** 2

@@ -73,7 +73,7 @@ class Carried:
     @property
     def users(self) -> float:
         """How many are active in all of them."""
-        return sum(self.size.tolist())
+        return float(sum(self.size.tolist()))
 
     def scaled(self, factor: float) -> Carried:
         """The same with so many times as many users."""

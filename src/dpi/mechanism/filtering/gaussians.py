@@ -39,7 +39,7 @@ class Gaussians:
     mean: Floats
     variance: Floats
 
-    def __getitem__(self, key: int | slice | tuple[slice, slice]) -> Gaussians:
+    def __getitem__(self, key: int | slice) -> Gaussians:
         return Gaussians(self.mean[key], self.variance[key])
 
     def rescaled(self, factor: float) -> Gaussians:
