@@ -150,11 +150,11 @@ class Readout:
     def read(self, messages: Gaussians) -> Gaussians:
         """Posterior mean and variance of every bin's level, for one expert or a pool."""
         if messages.mean.size <= _BLOCK:  # all at once, without pieces
-            return Gaussians(*self._read(messages))
+            return Gaussians(*self._read(messages, np.empty((2, *messages.mean.shape))))
         readings = np.empty((2, messages.mean.size))
         every = Gaussians(messages.mean.ravel(), messages.variance.ravel())
         for here in blocks(every.mean.size, _BLOCK):
-            readings[:, here] = self._read(every[here])
+            self._read(every[here], readings[:, here])
         return Gaussians(*readings.reshape(2, *messages.mean.shape))
 
     @cached_property
@@ -162,13 +162,13 @@ class Readout:
         """The variances of the first row and of the last."""
         return float(np.exp(self.first)), float(np.exp(self.first + self.step * (_ROWS - 1)))
 
-    def _read(self, messages: Gaussians) -> Floats:
-        """Means and variances, the one after the other."""
+    def _read(self, messages: Gaussians, reading: Floats) -> Floats:
+        """Means and variances, the one after the other, filled in."""
         deviation, ratio, cell, a, c = self._locate(messages)
         found = _bilinear(self.moments, cell, a, c)
         found *= deviation
         found[1] *= deviation
-        reading = found.astype(np.float64)
+        reading[:] = found
         certain = ratio > _FAR  # so far from 0 that the population has nothing to add
         np.copyto(reading[0], messages.mean, where=certain)
         np.copyto(reading[1], messages.variance, where=certain)
