@@ -22,6 +22,28 @@ DOMAINS = [
 ]
 
 
+SHORT = st.text(st.sampled_from("ab70.+-e1\0 é\x80ā"), max_size=9)
+SHORT_DOMAIN = Categories(["a", "ab", "a\0", "\0a", "7", "7.0", "00000007", "é", "a0000000", "a00000000", "-0", "ba"])
+
+
+@given(st.lists(TEXTS | SHORT | st.sampled_from(SHORT_DOMAIN.values), max_size=40), st.integers(1, 9))
+def test_a_short_text_has_the_same_bin_as_a_number(rows: list[str], letters: int) -> None:
+    """Of numpy's texts of any width, those that end with a zero byte and those beyond ASCII included."""
+    column = np.array(rows, dtype=f"U{letters}")
+    for domain in (SHORT_DOMAIN, *DOMAINS):
+        assert domain.encode(column).tolist() == domain.encode(column.tolist()).tolist()
+        assert domain.encode(np.repeat(column, 2)[::2]).tolist() == domain.encode(column).tolist()
+
+
+def test_short_texts_are_read_as_numbers_and_others_are_not() -> None:
+    """The way that is compared above is the way that is taken."""
+    short = SHORT_DOMAIN._short
+    assert short.find(np.array(["ab", "xy", "7"]), -5).tolist() == [1, -5, 4]
+    others = [["ab"], np.array(["é"]), np.array(["ab" * 5]), np.array([["ab"]]), np.array([1]), np.array([], "U2")]
+    assert all(short.find(column, -5) is None for column in others)
+    assert short.find(np.array(["ab"]).astype(np.array(["ab"]).dtype.newbyteorder()), -5) is None
+
+
 @given(COLUMNS, st.sampled_from(DOMAINS), st.booleans())
 def test_a_text_has_the_same_bin_among_few_rows_as_among_many(rows: list[str], domain: Categories, typed: bool) -> None:
     """Whether a text is looked up by itself or as part of a column, it has the same code."""

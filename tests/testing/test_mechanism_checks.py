@@ -129,6 +129,15 @@ class Trusting(dpi.Boosted):
 
 
 @dataclass(frozen=True)
+class Misleading(dpi.Boosted):
+    """Says that a digest is in its states where none is."""
+
+    def digested(self, data):
+        """Whatever comes first."""
+        return 40
+
+
+@dataclass(frozen=True)
 class Boasting(dpi.Boosted):
     """Has a law with half the noise it should have."""
 
@@ -168,6 +177,7 @@ BROKEN = {
     "an_update_is_pure": Remembering(),
     "a_resumed_stream_is_the_uninterrupted_one": Forgetful(),
     "a_damaged_state_is_refused": Trusting(),
+    "a_digest_is_that_of_the_rest": Misleading(),
     "a_stream_keeps_its_budget": Refusing(),
     "neighbours_lose_at_most_their_weight": Boasting(),
     "classes_are_asked_for_public_shares": Sparing(),

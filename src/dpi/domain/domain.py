@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpi.domain.short_texts import ShortTexts
 from dpi.errors import OptionError, SchemaError
 from dpi.events.columns import canonical, numbers, whole
 from dpi.events.few import few_texts
@@ -29,6 +30,8 @@ OUTSIDE = -1
 """The code of a value that belongs to no bin: the row is dropped, by itself."""
 _UNLISTED = -2
 """No code: of a text that is no category as it stands."""
+_MANY = 1 << 16
+"""Categories up to which other forms of their list are held beside it."""
 
 
 class Domain(ABC):
@@ -154,6 +157,11 @@ class Categories(Domain):
         return dict(zip(self._lookup["value"].to_list(), self._lookup["code"].to_list(), strict=True))
 
     @cached_property
+    def _short(self) -> ShortTexts:
+        """The short ones of them as numbers, for a column of numpy; none of a list that is too long to hold twice."""
+        return ShortTexts.of(self._codes if self._lookup.height <= _MANY else {})
+
+    @cached_property
     def _listing(self) -> pl.DataType:
         """The same as a type of texts, for many."""
         import polars as pl
@@ -162,6 +170,12 @@ class Categories(Domain):
 
     def encode(self, column: object) -> Integers:
         """Codes of a column of values."""
+        codes = self._short.find(column, _UNLISTED)
+        if codes is not None:
+            unlisted = np.flatnonzero(codes == _UNLISTED)
+            if unlisted.size:
+                codes[unlisted] = self._encode(np.asarray(column)[unlisted])
+            return codes
         rows = few_texts(column)
         if rows is None:
             return self._encode(column)
@@ -186,7 +200,7 @@ class Categories(Domain):
     def _listed(self, texts: pl.Series) -> pl.Series:
         """Codes of the texts, missing where one is on no list."""
         known = self._lookup
-        if known.height <= 1 << 16:
+        if known.height <= _MANY:
             at = texts.cast(self._listing, strict=False).to_physical()
             return at if known.height == self._texts.len() else known["code"].gather(at)
         frame = texts.alias("value").to_frame()

@@ -171,6 +171,13 @@ class Mechanism(Option, ABC, Generic[State]):
     def to_bytes(self, state: State) -> bytes:
         """The state, for storage."""
 
+    def digested(self, data: bytes) -> int:
+        """How many first bytes of `to_bytes` end with a BLAKE2b digest, of 32 bytes, of all that follow; 0 if none do.
+
+        A store then seals that digest and not a large state once more; when it reads, it digests the state itself.
+        """
+        return 0
+
     @abstractmethod
     def from_bytes(self, domain: Domain, data: bytes) -> State:
         """The state of `to_bytes`, bit for bit; raises `StateError` if it is damaged."""

@@ -63,6 +63,10 @@ class PaidSlot:
         return hashlib.blake2b(self.values, digest_size=32, person=b"dpi measurement").hexdigest()
 
 
+def _undigested(_: bytes) -> int:
+    return 0
+
+
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """A stream after its last release: all of it public, but for open nodes of a tree."""
@@ -77,6 +81,8 @@ class Checkpoint:
     accumulated: bytes
     tree: bytes = b""
     """These four are told by the options of the last slot; what is empty starts anew."""
+    digested: Callable[[bytes], int] = _undigested
+    """How many of the mechanism's bytes end with a digest of all others (`Mechanism.digested`)."""
 
 
 @dataclass(frozen=True)

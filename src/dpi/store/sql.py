@@ -23,7 +23,7 @@ from dpi.store.bucket_log import BucketLog
 from dpi.store.paged_log import PagedLog
 from dpi.store.paged_table import PagedTable
 from dpi.store.runs import Run, RunFiles
-from dpi.store.seals import paid_seal, progress_seal, tree_seal
+from dpi.store.seals import is_progress_seal, paid_seal, progress_seal, tree_seal
 from dpi.store.sql_chain import SQLChain
 from dpi.store.sql_events import SQLEvents
 
@@ -233,7 +233,7 @@ class SQLStore(SQLChain, SQLEvents):
         progress = Checkpoint(
             int(first), int(last), int(spent), str(allocation), partial(bytes, mechanism), bytes(accumulated)
         )
-        if bytes(seal) != progress_seal(stream, progress, bytes(mechanism)):
+        if not is_progress_seal(bytes(seal), stream, progress, bytes(mechanism)):
             raise StateError("the store is damaged: the state of a stream does not match its seal.")
         return replace(progress, allocation=progress.allocation.rstrip(" "))
 

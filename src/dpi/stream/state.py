@@ -86,6 +86,7 @@ class StreamState:
             mechanism=lambda: self.setting.mechanism.to_bytes(self.state),
             accumulated=self.accumulation.to_bytes(),
             tree=b"" if self.tree is None else self.tree.to_bytes(),
+            digested=self.setting.mechanism.digested,
         )
 
     def adapted(self, setting: StreamOptions, source: RandomSource) -> StreamState:

@@ -7,6 +7,7 @@ its `measure`. Failing is a proof of the contrary, or of a stream that could not
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from typing import TypeVar, cast
@@ -177,6 +178,15 @@ def a_damaged_state_is_refused(mechanism: Mechanism[State], domain: Domain) -> N
         mechanism.from_bytes(other, data)
 
 
+def a_digest_is_that_of_the_rest(mechanism: Mechanism[State], domain: Domain) -> None:
+    """What `digested` says of a state's bytes, on which stores rely instead of digesting them once more."""
+    states = [_grown(mechanism, domain), *([mechanism.initial(domain, 4)] if mechanism.by_class else [])]
+    for data in map(mechanism.to_bytes, states):
+        first = mechanism.digested(data)
+        said, found = data[max(first - 32, 0) : first], hashlib.blake2b(data[first:], digest_size=32).digest()
+        require(first == 0 or said == found, "the digest in a state's bytes is not that of the bytes after it.")
+
+
 def a_stream_keeps_its_budget(mechanism: Mechanism[State], domain: Domain) -> None:
     """In a stream with accounts every slot is released, and nobody loses more than ε, over more slots than are paid."""
     store, last = MemoryStore(), domain.size - 1
@@ -256,6 +266,7 @@ MECHANISM_CHECKS: tuple[MechanismCheck[object], ...] = (
     an_update_is_pure,
     a_resumed_stream_is_the_uninterrupted_one,
     a_damaged_state_is_refused,
+    a_digest_is_that_of_the_rest,
     a_stream_keeps_its_budget,
     neighbours_lose_at_most_their_weight,
     classes_are_asked_for_public_shares,

@@ -237,6 +237,10 @@ class Boosted(Mechanism[State]):
             return _cells.to_bytes(state)
         return _views.to_bytes(state) if isinstance(state, Views) else _state.to_bytes(state)
 
+    def digested(self, data: bytes) -> int:
+        """Of a state by class, its first line and the digest; the digest of any other one is of its first line too."""
+        return _cells.digested(data)
+
     def from_bytes(self, domain: Domain, data: bytes) -> State:
         """The state of `to_bytes`, bit for bit; raises `StateError` if damaged or of another domain or options."""
         heap.keep()

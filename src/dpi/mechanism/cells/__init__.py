@@ -3,12 +3,13 @@
 from dpi.mechanism.cells.counts import ClassCounts
 from dpi.mechanism.cells.estimate import measured, unmeasured
 from dpi.mechanism.cells.shares import shares
-from dpi.mechanism.cells.state import CellsState, classes_of, from_bytes, holds, initial, remembers, to_bytes
+from dpi.mechanism.cells.state import CellsState, classes_of, digested, from_bytes, holds, initial, remembers, to_bytes
 
 __all__ = [
     "CellsState",
     "ClassCounts",
     "classes_of",
+    "digested",
     "from_bytes",
     "holds",
     "initial",

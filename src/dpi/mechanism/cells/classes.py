@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
@@ -71,40 +70,46 @@ class Due:
 
 def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> Batch:
     """Cells by their kinds and classes; own past stands in for kin or absentees that a cell has not."""
-    cells, column = state.cells, (slice(None), None, None)
-    _, classes, bins = cells.mean.shape
-    at, shape = kind * classes + m, (-1, 1, bins)
-    size, age = cells.size.take(at)[column], cells.age.take(at)[column]
-    own = Gaussians(cells.mean.reshape(shape).take(at, 0), cells.variance.reshape(shape).take(at, 0))
-    apart = Gaussians(own.mean, own.variance + own.mean / np.maximum(size, 1.0))
-    seen = (cells.size[BEHIND, m] > 0)[column]
-    missing = Gaussians(state.absent.mean.take(m, 0), state.absent.variance.take(m, 0))
-    users, doubt = np.add.reduce(missing.mean, 1), np.add.reduce(missing.variance, 1)
-    told = (kind == BEHIND) & (users**2 > 1 + doubt)  # otherwise nothing is known of who is missing
-    users = np.where(told, users, 1.0)[:, None]
-    absent = Gaussians(missing.mean / users, (missing.variance + missing.mean) / users**2)
+    cells, shape, column = state.cells, (m.size, 1, state.bins), (m.size, 1, 1)
+    here, behind = kind * state.classes + m, BEHIND * state.classes + m
+    size, age = cells.size.take(here).reshape(column), cells.age.take(here).reshape(column)
+    own = Gaussians(_rows(cells.mean, here, shape), _rows(cells.variance, here, shape))
+    apart = own.variance + own.mean / np.maximum(size, 1.0)
+    seen = (cells.size.take(behind) > 0).reshape(column)
+    missing, spread = _rows(state.absent.mean, m, shape), _rows(state.absent.variance, m, shape)
+    users, doubt = np.add.reduce(missing, 2, keepdims=True), np.add.reduce(spread, 2, keepdims=True)
+    told = users * users > 1 + doubt  # otherwise nothing is known of who is missing
+    told &= (kind == BEHIND).reshape(column)
+    users = np.where(told, users, 1.0)
     return Batch(
         law=own,
         size=size,
         age=age,
-        active=rates.active[kind, m][column],
-        kin=_either(seen, Gaussians(cells.mean[BEHIND, m][:, None], cells.variance[BEHIND, m][:, None]), apart),
-        kin_age=np.where(seen, cells.age[BEHIND, m][column], age),
-        absent=_either(told[column], Gaussians(absent.mean[:, None], absent.variance[:, None]), apart),
-        along=state.drift.along(cells.walk[kind, m][:, None], age),
+        active=rates.active.take(here).reshape(column),
+        kin=Gaussians(
+            np.where(seen, _rows(cells.mean, behind, shape), own.mean),
+            np.where(seen, _rows(cells.variance, behind, shape), apart),
+        ),
+        kin_age=np.where(seen, cells.age.take(behind).reshape(column), age),
+        absent=Gaussians(
+            np.where(told, missing / users, own.mean),
+            np.where(told, (spread + missing) / (users * users), apart),
+        ),
+        along=state.drift.along(_rows(cells.walk, here, shape), age),
     )
 
 
-def _either(first: npt.NDArray[np.bool_], one: Gaussians, other: Gaussians) -> Gaussians:
-    return Gaussians(np.where(first, one.mean, other.mean), np.where(first, one.variance, other.variance))
+def _rows(array: Floats, at: Integers, shape: tuple[int, int, int]) -> Floats:
+    """Rows of bins by their numbers, as (cells, 1, bins)."""
+    return array.reshape(-1, shape[2]).take(at, 0).reshape(shape)
 
 
-def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> list[Carried]:
+def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> Carried:
     """The cells of the classes from `lowest` on, which are not due."""
     m, kind = np.nonzero(rates.active.T[lowest:] >= NEGLIGIBLE)
     m += lowest
     if m.size == 0:
-        return []
+        return Carried.nobody(state.bins)
     cells = _cells(state, kind, m, rates)
     weights = dynamics.together(state.cells.weights[kind, m], state.class_weights[m])
     rows, few = dynamics.condensed(weights)
@@ -114,10 +119,8 @@ def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> 
     active = cells.active[:, 0, 0]
     drawn = weights @ dynamics.REDRAWN * mixed.mean / np.maximum(active, 1.0)[:, None]
     laws = Gaussians(mixed.mean, mixed.variance + drawn)
-    spread = rates.alone(state.cells)[kind, m].tolist()
-    factors = [state.laws.factors[each] for each in m.tolist()]
-    each = zip(active.tolist(), spread, laws.rows(), cells.age[:, 0, 0].tolist(), shared, factors, strict=True)
-    return [Carried(*one) for one in each]
+    factors = np.array(state.laws.factors)[m]
+    return Carried(active, rates.alone(state.cells)[kind, m], laws, cells.age[:, 0, 0], shared, factors)
 
 
 def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: Gaussians) -> Due:

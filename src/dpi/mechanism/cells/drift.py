@@ -98,4 +98,5 @@ class CommonDrift:
         return change, wide, wide + others
 
     def _gone(self, share: Floats) -> Floats:
-        return np.clip(self.mean + np.log1p(share), -FARTHEST, FARTHEST)
+        gone = self.mean + np.log1p(share)
+        return np.minimum(np.maximum(gone, -FARTHEST, out=gone), FARTHEST, out=gone)

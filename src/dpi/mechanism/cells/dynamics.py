@@ -12,6 +12,8 @@ Sees laws and weights made of counts after noise; no histogram, no user.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -71,8 +73,7 @@ _OWN = 2 * _FIXED
 _KIN = _OWN + len(KIN_DRIFTS)
 _ABSENT = _KIN + len(ABSENT_DRIFTS)
 _SHRUNK = _ABSENT + len(SHRUNK_SHARES) * len(SHRUNK_DRIFTS)
-_SHRUNK_STEP = np.tile(np.array(SHRUNK_DRIFTS) ** 2, len(SHRUNK_SHARES))[:, None]
-_OWN_STEP = np.tile(np.array(OWN_DRIFTS) ** 2, len(SHRUNK_SHARES))[:, None]
+_SHRUNK_STEP, _OWN_STEP = np.array(SHRUNK_DRIFTS)[:, None] ** 2, np.array(OWN_DRIFTS)[:, None] ** 2
 
 REDRAWN: Floats = (np.arange(PRIOR.size) >= _FIXED).astype(np.float64)[:, None]
 """One where users draw anew, so that a slot's own PDF differs from the law; zero where they are fixed."""
@@ -117,6 +118,12 @@ class Rows:
     kin: Floats
     absent: Floats
     along: Floats
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """Where the dynamics of each kind begin, and where the last of them end."""
+        kinds = (self.own.shape[-2], self.kin.shape[-2], self.absent.shape[-2], _SHRUNK - _ABSENT, self.along.shape[-2])
+        return tuple(accumulate(kinds, initial=0))
 
 
 ALL = Rows(
@@ -179,49 +186,78 @@ class Forecast:
         return np.asarray(weights[..., -self.shared.shape[1] :] @ self.shared)
 
 
+_Part = tuple[Floats, Floats]
+"""Means and variances of the dynamics of one kind, to be filled in."""
+
+
 def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Forecast:
     """Each cell's law under every dynamic.
 
     `common` has the laws that it is shrunk to, (2, bins): the pooled one, and that of everybody.
     """
-    own, users, kin, absent = cells.law, np.maximum(cells.size, 1.0), cells.kin, cells.absent
-    squared = own.mean**2
-    sampled = own.mean / users
+    own, users = cells.law, np.maximum(cells.size, 1.0)
+    squared, sampled = own.mean * own.mean, own.mean / users
+    places, shape = rows.places, (len(own.mean), rows.places[-1], own.mean.shape[-1])
+    laws = Gaussians.empty(*shape)
+    each = [(laws.mean[:, first:last], laws.variance[:, first:last]) for first, last in pairwise(places)]
+    alone, kin, absent, shrunk, along = each
+    shared = np.empty((shape[0], places[-1] - places[3], shape[2]))
+    _keep(alone, cells, rows, squared, sampled, users)
+    _stay(kin, cells.kin, rows.kin * (1 + WAITING * cells.kin_age))
+    _stay(absent, cells.absent, rows.absent)
+    _shrink(shrunk, cells, common, squared, sampled, shared[:, : _SHRUNK - _ABSENT])
+    _go_along(along, cells, rows, users, shared[:, _SHRUNK - _ABSENT :])
+    return Forecast(laws, shared)
+
+
+def _keep(to: _Part, cells: Batch, rows: Rows, squared: Floats, sampled: Floats, users: Floats) -> None:
+    """Own past: it drifts, and those who are active are a part of it, or draw anew."""
+    own, (mean, wide) = cells.law, to
     subset = own.mean * np.maximum(1 / np.maximum(cells.active, 1.0) - 1 / users, 0.0)
-    alone = cells.age * rows.own * (squared + own.variance)
-    alone += own.variance + subset
-    alone += rows.redrawn * (sampled - subset)
-    to = np.repeat(common.mean, len(SHRUNK_DRIFTS), 0)
-    wide = np.repeat(common.variance, len(SHRUNK_DRIFTS), 0) + _SHRUNK_STEP * to**2
+    mean[:] = own.mean
+    np.multiply(cells.age * rows.own, squared + own.variance, out=wide)
+    wide += own.variance + subset
+    wide += rows.redrawn * (sampled - subset)
+
+
+def _stay(to: _Part, law: Gaussians, drift: Floats) -> None:
+    """A law that was measured at another time, off by a squared drift."""
+    mean, wide = to
+    mean[:] = law.mean
+    np.add(law.variance, drift * law.mean**2, out=wide)
+
+
+def _shrink(to: _Part, cells: Batch, common: Gaussians, squared: Floats, sampled: Floats, shared: Floats) -> None:
+    """Own past and each law of all, by precision; `shared` is how far they are off if that law is."""
+    own, law, wide = cells.law, common.mean[:, None], common.variance[:, None]
+    shape = (len(own.mean), len(SHRUNK_SHARES), len(SHRUNK_DRIFTS), law.shape[-1])
+    mean, pull, alike = to[0].reshape(shape), to[1].reshape(shape), shared.reshape(shape)
     near = own.variance + sampled + cells.age * _OWN_STEP * squared + 1e-18
-    pull = wide + near
-    np.divide(wide, pull, out=pull)
-    shrunk = own.mean - to
-    shrunk *= pull
-    shrunk += to
-    shrunk /= np.add.reduce(shrunk, -1, keepdims=True)
-    moved = own.mean * cells.along.mean
+    near = near[:, None]
+    wider = wide + _SHRUNK_STEP * law**2
+    np.add(wider, near, out=pull)
+    np.divide(wider, pull, out=pull)
+    np.subtract(own.mean[:, None], law, out=mean)
+    mean *= pull
+    mean += law
+    mean /= np.add.reduce(mean, -1, keepdims=True)
+    np.subtract(1, pull, out=alike)
+    alike *= np.sqrt(wide)
+    pull *= near
+
+
+def _go_along(to: _Part, cells: Batch, rows: Rows, users: Floats, shared: Floats) -> None:
+    """Own past, moved by the common drift; `shared` is how far it is off if that is."""
+    own, drift, (mean, wide) = cells.law, cells.along, to
+    moved = own.mean * drift.mean
     whole = np.add.reduce(moved, -1, keepdims=True)
     moved /= whole
-    alike = (1 - pull) * np.repeat(np.sqrt(common.variance), len(SHRUNK_DRIFTS), 0)
-    pull *= near
-    variance = [
-        alone,
-        kin.variance + rows.kin * (1 + WAITING * cells.kin_age) * kin.mean**2,
-        absent.variance + rows.absent * absent.mean**2,
-        pull,
-        own.variance * (cells.along.mean / whole) ** 2
-        + moved**2 * (cells.along.variance + cells.age * rows.along)
-        + moved / users,
-    ]
-    spread = np.concatenate(variance, axis=1)
-    mean, at = np.empty_like(spread), 0
-    for part, wide in zip((own.mean, kin.mean, absent.mean, shrunk, moved), variance, strict=True):
-        first, at = at, at + wide.shape[1]
-        mean[:, first:at] = part
-    along = moved * np.sqrt(cells.along.variance)
-    shared = np.concatenate([alike, np.repeat(along, variance[-1].shape[1], 1)], axis=1)
-    return Forecast(Gaussians(mean, spread), shared)
+    mean[:] = moved
+    np.add(drift.variance, cells.age * rows.along, out=wide)
+    wide *= moved**2
+    wide += own.variance * (drift.mean / whole) ** 2
+    wide += moved / users
+    shared[:] = moved * np.sqrt(drift.variance)
 
 
 def together(cell: Floats, of_class: Floats) -> Floats:

@@ -62,9 +62,9 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     parts = [each.part for each in classes.values()]
     regulars = [each.part for m, each in classes.items() if m > 1]  # who has paid once may have been passing by
     active, now = activity.told(state.activity, regulars)
-    kept = [cell.scaled(now.factor) for cell in kept]
+    kept = kept.scaled(now.factor)
     before = Common(state.veterans, state.everybody, state.moments)
-    old = sum(part.size for part in parts) + sum(cell.size for cell in kept)
+    old = sum(part.size for part in parts) + kept.users
     said = everybody.opinions(before, table, new, max(old, 1e-3))
     after = everybody.polled(before, table, new, parts, kept, said)
     weights = everybody.weights(replace(before, moments=after.moments))
@@ -104,11 +104,10 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
         size, spread, expected, Counts(size * expected.mean, 1.0), Sized(size, spread, size, spread), drawn, 1.0
     )
     common = _common(state.pool, state.everybody, table)
-    kept = carried(state, 1, rates, common)
     _, now = activity.told(state.activity, [])
-    kept = [cell.scaled(now.factor) for cell in kept]
+    kept = carried(state, 1, rates, common).scaled(now.factor)
     common_laws = Common(state.veterans, state.everybody, state.moments)
-    said = everybody.opinions(common_laws, table, new, max(sum(cell.size for cell in kept), 1e-3))
+    said = everybody.opinions(common_laws, table, new, max(kept.users, 1e-3))
     estimate = released(new, [], kept, said, everybody.weights(common_laws), state.sizes.factor, now.variance)
     return sealed(phases.left(known, state, 0, (False,) * 4, steps)), replace(estimate, carried=1.0)
 

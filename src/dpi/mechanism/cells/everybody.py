@@ -97,17 +97,14 @@ def polled(
     table: Table,
     new: Measured,
     parts: Sequence[Measured],
-    kept: Sequence[Carried],
+    kept: Carried,
     said: Floats,
 ) -> Common:
     """After a slot: `said` is what the laws had said of the veterans."""
     good = [part for part in parts if part.size > HEARD * part.counts.total_variance**0.5]
-    rest = Gaussians(np.zeros(said.shape[1]), np.zeros(said.shape[1]))
-    if kept:
-        mean = np.array([cell.law.mean for cell in kept])
-        size, spread = np.array([(cell.size, cell.spread) for cell in kept]).T[:, :, None]
-        variance = size**2 * np.array([cell.law.variance for cell in kept]) + spread * mean**2
-        rest = Gaussians(np.add.reduce(size * mean), np.add.reduce(variance))
+    size, mean = kept.size[:, None], kept.law.mean
+    variance = size**2 * kept.law.variance + kept.spread[:, None] * mean**2
+    rest = Gaussians(np.add.reduce(size * mean), np.add.reduce(variance))
     for part in parts:
         if part not in good:
             rest = Gaussians(rest.mean + part.size * part.realised.mean, rest.variance + part.foreseen)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.cells.sizes import Sized
@@ -48,19 +50,30 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A cell in a slot in which its class was not due."""
+    """The cells of classes that were not due in a slot, a row each: arrays of shape (cells,) and (cells, bins)."""
 
-    size: float
-    spread: float
+    size: Floats
+    spread: Floats
     """Variance of its size."""
     law: Gaussians
     """The PDF of those of it who are active."""
-    age: float
+    age: Floats
     """Slots since it was measured."""
     shared: Floats
     """Deviation of its law that all cells have in common."""
-    factor: float
+    factor: Floats
     """By how much variances of its law are to be multiplied, by what forecasts of its class have shown."""
+
+    @classmethod
+    def nobody(cls, bins: int) -> Carried:
+        """No cell at all."""
+        none, rows = np.zeros(0), np.zeros((0, bins))
+        return cls(none, none, Gaussians(rows, rows), none, rows, none)
+
+    @property
+    def users(self) -> float:
+        """How many are active in all of them."""
+        return float(sum(self.size.tolist()))
 
     def scaled(self, factor: float) -> Carried:
         """The same with so many times as many users."""

@@ -48,7 +48,7 @@ Source: by trial; the coverage that it leads to is measured by benchmarks/clocke
 def released(
     new: Measured,
     parts: Sequence[Measured],
-    kept: Sequence[Carried],
+    kept: Carried,
     said: Floats,
     weights: Floats,
     sizes: float,
@@ -60,10 +60,7 @@ def released(
     calibration of sizes, `activity` the variance of how active those are who are carried, relative to what is said.
     """
     bins = said.shape[1]
-    carried, means = np.zeros(bins), np.zeros((0, bins))
-    if kept:
-        means = np.array([one.law.mean for one in kept])
-        carried = np.add.reduce(np.array([[one.size] for one in kept]) * means)
+    carried = np.add.reduce(kept.size[:, None] * kept.law.mean)
     veterans, prior = carried.copy(), carried.copy()
     for part in parts:
         veterans += part.size * part.realised.mean
@@ -83,7 +80,7 @@ def released(
 
     weight = float(carried.sum())
     doubts = [_doubt(part, sizes) for part in parts]
-    spreads = [sizes * one.spread for one in kept]
+    spreads = sizes * kept.spread
     variance = new.size**2 * new.realised.variance + new.sized.variance * (new.realised.mean - pdf) ** 2
     in_common = np.zeros(bins)
     for part, doubt in zip(parts, doubts, strict=True):
@@ -94,15 +91,14 @@ def released(
         in_common += shared
         variance += foreseen * left - shared**2
         variance += doubt * (part.realised.mean - pdf) ** 2
-    if kept:
-        users = np.array([[one.factor**0.5 * one.size] for one in kept])
-        of_laws = users**2 * np.array([one.law.variance for one in kept])
-        of_sizes = np.array(spreads)[:, None] * (means - pdf) ** 2
-        of_all = np.minimum(users * np.array([one.shared for one in kept]), np.sqrt(of_laws))
-        in_common += np.add.reduce(of_all)
-        variance += np.add.reduce(of_laws - of_all**2 + of_sizes)
+    users = (np.sqrt(kept.factor) * kept.size)[:, None]
+    of_laws = users**2 * kept.law.variance
+    of_sizes = spreads[:, None] * (kept.law.mean - pdf) ** 2
+    of_all = np.minimum(users * kept.shared, np.sqrt(of_laws))
+    in_common += np.add.reduce(of_all)
+    variance += np.add.reduce(of_laws - of_all**2 + of_sizes)
     variance += in_common**2
-    old = [*doubts, *spreads]
+    old = [*doubts, *spreads.tolist()]
     together = (1 - IN_COMMON) * sum(old) + IN_COMMON * sum(spread**0.5 for spread in old) ** 2
     together += activity * weight**2  # days on which all who are carried are more active, or less
     total_variance = float(new.sized.variance + sum(doubts) + together)
@@ -119,7 +115,7 @@ def released(
         total=total,
         total_variance=total_variance,
         carried=weight / total,
-        age=sum(one.size * one.age for one in kept) / weight if weight > 0 else 0.0,
+        age=sum((kept.size * kept.age).tolist()) / weight if weight > 0 else 0.0,
     )
 
 

@@ -78,18 +78,18 @@ class Slope:
         level, slope = 0.0, SLOPE
         if not known:
             return level, slope
+        aa, ab, bb = PRIOR, 0.0, SLOPE_PRIOR
+        for height, _, foreseen in known:
+            aa, ab, bb = aa + foreseen, ab + foreseen * height, bb + foreseen * height**2
+        scale = aa * bb - ab * ab
         for _ in range(ROUNDS):
-            aa, ab, bb = PRIOR, 0.0, SLOPE_PRIOR
             up, steeper = -PRIOR * level, -SLOPE_PRIOR * (slope - SLOPE)
             for height, seen, foreseen in known:
                 off = seen * math.exp(-level - slope * height) - foreseen
                 up, steeper = up + off, steeper + off * height
-                aa, ab, bb = aa + foreseen, ab + foreseen * height, bb + foreseen * height**2
-            scale = aa * bb - ab * ab
-            steps = (bb * up - ab * steeper) / scale, (aa * steeper - ab * up) / scale
-            up, steeper = (min(max(step, -LONGEST), LONGEST) for step in steps)
-            level = min(max(level + up, LOWEST), HIGHEST)
-            slope = min(max(slope + steeper, 0.0), STEEPEST)
+            rise, turn = (bb * up - ab * steeper) / scale, (aa * steeper - ab * up) / scale
+            level = min(max(level + min(max(rise, -LONGEST), LONGEST), LOWEST), HIGHEST)
+            slope = min(max(slope + min(max(turn, -LONGEST), LONGEST), 0.0), STEEPEST)
         return level, slope
 
     def after(self, m: int, error: Floats, foreseen: Floats, noise: float) -> Slope:

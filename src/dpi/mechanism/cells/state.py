@@ -214,6 +214,11 @@ def holds(data: bytes) -> bool:
     return data.startswith(tuple(_MAGICS))
 
 
+def digested(data: bytes) -> int:
+    """How many first bytes of such a state end with the digest of all others; 0 of any other bytes."""
+    return len(_MAGIC) + _DIGEST if holds(data) else 0
+
+
 def from_bytes(data: bytes) -> CellsState:
     """The state of `to_bytes`, bit for bit.
 

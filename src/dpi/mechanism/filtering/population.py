@@ -150,11 +150,11 @@ class Readout:
     def read(self, messages: Gaussians) -> Gaussians:
         """Posterior mean and variance of every bin's level, for one expert or a pool."""
         if messages.mean.size <= _BLOCK:  # all at once, without pieces
-            return Gaussians(*self._read(messages))
+            return Gaussians(*self._read(messages, np.empty((2, *messages.mean.shape))))
         readings = np.empty((2, messages.mean.size))
         every = Gaussians(messages.mean.ravel(), messages.variance.ravel())
         for here in blocks(every.mean.size, _BLOCK):
-            readings[:, here] = self._read(every[here])
+            self._read(every[here], readings[:, here])
         return Gaussians(*readings.reshape(2, *messages.mean.shape))
 
     @cached_property
@@ -162,13 +162,13 @@ class Readout:
         """The variances of the first row and of the last."""
         return float(np.exp(self.first)), float(np.exp(self.first + self.step * (_ROWS - 1)))
 
-    def _read(self, messages: Gaussians) -> Floats:
-        """Means and variances, the one after the other."""
+    def _read(self, messages: Gaussians, reading: Floats) -> Floats:
+        """Means and variances, the one after the other, filled in."""
         deviation, ratio, cell, a, c = self._locate(messages)
         found = _bilinear(self.moments, cell, a, c)
         found *= deviation
         found[1] *= deviation
-        reading = found.astype(np.float64)
+        reading[:] = found
         certain = ratio > _FAR  # so far from 0 that the population has nothing to add
         np.copyto(reading[0], messages.mean, where=certain)
         np.copyto(reading[1], messages.variance, where=certain)
@@ -183,11 +183,10 @@ class Readout:
         narrowest, widest = self._ends
         variance, mean = messages.variance, messages.mean
         row = np.maximum(variance, max(narrowest, _TINY))
-        np.minimum(row, widest, out=row)
-        wider = np.divide(widest, variance)
-        np.minimum(wider, 1, out=wider)
-        wider *= mean
-        ratio, row = wider.astype(np.float32), row.astype(np.float32)
+        if not variance.size or variance.item(variance.argmax()) > widest:
+            np.minimum(row, widest, out=row)
+            mean = np.minimum(widest / variance, 1) * mean
+        ratio, row = mean.astype(np.float32), row.astype(np.float32)
         deviation = np.sqrt(row)
         ratio /= deviation
         np.log(row, out=row)
@@ -278,7 +277,7 @@ def _under(population: bytes, bins: int, first: float, step: float) -> Readout:
 
 def _bilinear(corners: Singles, cell: Integers, a: Singles, c: Singles) -> Singles:
     """Tables at row `a` and column `c` within each cell: positive, even where rounding would make them zero."""
-    value, right, above, both = corners.take(cell, axis=2)
+    value, right, above, both = corners.take(cell, axis=2, mode="clip")  # every cell is in the table: nothing to raise
     both *= a
     both += right
     both *= c
