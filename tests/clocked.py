@@ -69,11 +69,16 @@ class Clocked:
         """The public bounds so far."""
         return self.allocation.bounds
 
+    def standings(self, users):
+        """For each user what is left, in units, and how often was paid: asked for together, which takes less time."""
+        series = pl.Series([*users], dtype=pl.Int64)
+        left = [int(amount * UNITS) for amount in self.accounts.remaining(series, self.slot)]
+        return [*zip(left, self.accounts.payments(series, self.slot, self.stream), strict=True)]
+
     def left(self, user):
         """What a user has left, in units."""
-        (left,) = self.accounts.remaining(pl.Series([user]), self.slot)
-        return int(left * UNITS)
+        return self.standings([user])[0][0]
 
     def payments(self, user):
         """How often a user has paid."""
-        return self.accounts.payments(pl.Series([user]), self.slot, self.stream)[0]
+        return self.standings([user])[0][1]

@@ -19,6 +19,8 @@ import z3
 
 TIMEOUT = 60_000
 """Milliseconds for one question; an answer of "unknown" is no proof, and fails."""
+AT_ONCE = 500
+"""Milliseconds for the first of two solvers; a question that takes it longer goes to the second."""
 
 TYPES = {"int64": (-(1 << 63), (1 << 63) - 1), "uint64": (0, (1 << 64) - 1), "python": None}
 
@@ -78,14 +80,25 @@ def counterexample(statement: Callable[[Proof], None]) -> str | None:
         start = len(proof.decisions)
         open_ += [(*proof.taken[:at], False) for at in range(start, len(proof.taken))]
         for text, goal in proof.goals:
-            solver = z3.Solver()
-            solver.set("timeout", TIMEOUT)
-            solver.add(z3.Not(goal))
-            answer = solver.check()
+            answer, model = _asked(z3.Not(goal))
             if answer == z3.sat:
-                return f"{text}: {solver.model()}"
+                return f"{text}: {model}"
             assert answer == z3.unsat, f"the solver does not know whether {text}"
     return None
+
+
+def _asked(question: z3.BoolRef) -> tuple[z3.CheckSatResult, z3.ModelRef | None]:
+    """Whether something is possible, and how: what the plain solver does not find at once, the one with tactics does.
+
+    Either knows, or says that it does not; the first takes a tenth of the other's time wherever it knows.
+    """
+    for solver, limit in ((z3.SimpleSolver(), AT_ONCE), (z3.Solver(), TIMEOUT)):
+        solver.set("timeout", limit)
+        solver.add(question)
+        answer = solver.check()
+        if answer != z3.unknown:
+            break
+    return answer, solver.model() if answer == z3.sat else None
 
 
 class Truth:

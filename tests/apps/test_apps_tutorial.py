@@ -3,13 +3,16 @@
 import os
 import re
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
-pytest.importorskip("sklearn", reason="the tutorial needs scikit-learn (the extra apps)")
+pytestmark = pytest.mark.skipif(  # it takes seconds to import, and whoever collects tests need not
+    find_spec("sklearn") is None, reason="the tutorial needs scikit-learn (the extra apps)"
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 

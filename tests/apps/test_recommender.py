@@ -1,3 +1,5 @@
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,9 @@ from dpi.apps.recommender import _from_the_end, _popular
 from dpi.noise import UnsafeSeededSource
 from dpi.release.queries import Distribution
 
-pytest.importorskip("sklearn", reason="recommendations need scikit-learn (the extra apps)")
+pytestmark = pytest.mark.skipif(  # it takes seconds to import, and whoever collects tests need not
+    find_spec("sklearn") is None, reason="recommendations need scikit-learn (the extra apps)"
+)
 
 GROUPS = dpi.Categories(["north", "south", "east", "west"], other=None)
 ITEMS = dpi.Categories([f"item {i}" for i in range(30)], other="rest")

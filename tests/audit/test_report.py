@@ -68,7 +68,7 @@ def test_the_whole_audit(monkeypatch):
     """All shipped mechanisms hold and all broken ones are caught (a few of each, unless DPI_SLOW is set)."""
     quick = not os.environ.get("DPI_SLOW")
     if quick:
-        monkeypatch.setattr(running, "STREAMS", (STREAMS[0], STREAMS[-2]))
+        monkeypatch.setattr(running, "STREAMS", STREAMS[:1])  # each of them has a test below
         monkeypatch.setattr(running, "PAIRS", PAIRS[:1])
         monkeypatch.setattr(running, "BOXES", ())
         monkeypatch.setattr(running, "_commands", lambda family: [])  # see test_reach_commands.py

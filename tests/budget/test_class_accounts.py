@@ -31,7 +31,8 @@ def test_no_user_ever_loses_more_than_epsilon(epsilon, history):
         for user, (_, grains, units) in ledger.pay(active, chosen).items():
             assert 0 < grains <= GRAINS
             loss[user] += Fraction(units * grains, GRAINS)
-        assert all(loss[user] <= epsilon - ledger.left(user) <= epsilon for user in loss)
+        standings = zip(loss.values(), ledger.standings(loss), strict=True)
+        assert all(lost <= epsilon - left <= epsilon for lost, (left, _) in standings)
     assert ledger.accounts.within
 
 
@@ -54,8 +55,7 @@ def test_a_payment_is_the_exact_rule(history):
             assert seen.get(user, (m, 0, units)) == (m, grains, units)
             held[user] -= -(-units * grains // GRAINS)
             paid[user] += grains > 0
-        assert [ledger.left(user) for user in held] == [*held.values()]
-        assert [ledger.payments(user) for user in paid] == [*paid.values()]
+        assert ledger.standings(held) == [*zip(held.values(), paid.values(), strict=True)]
 
 
 @given(histories, st.integers(0, 6))
@@ -188,8 +188,7 @@ def test_restored_equals_never_interrupted(history, cut):
         one.accounts.apply(charge)
         one.slot += 1
         plain.pay(active, chosen)
-    for user in range(7):
-        assert (one.left(user), one.payments(user)) == (plain.left(user), plain.payments(user))
+    assert one.standings(range(7)) == plain.standings(range(7))
 
 
 def test_a_snapshot_of_another_top_class_is_refused():
@@ -230,10 +229,10 @@ def test_after_a_levy_nobody_has_more_than_truly(history, cut, period):
         copy = copied(ledger.accounts) if slot == cut else copy
     first, last = (cut + 1 if cut < len(history) else 0), len(history) - 1
     after = charged(copy, {"": Lost(range(first, last + 1), 0, ledger.bounds.largest)}, last)
-    for user in range(7):
-        held, true = (accounts.remaining(pl.Series([user]), last)[0] for accounts in (after, ledger.accounts))
-        assert 0 <= held <= true
-        assert after.payments(pl.Series([user]), last) == copy.payments(pl.Series([user]), last)
+    everybody = pl.Series(range(7), dtype=pl.Int64)
+    held, true = (accounts.remaining(everybody, last) for accounts in (after, ledger.accounts))
+    assert all(0 <= some <= all_ for some, all_ in zip(held, true, strict=True))
+    assert after.payments(everybody, last) == copy.payments(everybody, last)
 
 
 def test_a_levy_takes_from_each_what_its_own_class_can_have_paid():
@@ -288,10 +287,10 @@ def test_however_often_old_copies_go_on_nobody_loses_more_than_is_said(history):
             after = bounds.after_lost(gone, seen.largest, seen.restored)
             ledger.accounts = charged(copy, {"": Lost(gone, 0, after.largest, seen.restored)}, gone[-1])
             ledger.allocation.bounds = after
-        for user, lost in loss.items():
-            assert lost <= UNITS - ledger.left(user)
+        for lost, (left, payments) in zip(loss.values(), ledger.standings(loss), strict=True):
+            assert lost <= UNITS - left
             assert lost <= ledger.bounds.most_spent <= UNITS
-            m = min(ledger.payments(user), TOP)
+            m = min(payments, TOP)
             assert m < len(ledger.bounds.spent)
             assert lost <= ledger.bounds.spent[m]
-            assert "caught" in dict(history) or ledger.left(user) <= ledger.bounds.left[m]
+            assert "caught" in dict(history) or left <= ledger.bounds.left[m]

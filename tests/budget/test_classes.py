@@ -30,10 +30,10 @@ def test_no_account_has_more_left_or_spent_than_its_class_may(epsilon, history):
     ledger = Clocked(Epsilon(epsilon))
     for active, chosen in history:
         ledger.pay(active, chosen)
-        for user in range(7):
-            m = min(ledger.payments(user), TOP)
-            assert ledger.left(user) <= ledger.bounds.left[m]
-            assert epsilon - ledger.left(user) <= ledger.bounds.spent[m] <= ledger.bounds.most_spent <= epsilon
+        for left, payments in ledger.standings(range(7)):
+            m = min(payments, TOP)
+            assert left <= ledger.bounds.left[m]
+            assert epsilon - left <= ledger.bounds.spent[m] <= ledger.bounds.most_spent <= epsilon
 
 
 @given(amounts, histories)

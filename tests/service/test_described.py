@@ -21,7 +21,7 @@ MET = {role: {200, 403, 404, 422} for role in ("admin", "curator", "analyst")} |
     None: {200, 401},
 }
 """Statuses that requests of each role meet at least: they are not all refused at the door."""
-EXAMPLES = 300 if os.environ.get("DPI_SLOW") else 8
+EXAMPLES = 300 if os.environ.get("DPI_SLOW") else 6
 
 
 @pytest.fixture(scope="module")

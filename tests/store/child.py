@@ -21,7 +21,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import polars as pl  # noqa: F401 - imported before the fork
+import cryptography.hazmat.primitives.ciphers  # noqa: F401 - what every run would load is loaded before the fork
+import numpy.ma  # noqa: F401
+import polars as pl  # noqa: F401
 
 import dpi
 import dpi.audit.laws

@@ -1,7 +1,5 @@
 """λ, μ and ζ reach the mechanism and the series; errors are those of the releases."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -77,7 +75,7 @@ def test_one_parameter_is_varied_at_a_time() -> None:
         assert len({case.digest for case in work}) == len(work)
 
 
-def test_the_sheet_draws_any_part(people: People, tmp_path: Path) -> None:
+def test_the_sheet_draws_any_part(people: People) -> None:
     """All systems, or the published mechanism alone."""
     rows: list[dict[str, Value]] = []
     for system in ("strict", "spence", "converging", "ledger"):
@@ -86,7 +84,7 @@ def test_the_sheet_draws_any_part(people: People, tmp_path: Path) -> None:
                                          "people": 6_000, "per_day": 1, "seed": 0}  # fmt: skip
             rows.append({**options, **errors(opened(system, people.domain, epsilon, Hyper(), 1), people)})
     whole = drawn_sheet(rows)
-    figures.saved(whole, tmp_path)
+    figures.drawn(whole)
     figures.drawn(drawn_sheet(rows[:2]))
     assert f"{float(rows[1]['kl'] or 0):.4f}" in " ".join(whole.found)
     assert EXPERIMENT.sheet is drawn_sheet

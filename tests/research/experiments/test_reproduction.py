@@ -6,25 +6,26 @@ from xml.etree import ElementTree
 
 import pytest
 
+from dpi.research.datasets.dataset import FOLDER
 from dpi.research.experiments import NAMES, experiment
 from dpi.research.reproduce import Outcome, run, write
 
 LARGEST = 200_000
 """Bytes of a figure, or of the data of an experiment."""
 
-LONG = (
-    set()
-    if os.environ.get("DPI_SLOW")
-    else {"accounting", "anomaly", "dynamic", "endurance", "hyperparameters", "methods", "queries", "synthetic"}
-)
-"""Experiments that take most of the time, and whose parts have tests of their own."""
+SLOW = bool(os.environ.get("DPI_SLOW"))
+SHORT = NAMES if SLOW else ("recommender", "remaining", "datasets", "optimum")
+"""Those that are computed: the others take most of the time, and their parts have tests of their own."""
 
 
 @pytest.fixture(scope="module")
 def reproduction(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outcome]]:
-    """The report's folder and what stands in it."""
+    """The report's folder and what stands in it; without data sets, wherever it runs, unless DPI_SLOW is set."""
     folder = tmp_path_factory.mktemp("reproduction")
-    outcomes = run([experiment(name) for name in NAMES if name not in LONG], folder, quick=True, processes=2)
+    with pytest.MonkeyPatch.context() as patch:
+        if not SLOW:
+            patch.delenv(FOLDER, raising=False)
+        outcomes = run([experiment(name) for name in SHORT], folder, quick=True, processes=2)
     write(outcomes, folder, quick=True)
     return folder, outcomes
 

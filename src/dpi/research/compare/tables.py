@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import cache
 
 from dpi.research.baselines import Baseline, Binary, Hybrid, Loss, Pegasus, Perrier, ToPS
 from dpi.research.baselines.accounting import delta_at, from_law, from_renyi
@@ -213,6 +214,7 @@ def method_rows() -> Iterator[MethodRow]:
         )
 
 
+@cache
 def published_tables() -> PublishedTables:
-    """Both published tables, recomputed; takes some ten seconds."""
+    """Both published tables, recomputed once in a process; takes some ten seconds."""
     return PublishedTables(tuple(method_rows()), tuple(loss_rows()), NOTES)
