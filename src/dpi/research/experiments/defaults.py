@@ -27,7 +27,7 @@ from dpi.stream import Stream
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-EPSILONS, FEW = (0.5, 1.0, 2.0, 10.0), (0.5, 2.0, 10.0)
+EPSILONS = (0.5, 1.0, 2.0, 10.0)
 STREAMS = {"published": "published, k = 100", "drift.01": "zipf with drift, k = 1,000"}
 SPENCE = Spence(Hyper().mu, Hyper().zeta)
 DRAWS = {"Λ = 10⁸": RBA(10**8), "Λ = 10⁴": RBA(10**4), "in order": None}
@@ -113,7 +113,7 @@ def cases(quick: bool) -> list[Case]:
     """Every way to spend, and every stream and ε."""
     slots = 500 if quick else max(TABLED)
     lengths = {"published": 12, "drift.01": 8} if quick else {"published": 300, "drift.01": 200}
-    epsilons = {"published": EPSILONS, "drift.01": FEW}
+    epsilons = (2.0,) if quick else EPSILONS
     return [
         *(
             Case(spent, {"draw": draw, "epsilon": epsilon, "slots": slots, "seed": 0})
@@ -123,7 +123,7 @@ def cases(quick: bool) -> list[Case]:
         *(
             Case(told, {"stream": stream, "epsilon": epsilon, "slots": length, "seed": 0})
             for stream, length in lengths.items()
-            for epsilon in ((2.0,) if quick else epsilons[stream])
+            for epsilon in epsilons
         ),
         *(Case(demo, {"stream": stream, "slots": length, "seed": 0}) for stream, length in lengths.items()),
     ]

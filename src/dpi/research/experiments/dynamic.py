@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BINS, USERS, SLOTS, WINDOW, RESHUFFLE = 100, 10_000, 1_000, 50, 500
+BINS, USERS, SLOTS, WINDOW, RESHUFFLE = 100, 10_000, 3_000, 125, 1_000
 EPSILONS: tuple[float, ...] = (0.5, 1, 2, 5, 10)
 EPSILON, CHURN = 2, 0.05
 """Where one ε or one churn is shown."""
@@ -310,7 +310,7 @@ EXPERIMENT = Experiment(
     f"stands a stream that one can follow: zipf 1.1 over {BINS} items, {USERS:,} users in a slot, log-levels that walk "
     f"by 0.01 a slot, and all items reshuffled every {RESHUFFLE:,} slots.",
     deviations=(
-        "The published text has 3,000 slots, its figure 1,000, which are played here. One run of each.",
+        f"The published text has 3,000 slots, its figure 1,000; here {SLOTS:,}. One run of each.",
         f"Moving averages are means of windows of {WINDOW} slots; medians and spreads are of each window's last slot.",
         "Counts are the released PDF times the true size of the slot, which the published text takes as public; a "
         "stream's own releases have a private total.",

@@ -27,8 +27,8 @@ LENGTH = {"published": 200_000, "zipf": 20_000}
 WINDOWS = 10
 """Of each course; the quick form has two."""
 STEP = {
-    "published": {"ledger": 400, "converging": 500, "strict": 500},
-    "zipf": {"ledger": 100, "converging": 100, "strict": 100},
+    "published": {"ledger": 100, "converging": 200, "strict": 500},
+    "zipf": {"ledger": 20, "converging": 20, "strict": 100},
 }
 """Of how many slots one is played. The data of slots are independent, or move by as much from one played slot to the
 next, so that some of them are a sample; but a series that is drawn from less often has larger elements left."""
