@@ -59,3 +59,12 @@ def test_a_size_that_drowns_stays_what_it_was() -> None:
     runs = [wander(seed) for seed in range(6)]
     assert np.sqrt(np.mean(np.square([away for away, _ in runs]))) < 0.4
     assert max(max(variances) for _, variances in runs) < 4
+
+
+def test_a_slot_below_nothing_is_an_empty_one() -> None:
+    """Noise may be negative all over; a size below zero is none, and its variance would make all that is known void."""
+    counts = Counts(np.linspace(-8.0, 2.0, BINS), 1.0)
+    belief = Gaussians(np.full(BINS, 1 / BINS), np.full(BINS, (0.01 / BINS) ** 2))
+    fresh = Slot(counts, KNOWN, 1.0, BINS).fresh(np.full(levels(BINS).size, 1 / levels(BINS).size))
+    found = size.fit(counts, belief, KNOWN, KNOWN, 1.0, fresh)
+    assert (found.scale, found.variance) == (size.EMPTY, 1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 from dpi.errors import OptionError
 
@@ -62,7 +61,6 @@ def clopper_pearson(successes: int, trials: int, error: float) -> tuple[float, f
     return lowest(successes, trials, error), 1 - lowest(trials - successes, trials, error)
 
 
-@lru_cache(4096)  # an audit asks for few different counts, again and again
 def lowest(successes: int, trials: int, error: float) -> float:
     """The lower bound alone: the largest p, up to rounding, with P(Binomial(n, p) ≥ k) ≤ error."""
     if successes == 0:

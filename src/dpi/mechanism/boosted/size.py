@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -145,13 +146,23 @@ def of_sum(counts: Counts, expected: Size, jump: float) -> Size:
     return Size(scale, variance / scale**2, expected.changed(prior, direct, scale))
 
 
+class _Candidate(NamedTuple):
+    """A scale with its variance, what was seen that speaks for it, and whether it may be just what was expected."""
+
+    size: tuple[float, float]
+    seen: tuple[float, float]
+    expected: bool
+
+
 def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, dispersion: float, fresh: Reals) -> Size:
     """The scale of highest evidence among a robust ratio, the sum, the expected scale, and mixtures of them.
 
     Evidence is the log score of the large bins, each of which may have jumped (`fresh` is its log density then), times
     a heavy-tailed prior around the expected scale. Bins are chosen by forecast, never by measurement: that would bias.
     `plain` is the size by the sums, and as little of a surprise as the expected one: after an empty week the scale
-    comes back, and one that fell too low is not its own reason to stay there.
+    comes back, and one that fell too low is not its own reason to stay there. What is seen takes the place of what was
+    expected, whose knowledge is lost, only where it is known within `LARGEST_VARIANCE`, or as a surprise: in slots that
+    drown, sizes would follow the noise.
     """
     bins = counts.values.size
     largest = np.argpartition(forecast.mean, bins - ENOUGH)[bins - ENOUGH :] if bins > ENOUGH else slice(None)
@@ -162,12 +173,16 @@ def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, disper
     direct = (counts.total, counts.total_variance)
     ratio = _ratio(values, belief, scale, dispersion, counts.noise)
     other = _ratio(values, belief, max(counts.total, 1.0), dispersion, counts.noise)
-    seen = [ratio, other, direct]
-    fused = [_fused(prior, one) for one in seen]
-    likely = [(scale, fused[0][1]), (plain.scale, plain.variance * plain.scale**2), *fused]
-    candidates = [*likely, *seen, (EMPTY, EMPTY**2)]
-    shown = [ratio, direct, *seen, *seen, direct]
-    scales = np.array([max(candidate, EMPTY) for candidate, _ in candidates])
+    limit = LARGEST_VARIANCE * scale**2
+    found = [
+        _Candidate((scale, _fused(prior, ratio)[1]), ratio, True),
+        _Candidate((plain.scale, plain.variance * plain.scale**2), direct, True),
+        *(_Candidate(_fused(prior, seen), seen, True) for seen in (ratio, other, direct)),
+        *(_Candidate(seen, seen, seen[1] < limit) for seen in (ratio, other, direct)),
+        _Candidate((EMPTY, EMPTY**2), direct, False),
+    ]
+    candidates = [one for one in found if one.size[0] >= EMPTY]
+    scales = np.array([one.size[0] for one in candidates])
     mean = scales[:, None] * belief.mean
     variance = dispersion * mean + scales[:, None] ** 2 * belief.variance
     stays = _laplace_gauss.score(values - mean, variance, counts.noise).log_density
@@ -176,12 +191,9 @@ def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, disper
     signal = 0.5 * (max(scale, plain.scale) / counts.noise) ** 2 * float(belief.mean @ belief.mean)
     rare = SURPRISE - np.log(max(-np.expm1(-signal), 1e-300))  # a slot drowned in noise shows no surprise
     odds = rare + np.log1p(surprise)
-    sure = np.array([*(True for _ in likely), *(one[1] < LARGEST_VARIANCE * scale**2 for one in seen), False])
-    np.minimum(odds, 0.5 * surprise, out=odds, where=sure)
-    evidence = stays.sum(1, dtype=np.float64) - odds
-    best = int(np.argmax(evidence))
-    found = float(scales[best])
-    return Size(found, candidates[best][1] / found**2, expected.changed(prior, shown[best], found))
+    np.minimum(odds, 0.5 * surprise, out=odds, where=np.array([one.expected for one in candidates]))
+    (best, variance_of_best), seen, _ = candidates[int(np.argmax(stays.sum(1, dtype=np.float64) - odds))]
+    return Size(best, variance_of_best / best**2, expected.changed(prior, seen, best))
 
 
 def marginal(evidence: Floats, pull: Floats, hold: Floats, away: Floats, variance: float, nobody: float) -> Floats:
