@@ -1,6 +1,6 @@
-"""Utility of the clocked ledger on the streams of `populations.py`: a total ε = 2 per user for ever.
+"""Utility of the clocked ledger on the streams of `populations.py`: a total ε = 2 per user for ever, or another.
 
-    DPI_DATA=folder python benchmarks/clocked.py [--seeds 1] [stream …]
+    DPI_DATA=folder python benchmarks/clocked.py [--seeds 1] [--epsilon 2] [stream …]
 
 Accounts and noise are floats here, so that thousands of slots take seconds: never part of the product. Each row is the
 mean over slots of KL(user-weighted PDF of all active users ‖ release), the ratio to the better of `spend_first` and
@@ -43,6 +43,7 @@ class Accounts:
     """What every user has left, as a share of ε, and the number of their payments; `most` is the public bound of it."""
 
     rng: np.random.Generator
+    epsilon: float
     left: Floats = field(default_factory=lambda: np.ones(0))
     payments: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     most: Floats = field(default_factory=lambda: np.r_[1.0, np.zeros(TOP)])
@@ -59,7 +60,7 @@ class Accounts:
         for m, share in enumerate(shares):
             most = float(self.most[m]) or 1.0
             weight = np.where(classes == m, left / most, 0.0)
-            noise = 1 / (EPSILON * share * most)
+            noise = 1 / (self.epsilon * share * most)
             counts = np.bincount(slot.bins, slot.share * weight[slot.row], minlength=bins)
             result.append(ClassCounts(counts + self.rng.laplace(0, noise, bins), noise, share, most))
             paying = slot.users[classes == m]
@@ -96,12 +97,12 @@ class Score:
             self.covered.append(float(((truth >= lower) & (truth <= upper)).mean()))
 
 
-def play(population: Population, seed: int, longest: int | None = None) -> Score:
+def play(population: Population, seed: int, epsilon: float = EPSILON) -> Score:
     """The clocked ledger on a population."""
     bins = population.domain.size
-    accounts, score = Accounts(np.random.default_rng(seed + 77)), Score()
+    accounts, score = Accounts(np.random.default_rng(seed + 77), epsilon), Score()
     state = cells.initial(bins, TOP + 1, population.season or 0)
-    for number, slot in enumerate(population.slots[:longest]):
+    for number, slot in enumerate(population.slots):
         begin = time.process_time()
         shares = cells.shares(state, level(number, TOP) + 1)
         chosen = time.process_time() - begin
@@ -120,12 +121,12 @@ BUDGETS: dict[str, Callable[[], dpi.Ledger | dpi.Converging]] = {
 """What the clocked ledger is compared with."""
 
 
-def exact(population: Population, budget: str) -> list[float]:
+def exact(population: Population, budget: str, epsilon: float = EPSILON) -> list[float]:
     """Divergences of the exact product with another budget; an empty slot has none."""
     bins, errors = population.domain.size, []
     stream = dpi.Stream(
         domain=population.domain,
-        epsilon=EPSILON,
+        epsilon=epsilon,
         budget=BUDGETS[budget](),
         mechanism=dpi.Boosted(season=population.season),  # type: ignore[arg-type]
         unsafe_source=UnsafeSeededSource(0),
@@ -137,33 +138,35 @@ def exact(population: Population, budget: str) -> list[float]:
     return errors
 
 
-def baseline(name: str) -> dict[str, float]:
+def baseline(name: str, epsilon: float) -> dict[str, float]:
     """The uniform guess, `spend_first` and `Converging` on the exact product, measured once and kept."""
     kept = json.loads(BASELINES.read_text()) if BASELINES.exists() else {}
-    if name not in kept:
+    key = name if epsilon == EPSILON else f"{name} at {epsilon:g}"
+    if key not in kept:
         population = STREAMS[name](0)
         bins = population.domain.size
         truths = [slot.histogram(bins) for slot in population.slots]
         row = {"uniform": float(np.mean([divergence(t / t.sum(), np.full(bins, 1 / bins)) for t in truths if t.sum()]))}
-        row |= {budget: float(np.mean(exact(population, budget))) for budget in BUDGETS}
+        row |= {budget: float(np.mean(exact(population, budget, epsilon))) for budget in BUDGETS}
         BASELINES.parent.mkdir(exist_ok=True)
-        BASELINES.write_text(json.dumps({**kept, name: row}))
-        kept = {name: row}
-    return dict(kept[name])
+        BASELINES.write_text(json.dumps({**kept, key: row}))
+        kept = {key: row}
+    return dict(kept[key])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("streams", nargs="*", default=list(STREAMS))
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--epsilon", type=float, default=EPSILON)
     options = parser.parse_args()
     if "DPI_DATA" not in os.environ:
         sys.exit("Set DPI_DATA to the folder with the parquet files.")
     print("stream           uniform  ledger converging clocked   late  ratio cover  size  ms/slot")
     ratios = []
     for name in options.streams:
-        row = baseline(name)
-        scores = [play(STREAMS[name](seed), seed) for seed in range(options.seeds)]
+        row = baseline(name, options.epsilon)
+        scores = [play(STREAMS[name](seed), seed, options.epsilon) for seed in range(options.seeds)]
         error = float(np.mean([np.mean(s.errors) for s in scores]))
         late = float(np.mean([np.mean(s.errors[len(s.errors) // 2 :]) for s in scores]))
         ratios.append(error / min(row["ledger"], row["converging"]))

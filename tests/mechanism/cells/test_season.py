@@ -103,7 +103,7 @@ def test_cells_are_kept_as_they_were_learned():
 def test_there_and_back():
     """Laws that were taken to another phase and told nothing there are what they were; cells are PDFs in any phase."""
     *_, (state, _) = play(visits(40, LAWS), BINS, classes=6, season=PERIOD)
-    there, steps = phases.entered(state, state.slot + 2)
+    there, steps = phases.entered(state, state.slot + 1)
     np.testing.assert_allclose(there.cells.mean.sum(-1), 1)
     assert not np.allclose(there.everybody.messages.mean, state.everybody.messages.mean)
     back = phases.left(state, there, 0, (False,) * 4, steps)

@@ -50,10 +50,34 @@ def test_rates_are_learned_and_handed_up():
     precision, evidence = np.zeros((4, 2, 2)), np.zeros((4, 2))
     for _ in range(20):
         seen = sizes.Sized(300.0, 1.0, 300.0, 1.0)
-        precision[1], evidence[1] = sizes.learned(precision[1], evidence[1], np.array([1000.0, 10.0]), seen, 300.0)
+        precision[1], evidence[1] = sizes.learned(precision[1], evidence[1], np.array([1000.0, 10.0]), seen, 300.0, 1.0)
     rates = sizes.active(sizes.regressed(precision, evidence), Cells.empty(20, 4), np.zeros(4))
     assert rates.mean[1, 0] == pytest.approx(0.3, abs=0.02)
     assert rates.mean[3, 0] == pytest.approx(0.3, abs=0.05)
+
+
+def test_one_strange_week_is_no_rate():
+    """A shop is closed once: rates hardly move. Users who leave for good: they do, within some measurements."""
+    paid, usual = np.array([1000.0, 10.0]), sizes.Sized(600.0, 1.0, 600.0, 400.0)
+    precision, evidence = np.zeros((2, 2)), np.zeros(2)
+
+    def rate():
+        return sizes.regressed(np.array([[[0, 0], [0, 0]], precision]), np.array([[0, 0], evidence]))[0][1, 0]
+
+    for _ in range(10):
+        precision, evidence = sizes.learned(precision, evidence, paid, usual, 1000 * rate(), 1.0)
+    closed = sizes.Sized(20.0, 1.0, 20.0, 400.0)
+    precision, evidence = sizes.learned(precision, evidence, paid, closed, 1000 * rate(), 1.0)
+    assert rate() == pytest.approx(0.6, abs=0.04)
+    for _ in range(30):
+        precision, evidence = sizes.learned(precision, evidence, paid, closed, 1000 * rate(), 1.0)
+    assert rate() < 0.1
+
+
+def test_fewer_than_nobody_is_noise():
+    """However far below zero the counts are, the level of newcomers is not: the next slot would be a surprise."""
+    inflow, _ = sizes.newcomers(Inflow(3.0, 1.0), Counts(np.full(20, -100.0), 1.0), EVEN)
+    assert inflow.size == 0
 
 
 def test_an_empty_class_keeps_its_rates():
@@ -61,7 +85,7 @@ def test_an_empty_class_keeps_its_rates():
     precision, evidence = np.diag([100.0, 100.0]), np.array([30.0, 10.0])
     for _ in range(500):
         nobody = sizes.Sized(1e-3, 1.0, 0.0, 100.0)
-        precision, evidence = sizes.learned(precision, evidence, np.array([1e-3, 1e-3]), nobody, 1e-3)
+        precision, evidence = sizes.learned(precision, evidence, np.array([1e-3, 1e-3]), nobody, 1e-3, 1.0)
     assert np.linalg.solve(precision, evidence) == pytest.approx([0.3, 0.1], abs=0.01)
 
 

@@ -166,7 +166,9 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
     believed = softmax(np.log(dynamics.together(weights, state.class_weights[m])) + score)
     class_weights = softmax(np.log(state.class_weights[m]) + score)
     realised = _normalised(dynamics.mixed(believed, counted))
-    precision, evidence = sizes.learned(state.precision[m], state.evidence[m], rates.ready[:, m], sized, expected)
+    precision, evidence = sizes.learned(
+        state.precision[m], state.evidence[m], rates.ready[:, m], sized, expected, spread
+    )
     part = Measured(
         expected,
         spread + float(rates.absent[m]),

@@ -68,8 +68,11 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     said = everybody.opinions(before, table, new, max(old, 1e-3))
     after = everybody.polled(before, table, new, parts, kept, said)
     weights = everybody.weights(replace(before, moments=after.moments))
-    estimate = released(new, parts, kept, said, weights, state.sizes.factor, now.variance)
-    state = replace(state, activity=active, veterans=after.veterans, everybody=after.everybody, moments=after.moments)
+    compared = [new, *parts] if known.known else []
+    estimate, heard = released(new, parts, kept, said, weights, state.sizes.factor, now.variance, state.heard, compared)
+    state = replace(
+        state, heard=heard, activity=active, veterans=after.veterans, everybody=after.everybody, moments=after.moments
+    )
     if law.clear(new.size * new.prior.mean, new.counts.noise) > HALF:
         best = law.leader(pool)
         population = table.readout.learned(best, law.levels(best, table.readout), reach=3 * new.counts.noise / new.size)
@@ -108,7 +111,9 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
     kept = carried(state, 1, rates, common).scaled(now.factor)
     common_laws = Common(state.veterans, state.everybody, state.moments)
     said = everybody.opinions(common_laws, table, new, max(kept.users, 1e-3))
-    estimate = released(new, [], kept, said, everybody.weights(common_laws), state.sizes.factor, now.variance)
+    estimate, _ = released(
+        new, [], kept, said, everybody.weights(common_laws), state.sizes.factor, now.variance, state.heard, []
+    )
     return sealed(phases.left(known, state, 0, (False,) * 4, steps)), replace(estimate, carried=1.0)
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
+from dpi.mechanism.cells.heard import SUREST, confirmed
 from dpi.mechanism.cells.law import SHARPEST
 from dpi.mechanism.cells.parts import Carried, Measured
 from dpi.mechanism.cells.sizes import not_empty
@@ -53,11 +54,15 @@ def released(
     weights: Floats,
     sizes: float,
     activity: float,
-) -> Estimate:
+    heard: float,
+    compared: Sequence[Measured],
+) -> tuple[Estimate, float]:
     """The estimate of a slot.
 
     `said` is what the laws of all say of the veterans' PDF, (3, bins), with their `weights`; `sizes` is the factor of
-    calibration of sizes, `activity` the variance of how active those are who are carried, relative to what is said.
+    calibration of sizes, `activity` the variance of how active those are who are carried, relative to what is said, and
+    `heard` the probability, before the slot, that laws know more than a uniform guess: the forecasts of the classes
+    `compared` tell, unless the release stands out by itself. The second result is that probability after the slot.
     """
     bins = said.shape[1]
     carried = np.add.reduce(kept.size[:, None] * kept.law.mean)
@@ -102,13 +107,15 @@ def released(
     together = (1 - IN_COMMON) * sum(old) + IN_COMMON * sum(spread**0.5 for spread in old) ** 2
     together += activity * weight**2  # days on which all who are carried are more active, or less
     total_variance = float(new.sized.variance + sum(doubts) + together)
-    # Where so many users would not stand out from noise, by their sum or by their shape, nothing is known of them; the
-    # largest of `bins` draws of noise has a shape too.
+    # So many users would stand out from the noise of one slot, by their sum or by their shape; the largest of `bins`
+    # draws of noise has a shape too.
     unheard = 2 * new.counts.noise**2 * min(bins, 2 * math.log(bins + 1) / float(pdf @ pdf))
     there, even = not_empty(total, unheard, SILENT), 1 / bins
+    if there < SUREST:
+        there = max(there, confirmed(heard, compared))
     mixed = there * pdf + (1 - there) * even
     variance = there * (variance / total**2 + (pdf - mixed) ** 2) + (1 - there) * (even - mixed) ** 2
-    return Estimate(
+    estimate = Estimate(
         pdf=mixed,
         variance=np.minimum(np.maximum(variance, 0.0), np.maximum(mixed * (1 - mixed), 0.0)),
         skew=np.full(bins, 1 - there),
@@ -117,6 +124,7 @@ def released(
         carried=weight / total,
         age=sum((kept.size * kept.age).tolist()) / weight if weight > 0 else 0.0,
     )
+    return estimate, there
 
 
 def _doubt(part: Measured, factor: float) -> float:

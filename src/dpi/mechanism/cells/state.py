@@ -28,7 +28,7 @@ from dpi.mechanism.cells.slope import Slope
 from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import Gaussians
 
-_MAGICS = {b"dpi cells state %d\n" % version: version for version in (4, 3, 2, 1)}
+_MAGICS = {b"dpi cells state %d\n" % version: version for version in (5, 4, 3, 2, 1)}
 _MAGIC = next(iter(_MAGICS))
 _DIGEST = 32
 _LINE = 1024
@@ -102,6 +102,8 @@ class CellsState:
     """How active all are, against what rates of return say."""
     moments: Floats
     """The regression behind the weights of the laws of veterans, of everybody and of the uniform one."""
+    heard: float
+    """The probability that the laws know more than a uniform guess."""
     drift: CommonDrift
     """What laws have in common of their change."""
     season: Season
@@ -153,6 +155,7 @@ def _begun(bins: int, classes: int, season: int = 0) -> CellsState:
         sizes=Calibration(),
         activity=Activity(),
         moments=np.zeros((3, 4)),
+        heard=0.0,
         drift=CommonDrift.begun(bins),
         season=Season.begun(season, bins, classes),
     )
@@ -199,6 +202,7 @@ def to_bytes(state: CellsState) -> bytes:
         "inflow": asdict(state.inflow),
         "sizes": asdict(state.sizes),
         "activity": asdict(state.activity),
+        "heard": state.heard,
     }
     line = json.dumps(header).encode()
     line += b" " * (-(len(line) + 1) % _LINE) + b"\n"
@@ -279,6 +283,7 @@ def from_bytes(data: bytes) -> CellsState:
         sizes=Calibration(**header["sizes"]),
         activity=Activity(**header.get("activity", {})),
         moments=like(form.moments),
+        heard=header.get("heard", 0.0),
         drift=CommonDrift(*(since(4, getattr(form.drift, field.name)) for field in fields(CommonDrift))),
         season=Season(*(like(getattr(form.season, field.name)) for field in fields(Season))),
     )
