@@ -201,6 +201,8 @@ def in_the_clear(podman: Podman, folder: Path) -> None:
     podman.start("plain", configured(folder / "plain", PLAIN))
     within = ("exec", "plain")
     hold("the user of process 1", podman(*within, "stat", "--format", "%U %u", "/proc/1"), f"dpi {USER}")
+    capabilities = podman(*within, "grep", "CapEff", "/proc/1/status").split()[1]
+    hold("its capabilities", int(capabilities, 16), 0)
     hold(
         "what that user can write in /opt/dpi", podman(*within, "find", "/opt/dpi", "-writable", "!", "-type", "l"), ""
     )
