@@ -1,6 +1,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -81,3 +82,24 @@ def test_a_reader_that_leaves(cli, visits):
     assert b"Traceback" not in process.stderr.read()
     process.stderr.close()
     process.wait(timeout=60)
+
+
+PROCESS_ONE = """
+import os, signal, sys
+os.getpid = lambda: 1
+class Loading:
+    def find_spec(self, name, *_):
+        if name == "dpi.cli.app":
+            signal.raise_signal(signal.SIGTERM)
+sys.meta_path.insert(0, Loading())
+from dpi.cli import main
+main()
+"""
+
+
+def test_process_one_is_ended_while_it_loads():
+    """As in a container, where a signal without a handler has no effect: here is one from the first line on."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROCESS_ONE, "--version"], capture_output=True, env=ENVIRONMENT, check=False
+    )
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, b"")

@@ -152,6 +152,30 @@ def test_the_demonstration_lives(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+EARLY = """
+import signal, sys
+from pathlib import Path
+from dpi.service import running
+from dpi.service.config import Config
+listen = running.Server.run
+def run(server):
+    signal.raise_signal(signal.SIGTERM)
+    listen(server)
+running.Server.run = run
+running.serve(Config(store="v.db", tokens=Path("tokens.json"), port=int(sys.argv[1])))
+"""
+
+
+def test_a_signal_before_the_server_listens_is_heeded(tmp_path):
+    """It ends as at any other time: exit code 0, the store closed."""
+    command = [sys.executable, "-c", EARLY, str(free_port())]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert [name for name in os.listdir(tmp_path) if name.endswith(("-wal", "-shm"))] == []
+
+
 @pytest.fixture
 def cli(tmp_path, monkeypatch):
     """Commands in this process, in an empty folder."""

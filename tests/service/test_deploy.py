@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -41,11 +42,17 @@ def test_the_container_is_nobody_special_and_stops_as_the_service_does() -> None
     text = (DEPLOY / "Containerfile").read_text()
     (extras,) = re.findall(r"'\.\[([a-z,]+)\]'", text)
     assert set(extras.split(",")) <= set(EXTRAS)
-    assert text.index("USER dpi") < text.index("ENTRYPOINT")
+    (number,) = re.findall(
+        r"useradd --system --uid (\d+) ", text
+    )  # by its number, which an orchestrator can tell from root's
+    assert text.index(f"USER {number}\n") < text.index("ENTRYPOINT")
     assert "STOPSIGNAL SIGTERM" in text
     copied = [source for line in re.findall(r"^COPY (?!--)(.+) \S+$", text, re.MULTILINE) for source in line.split()]
     assert [name for name in copied if not (DEPLOY.parent / name).exists()] == []
     assert '"dpi", "serve", "--config"' in text
+    _, option, program = json.loads(re.findall(r"^HEALTHCHECK .* CMD (.+)$", text.replace("\\\n", ""), re.MULTILINE)[0])
+    assert option == "-c"
+    compile(program, "HEALTHCHECK", "exec")
 
 
 def test_alerts_in_the_configuration_can_be_made(tmp_path) -> None:

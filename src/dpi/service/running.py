@@ -53,9 +53,12 @@ def serve(config: Config) -> None:
     """Serve until a signal comes; raises what keeps this process from ever leading."""
     replica = Replica(config)
     running = server(config, replica)
-    replica.on_failure = partial(setattr, running, "should_exit", True)
-    for number in (signal.SIGINT, signal.SIGTERM):  # the server sends itself once more what it has heeded
-        signal.signal(number, lambda *_: None)
+    replica.on_failure = stop = partial(setattr, running, "should_exit", True)
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # before the server listens; after it, what it sends itself once more
+        signal.signal(number, lambda *_: stop())
     running.run()
     if replica.failed is not None:
         raise replica.failed
