@@ -18,7 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 import dpi  # noqa: F401 - a module that a doctest imports first, by its path, would exist twice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from xdist.remote import Producer
 
@@ -85,6 +85,13 @@ class ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Half as many processes again as there are cores: tests of a service or a command wait for much of their time."""
+    cores = yield
+    return cores + cores // 2
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
