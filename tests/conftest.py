@@ -18,7 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 import dpi  # noqa: F401 - a module that a doctest imports first, by its path, would exist twice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from xdist.remote import Producer
 
@@ -37,38 +37,47 @@ TOGETHER = ("tests/engine/spark/", "tests/service/page/")
 """All tests of these have something in common that takes long to start: a JVM, a browser."""
 
 LONGEST = (
-    "tests/audit/test_report.py",
-    "tests/audit/test_zoo.py",
-    "tests/docs/test_blocks.py",
-    "tests/store/test_kill.py",
-    "tests/mechanism/test_estimator.py",
-    "tests/cli/test_reproduce.py",
-    "tests/service/test_kills.py",
-    "tests/sources/test_flood.py",
-    "tests/docs/test_notebooks.py",
-    "tests/mechanism/test_rotation.py",
-    "tests/audit/test_empirical.py",
-    "tests/audit/test_exact.py",
-    "tests/research/experiments/test_reproduction.py",
-    "tests/budget/test_allocation.py",
-    "tests/mechanism/test_published.py",
+    "tests/service/page/test_page.py",
     "tests/cli/test_follow.py",
-    "tests/cli/test_comparing.py",
-    "tests/research/baselines/test_baseline_protocol.py",
-    "tests/noise/test_selection.py",
-    "tests/engine/test_same.py",
-    "tests/store/test_interruption.py",
+    "tests/audit/test_report.py",
+    "tests/service/test_commands.py",
+    "tests/service/test_leader.py",
+    "tests/audit/test_zoo.py",
+    "tests/sources/test_flood.py",
+    "tests/docs/test_blocks.py",
+    "tests/cli/test_reproduce.py",
+    "tests/store/test_kill.py",
+    "tests/service/test_kills.py",
     "tests/engine/test_failures.py",
-    "tests/audit/test_reach.py",
-    "tests/service/test_described.py",
-    "tests/research/baselines/test_pegasus.py",
-    "tests/cli/test_signals.py",
-    "tests/mechanism/test_boosted.py",
-    "tests/audit/test_samplers.py",
-    "tests/mechanism/cells/test_estimate.py",
     "tests/audit/test_reach_commands.py",
+    "tests/research/experiments/test_reproduction.py",
+    "tests/engine/test_same.py",
+    "tests/sources/test_one_rule.py",
+    "tests/cli/test_broker_run.py",
+    "tests/cli/test_docs.py",
+    "tests/mechanism/test_estimator.py",
+    "tests/cli/test_signals.py",
+    "tests/test_extremes.py",
+    "tests/engine/test_engine_docs.py",
+    "tests/audit/test_empirical.py",
+    "tests/service/test_connections.py",
+    "tests/service/test_described.py",
+    "tests/sources/test_brokers.py",
+    "tests/discovery/test_discovery_page.py",
+    "tests/service/test_following.py",
+    "tests/service/test_feeding.py",
+    "tests/mechanism/test_rotation.py",
+    "tests/docs/test_notebooks.py",
+    "tests/audit/test_exact.py",
+    "tests/noise/test_selection.py",
+    "tests/service/test_once.py",
+    "tests/sources/test_slot_sorter.py",
+    "tests/test_wheel.py",
+    "tests/cli/test_commands.py",
+    "tests/mechanism/test_published.py",
+    "tests/store/test_export.py",
 )
-"""Files that take more than ten seconds, the longest first (`pytest --durations=0` says how long each test takes)."""
+"""Files that take about ten seconds or more, waiting included, the longest first (see `pytest --durations=0`)."""
 
 
 class ByFile(LoadScopeScheduling):
@@ -85,6 +94,13 @@ class ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Half as many processes again as there are cores: tests of a service or a command wait for much of their time."""
+    cores = yield
+    return cores + cores // 2
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:

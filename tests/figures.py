@@ -15,7 +15,12 @@ def saved(sheet: Sheet, folder: Path) -> None:
 
 
 def drawn(sheet: Sheet) -> None:
-    """Draw every line and text of the figures, wherever they come to stand: placing them is most of the work."""
+    """Draw every line and text of the figures, wherever they come to stand: placing them is most of the work.
+
+    Nor are small marks between those of an axis drawn, which say nothing and are many.
+    """
     for figure, _ in sheet.figures.values():
         figure.set_layout_engine("none")
+        for axes in figure.axes:
+            axes.minorticks_off()
         figure.draw_without_rendering()

@@ -8,7 +8,7 @@ import pytest
 
 from dpi import audit
 from dpi.audit import AuditReport, Row, running
-from dpi.audit.shipped import STREAMS
+from dpi.audit.shipped import DRAWS, STREAMS
 from dpi.audit.zoo import PAIRS
 
 HOLDS = Row("shipped", "good", 1.0, 0.95, 0.4, False, tight=True)
@@ -69,6 +69,7 @@ def test_the_whole_audit(monkeypatch):
     quick = not os.environ.get("DPI_SLOW")
     if quick:
         monkeypatch.setattr(running, "STREAMS", STREAMS[:1])  # each of them has a test below
+        monkeypatch.setattr(running, "DRAWS", DRAWS[-1:])  # see test_samplers.py
         monkeypatch.setattr(running, "PAIRS", PAIRS[:1])
         monkeypatch.setattr(running, "BOXES", ())
         monkeypatch.setattr(running, "_commands", lambda family: [])  # see test_reach_commands.py

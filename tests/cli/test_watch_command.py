@@ -1,4 +1,5 @@
 import json
+import shutil
 import signal
 import subprocess
 
@@ -13,10 +14,18 @@ SHARES = [0.4, 0.3, 0.2, 0.1]
 CROWDS = {25: [0.1, 0.1, 0.1, 0.7], 34: [0.02, 0.02, 0.94, 0.02]}
 
 
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    """A folder with a store of 30 hours; in the 26th most visitors see the page "offer"."""
+    folder = tmp_path_factory.mktemp("released")
+    write(folder / "pages.db", range(30))
+    return folder
+
+
 @pytest.fixture
-def store(cli):
-    """A store of 30 hours; in the 26th most visitors see the page "offer"."""
-    write("pages.db", range(30))
+def store(cli, released):
+    """That store, as the command finds it."""
+    shutil.copytree(released, cli.folder, dirs_exist_ok=True)
     return "pages.db"
 
 

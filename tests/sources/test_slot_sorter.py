@@ -14,6 +14,7 @@ import dpi
 from dpi.histogram.compression import histogram
 from dpi.histogram.grouping import Rows
 from dpi.sources import SlotRows
+from dpi.sources.slot_sorter import SlotSorter
 from dpi.sources.spill import Spill
 
 SLOTS = dpi.Slots("1m", origin="2026-01-01")
@@ -120,13 +121,18 @@ def test_nothing_stays_after_an_error(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_crowded_range_is_cut_again(tmp_path: Path) -> None:
+def test_a_crowded_range_is_cut_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If almost all events of a long period lie in a few slots, these are cut apart, not loaded at once."""
+    finer, cut = SlotSorter._finer, []
+    monkeypatch.setattr(SlotSorter, "_finer", lambda own, *given: cut.append(given[:2]) or finer(own, *given))
     table: list[tuple[object, ...]] = [(str(i % 50), i % 40, "DE") for i in range(5000)]
     source = events(table, tmp_path)
-    expected = slots(source, last=100_000)
-    assert slots(source, last=100_000, memory=20_000) == expected
-    assert len(expected) == 100_000
+    expected = slots(source, last=20_000)
+    assert not cut
+    assert slots(source, last=20_000, memory=5_000) == expected
+    assert len(expected) == 20_000
+    assert cut
+    assert all(first < 40 and last < 200 for first, last in cut)
 
 
 def test_spilled_events_that_were_changed_are_refused() -> None:

@@ -8,6 +8,8 @@ from dpi.errors import OptionError
 
 _STEPS = 100
 _TINY = 1e-300
+_NEAR = 1e-13
+"""Relative: a bound that is so near to the best one is it."""
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
@@ -65,14 +67,18 @@ def lowest(successes: int, trials: int, error: float) -> float:
     """The lower bound alone: the largest p, up to rounding, with P(Binomial(n, p) ≥ k) ≤ error."""
     if successes == 0:
         return 0.0
+    a, b = successes, trials - successes + 1
+    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     low, high = 0.0, successes / trials
+    at = high
     for _ in range(_STEPS):
-        middle = (low + high) / 2
-        if middle in (low, high):  # no number lies between
-            break
         # 1e-10 relative covers the error of the continued fraction and of lgamma
-        if incomplete_beta(successes, trials - successes + 1, middle) * (1 + 1e-10) <= error:
-            low = middle
-        else:
-            high = middle
+        chance = incomplete_beta(a, b, at) * (1 + 1e-10)
+        low, high = (at, high) if chance <= error else (low, at)
+        # ln P is concave in ln p: Newton's steps come from below, where the bound holds.
+        slope = math.exp(front + a * math.log(at) + (b - 1) * math.log1p(-at)) if at < 1 else a
+        following = at * (error / chance) ** (chance / slope) if chance and slope else 0.0
+        if high - low <= _NEAR * high or low < following <= low * (1 + _NEAR):
+            break
+        at = following if low < following < high else (low + high) / 2
     return low

@@ -29,7 +29,7 @@ def few_texts(column: object) -> list[str] | None:
     """
     if isinstance(column, np.ndarray):
         return column.tolist() if column.ndim == 1 and column.dtype.kind == "U" and column.size <= FEW else None
-    if isinstance(column, list) and len(column) <= FEW and set(map(type, column)) == {str}:
+    if isinstance(column, list) and len(column) <= FEW and set(map(type, column)) <= {str}:
         return column
     return None
 

@@ -112,7 +112,7 @@ def digests(ids: pl.Series, key: bytes) -> Digests:
         here[:] = _integers(whole.fill_null(0).to_numpy(), encrypt)
         text = np.flatnonzero(whole.is_null().to_numpy())
         if text.size:
-            here[text] = _texts(part.gather(text), encrypt)
+            here[text] = _texts(part[text], encrypt)
     return result
 
 
@@ -133,7 +133,7 @@ def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes]) -> Digests:
     result = np.empty((sizes.size, 2), dtype=np.uint64)
     for count in different:
         here = np.flatnonzero(blocks == count)
-        result[here] = _mac(texts.gather(here), sizes[here], count, encrypt)
+        result[here] = _mac(texts[here], sizes[here], count, encrypt)
     return result
 
 

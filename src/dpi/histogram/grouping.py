@@ -1,14 +1,14 @@
 """The rows of one slot, grouped by user: exactly, in any order of arrival, in little memory.
 
 Each row is one key, number of its user · bins + bin, and the keys are sorted. Integer ids are their own numbers where
-they fit. Other ids are brought together by the first bits of a hash, sorted as one word with the row's own number, and
-neighbours are then compared by the exact ids: where two users agree in those bits, their rows are told apart by the ids
-themselves. So two users are never merged.
+they fit. A handful of other ids are numbered as they come; more of them are brought together by the first bits of a
+hash, sorted as one word with the row's own number, and neighbours are then compared by the exact ids: where two users
+agree in those bits, their rows are told apart by the ids themselves. So two users are never merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from dpi.errors import SchemaError
 from dpi.events.columns import whole
+from dpi.events.few import handful
 from dpi.events.identity import RULE, Digests, by_name, digests
 from dpi.events.identity import users as canonical_users
 from dpi.exact import heap
@@ -78,7 +79,7 @@ class Rows:
         if not isinstance(ids, np.ndarray) and ids.has_nulls():
             valid &= ids.is_not_null().to_numpy()
         if not valid.all():
-            ids = ids[valid] if isinstance(ids, np.ndarray) else ids.gather(np.flatnonzero(valid))
+            ids = ids[valid] if isinstance(ids, np.ndarray) else ids[np.flatnonzero(valid)]
             codes, counts = codes[valid], None if counts is None else counts[valid]
         self._bins, self._key = bins, key
         self._lowest: int | None = None
@@ -248,6 +249,9 @@ def _by_hash(
     ids: pl.Series, codes: Integers, counts: Integers | None, bins: int
 ) -> tuple[list[tuple[Keys, Integers | None]], pl.Series]:
     """Parts of the rows, each with all rows of its users, who are numbered from 0 in each; and the different ids."""
+    listed = handful(ids)
+    if listed:
+        return _by_arrival(listed, ids.dtype, codes, counts, bins)
     spare = np.uint64(max(1, ids.len() - 1).bit_length())
     mask = (np.uint64(1) << spare) - np.uint64(1)
     words = _hash(ids) & ~mask
@@ -265,20 +269,29 @@ def _by_hash(
         parts.append(_sorted(numbers.__getitem__, codes[rows], None if counts is None else counts[rows], bins, users))
         first.append(rows[new])
         start = end
-    return parts, ids.gather(np.concatenate(first))
+    return parts, ids[np.concatenate(first)]
+
+
+def _by_arrival(
+    listed: Sequence[object], kind: pl.DataType, codes: Integers, counts: Integers | None, bins: int
+) -> tuple[list[tuple[Keys, Integers | None]], pl.Series]:
+    """The same of a handful of rows, in one part: their users are numbered as they come."""
+    import polars as pl
+
+    numbers = {user: number for number, user in enumerate(dict.fromkeys(listed))}
+    users = np.fromiter(map(numbers.__getitem__, listed), np.int64, len(listed))
+    return [_sorted(users.__getitem__, codes, counts, bins, len(numbers))], pl.Series([*numbers], dtype=kind)
 
 
 def _apart(ids: pl.Series, hashes: npt.NDArray[np.uint64], rows: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
     """Rows that are sorted by hash, now with those of each user together, and where another user begins."""
-    new = _changes(ids.gather(rows))
+    new = _changes(ids[rows])
     shared = new[1:] & (hashes[1:] == hashes[:-1])
     if shared.any():  # two users with one hash, or more: their rows alone are sorted by the ids
         theirs = np.flatnonzero(np.isin(hashes, hashes[1:][shared]))
-        by_id = sorted(
-            zip(hashes[theirs].tolist(), ids.gather(rows[theirs]).to_list(), rows[theirs].tolist(), strict=True)
-        )
+        by_id = sorted(zip(hashes[theirs].tolist(), ids[rows[theirs]].to_list(), rows[theirs].tolist(), strict=True))
         rows[theirs] = [row for _, _, row in by_id]
-        new = _changes(ids.gather(rows))
+        new = _changes(ids[rows])
     return rows, new
 
 

@@ -55,6 +55,11 @@ class LinearQueries(Option, ABC):
         parts = self.answers(digits).astype(object)
         return [sum(int(part) << (_DIGIT * place) for place, part in enumerate(column)) for column in parts.T]
 
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The answers on one grain in each bin."""
+        return self.exact(np.ones(self.bins, dtype=np.int64))
+
     def to_bytes(self) -> bytes:
         """The queries, for storage."""
         arrays = self._arrays()

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -120,7 +120,7 @@ class Published(Mechanism[PublishedState]):
             raise OptionError(f"`lam` must be at least 0 and below 1. Got {self.lam}.")
         if not Fraction(1, 1024) <= rational(self.mu, "mu") <= 1:
             raise OptionError(f"`mu` must be at least 1/1024 and at most 1. Got {self.mu}.")
-        share = rational(self.total_share, "total_share")
+        share = self._share
         if share and not SMALLEST_SHARE <= share < 1:
             raise OptionError(f"`total_share` must be 0, or at least 2^-16 and below 1. Got {self.total_share}.")
         for name, value, largest in (("draws", self.draws, 128), ("rounds", self.rounds, 1024)):
@@ -131,10 +131,15 @@ class Published(Mechanism[PublishedState]):
             raise OptionError(f"`n_min` must be a whole number of users from 1 to 2^20, or None. Got {floor!r}.")
         self.ramp.sensitivity(GRAINS)  # refuses a floor that is too low
 
-    @property
+    @cached_property
     def ramp(self) -> Ramp:
         """The scores' ramp, in whole numbers."""
         return Ramp.of(rational(self.lam, "lam"), rational(self.mu, "mu"), self.n_min)
+
+    @cached_property
+    def _share(self) -> Fraction:
+        """The total's share of the budget."""
+        return rational(self.total_share, "total_share")
 
     @property
     def whole_weights(self) -> bool:
@@ -186,7 +191,9 @@ class Published(Mechanism[PublishedState]):
         bill = self._bill(state, histogram.sensitivity, epsilon)
         if len(so_far) >= bill.choices:
             raise OptionError(f"`so_far` must hold fewer than the slot's {bill.choices} choices.")
-        truth = self.ramp.truth(state.queries, histogram.grains)
+        return self._law(state, self.ramp.truth(state.queries, histogram.grains), bill, so_far)
+
+    def _law(self, state: PublishedState, truth: Integers, bill: _Bill, so_far: Sequence[int]) -> Floats:
         scores, rate = self._next(state, truth, bill, so_far)
         logarithms = (scores - scores.max()) * float(rate)
         result: Floats = logarithms - math.log(float(np.exp(logarithms).sum()))
@@ -197,10 +204,10 @@ class Published(Mechanism[PublishedState]):
         if measurement.epsilon.units == 0:
             return 0.0
         bill = self._bill(state, histogram.sensitivity, measurement.epsilon)
-        values = self._checked(state, measurement)
+        values, truth = self._checked(state, measurement), self.ramp.truth(state.queries, histogram.grains)
         result = 0.0
         for start in range(0, bill.choices, self.draws):
-            law = self.probabilities(state, histogram, measurement.epsilon, values[:start].tolist())
+            law = self._law(state, truth, bill, values[:start].tolist())
             result += float(law[values[start : start + self.draws]].sum())
         if bill.total_scale:
             step = float(1 / bill.total_scale)
@@ -214,7 +221,7 @@ class Published(Mechanism[PublishedState]):
             values = self._checked(state, measurement)
             chosen = self._synopses(values[: 2 * self.draws * self._rounds(state)])
             state = self._remember(state, chosen)
-            share = rational(self.total_share) * measurement.epsilon.fraction
+            share = self._share * measurement.epsilon.fraction
             if share:
                 total, total_variance = int(values[-1]) / GRAINS, float(2 / share**2)
         bins = state.queries.bins
@@ -251,7 +258,7 @@ class Published(Mechanism[PublishedState]):
         scores, rounds = self.ramp.description, f"{self.draws}/{self.rounds}/{self.every_slot}/{self.accumulative}"
         options = f"{self.pool.description}/{scores}/{rounds}"
         seal = hashlib.blake2b(digest_size=_SEAL, person=b"dpi published")
-        seal.update(f"{options}/{rational(self.total_share)}\n".encode() + body)
+        seal.update(f"{options}/{self._share}\n".encode() + body)
         return seal.digest()
 
     def _rounds(self, state: PublishedState) -> int:
@@ -259,7 +266,7 @@ class Published(Mechanism[PublishedState]):
 
     def _bill(self, state: PublishedState, sensitivity: int, epsilon: Epsilon) -> _Bill:
         """How the slot's budget is split: what each choice costs, from public facts alone."""
-        share = rational(self.total_share, "total_share")
+        share = self._share
         if share and sensitivity != GRAINS:
             raise OptionError("`total_share` needs a histogram of one user, one unit: a whole PDF has no total.")
         choices = 2 * self.draws * self._rounds(state)
@@ -311,7 +318,7 @@ class Published(Mechanism[PublishedState]):
 
     def _checked(self, state: PublishedState, measurement: Measurement) -> Integers:
         values, choices = measurement.values, 2 * self.draws * self._rounds(state)
-        if values.size == choices + (rational(self.total_share) > 0):
+        if values.size == choices + (self._share > 0):
             queries, synopses = values[:choices].reshape(-1, 2, self.draws).transpose(1, 0, 2)
             if _within(queries, len(state.queries)) and _within(synopses, self.pool.size):
                 return values

@@ -96,9 +96,8 @@ class Ramp:
         floor = 1 if self.floor is None else self.floor
         total = wide_sum(grains)
         missing, whole = max(0, floor - total), queries.bins * queries.scale * max(total, floor)
-        uniform = queries.exact(np.ones(queries.bins, dtype=np.int64))
-        here = queries.exact(grains)
-        answers = ((a * queries.bins + u * missing << self.bits) // whole for a, u in zip(here, uniform, strict=True))
+        here = zip(queries.exact(grains), queries.sizes, strict=True)
+        answers = ((a * queries.bins + size * missing << self.bits) // whole for a, size in here)
         return np.fromiter(answers, dtype=np.int64, count=len(queries))
 
     def public(self, answers: Integers, units: int) -> Integers:
