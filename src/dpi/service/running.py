@@ -54,10 +54,8 @@ def serve(config: Config) -> None:
     replica = Replica(config)
     running = server(config, replica)
     replica.on_failure = stop = partial(setattr, running, "should_exit", True)
-    for number in (
-        signal.SIGINT,
-        signal.SIGTERM,
-    ):  # before the server listens; after it, what it sends itself once more
+    # Before the server listens, and what it sends itself once more after it has heeded a signal.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop())
     running.run()
     if replica.failed is not None:
