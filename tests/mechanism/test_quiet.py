@@ -9,7 +9,8 @@ from dpi.budget import Epsilon
 from dpi.domain import Hashed
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
-from dpi.mechanism.boosted import Boosted, quiet
+from dpi.mechanism.base import Measurement
+from dpi.mechanism.boosted import Boosted, forecast, quiet
 from dpi.mechanism.boosted.experts import Walked
 from dpi.mechanism.boosted.quiet import Loud, merged, parts, whole
 from dpi.mechanism.filtering.gaussians import Gaussians
@@ -71,6 +72,19 @@ def test_the_largest_bins_are_loud():
     assert state.loud.at.size < BINS / 10
     for every, own in zip((state.pool.mean, state.pool.variance, state.walk), parts(state.loud.trackers), strict=True):
         assert every[0, state.loud.at].tobytes() == own[state.leader].tobytes()
+
+
+def test_experts_without_weight_need_no_reading():
+    """A slot that is not looked at has the same estimate, bit for bit, where they are read too."""
+    state, _ = played(slots(6))
+    estimates = []
+    for least in (forecast.UNHEARD, 0.0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(forecast, "UNHEARD", least)
+            assert (np.exp(state.log_weights[-3:-1]) > least).all() == (least == 0)
+            _, estimate = Boosted().update(state, Measurement(6, Epsilon(0), np.zeros(0, dtype=np.int64)))
+        estimates.append((estimate.pdf.tobytes(), estimate.variance.tobytes(), estimate.total))
+    assert estimates[0] == estimates[1]
 
 
 def test_whole_rows_come_back():

@@ -137,7 +137,7 @@ class Walked:
     messages: Gaussians
     walk: Floats
 
-    def __getitem__(self, key: int | list[int]) -> Walked:
+    def __getitem__(self, key: int | list[int] | slice | Integers) -> Walked:
         """Some experts."""
         return Walked(Gaussians(self.messages.mean[key], self.messages.variance[key]), self.walk[key])
 
@@ -151,11 +151,15 @@ class Walked:
         wide = self.messages.variance
         return Gaussians(self.messages.mean, np.maximum(wide - self.walk, ROUNDING * wide))
 
-    def read(self, readout: Readout, here: slice = ALL) -> Gaussians:
-        """What messages say under a population, of some bins."""
-        part = self.at(here)
-        reading = readout.read(part.measured)
-        return Gaussians(reading.mean, np.add(reading.variance, part.walk, out=reading.variance))
+    def read(self, readout: Readout, rows: slice | Integers = ALL) -> Gaussians:
+        """What messages say under a population: of some experts, and zeros for all others."""
+        readings = Gaussians(np.zeros(self.walk.shape), np.zeros(self.walk.shape))
+        for here in blocks(self.walk.shape[1], _BLOCK):
+            part = self.at(here)[rows]
+            reading = readout.read(part.measured)
+            readings.mean[rows, here] = reading.mean
+            readings.variance[rows, here] = np.add(reading.variance, part.walk, out=reading.variance)
+        return readings
 
     def aged(self, readings: Gaussians, steps: Floats) -> tuple[Walked, Gaussians]:
         """Messages and readings after log-walks of variance `steps`, which add that times E[level²]."""

@@ -86,13 +86,13 @@ class View:
             return values
         return values[self.labels] if self.sizes is None else np.repeat(values, self.sizes)
 
-    def refines(self, other: View) -> bool:
-        """Whether every block lies in one block of `other`."""
+    def within(self, other: View) -> View | None:
+        """`other` as a partition of this one's blocks; None, if not every block lies in one block of it."""
         if self.labels is None or other.labels is None:
-            return self.labels is None
+            return other if self.labels is None else None
         one = np.zeros(self.blocks, dtype=np.int64)
         one[self.labels] = other.labels
-        return bool((one[self.labels] == other.labels).all())
+        return View(other.blocks, one) if bool((one[self.labels] == other.labels).all()) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,10 +117,10 @@ class Layout:
         return self.views[-1].blocks
 
     @cached_property
-    def parents(self) -> tuple[int | None, ...]:
-        """For every view the finest earlier one that it refines."""
-        found: list[int | None] = []
+    def parents(self) -> tuple[tuple[int, View] | None, ...]:
+        """For every view the finest earlier one that it refines, and that one as a partition of its blocks."""
+        found: list[tuple[int, View] | None] = []
         for at, view in enumerate(self.views):
-            coarser = [other for other in range(at) if view.refines(self.views[other])]
-            found.append(coarser[-1] if coarser else None)
+            coarser = ((other, view.within(self.views[other])) for other in reversed(range(at)))
+            found.append(next(((other, blocks) for other, blocks in coarser if blocks is not None), None))
         return tuple(found)

@@ -44,7 +44,7 @@ class Refined:
 
     pdf: Floats
     error: Floats
-    """For every bin the relative variance of its block, given the coarser views, after the correction."""
+    """The relative variance of every block, given the coarser views, after the correction."""
     deviation: float
     """ρ²: the relative variance of blocks around the prediction."""
     hoped: float
@@ -63,9 +63,9 @@ def refine(layout: Layout, evidence: list[Gaussians], start: Floats | None = Non
     pdf = np.full(layout.bins, 1 / layout.bins) if start is None else start
     steps: list[Refined] = []
     for view, parent, levels in zip(layout.views, layout.parents, evidence, strict=False):
-        step = _corrected(view, None if parent is None else layout.views[parent], pdf, levels)
+        step = _corrected(view, None if parent is None else parent[1], pdf, levels)
         if parent is not None:  # if blocks were independent, finer ones would deviate so much more
-            expected = steps[parent].hoped * view.blocks / layout.views[parent].blocks
+            expected = steps[parent[0]].hoped * view.blocks / parent[1].blocks
             step = replace(step, hoped=min(step.hoped, expected))
         if start is None and layout.ordered and view.labels is not None:
             step = replace(step, pdf=_interpolated(view, step.pdf))
@@ -75,9 +75,10 @@ def refine(layout: Layout, evidence: list[Gaussians], start: Floats | None = Non
 
 
 def _corrected(view: View, parent: View | None, pdf: Floats, levels: Gaussians) -> Refined:
+    """The PDF after one view, whose blocks the `parent` divides; all but two passes are over blocks."""
     predicted = view.sums(pdf)
     if float(levels.variance.min()) >= UNKNOWN:
-        error = np.full(pdf.size, SPREAD**2)
+        error = np.full(predicted.size, SPREAD**2)
         hoped = SPREAD**2 if parent is None else float("inf")
         return Refined(pdf, error, SPREAD**2, hoped, predicted, np.full(predicted.size, UNKNOWN))
     seen = _in_scale(levels, predicted)
@@ -89,15 +90,15 @@ def _corrected(view: View, parent: View | None, pdf: Floats, levels: Gaussians) 
     own = deviation * square
     gain = np.maximum(own / (own + noise), 1 - limit * noise / np.maximum(away**2, 1e-300))
     corrected = np.maximum(predicted + gain * away, SMALLEST * predicted)
-    new = pdf * view.spread(corrected / predicted)
-    if parent is not None:  # the parent knows its sums better
-        new *= parent.spread(parent.sums(pdf) / parent.sums(new))
-    new /= new.sum()
+    factor = corrected / predicted
+    if parent is not None:  # it knows its sums better
+        factor *= parent.spread(parent.sums(predicted) / parent.sums(corrected))
+    factor /= float(predicted @ factor)
     in_all = paule_mandel(away**2 / square, noise / square)
     share = square / (noise + in_all * square)
     hoped = in_all + 2 * float(np.sqrt(2 / max(float(share @ share), 1e-300)))
-    error = view.spread(gain * noise / corrected**2)
-    return Refined(new, error, deviation, hoped, predicted, noise)
+    error = gain * noise / corrected**2
+    return Refined(pdf * view.spread(factor), error, deviation, hoped, predicted, noise)
 
 
 def _limit(blocks: int) -> float:

@@ -56,7 +56,7 @@ Source: by trial; what rotation with it gives is in docs/utility.md, Huge domain
 def unmeasured(views: Views, slot: int, pool: ExpertPool) -> tuple[Views, Estimate]:
     """A slot that was not looked at: its estimate is the forecast."""
     aged = [_boosting.unmeasured(state, slot, pool) for state in views.states]
-    after = replace(views, states=tuple(state for state, _ in aged))
+    after = replace(views, states=tuple(state for state, _ in aged), foreseen=())
     total = _best_total([estimate for _, estimate in aged])
     evidence = _evidence(after, pool)
     return after, _mixed(after, evidence, aged[-1][1], total, refine(views.layout, evidence))
@@ -65,15 +65,15 @@ def unmeasured(views: Views, slot: int, pool: ExpertPool) -> tuple[Views, Estima
 def measured(views: Views, slot: int, pool: ExpertPool, counts: Counts, *, partial: bool) -> tuple[Views, Estimate]:
     """A slot whose noisy counts are those of the view `views.asked`."""
     evidence = _evidence(views, pool)
-    forecasts = refine(views.layout, evidence)
+    foreseen = views.foreseen or _foreseen(views, refine(views.layout, evidence))
     aged = [_boosting.unmeasured(state, slot, pool) for state in views.states]
     own = aged[-1][1].pdf
-    candidates = [own, _raked(views, evidence, own), *(step.pdf for step in forecasts)]
+    candidates = [*map(views.asked.sums, (own, _raked(views, evidence, own))), *foreseen]
     updated = _boosting.measured(views.states[views.turn], slot, pool, counts, partial=partial)
     new = [*aged[: views.turn], updated, *aged[views.turn + 1 :]]
     total = _both_totals(updated[1], counts, [estimate for at, (_, estimate) in enumerate(aged) if at != views.turn])
     trust = updated[0].payers.coverage ** _boosting.TRUST  # those who still pay may differ from all
-    weights = views.log_weights + [trust * _log_score(views.asked.sums(pdf), total[0], counts) for pdf in candidates]
+    weights = views.log_weights + [trust * _log_score(blocks, total[0], counts) for blocks in candidates]
     weights = np.exp(weights - weights.max())
     shared = (1 - SHARE * trust) * weights / weights.sum() + SHARE * trust / weights.size
     after = replace(views, states=tuple(state for state, _ in new), log_weights=np.log(shared))
@@ -82,7 +82,14 @@ def measured(views: Views, slot: int, pool: ExpertPool, counts: Counts, *, parti
     credit = after.credit + _wanted(steps, counts.noise / max(total[0], 1.0))
     turn = int(np.argmax(credit))
     credit[turn] -= 1
-    return replace(after, credit=credit, turn=turn), _mixed(after, evidence, new[-1][1], total, steps)
+    after = replace(after, credit=credit, turn=turn)
+    after = replace(after, foreseen=_foreseen(after, steps))
+    return after, _mixed(after, evidence, new[-1][1], total, steps)
+
+
+def _foreseen(views: Views, steps: list[Refined]) -> tuple[Floats, ...]:
+    """What the PDF down to each view predicts of the blocks that the next slot is asked for."""
+    return tuple(views.asked.sums(step.pdf) for step in steps)
 
 
 def _raked(views: Views, evidence: list[Gaussians], own: Floats) -> Floats:
@@ -143,8 +150,8 @@ def _mixed(
     parts = [(own.pdf, own.variance), (raked, own.variance * (raked / own.pdf) ** 2)]
     error: Floats | float = 0.0
     scatter = 1 / float(np.fmax(total[0], 1.0))
-    for at, step in enumerate(steps):
-        error = error + step.error
+    for at, (view, step) in enumerate(zip(views.layout.views, steps, strict=True)):
+        error = error + view.spread(step.error)
         finer = float(unresolved[at + 1]) if at + 1 < len(steps) else 0.0
         parts.append((step.pdf, step.pdf**2 * (error + finer) + step.pdf * scatter))
     pdf = sum((weight * part for weight, (part, _) in zip(weights, parts, strict=True)), np.zeros(views.bins))

@@ -30,6 +30,9 @@ class Views:
     """How many turns each view is owed."""
     turn: int
     """The view that the next slot is asked for."""
+    foreseen: tuple[Floats, ...] = ()
+    """What the PDF down to each view predicts of its blocks. It follows from all else and is not stored: empty, it is
+    made anew; but a slot that was measured has just made it."""
 
     def __post_init__(self) -> None:
         self.log_weights.setflags(write=False)
