@@ -39,7 +39,7 @@ def shares(state: CellsState, due: int) -> tuple[Fraction, ...]:
     def share(m: int) -> Fraction:
         above = min(m + 1, top)
         soon, later = means[above].tolist()
-        kept, doubt = 1 - (OTHERS if m else NEWCOMERS), SURE * covariances.item(above, 0, 0) ** 0.5
+        kept, doubt = 1 - (OTHERS if m else NEWCOMERS), SURE * float(covariances[above, 0, 0]) ** 0.5
 
         def paid(rate: float) -> float:
             return 1 - kept * min(1.0, rate / max(1 - later, 1e-9))
