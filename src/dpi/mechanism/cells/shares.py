@@ -38,7 +38,7 @@ def shares(state: CellsState, due: int) -> tuple[Fraction, ...]:
 
     def share(m: int) -> Fraction:
         above = min(m + 1, top)
-        soon, later = means[above].tolist()
+        soon, later = (float(rate) for rate in means[above])
         kept, doubt = 1 - (OTHERS if m else NEWCOMERS), SURE * float(covariances[above, 0, 0]) ** 0.5
 
         def paid(rate: float) -> float:
