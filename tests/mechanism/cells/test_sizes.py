@@ -74,6 +74,20 @@ def test_one_strange_week_is_no_rate():
     assert rate() < 0.1
 
 
+def test_who_was_absent_widens_totals_as_far_as_no_rate_was_heard():
+    """A class whose rates are known says how many return; of one that drowns, all who were absent may be there."""
+    precision, evidence = np.zeros((3, 2, 2)), np.zeros((3, 2))
+    known = precision.copy(), evidence.copy()
+    known[0][1:], known[1][1:] = np.diag([1e6, 1e6]), [6e5, 1e5]
+    drowned, heard = (
+        sizes.active(sizes.regressed(*each), Cells.empty(20, 3), np.array([0.0, 1000.0, 1000.0])).unheard ** 0.5
+        for each in ((precision, evidence), known)
+    )
+    assert (drowned[1:] >= 250).all()
+    assert (heard[1:] < 5).all()
+    assert drowned[0] == 0
+
+
 def test_fewer_than_nobody_is_noise():
     """However far below zero the counts are, the level of newcomers is not: the next slot would be a surprise."""
     inflow, _ = sizes.newcomers(Inflow(3.0, 1.0), Counts(np.full(20, -100.0), 1.0), EVEN)

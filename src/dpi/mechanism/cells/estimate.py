@@ -20,7 +20,7 @@ from dpi.mechanism.cells.everybody import Common
 from dpi.mechanism.cells.law import Law, Table
 from dpi.mechanism.cells.moves import moved
 from dpi.mechanism.cells.parts import Measured
-from dpi.mechanism.cells.release import released
+from dpi.mechanism.cells.release import Doubt, released
 from dpi.mechanism.cells.sizes import Rates, Sized
 from dpi.mechanism.cells.state import CellsState, sealed
 from dpi.mechanism.filtering.changed import replace
@@ -69,7 +69,8 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     after = everybody.polled(before, table, new, parts, kept, said)
     weights = everybody.weights(replace(before, moments=after.moments))
     compared = [new, *parts] if known.known else []
-    estimate, heard = released(new, parts, kept, said, weights, state.sizes.factor, now.variance, state.heard, compared)
+    doubt = Doubt(state.sizes.factor, now.variance, rates.unheard)
+    estimate, heard = released(new, parts, kept, said, weights, doubt, state.heard, compared)
     state = replace(
         state, heard=heard, activity=active, veterans=after.veterans, everybody=after.everybody, moments=after.moments
     )
@@ -111,9 +112,8 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
     kept = carried(state, 1, rates, common).scaled(now.factor)
     common_laws = Common(state.veterans, state.everybody, state.moments)
     said = everybody.opinions(common_laws, table, new, max(kept.users, 1e-3))
-    estimate, _ = released(
-        new, [], kept, said, everybody.weights(common_laws), state.sizes.factor, now.variance, state.heard, []
-    )
+    doubt = Doubt(state.sizes.factor, now.variance, rates.unheard)
+    estimate, _ = released(new, [], kept, said, everybody.weights(common_laws), doubt, state.heard, [])
     return sealed(phases.left(known, state, 0, (False,) * 4, steps)), replace(estimate, carried=1.0)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,23 +47,33 @@ Source: by trial; the coverage that it leads to is measured by benchmarks/clocke
 """
 
 
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """What is not known of sizes."""
+
+    factor: float
+    """By how much their variances are to be multiplied, by calibration."""
+    activity: float
+    """Variance of how active those are who are carried, relative to what is said."""
+    absent: Floats
+    """Variance of each class for those who may have returned unheard."""
+
+
 def released(
     new: Measured,
     parts: Sequence[Measured],
     kept: Carried,
     said: Floats,
     weights: Floats,
-    sizes: float,
-    activity: float,
+    doubt: Doubt,
     heard: float,
     compared: Sequence[Measured],
 ) -> tuple[Estimate, float]:
     """The estimate of a slot.
 
-    `said` is what the laws of all say of the veterans' PDF, (3, bins), with their `weights`; `sizes` is the factor of
-    calibration of sizes, `activity` the variance of how active those are who are carried, relative to what is said, and
-    `heard` the probability, before the slot, that laws know more than a uniform guess: the forecasts of the classes
-    `compared` tell, unless the release stands out by itself. The second result is that probability after the slot.
+    `said` is what the laws of all say of the veterans' PDF, (3, bins), with their `weights`. `heard` is the
+    probability, before the slot, that laws know more than a uniform guess; unless the release stands out by itself, the
+    forecasts of the classes `compared` tell. The second result is that probability after the slot.
     """
     bins = said.shape[1]
     carried = np.add.reduce(kept.size[:, None] * kept.law.mean)
@@ -84,18 +95,18 @@ def released(
     pdf = (1 - FLOOR) * pdf / pdf.sum() + FLOOR / bins
 
     weight = float(carried.sum())
-    doubts = [_doubt(part, sizes) for part in parts]
-    spreads = sizes * kept.spread
+    doubts = [_doubt(part, doubt.factor) for part in parts]
+    spreads = doubt.factor * kept.spread
     variance = new.size**2 * new.realised.variance + new.sized.variance * (new.realised.mean - pdf) ** 2
     in_common = np.zeros(bins)
-    for part, doubt in zip(parts, doubts, strict=True):
+    for part, spread in zip(parts, doubts, strict=True):
         foreseen = part.factor * part.foreseen
         seen = laplace_gauss.information(foreseen, part.counts.noise)
         left = np.maximum(1 - foreseen * seen, SHARPEST)
         shared = left * np.minimum(part.factor**0.5 * part.size * part.shared, np.sqrt(foreseen))
         in_common += shared
         variance += foreseen * left - shared**2
-        variance += doubt * (part.realised.mean - pdf) ** 2
+        variance += spread * (part.realised.mean - pdf) ** 2
     users = (np.sqrt(kept.factor) * kept.size)[:, None]
     of_laws = users**2 * kept.law.variance
     of_sizes = spreads[:, None] * (kept.law.mean - pdf) ** 2
@@ -103,9 +114,9 @@ def released(
     in_common += np.add.reduce(of_all)
     variance += np.add.reduce(of_laws - of_all**2 + of_sizes)
     variance += in_common**2
-    old = [*doubts, *spreads.tolist()]
+    old = [*doubts, *spreads.tolist(), *doubt.absent.tolist()]
     together = (1 - IN_COMMON) * sum(old) + IN_COMMON * sum(spread**0.5 for spread in old) ** 2
-    together += activity * weight**2  # days on which all who are carried are more active, or less
+    together += doubt.activity * weight**2  # days on which all who are carried are more active, or less
     total_variance = float(new.sized.variance + sum(doubts) + together)
     # So many users would stand out from the noise of one slot, by their sum or by their shape; the largest of `bins`
     # draws of noise has a shape too.

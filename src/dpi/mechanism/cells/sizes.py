@@ -210,6 +210,14 @@ class Rates:
         """
         return np.asarray((ABSENT * self.missing) ** 2)
 
+    @property
+    def unheard(self) -> Floats:
+        """Variance of the active users of every class beside that, as far as no rate of return was heard: totals alone.
+
+        Where a class drowns in noise, those who were absent may be there as well as not.
+        """
+        return np.asarray(self.covariance[:, 1, 1] * self.missing**2)
+
     def alone(self, cells: Cells) -> Floats:
         """Both of every cell by itself, (2, classes)."""
         both = self.ready * self.ready
