@@ -229,7 +229,7 @@ PATHS = {
     ("events/columns.py", "canonical"): 0,
     ("budget/account_table.py", "get"): 4,
     ("budget/account_table.py", "find"): 5,
-    ("budget/class_allocation.py", "_read"): 0.6,
+    ("budget/class_allocation.py", "_read"): 0.7,  # what newcomers pay follows rates of return more closely
     ("mechanism/cells/sizes.py", "regressed"): 1,
     ("mechanism/filtering/population.py", "_locate"): 2.3,
     ("mechanism/filtering/laplace_gauss.py", "score"): 2.4,
