@@ -95,4 +95,4 @@ docs: .venv/docs
 	touch $@
 
 clean:
-	rm -rf .venv benchmarks/peers/.venv-* site out .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv benchmarks/peers/.venv-* site site.zip jupyter_execute out .mypy_cache .ruff_cache .pytest_cache .hypothesis
