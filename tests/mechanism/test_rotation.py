@@ -208,6 +208,7 @@ budgets = st.sampled_from([0, 1, 2**10, 2**20, 2**35, 2**36, 2**40, 2**45, 2**50
 
 
 @given(st.data())
+@settings(max_examples=100)
 def test_every_measurement_gives_a_pdf(data):
     """Estimates are positive, finite and sum to one, for all measurements: saturated, empty, of any budget."""
     mechanism, domain = data.draw(

@@ -77,9 +77,8 @@ measurements. At four deviations it is once in 300, and each time phantoms enter
 ODD = 2.0
 """Deviations from what was expected beyond which a measurement tells less of rates of return.
 
-Source: by trial; without it retail-country has 0.0474 instead of 0.0465 and weekly 0.305 instead of 0.293; with one
-instead of two, flights-carrier 0.0126 instead of 0.0134, but totals of weekly that lie inside 0.86 instead of 0.97
-(benchmarks/clocked.py).
+Source: by trial; without it retail-country has 0.0472 instead of 0.0465 and weekly 0.302 instead of 0.299; with one
+instead of two, flights-carrier 0.0127 instead of 0.0134, but retail-country 0.0479 (benchmarks/clocked.py, two seeds).
 """
 
 EMPTY = 10.0
