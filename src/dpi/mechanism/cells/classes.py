@@ -105,7 +105,10 @@ def _rows(array: Floats, at: Integers, shape: tuple[int, int, int]) -> Floats:
 
 
 def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> Carried:
-    """The cells of the classes from `lowest` on, which are not due."""
+    """The cells of the classes from `lowest` on, which are not due.
+
+    Nothing is learned from their forecasts, which are released as they are: single precision does, to 10⁻⁶ of each.
+    """
     m, kind = np.nonzero(rates.active.T[lowest:] >= NEGLIGIBLE)
     m += lowest
     if m.size == 0:
@@ -113,9 +116,11 @@ def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> 
     cells = _cells(state, kind, m, rates)
     weights = dynamics.together(state.cells.weights[kind, m], state.class_weights[m])
     rows, few = dynamics.condensed(weights)
-    forecast = dynamics.forecast(cells, common, rows)
-    mixed = dynamics.mixed(few, forecast.laws)
-    shared = forecast.in_common(few[:, None])[:, 0]
+    single = np.float32
+    forecast = dynamics.forecast(cells.astype(single), common.astype(single), rows.astype(single))
+    few = few.astype(single)
+    mixed = dynamics.mixed(few, forecast.laws).astype(np.float64)
+    shared = forecast.in_common(few[:, None])[:, 0].astype(np.float64)
     active = cells.active[:, 0, 0]
     drawn = weights @ dynamics.REDRAWN * mixed.mean / np.maximum(active, 1.0)[:, None]
     laws = Gaussians(mixed.mean, mixed.variance + drawn)

@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells.law import DRIFTS
@@ -125,6 +126,10 @@ class Rows:
         kinds = (self.own.shape[-2], self.kin.shape[-2], self.absent.shape[-2], _SHRUNK - _ABSENT, self.along.shape[-2])
         return tuple(accumulate(kinds, initial=0))
 
+    def astype(self, dtype: npt.DTypeLike) -> Rows:
+        """The same in another precision."""
+        return Rows(*[each.astype(dtype) for each in (self.own, self.redrawn, self.kin, self.absent, self.along)])
+
 
 ALL = Rows(
     np.tile(np.array(DRIFTS) ** 2, 2)[:, None],
@@ -171,6 +176,19 @@ class Batch:
     along: Gaussians
     """How the common drift has changed levels since it was measured, relatively."""
 
+    def astype(self, dtype: npt.DTypeLike) -> Batch:
+        """The same cells in another precision, in which their forecasts are then made."""
+        return Batch(
+            self.law.astype(dtype),
+            self.size.astype(dtype),
+            self.age.astype(dtype),
+            self.active.astype(dtype),
+            self.kin.astype(dtype),
+            self.kin_age.astype(dtype),
+            self.absent.astype(dtype),
+            self.along.astype(dtype),
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
@@ -198,10 +216,10 @@ def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Forecast:
     own, users = cells.law, np.maximum(cells.size, 1.0)
     squared, sampled = own.mean * own.mean, own.mean / users
     places, shape = rows.places, (len(own.mean), rows.places[-1], own.mean.shape[-1])
-    laws = Gaussians.empty(*shape)
+    laws = Gaussians.empty(*shape, dtype=own.mean.dtype)
     each = [(laws.mean[:, first:last], laws.variance[:, first:last]) for first, last in pairwise(places)]
     alone, kin, absent, shrunk, along = each
-    shared = np.empty((shape[0], places[-1] - places[3], shape[2]))
+    shared = np.empty((shape[0], places[-1] - places[3], shape[2]), own.mean.dtype)
     _keep(alone, cells, rows, squared, sampled, users)
     _stay(kin, cells.kin, rows.kin * (1 + WAITING * cells.kin_age))
     _stay(absent, cells.absent, rows.absent)
@@ -232,9 +250,10 @@ def _shrink(to: _Part, cells: Batch, common: Gaussians, squared: Floats, sampled
     own, law, wide = cells.law, common.mean[:, None], common.variance[:, None]
     shape = (len(own.mean), len(SHRUNK_SHARES), len(SHRUNK_DRIFTS), law.shape[-1])
     mean, pull, alike = to[0].reshape(shape), to[1].reshape(shape), shared.reshape(shape)
-    near = own.variance + sampled + cells.age * _OWN_STEP * squared + 1e-18
+    own_step, step = _OWN_STEP.astype(law.dtype), _SHRUNK_STEP.astype(law.dtype)
+    near = own.variance + sampled + cells.age * own_step * squared + 1e-18
     near = near[:, None]
-    wider = wide + _SHRUNK_STEP * law**2
+    wider = wide + step * law**2
     np.add(wider, near, out=pull)
     np.divide(wider, pull, out=pull)
     np.subtract(own.mean[:, None], law, out=mean)

@@ -51,9 +51,13 @@ class Gaussians:
         return [Gaussians(m, v) for m, v in zip(*map(np.atleast_2d, (self.mean, self.variance)), strict=True)]
 
     @staticmethod
-    def empty(*shape: int) -> Gaussians:
+    def empty(*shape: int, dtype: npt.DTypeLike = np.float64) -> Gaussians:
         """Room for beliefs that are filled in block by block."""
-        return Gaussians(np.empty(shape), np.empty(shape))
+        return Gaussians(np.empty(shape, dtype), np.empty(shape, dtype))
+
+    def astype(self, dtype: npt.DTypeLike) -> Gaussians:
+        """The same beliefs in another precision."""
+        return Gaussians(self.mean.astype(dtype), self.variance.astype(dtype))
 
     @staticmethod
     def stacked(rows: Sequence[Gaussians]) -> Gaussians:
