@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,9 @@ LONGEST = (
 )
 """Files that take about ten seconds or more, waiting included, the longest first (see `pytest --durations=0`)."""
 
+PATIENCE = 60.0
+"""Seconds after which a process compiles tests itself: the first one may have been stopped."""
+
 
 class ByFile(LoadScopeScheduling):
     """A file goes to whoever is free, the longest first: nobody is left at the end with a long one.
@@ -98,9 +102,20 @@ class ByFile(LoadScopeScheduling):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Half as many processes again as there are cores: tests of a service or a command wait for much of their time."""
+    """Twice as many processes as there are cores: tests of a service or a command wait for much of their time."""
     cores = yield
-    return cores + cores // 2
+    return 2 * cores
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """On a clean checkout the first process compiles the tests, and the others follow when half of them are done."""
+    worker = getattr(session.config, "workerinput", {"workerid": "gw0"})
+    if worker["workerid"] != "gw0" and not sys.dont_write_bytecode:
+        here, end = Path(__file__).parent, time.monotonic() + PATIENCE
+        half = sum(1 for _ in here.rglob("test_*.py")) / 2
+        while sum(1 for _ in here.rglob("__pycache__/test_*.pyc")) < half and time.monotonic() < end:
+            time.sleep(0.5)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:

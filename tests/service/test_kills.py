@@ -59,7 +59,7 @@ class Load:
     def _send(self, producer):
         with httpx.Client(headers=self.headers, timeout=60) as client:
             for sequence in range(BATCHES):
-                if self.stopped.wait(0.01):
+                if self.stopped.wait(0.03):
                     return
                 batch, slots = producer * BATCHES + sequence, set()
                 while not self._kept(client, producer, sequence, batch, slots):
