@@ -7,8 +7,14 @@ The floor is the faster of the two doing the bounding (one user one unit) on the
 goes on from slot to slot with the same users, taking turns with the floors: "first" is the slot in which all of them
 are new, "later" the median of those after it. With the default budget not every class of users is due in each slot;
 with `--per-slot` everybody pays in all of them. Seconds are processor seconds, or with `--wall` those of the clock on
-the wall. Memory is the peak of resident memory in the second slot above what was resident before it (the input and the
-accounts), in a process of its own, over the size of the input columns. Without duckdb polars alone is the floor.
+the wall. Memory is the peak of what Python and numpy have allocated in the second slot, in which everybody pays again,
+above what was there before it (the input and the accounts), in a process of its own, over the size of the input
+columns. (Resident memory is no measure of that: it counts what a slot before has left to use again.) Without duckdb
+polars alone is the floor.
+
+    python benchmarks/whole_release.py --memory 1000000 integer|text [--per-slot] [--file]
+
+tells that alone; with `--file`, of a stream whose store is one.
 """
 
 from __future__ import annotations
@@ -16,25 +22,28 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import polars as pl
 
 import dpi
 from kernel import BINS, column_bytes, events, with_duckdb, with_polars
-from measure import peak_of, row
+from measure import row
 
 EVENTS_A_USER = 5
 LATER = 4
 SIZES = (1_000_000, 10_000_000)
 
 
-def stream(per_slot: bool) -> dpi.Stream:
-    budget = dpi.Ledger(per_slot=0.05) if per_slot else dpi.Ledger()
-    return dpi.Stream(domain=dpi.Categories(range(BINS)), epsilon=1, slot="1h", start="2026-01-01", budget=budget)
+def stream(per_slot: bool, store: Path | None = None) -> dpi.Stream:
+    budget, domain = dpi.Ledger(per_slot=0.05) if per_slot else dpi.Ledger(), dpi.Categories(range(BINS))
+    return dpi.Stream(domain=domain, epsilon=1, slot="1h", start="2026-01-01", budget=budget, store=store)
 
 
 def measured(rows: int, kind: str, per_slot: bool, wall: bool) -> None:
@@ -72,17 +81,21 @@ def warm(per_slot: bool, frame: pl.DataFrame) -> None:
         opened.release(frame["user"][:1000], frame["value"][:1000])
 
 
-def memory(rows: int, kind: str, per_slot: bool) -> None:
+def memory(rows: int, kind: str, per_slot: bool, in_file: bool) -> None:
     frame = events(rows, rows // EVENTS_A_USER, kind)
-    with stream(per_slot) as opened:
+    with TemporaryDirectory() as folder, stream(per_slot, Path(folder) / "visits.db" if in_file else None) as opened:
+        tracemalloc.start(1)
         opened.release(frame["user"], frame["value"])
-        print(peak_of(partial(opened.release, frame["user"], frame["value"])) / column_bytes(frame))
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        opened.release(frame["user"], frame["value"])
+        print((tracemalloc.get_traced_memory()[1] - before) / column_bytes(frame))
 
 
 def main() -> None:
     per_slot, wall = "--per-slot" in sys.argv, "--wall" in sys.argv
     if "--memory" in sys.argv:
-        memory(int(sys.argv[2]), sys.argv[3], per_slot)
+        memory(int(sys.argv[2]), sys.argv[3], per_slot, "--file" in sys.argv)
         return
     sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or SIZES
     row("", "first s", "later s", "polars s", "duckdb s", "first/floor", "later/floor", "memory/input")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Protocol, Self
 
 import numpy as np
@@ -237,11 +238,11 @@ def merged(*logs: bytes) -> bytes:
     ranges = 1 + sum(map(len, runs)) // _PIECE
     borders = np.array([(at << 64) // ranges for at in range(1, ranges)], dtype=np.uint64)
     cuts = [np.searchsorted(run["name"]["high"], borders).tolist() for run in runs]
-    parts = []
+    found = BytesIO()  # hands over what it holds without a copy
     for at in range(ranges):
         sides = (slice(cut[at - 1] if at else 0, cut[at] if at < ranges - 1 else None) for cut in cuts)
-        parts.append(newest([run[side] for run, side in zip(runs, sides, strict=True)]).tobytes())
-    return b"".join(parts)
+        found.write(newest([run[side] for run, side in zip(runs, sides, strict=True)]).data)
+    return found.getvalue()
 
 
 def _ascending(records: npt.NDArray[np.void]) -> list[npt.NDArray[np.void]]:

@@ -250,19 +250,19 @@ class Accounts:
             raise BudgetExceeded(Fraction(requested, UNITS), Fraction(available - spent, UNITS), public=False)
         everyone = bool(everybody.all())
         place = bill.place if everyone else bill.place.only(everybody)
-        if bill.own is None:
-            return Charge(bill, place, together(after))
-        own = bill.own if everyone else bill.own.only(everybody)
-        return Charge(bill, place, together(after), (own, together(after_own)))
+        own = None
+        if bill.own is not None:
+            own = bill.own if everyone else bill.own.only(everybody), together(after_own)
+        return Charge(bill.slot, bill.stream, bill.version, place, together(after), own)
 
     def apply(self, charge: Charge) -> None:
         """Write a charge that was made on these accounts as they are."""
-        if charge.bill.version is not self._version:
+        if charge.version is not self._version:
             raise ClockError("this charge is of other accounts, or another slot was paid since.")
         self._table.put(charge.place, charge.standing)
         if charge.own is not None:
-            self._paying(charge.bill.stream).put(*charge.own)
-        self._slots[charge.bill.stream] = charge.bill.slot
+            self._paying(charge.stream).put(*charge.own)
+        self._slots[charge.stream] = charge.slot
         self._version = object()
 
     def last_slot(self, stream: str = "") -> int | None:
@@ -384,7 +384,7 @@ class Accounts:
         """Where a charge is written: all accounts, and the payments of its stream, which has a name then."""
         yield None, self._table, charge.place, charge.standing
         if charge.own is not None:
-            yield charge.bill.stream, self._paying(charge.bill.stream), *charge.own
+            yield charge.stream, self._paying(charge.stream), *charge.own
 
     @classmethod
     def of_description(cls, text: str, key: bytes) -> Accounts:

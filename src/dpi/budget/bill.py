@@ -41,7 +41,10 @@ class Bill:
 class Charge:
     """What a bill changes: the accounts that pay, and what they hold afterwards. Private."""
 
-    bill: Bill
+    slot: int
+    stream: str
+    version: object
+    """The state of the accounts that it changes."""
     place: Place
     standing: Standings
     own: tuple[Place, Standings] | None = None

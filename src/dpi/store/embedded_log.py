@@ -29,7 +29,7 @@ class EmbeddedLog(AccountLog):
         number = runs[-1][0] + 1 if runs else 0
         while runs and runs[-1][1] <= 2 * len(charge):
             number = runs.pop()[0]
-            charge = merged(self._run(ledger, number) + charge)
+            charge = merged(self._run(ledger, number), charge)
         self.engine.execute("DELETE FROM account_runs WHERE ledger = ? AND run >= ?", (ledger, number))
         self._insert(ledger, number, charge)
         self.reseal(ledger)

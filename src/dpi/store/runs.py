@@ -80,7 +80,7 @@ def appended(held: Sequence[bytes], records: bytes) -> tuple[int, bytes]:
     kept = len(held)
     while kept and len(held[kept - 1]) <= RATIO * len(records):
         kept -= 1
-        records = merged(held[kept] + records)
+        records = merged(held[kept], records)
     return kept, records
 
 

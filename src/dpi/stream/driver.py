@@ -228,6 +228,7 @@ class Driver:
         if self.accounts is not None:
             self.accounts.assign(self._assigned())
         clean, charge = weighed(self.options, rows, self.accounts, self._offered(number), number)
+        del rows  # what was made of a large slot's rows is memory that paying can use
         return self._pay(number, clean, charge)
 
     def close_histogram(self, number: int, clean: Histogram) -> Release:
