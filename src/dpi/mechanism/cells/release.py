@@ -57,7 +57,7 @@ class Doubt:
     absent: Floats
     """Variance of each class for those who may have returned unheard."""
     alike: float
-    """The share of the variances of laws that cells have in common."""
+    """The share of the variances of laws that cells have in common, beside the laws of all."""
 
 
 def changed(new: Measured, parts: Sequence[Measured], kept: Carried, said: Floats, weights: Floats) -> Floats:
@@ -123,10 +123,9 @@ def released(
     users = (np.sqrt(kept.factor) * kept.size)[:, None]
     of_laws = users**2 * kept.law.variance
     of_sizes = spreads[:, None] * (kept.law.mean - pdf) ** 2
-    of_all = np.sqrt(of_laws)
-    of_all *= np.maximum(np.minimum(users * kept.shared / np.maximum(of_all, 1e-300), 1.0), doubt.alike**0.5)
-    in_common += np.add.reduce(of_all)
-    variance += np.add.reduce(of_laws - of_all**2 + of_sizes)
+    apart = (1 - doubt.alike) * np.maximum(of_laws - (users * kept.shared) ** 2, 0.0)
+    in_common += np.add.reduce(np.sqrt(of_laws - apart))
+    variance += np.add.reduce(apart + of_sizes)
     variance += in_common**2
     old = [*doubts, *spreads.tolist(), *doubt.absent.tolist()]
     together = (1 - IN_COMMON) * sum(old) + IN_COMMON * sum(spread**0.5 for spread in old) ** 2
@@ -140,7 +139,8 @@ def released(
     if there < SUREST:
         there = max(there, confirmed(heard, compared))
     mixed = there * pdf + (1 - there) * even
-    variance = there * (variance / total**2 + (pdf - mixed) ** 2) + (1 - there) * (even - mixed) ** 2
+    variance = there * (variance / total**2 + (pdf - mixed) ** 2)
+    variance += (1 - there) * (even**2 + (even - mixed) ** 2)  # what is not heard may be anywhere
     estimate = Estimate(
         pdf=mixed,
         variance=np.minimum(np.maximum(variance, 0.0), np.maximum(mixed * (1 - mixed), 0.0)),
