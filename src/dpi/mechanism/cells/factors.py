@@ -28,6 +28,14 @@ PRIOR = 10.0
 Source: by trial; the coverage that it leads to is measured by benchmarks/clocked.py.
 """
 
+SQUARES = 3.0
+"""Variance of the square of an error, whose own variance is one.
+
+Source: by calculation; 2 for a normal law, 5 for Laplace noise, and errors are both. Measured by benchmarks/clocked.py:
+with 2 instead of 3, uniform has .909 instead of .914 of its bins inside and kind A 2 % .883 instead of .891, seeds 2
+and 3; with 5 uniform has .992 instead of .987, seeds 0 and 1.
+"""
+
 GROWTH, STEP = 1.1, 0.3
 """By what a class is less sure than the one below, and the relative deviation from that.
 
@@ -83,12 +91,12 @@ class Factors:
     @cached_property
     def each(self) -> Floats:
         """φ of each class, (classes,): by how much variances of forecasts are to be multiplied."""
-        factor, variance, found = 1.0, 2 / PRIOR, [1.0]
+        factor, variance, found = 1.0, SQUARES / PRIOR, [1.0]
         sums = zip(self.seen.tolist()[1:], self.foreseen.tolist()[1:], strict=True)
         for m, (seen, foreseen) in enumerate(sums):
             if m:
                 factor, variance = GROWTH * factor, GROWTH**2 * variance + (STEP * factor) ** 2
-            gain = variance * foreseen / (variance * foreseen + 2)  # the square of a deviate has the variance two
+            gain = variance * foreseen / (variance * foreseen + SQUARES)
             if foreseen > 0:
                 factor = max(factor + gain * (seen / foreseen - factor), LEAST)
             variance *= 1 - gain
