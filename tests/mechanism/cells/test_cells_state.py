@@ -59,6 +59,7 @@ def test_the_classes_of_a_domain_keep_the_state_small(bins):
 
 
 NEW = {
+    6: (".looked", ".sizes."),
     4: (".cells.walk", ".laws.seen", ".laws.foreseen", ".drift."),
     2: (".missing",),
 }
@@ -69,8 +70,10 @@ def of_version(state, version):
     """The bytes that an older version would have written; weights of dynamics that it did not know are left out."""
     magic, body = b"dpi cells state %d\n" % version, cells.to_bytes(state)[18 + 32 :]
     line, _, numbers = body.partition(b"\n")
-    header = json.loads(line) | {"laws": {"seen": 1.0, "foreseen": 2.0}}
-    del header["heard"]
+    header = json.loads(line) | {name: {"seen": 1.0, "foreseen": 2.0} for name in ("laws", "sizes")}
+    del header["alike"]
+    if version < 5:
+        del header["heard"]
     if version == 1:
         del header["activity"]
     unknown = tuple(name for brought, names in NEW.items() for name in names if version < brought)
@@ -109,15 +112,18 @@ def test_a_state_of_an_older_version_is_read(state, version):
     assert read.activity == (Activity() if version == 1 else state.activity)
     assert (read.cells.walk == 0).all()
     assert (read.drift.offset == begun.drift.offset).all()
-    assert read.laws.factors == begun.laws.factors
+    assert (read.laws.each == begun.laws.each).all()
     own = dynamics.old(version) - 3 * (1 if version == 1 else 2)
     share = 1 - dynamics.PRIOR[-2:].sum()
     np.testing.assert_allclose(read.cells.weights[..., :own], share * state.cells.weights[..., :own])
     assert cells.from_bytes(cells.to_bytes(read)).slot == state.slot
 
 
-def test_a_state_of_the_version_before_only_lacks_what_was_heard(state):
-    """All else is kept, bit for bit."""
-    read = cells.from_bytes(of_version(state, 4))
-    assert read.heard == 0
-    assert cells.to_bytes(replace(read, heard=state.heard)) == cells.to_bytes(state)
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_state_of_a_version_before_only_lacks_what_intervals_are_scaled_by(state, version):
+    """And, before the fifth, what was heard; all else is kept, bit for bit."""
+    read = cells.from_bytes(of_version(state, version))
+    assert read.heard == (state.heard if version == 5 else 0)
+    assert (read.alike.foreseen, read.sizes.foreseen.sum(), read.looked.sum()) == (0, 0, 0)
+    whole = replace(read, heard=state.heard, alike=state.alike, sizes=state.sizes, looked=state.looked)
+    assert cells.to_bytes(whole) == cells.to_bytes(state)

@@ -51,7 +51,7 @@ def test_rates_are_learned_and_handed_up():
     for _ in range(20):
         seen = sizes.Sized(300.0, 1.0, 300.0, 1.0)
         precision[1], evidence[1] = sizes.learned(precision[1], evidence[1], np.array([1000.0, 10.0]), seen, 300.0, 1.0)
-    rates = sizes.active(sizes.regressed(precision, evidence), Cells.empty(20, 4), np.zeros(4))
+    rates = sizes.active(sizes.regressed(precision, evidence), Cells.empty(20, 4), np.zeros(4), np.zeros(4))
     assert rates.mean[1, 0] == pytest.approx(0.3, abs=0.02)
     assert rates.mean[3, 0] == pytest.approx(0.3, abs=0.05)
 
@@ -80,12 +80,24 @@ def test_who_was_absent_widens_totals_as_far_as_no_rate_was_heard():
     known = precision.copy(), evidence.copy()
     known[0][1:], known[1][1:] = np.diag([1e6, 1e6]), [6e5, 1e5]
     drowned, heard = (
-        sizes.active(sizes.regressed(*each), Cells.empty(20, 3), np.array([0.0, 1000.0, 1000.0])).unheard ** 0.5
+        sizes.active(sizes.regressed(*each), Cells.empty(20, 3), np.array([0, 1000.0, 1000]), np.zeros(3)).unheard
+        ** 0.5
         for each in ((precision, evidence), known)
     )
     assert (drowned[1:] >= 250).all()
     assert (heard[1:] < 5).all()
     assert drowned[0] == 0
+
+
+def test_a_look_at_a_class_tells_how_many_of_the_missing_return():
+    """A thousand are missing, and nobody was there, within ten: as few may be there now. A look fades with the next."""
+    nobody = sizes.Sized(1e-3, 1.0, 0.0, 100.0)
+    looked = np.array([0.0, sizes.looked(0.0, 1000.0, nobody, 0.0), 0.0])
+    missing, rates = np.array([0.0, 1000.0, 1000.0]), sizes.regressed(np.zeros((3, 2, 2)), np.zeros((3, 2)))
+    unheard = sizes.active(rates, Cells.empty(20, 3), missing, looked).unheard ** 0.5
+    assert unheard[1] == pytest.approx(10, rel=0.02)
+    assert unheard[2] >= 250
+    assert sizes.looked(looked[1], 0.0, nobody, 0.0) < looked[1]
 
 
 def test_fewer_than_nobody_is_noise():
@@ -118,7 +130,7 @@ def test_longer_waits_leave_fewer():
     def active(age):
         cells = Cells.empty(20, 3)
         cells.size[0, 2], cells.age[0, 2] = 100.0, age
-        return float(sizes.active(sizes.regressed(precision, evidence), cells, np.zeros(3)).active[0, 2])
+        return float(sizes.active(sizes.regressed(precision, evidence), cells, np.zeros(3), np.zeros(3)).active[0, 2])
 
     assert active(0) > active(2) > active(4) > active(8)
     assert active(4) == pytest.approx(50, rel=0.02)
@@ -128,7 +140,7 @@ def test_absentees_widen_what_is_expected():
     """Who entered a class and was not there may come back: the number of its active users is less certain by that."""
     cells, none = cells_of(100.0, 50.0), np.zeros((3, 2, 2))
     few, many = (
-        sizes.active(sizes.regressed(none, np.zeros((3, 2))), cells, np.array([0.0, missing, 0.0]))
+        sizes.active(sizes.regressed(none, np.zeros((3, 2))), cells, np.array([0.0, missing, 0.0]), np.zeros(3))
         for missing in (0.0, 1000.0)
     )
     absent = (sizes.ABSENT * 1000) ** 2

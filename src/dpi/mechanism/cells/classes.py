@@ -13,15 +13,14 @@ import numpy as np
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells import dynamics, law, sizes
-from dpi.mechanism.cells.calibration import Calibration
 from dpi.mechanism.cells.cells import BEHIND, PAID
 from dpi.mechanism.cells.counts import ClassCounts
 from dpi.mechanism.cells.drift import CommonDrift
 from dpi.mechanism.cells.dynamics import Batch
+from dpi.mechanism.cells.factors import Factors
 from dpi.mechanism.cells.law import softmax
 from dpi.mechanism.cells.parts import Carried, Measured
 from dpi.mechanism.cells.sizes import Rates
-from dpi.mechanism.cells.slope import Slope
 from dpi.mechanism.cells.state import CellsState
 from dpi.mechanism.filtering import laplace_gauss
 from dpi.mechanism.filtering.gaussians import Gaussians
@@ -63,8 +62,7 @@ class Due:
     class_weights: Floats
     precision: Floats
     evidence: Floats
-    laws: Slope
-    sizes: Calibration
+    sizes: Factors
     drift: CommonDrift
 
 
@@ -124,8 +122,18 @@ def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> 
     active = cells.active[:, 0, 0]
     drawn = weights @ dynamics.REDRAWN * mixed.mean / np.maximum(active, 1.0)[:, None]
     laws = Gaussians(mixed.mean, mixed.variance + drawn)
-    factors = np.array(state.laws.factors)[m]
-    return Carried(active, rates.alone(state.cells)[kind, m], laws, cells.age[:, 0, 0], shared, factors)
+    spread = rates.alone(state.cells)
+    doubt = np.where(kind == BEHIND, np.maximum(rates.absent - rates.unheard, 0.0)[m], 0.0)
+    return Carried(
+        size=active,
+        spread=spread[kind, m],
+        law=laws,
+        age=cells.age[:, 0, 0],
+        shared=shared,
+        factor=state.laws.each[m],
+        size_factor=state.sizes.each[m],
+        doubt=spread[kind, m] - doubt,
+    )
 
 
 def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: Gaussians) -> Due:
@@ -183,10 +191,9 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
         realised,
         redrawn,
         shared,
-        state.laws.factors[m],
+        float(state.laws.each[m]),
+        float(state.sizes.each[m]),
     )
-    missed = counts.values - size * prior.mean
-    weight = min(size / max(float(rates.active.sum()), 1.0), 1.0)
     return Due(
         part=part,
         law=_normalised(dynamics.mixed(believed, after)),
@@ -197,9 +204,8 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
         class_weights=(1 - CLASS_RETURN) * class_weights + CLASS_RETURN * dynamics.PRIOR,
         precision=precision,
         evidence=evidence,
-        laws=state.laws.after(m, missed, part.foreseen, 2 * counts.noise**2),
         drift=state.drift.of_class(counts, size, forecast[-1]),
-        sizes=state.sizes.after(sized.seen - expected, spread, sized.seen_variance, weight),
+        sizes=state.sizes.after(m, sized.seen - expected, spread, sized.seen_variance),
     )
 
 

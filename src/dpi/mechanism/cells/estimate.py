@@ -7,20 +7,20 @@ Sees counts after noise; no histogram, no user.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dpi.errors import StateError
 from dpi.mechanism.base import Estimate, Floats
-from dpi.mechanism.cells import activity, everybody, law, phases, season, sizes
+from dpi.mechanism.cells import activity, everybody, law, phases, release, season, sizes
 from dpi.mechanism.cells.classes import Due, carried, due
 from dpi.mechanism.cells.counts import ClassCounts, Counts
 from dpi.mechanism.cells.everybody import Common
 from dpi.mechanism.cells.law import Law, Table
 from dpi.mechanism.cells.moves import moved
 from dpi.mechanism.cells.parts import Measured
-from dpi.mechanism.cells.release import Doubt, released
+from dpi.mechanism.cells.release import Doubt
 from dpi.mechanism.cells.sizes import Rates, Sized
 from dpi.mechanism.cells.state import CellsState, sealed
 from dpi.mechanism.filtering.changed import replace
@@ -56,7 +56,7 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
         if state.cells.size[:, m].sum() > 0:
             classes[m] = due(state, m, one, rates, _common(pool, state.everybody, table))
             pool = _pooled(pool, table, classes[m].part)
-            state = replace(state, laws=classes[m].laws, sizes=classes[m].sizes, drift=classes[m].drift)
+            state = replace(state, sizes=classes[m].sizes, drift=classes[m].drift)
     common = _common(pool, state.everybody, table)
     kept = carried(state, len(counts), rates, common)
     parts = [each.part for each in classes.values()]
@@ -69,10 +69,16 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     after = everybody.polled(before, table, new, parts, kept, said)
     weights = everybody.weights(replace(before, moments=after.moments))
     compared = [new, *parts] if known.known else []
-    doubt = Doubt(state.sizes.factor, now.variance, rates.unheard)
-    estimate, heard = released(new, parts, kept, said, weights, doubt, state.heard, compared)
+    change = release.changed(new, parts, kept, said, weights)
+    doubt = Doubt(now.variance, rates.unheard, state.alike.share)
+    estimate, heard = release.released(new, parts, kept, change, doubt, state.heard, compared)
     state = replace(
-        state, heard=heard, activity=active, veterans=after.veterans, everybody=after.everybody, moments=after.moments
+        _compared(state, classes, change),
+        heard=heard,
+        activity=active,
+        veterans=after.veterans,
+        everybody=after.everybody,
+        moments=after.moments,
     )
     if law.clear(new.size * new.prior.mean, new.counts.noise) > HALF:
         best = law.leader(pool)
@@ -112,8 +118,9 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
     kept = carried(state, 1, rates, common).scaled(now.factor)
     common_laws = Common(state.veterans, state.everybody, state.moments)
     said = everybody.opinions(common_laws, table, new, max(kept.users, 1e-3))
-    doubt = Doubt(state.sizes.factor, now.variance, rates.unheard)
-    estimate, _ = released(new, [], kept, said, everybody.weights(common_laws), doubt, state.heard, [])
+    change = release.changed(new, [], kept, said, everybody.weights(common_laws))
+    doubt = Doubt(now.variance, rates.unheard, state.alike.share)
+    estimate, _ = release.released(new, [], kept, change, doubt, state.heard, [])
     return sealed(phases.left(known, state, 0, (False,) * 4, steps)), replace(estimate, carried=1.0)
 
 
@@ -138,7 +145,7 @@ def _later(state: CellsState, slot: int) -> tuple[CellsState, Table]:
 
 def _rates(returning: tuple[Floats, Floats], state: CellsState) -> Rates:
     """Who of every cell is active in the state's slot, by rates of return and by the activity of its phase."""
-    rates = sizes.active(returning, state.cells, state.missing)
+    rates = sizes.active(returning, state.cells, state.missing, state.looked)
     if not state.season.period:
         return rates
     now = season.active(state.season, state.slot % state.season.period)
@@ -149,6 +156,18 @@ def _common(pool: Law, everybody: Law, table: Table) -> Gaussians:
     """The laws to which cells are shrunk, (2, bins); before everybody was polled, both are the pooled one."""
     both = [table.gaussians(one) for one in (pool, everybody if everybody.known else pool)]
     return Gaussians(np.array([one.mean for one in both]), np.array([one.variance for one in both]))
+
+
+def _compared(state: CellsState, classes: Mapping[int, Due], change: Floats) -> CellsState:
+    """The state after forecasts, corrected as in the release, were compared with the counts of the due classes."""
+    laws, errors = state.laws, []
+    for m, each in classes.items():
+        part, noise = each.part, 2 * each.part.counts.noise**2
+        missed = part.counts.values - part.size * part.prior.mean * (1 + change)
+        foreseen = part.foreseen
+        laws = laws.after(m, missed, foreseen, noise)
+        errors.append((missed, part.factor * foreseen, noise))
+    return replace(state, laws=laws, alike=state.alike.after(errors))
 
 
 def _newcomers(state: CellsState, table: Table, counts: Counts) -> tuple[CellsState, Measured, Table]:

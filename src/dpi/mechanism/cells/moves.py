@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.cells import dynamics
+from dpi.mechanism.cells import dynamics, sizes
 from dpi.mechanism.cells.cells import BEHIND, PAID, Cells
 from dpi.mechanism.cells.classes import Due
 from dpi.mechanism.cells.parts import Measured
@@ -29,8 +29,9 @@ def moved(state: CellsState, new: Measured, share: float, classes: Mapping[int, 
     cells, walk = state.cells.copied(), state.drift.mean
     absent = Gaussians(state.absent.mean.copy(), state.absent.variance.copy())
     class_weights, precision, evidence = state.class_weights.copy(), state.precision.copy(), state.evidence.copy()
-    missing = state.missing.copy()
+    missing, looked = state.missing.copy(), state.looked.copy()
     for m, due in classes.items():
+        looked[m] = sizes.looked(float(looked[m]), float(missing[m]), due.part.sized, due.part.expected)
         entered = float(missing[m] + cells.size[PAID, m])
         missing[m] = FADING * max(entered - due.part.size, 0.0)
         _put(cells, BEHIND, m, due.part.sized, 0.0, due.left, due.weights, due.law, walk)
@@ -45,6 +46,7 @@ def moved(state: CellsState, new: Measured, share: float, classes: Mapping[int, 
         cells=cells,
         absent=absent,
         missing=missing,
+        looked=looked,
         class_weights=class_weights,
         precision=precision,
         evidence=evidence,

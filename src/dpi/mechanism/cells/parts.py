@@ -12,6 +12,7 @@ import numpy as np
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.cells.sizes import Sized
+from dpi.mechanism.filtering.changed import replace
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 
@@ -35,7 +36,9 @@ class Measured:
     shared: Floats | float = 0.0
     """Deviation of its prior that all cells have in common."""
     factor: float = 1.0
-    """By how much variances of its law are to be multiplied, by what forecasts of its class have shown."""
+    """By how much variances of its law are to be multiplied, by what forecasts of its class have shown,"""
+    size_factor: float = 1.0
+    """and those of its size."""
 
     @property
     def foreseen(self) -> Floats:
@@ -62,13 +65,17 @@ class Carried:
     shared: Floats
     """Deviation of its law that all cells have in common."""
     factor: Floats
-    """By how much variances of its law are to be multiplied, by what forecasts of its class have shown."""
+    """By how much variances of its law are to be multiplied, by what forecasts of its class have shown,"""
+    size_factor: Floats
+    """and those of its size."""
+    doubt: Floats
+    """Variance of its size, but for absentees of whom was heard how few return: what is released."""
 
     @classmethod
     def nobody(cls, bins: int) -> Carried:
         """No cell at all."""
         none, rows = np.zeros(0), np.zeros((0, bins))
-        return cls(none, none, Gaussians(rows, rows), none, rows, none)
+        return cls(none, none, Gaussians(rows, rows), none, rows, none, none, none)
 
     @property
     def users(self) -> float:
@@ -77,4 +84,4 @@ class Carried:
 
     def scaled(self, factor: float) -> Carried:
         """The same with so many times as many users."""
-        return Carried(factor * self.size, factor**2 * self.spread, self.law, self.age, self.shared, self.factor)
+        return replace(self, size=factor * self.size, spread=factor**2 * self.spread, doubt=factor**2 * self.doubt)

@@ -1,8 +1,9 @@
 """From the parts to the release: the PDF of all active users with its posterior variance, and how many they are.
 
-A part's realised counts have a variance that was foreseen, times the factor that calibration found; measured, that
-shrinks by what was seen. Laws that are shrunk to a law of all are off together if it is, so that their deviations
-add up, not their variances. Sizes are uncertain too: an error there moves the PDF towards or away from a part's own.
+A part's realised counts have a variance that was foreseen, times the factor that forecasts of its class have shown;
+measured, that shrinks by what was seen, and is never more than the noise. Laws that are shrunk to a law of all are off
+together if it is, and so are cells that rest on the same measurements: that part of their deviations adds up, not their
+variances. Sizes are uncertain too: an error there moves the PDF towards or away from a part's own.
 
 Sees sizes and laws made of counts after noise; no histogram, no user.
 """
@@ -49,35 +50,23 @@ Source: by trial; the coverage that it leads to is measured by benchmarks/clocke
 
 @dataclass(frozen=True, eq=False)
 class Doubt:
-    """What is not known of sizes."""
+    """What is not known beside the parts' own variances."""
 
-    factor: float
-    """By how much their variances are to be multiplied, by calibration."""
     activity: float
     """Variance of how active those are who are carried, relative to what is said."""
     absent: Floats
     """Variance of each class for those who may have returned unheard."""
+    alike: float
+    """The share of the variances of laws that cells have in common, beside the laws of all."""
 
 
-def released(
-    new: Measured,
-    parts: Sequence[Measured],
-    kept: Carried,
-    said: Floats,
-    weights: Floats,
-    doubt: Doubt,
-    heard: float,
-    compared: Sequence[Measured],
-) -> tuple[Estimate, float]:
-    """The estimate of a slot.
+def changed(new: Measured, parts: Sequence[Measured], kept: Carried, said: Floats, weights: Floats) -> Floats:
+    """By what share the laws of all correct forecasts, bin by bin.
 
-    `said` is what the laws of all say of the veterans' PDF, (3, bins), with their `weights`. `heard` is the
-    probability, before the slot, that laws know more than a uniform guess; unless the release stands out by itself, the
-    forecasts of the classes `compared` tell. The second result is that probability after the slot.
+    `said` is what they say of the veterans' PDF, (3, bins), with their `weights`.
     """
-    bins = said.shape[1]
-    carried = np.add.reduce(kept.size[:, None] * kept.law.mean)
-    veterans, prior = carried.copy(), carried.copy()
+    veterans = np.add.reduce(kept.size[:, None] * kept.law.mean)
+    prior = veterans.copy()
     for part in parts:
         veterans += part.size * part.realised.mean
         prior += part.size * part.prior.mean
@@ -85,7 +74,30 @@ def released(
     ratio = said * (np.add.reduce(prior) / np.maximum(prior, 1e-12 * total))
     np.maximum(ratio, 1 / LARGEST_RATIO, out=ratio)
     np.minimum(ratio, LARGEST_RATIO, out=ratio)
-    change = weights @ (ratio - 1)
+    return np.asarray(weights @ (ratio - 1))
+
+
+def released(
+    new: Measured,
+    parts: Sequence[Measured],
+    kept: Carried,
+    change: Floats,
+    doubt: Doubt,
+    heard: float,
+    compared: Sequence[Measured],
+) -> tuple[Estimate, float]:
+    """The estimate of a slot.
+
+    `change` is by what share the laws of all correct forecasts. `heard` is the probability, before the slot, that laws
+    know more than a uniform guess; unless the release stands out by itself, the forecasts of the classes `compared`
+    tell. The second result is that probability after the slot.
+    """
+    bins = change.size
+    carried = np.add.reduce(kept.size[:, None] * kept.law.mean)
+    veterans = carried.copy()
+    for part in parts:
+        veterans += part.size * part.realised.mean
+    total = new.size + float(veterans.sum())
     counts = new.size * new.realised.mean + veterans + carried * change
     for part in parts:
         foreseen = part.size**2 * part.prior.variance + part.size * part.prior.mean + 1e-12
@@ -95,14 +107,15 @@ def released(
     pdf = (1 - FLOOR) * pdf / pdf.sum() + FLOOR / bins
 
     weight = float(carried.sum())
-    doubts = [_doubt(part, doubt.factor) for part in parts]
-    spreads = doubt.factor * kept.spread
-    variance = new.size**2 * new.realised.variance + new.sized.variance * (new.realised.mean - pdf) ** 2
+    doubts = [_doubt(part) for part in parts]
+    spreads = kept.size_factor * kept.doubt
+    variance = np.minimum(new.size**2 * new.realised.variance, 2 * new.counts.noise**2 + new.counts.doubt)
+    variance += new.sized.variance * (new.realised.mean - pdf) ** 2
     in_common = np.zeros(bins)
     for part, spread in zip(parts, doubts, strict=True):
         foreseen = part.factor * part.foreseen
         seen = laplace_gauss.information(foreseen, part.counts.noise)
-        left = np.maximum(1 - foreseen * seen, SHARPEST)
+        left = np.minimum(np.maximum(1 - foreseen * seen, SHARPEST), 2 * part.counts.noise**2 / foreseen)
         shared = left * np.minimum(part.factor**0.5 * part.size * part.shared, np.sqrt(foreseen))
         in_common += shared
         variance += foreseen * left - shared**2
@@ -110,13 +123,14 @@ def released(
     users = (np.sqrt(kept.factor) * kept.size)[:, None]
     of_laws = users**2 * kept.law.variance
     of_sizes = spreads[:, None] * (kept.law.mean - pdf) ** 2
-    of_all = np.minimum(users * kept.shared, np.sqrt(of_laws))
-    in_common += np.add.reduce(of_all)
-    variance += np.add.reduce(of_laws - of_all**2 + of_sizes)
+    apart = (1 - doubt.alike) * np.maximum(of_laws - (users * kept.shared) ** 2, 0.0)
+    in_common += np.add.reduce(np.sqrt(of_laws - apart))
+    variance += np.add.reduce(apart + of_sizes)
     variance += in_common**2
     old = [*doubts, *spreads.tolist(), *doubt.absent.tolist()]
     together = (1 - IN_COMMON) * sum(old) + IN_COMMON * sum(spread**0.5 for spread in old) ** 2
-    together += doubt.activity * weight**2  # days on which all who are carried are more active, or less
+    trusted = min(float(kept.size_factor @ kept.size) / max(kept.users, 1e-9), 1.0)
+    together += trusted * doubt.activity * weight**2  # days on which all who are carried are more active, or less
     total_variance = float(new.sized.variance + sum(doubts) + together)
     # So many users would stand out from the noise of one slot, by their sum or by their shape; the largest of `bins`
     # draws of noise has a shape too.
@@ -125,7 +139,8 @@ def released(
     if there < SUREST:
         there = max(there, confirmed(heard, compared))
     mixed = there * pdf + (1 - there) * even
-    variance = there * (variance / total**2 + (pdf - mixed) ** 2) + (1 - there) * (even - mixed) ** 2
+    variance = there * (variance / total**2 + (pdf - mixed) ** 2)
+    variance += (1 - there) * (even**2 + (even - mixed) ** 2)  # what is not heard may be anywhere
     estimate = Estimate(
         pdf=mixed,
         variance=np.minimum(np.maximum(variance, 0.0), np.maximum(mixed * (1 - mixed), 0.0)),
@@ -138,8 +153,8 @@ def released(
     return estimate, there
 
 
-def _doubt(part: Measured, factor: float) -> float:
-    """Variance of a measured class's size: calibrated, but no more than what the counts alone leave."""
+def _doubt(part: Measured) -> float:
+    """Variance of a measured class's size: by its factor, but no more than what the counts alone leave."""
     found, seen = part.sized.variance, part.sized.seen_variance
     with_absent = part.spread * seen / (part.spread + seen)
-    return min(factor * max(found, with_absent), max(found, seen))
+    return min(part.size_factor * max(found, with_absent), max(found, seen))

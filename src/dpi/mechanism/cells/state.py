@@ -18,17 +18,16 @@ from dpi.errors import StateError
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells import dynamics, sizes
 from dpi.mechanism.cells.activity import Activity
-from dpi.mechanism.cells.calibration import Calibration
 from dpi.mechanism.cells.cells import Cells
 from dpi.mechanism.cells.drift import CommonDrift
+from dpi.mechanism.cells.factors import Alike, Factors
 from dpi.mechanism.cells.law import Law
 from dpi.mechanism.cells.season import Season
 from dpi.mechanism.cells.sizes import Inflow
-from dpi.mechanism.cells.slope import Slope
 from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import Gaussians
 
-_MAGICS = {b"dpi cells state %d\n" % version: version for version in (5, 4, 3, 2, 1)}
+_MAGICS = {b"dpi cells state %d\n" % version: version for version in (6, 5, 4, 3, 2, 1)}
 _MAGIC = next(iter(_MAGICS))
 _DIGEST = 32
 _LINE = 1024
@@ -89,15 +88,19 @@ class CellsState:
     absent: Gaussians
     """Users of each class and bin, (classes, bins), who were not there when it was last measured."""
     missing: Floats
-    """How many they are, (classes,): those who entered and were not measured, the longer ago the less."""
+    """How many they are, (classes,): those who entered and were not measured, the longer ago the less, and"""
+    looked: Floats
+    """the precision of the share of them who return, (classes,)."""
     class_weights: Floats
     """Of the dynamics, (classes, dynamics), by what the class has shown."""
     precision: Floats
     evidence: Floats
     """Of the rates of return, (classes, 2, 2) and (classes, 2)."""
-    laws: Slope
-    sizes: Calibration
-    """How far forecasts of laws, by class, and of sizes were off."""
+    laws: Factors
+    sizes: Factors
+    """How far forecasts of laws and of sizes were off, by class, and"""
+    alike: Alike
+    """how far those of laws were off together."""
     activity: Activity
     """How active all are, against what rates of return say."""
     moments: Floats
@@ -148,11 +151,13 @@ def _begun(bins: int, classes: int, season: int = 0) -> CellsState:
         cells=Cells.empty(bins, classes),
         absent=Gaussians(np.zeros((classes, bins)), np.zeros((classes, bins))),
         missing=np.zeros(classes),
+        looked=np.zeros(classes),
         class_weights=np.broadcast_to(dynamics.PRIOR, (classes, dynamics.PRIOR.size)).copy(),
         precision=np.zeros((classes, 2, 2)),
         evidence=np.zeros((classes, 2)),
-        laws=Slope.begun(classes),
-        sizes=Calibration(),
+        laws=Factors.begun(classes),
+        sizes=Factors.begun(classes),
+        alike=Alike(),
         activity=Activity(),
         moments=np.zeros((3, 4)),
         heard=0.0,
@@ -200,7 +205,7 @@ def to_bytes(state: CellsState) -> bytes:
         "slot": state.slot,
         "known": [law.known for law in (state.newcomers, state.pool, state.veterans, state.everybody)],
         "inflow": asdict(state.inflow),
-        "sizes": asdict(state.sizes),
+        "alike": asdict(state.alike),
         "activity": asdict(state.activity),
         "heard": state.heard,
     }
@@ -226,9 +231,10 @@ def digested(data: bytes) -> int:
 def from_bytes(data: bytes) -> CellsState:
     """The state of `to_bytes`, bit for bit.
 
-    One of the third version has no common drift, fewer dynamics, and one factor for the laws of all classes, which are
-    learned anew; one of the second has no season either; one of the first has no activity, no missing users, and cells
-    that were shrunk to the pooled law alone.
+    One of the fifth version has one factor for the sizes of all classes, which are learned anew, and knows neither how
+    far classes are off together nor how many of the missing return; one of the third has no common drift, fewer
+    dynamics, and one factor for the laws of all classes, which are learned anew; one of the second has no season
+    either; one of the first has no activity, no missing users, and cells that were shrunk to the pooled law alone.
     """
     digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
     version = _MAGICS.get(data[: len(_MAGIC)])
@@ -276,11 +282,13 @@ def from_bytes(data: bytes) -> CellsState:
         cells=cells(form.cells),
         absent=Gaussians(like(form.absent.mean), like(form.absent.variance)),
         missing=since(2, form.missing),
+        looked=since(6, form.looked),
         class_weights=weights(form.class_weights),
         precision=like(form.precision),
         evidence=like(form.evidence),
-        laws=Slope(since(4, form.laws.seen), since(4, form.laws.foreseen)),
-        sizes=Calibration(**header["sizes"]),
+        laws=Factors(since(4, form.laws.seen), since(4, form.laws.foreseen)),
+        sizes=Factors(since(6, form.sizes.seen), since(6, form.sizes.foreseen)),
+        alike=Alike(**header.get("alike", {})),
         activity=Activity(**header.get("activity", {})),
         moments=like(form.moments),
         heard=header.get("heard", 0.0),

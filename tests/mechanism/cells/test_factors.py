@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+from dpi.mechanism.cells import factors
+from dpi.mechanism.cells.factors import Alike, Factors
+
+RNG = np.random.default_rng(12)
+
+
+def learned(truths, noise=1.0, bins=200, rounds=12):
+    """After errors of each class whose variance is so many times what was foreseen."""
+    found = Factors.begun(len(truths))
+    for _ in range(rounds):
+        for m, factor in enumerate(truths):
+            if factor is not None:
+                errors = RNG.normal(0, (noise + factor * 2.0) ** 0.5, bins)
+                found = found.after(m, errors, np.full(bins, 2.0), noise)
+    return found
+
+
+def test_before_anything_is_seen_higher_classes_are_a_little_less_sure():
+    """The prior of the growth."""
+    each = Factors.begun(8).each
+    assert each[1:] == pytest.approx(factors.GROWTH ** np.arange(7))
+
+
+def test_the_factor_of_each_class_is_found():
+    """However unlike its neighbours it is. False alarm below 1e-6: 2,000 effective errors of each."""
+    assert learned([None, 0.6, 4.0, 1.2, 0.7]).each[1:] == pytest.approx([0.6, 4.0, 1.2, 0.7], rel=0.3)
+
+
+def test_a_class_that_was_never_seen_is_like_the_one_below():
+    """It is a little less sure."""
+    each = learned([None, 2.0, 2.0, None, None]).each
+    assert each[3:] == pytest.approx(each[2] * factors.GROWTH ** np.array([1, 2]))
+
+
+def test_a_class_that_drowns_in_noise_tells_nothing():
+    """Squares of Laplace noise, a thousand times what was foreseen, leave a factor where it was, within a tenth."""
+    found = Factors.begun(3)
+    for _ in range(20):
+        found = found.after(1, RNG.laplace(0, 1, 100), np.full(100, 2e-3), 2.0)
+    assert found.each[1] == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_factor_has_bounds():
+    """A least value, by forecasts that were too wide, and a largest one."""
+    assert set(learned([None, 0.01, 0.01]).each[1:]) == {factors.SMALLEST}
+    assert max(learned([None, 90.0, 90.0, 90.0]).each) <= factors.LARGEST
+
+
+def test_one_outlier_does_not_widen_everything():
+    """However large one error is, the factors stay within reason."""
+    found = Factors.begun(4).after(1, np.r_[1e9, np.zeros(99)], np.ones(100), 1.0)
+    assert max(found.each) < 3
+
+
+def test_one_number_is_a_prediction_too():
+    """Sizes have one error a class."""
+    found = Factors.begun(3).after(2, 3.0, 1.0, 1.0)
+    assert found.foreseen[2] == pytest.approx((1 / (factors.GROWTH + 1)) ** 2)
+    assert found.each[2] > factors.GROWTH > found.each[1]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+def test_what_errors_have_in_common_is_found_under_noise(share):
+    """Three classes of 200 bins, 60 slots, noise of the variance foreseen. False alarm below 1e-6: five deviations."""
+    found = Alike()
+    for _ in range(60):
+        common = RNG.normal(0, share**0.5, 200)
+        own = RNG.normal(0, (1 - share) ** 0.5, (3, 200)) + RNG.laplace(0, 0.5**0.5, (3, 200))
+        found = found.after([(common + one, np.ones(200), 1.0) for one in own])
+    left = factors.ALIKE_PRIOR / (found.foreseen + factors.ALIKE_PRIOR)
+    assert found.share == pytest.approx(left * factors.ALIKE + (1 - left) * share, abs=0.15)
+
+
+def test_one_class_has_nothing_in_common():
+    """A slot with one due class tells nothing."""
+    assert Alike().after([(np.ones(5), np.ones(5), 1.0)]) == Alike()
+    assert Alike().share == factors.ALIKE
