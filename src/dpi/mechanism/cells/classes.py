@@ -105,7 +105,7 @@ def _rows(array: Floats, at: Integers, shape: tuple[int, int, int]) -> Floats:
 def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> Carried:
     """The cells of the classes from `lowest` on, which are not due.
 
-    Nothing is learned from their forecasts, which are released as they are: single precision does, to 10⁻⁶ of each.
+    No count is compared with their forecasts, so that single precision does, to 10⁻⁶ of each.
     """
     m, kind = np.nonzero(rates.active.T[lowest:] >= NEGLIGIBLE)
     m += lowest
