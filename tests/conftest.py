@@ -102,9 +102,9 @@ class ByFile(LoadScopeScheduling):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
-    """Twice as many processes as there are cores: tests of a service or a command wait for much of their time."""
+    """Half as many processes again as there are cores: tests of a service or a command wait for much of their time."""
     cores = yield
-    return 2 * cores
+    return cores + cores // 2
 
 
 @pytest.hookimpl(tryfirst=True)
