@@ -10,6 +10,7 @@ from dpi.errors import StateError
 from dpi.mechanism import cells
 from dpi.mechanism.cells import dynamics
 from dpi.mechanism.cells.activity import Activity
+from dpi.mechanism.cells.factors import Alike
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def of_version(state, version):
     magic, body = b"dpi cells state %d\n" % version, cells.to_bytes(state)[18 + 32 :]
     line, _, numbers = body.partition(b"\n")
     header = json.loads(line) | {name: {"seen": 1.0, "foreseen": 2.0} for name in ("laws", "sizes")}
-    del header["alike"]
+    del header["alike"], header["sizes_alike"]
     if version < 5:
         del header["heard"]
     if version == 1:
@@ -124,6 +125,21 @@ def test_a_state_of_a_version_before_only_lacks_what_intervals_are_scaled_by(sta
     """And, before the fifth, what was heard; all else is kept, bit for bit."""
     read = cells.from_bytes(of_version(state, version))
     assert read.heard == (state.heard if version == 5 else 0)
-    assert (read.alike.foreseen, read.sizes.foreseen.sum(), read.looked.sum()) == (0, 0, 0)
-    whole = replace(read, heard=state.heard, alike=state.alike, sizes=state.sizes, looked=state.looked)
+    assert read.laws_alike == read.sizes_alike == Alike()
+    assert (read.sizes.foreseen.sum(), read.looked.sum()) == (0, 0)
+    learned = {name: getattr(state, name) for name in ("heard", "laws_alike", "sizes_alike", "sizes", "looked")}
+    whole = replace(read, **learned)
     assert cells.to_bytes(whole) == cells.to_bytes(state)
+
+
+def test_a_state_of_before_sizes_were_compared_learns_that_anew(state):
+    """The sixth version did not know at first how far sizes are off together."""
+    data = cells.to_bytes(state)
+    begin = data.index(b"\n") + 1
+    line, _, numbers = data[begin + 32 :].partition(b"\n")
+    header = json.loads(line)
+    del header["sizes_alike"]
+    body = json.dumps(header).encode() + b"\n" + numbers
+    read = cells.from_bytes(data[:begin] + hashlib.blake2b(body, digest_size=32).digest() + body)
+    assert read.sizes_alike == Alike()
+    assert cells.to_bytes(replace(read, sizes_alike=state.sizes_alike)) == data

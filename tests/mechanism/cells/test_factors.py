@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from dpi.mechanism.cells import factors
-from dpi.mechanism.cells.factors import Alike, Factors
+from dpi.mechanism.cells.factors import LAWS_ALIKE, OF_LAWS, OF_SIZES, SIZES_ALIKE, Alike, Factors
 
 RNG = np.random.default_rng(12)
 
 
 def learned(truths, noise=1.0, bins=200, rounds=12):
     """After errors of each class whose variance is so many times what was foreseen."""
-    found = Factors.begun(len(truths))
+    found = Factors.begun(len(truths), OF_LAWS)
     for _ in range(rounds):
         for m, factor in enumerate(truths):
             if factor is not None:
@@ -20,8 +20,8 @@ def learned(truths, noise=1.0, bins=200, rounds=12):
 
 def test_before_anything_is_seen_higher_classes_are_a_little_less_sure():
     """The prior of the growth."""
-    each = Factors.begun(8).each
-    assert each[1:] == pytest.approx(factors.GROWTH ** np.arange(7))
+    assert Factors.begun(8, OF_LAWS).each[1:] == pytest.approx(OF_LAWS ** np.arange(7))
+    assert Factors.begun(8, OF_SIZES).each[1:] == pytest.approx(OF_SIZES ** np.arange(7))
 
 
 def test_the_factor_of_each_class_is_found():
@@ -32,12 +32,12 @@ def test_the_factor_of_each_class_is_found():
 def test_a_class_that_was_never_seen_is_like_the_one_below():
     """It is a little less sure."""
     each = learned([None, 2.0, 2.0, None, None]).each
-    assert each[3:] == pytest.approx(each[2] * factors.GROWTH ** np.array([1, 2]))
+    assert each[3:] == pytest.approx(each[2] * OF_LAWS ** np.array([1, 2]))
 
 
 def test_a_class_that_drowns_in_noise_tells_nothing():
     """Squares of Laplace noise, a thousand times what was foreseen, leave a factor where it was, within a tenth."""
-    found = Factors.begun(3)
+    found = Factors.begun(3, OF_LAWS)
     for _ in range(20):
         found = found.after(1, RNG.laplace(0, 1, 100), np.full(100, 2e-3), 2.0)
     assert found.each[1] == pytest.approx(1.0, abs=0.1)
@@ -51,15 +51,15 @@ def test_a_factor_has_bounds():
 
 def test_one_outlier_does_not_widen_everything():
     """However large one error is, the factors stay within reason."""
-    found = Factors.begun(4).after(1, np.r_[1e9, np.zeros(99)], np.ones(100), 1.0)
+    found = Factors.begun(4, OF_LAWS).after(1, np.r_[1e9, np.zeros(99)], np.ones(100), 1.0)
     assert max(found.each) < 3
 
 
 def test_one_number_is_a_prediction_too():
     """Sizes have one error a class."""
-    found = Factors.begun(3).after(2, 3.0, 1.0, 1.0)
-    assert found.foreseen[2] == pytest.approx((1 / (factors.GROWTH + 1)) ** 2)
-    assert found.each[2] > factors.GROWTH > found.each[1]
+    found = Factors.begun(3, OF_SIZES).after(2, 3.0, 1.0, 1.0)
+    assert found.foreseen[2] == pytest.approx((1 / (OF_SIZES + 1)) ** 2)
+    assert found.each[2] > OF_SIZES > found.each[1]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
@@ -70,11 +70,25 @@ def test_what_errors_have_in_common_is_found_under_noise(share):
         common = RNG.normal(0, share**0.5, 200)
         own = RNG.normal(0, (1 - share) ** 0.5, (3, 200)) + RNG.laplace(0, 0.5**0.5, (3, 200))
         found = found.after([(common + one, np.ones(200), 1.0) for one in own])
-    left = factors.ALIKE_PRIOR / (found.foreseen + factors.ALIKE_PRIOR)
-    assert found.share == pytest.approx(left * factors.ALIKE + (1 - left) * share, abs=0.15)
+    before, worth = LAWS_ALIKE
+    left = worth / (found.foreseen + worth)
+    assert found.share(LAWS_ALIKE) == pytest.approx(left * before + (1 - left) * share, abs=0.15)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.9])
+def test_what_sizes_have_in_common_is_found(share):
+    """One error a class: 400 slots of three classes, the last hundred pairs of which count. Five deviations: 0.4."""
+    found, shares = Alike(), []
+    for slot in range(400):
+        own = RNG.normal(0, (1 - share) ** 0.5, 3) + RNG.normal(0, share**0.5)
+        found = found.after([(one, 1.0, 0.1) for one in own.tolist()])
+        if slot >= 200:
+            shares.append(found.share(SIZES_ALIKE))
+    assert np.mean(shares) == pytest.approx(share, abs=0.4)
+    assert (np.mean(shares) > 0.5) == (share > 0.5)
 
 
 def test_one_class_has_nothing_in_common():
     """A slot with one due class tells nothing."""
     assert Alike().after([(np.ones(5), np.ones(5), 1.0)]) == Alike()
-    assert Alike().share == factors.ALIKE
+    assert Alike().share(SIZES_ALIKE) == SIZES_ALIKE[0]

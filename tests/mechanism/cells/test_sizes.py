@@ -74,30 +74,56 @@ def test_one_strange_week_is_no_rate():
     assert rate() < 0.1
 
 
-def test_who_was_absent_widens_totals_as_far_as_no_rate_was_heard():
-    """A class whose rates are known says how many return; of one that drowns, all who were absent may be there."""
-    precision, evidence = np.zeros((3, 2, 2)), np.zeros((3, 2))
-    known = precision.copy(), evidence.copy()
-    known[0][1:], known[1][1:] = np.diag([1e6, 1e6]), [6e5, 1e5]
-    drowned, heard = (
-        sizes.active(sizes.regressed(*each), Cells.empty(20, 3), np.array([0, 1000.0, 1000]), np.zeros(3)).unheard
-        ** 0.5
-        for each in ((precision, evidence), known)
-    )
-    assert (drowned[1:] >= 250).all()
-    assert (heard[1:] < 5).all()
-    assert drowned[0] == 0
+def unheard(missing, looked):
+    """Deviations of how many of the missing are there, of whom no rate tells."""
+    rates = sizes.regressed(np.zeros((4, 2, 2)), np.zeros((4, 2)))
+    return sizes.active(rates, Cells.empty(20, 4), np.array(missing), np.array(looked)).unheard ** 0.5
+
+
+def test_who_was_absent_widens_totals_as_far_as_nobody_looked():
+    """Of a class that drowns, all who were absent may be there; of one that nobody entered, nobody."""
+    assert (unheard([0.0, 1000, 1000, 1000], np.zeros(4))[1:] >= 250).all()
+    assert (unheard([0.0, 1000, 1000, 0], np.zeros(4))[[0, 3]] == 0).all()
 
 
 def test_a_look_at_a_class_tells_how_many_of_the_missing_return():
-    """A thousand are missing, and nobody was there, within ten: as few may be there now. A look fades with the next."""
+    """A thousand are missing, and nobody was there, within ten: as few may be there now. A look fades with the next.
+
+    Of the class above, of which nothing was seen, hardly more return: one more in twenty, and of the next yet one more.
+    """
     nobody = sizes.Sized(1e-3, 1.0, 0.0, 100.0)
-    looked = np.array([0.0, sizes.looked(0.0, 1000.0, nobody, 0.0), 0.0])
-    missing, rates = np.array([0.0, 1000.0, 1000.0]), sizes.regressed(np.zeros((3, 2, 2)), np.zeros((3, 2)))
-    unheard = sizes.active(rates, Cells.empty(20, 3), missing, looked).unheard ** 0.5
-    assert unheard[1] == pytest.approx(10, rel=0.02)
-    assert unheard[2] >= 250
-    assert sizes.looked(looked[1], 0.0, nobody, 0.0) < looked[1]
+    look = sizes.looked(0.0, 1000.0, nobody, 0.0)
+    found = unheard([0.0, 1000, 1000, 1000], [0.0, look, 0.0, 0.0])
+    assert found[1] == pytest.approx(10, rel=0.02)
+    assert found[2:] == pytest.approx([51, 71], rel=0.02)
+    assert sizes.looked(look, 0.0, nobody, 0.0) < look
+
+
+def rates_of(returned):
+    """Rates of return after each class was measured as well as may be, of a thousand who had just paid."""
+    precision, evidence = np.zeros((8, 2, 2)), np.zeros((8, 2))
+    for m, rate in enumerate(returned, 1):
+        precision[m], evidence[m] = np.diag([1e5, 1e-6]), [1e5 * rate, 0.0]
+    return sizes.regressed(precision, evidence)[0][:, 0]
+
+
+def test_how_users_leave_is_told_by_low_classes():
+    """At a constant rate, a class that was never seen loses as much again in its time; if some leave at once, nobody.
+
+    After 2, 4, 8 and 16 slots e^(-wait/20) are there; and 0.6 at any time.
+    """
+    constant = np.exp(-np.exp2(np.arange(1, 7)) / 20)
+    found = rates_of(constant[:4])
+    assert found[5] == pytest.approx(constant[4], rel=0.3)  # 0.25; 0.33 if all ways were as likely
+    assert rates_of([0.6] * 4)[5:7] == pytest.approx([0.6, 0.6], rel=0.02)
+
+
+def test_before_anything_is_seen_no_way_of_leaving_is_preferred():
+    """All three have the same weight: rates are their means."""
+    mean, covariance = sizes.regressed(np.zeros((4, 2, 2)), np.zeros((4, 2)))
+    alone = [sizes._regressed(np.zeros((4, 2, 2)), np.zeros((4, 2)), one) for one in sizes.LEAVING]
+    assert mean == pytest.approx(np.mean([one[0] for one in alone], axis=0))
+    assert (covariance[:, 0, 0] >= np.mean([one[1][:, 0, 0] for one in alone], axis=0) - 1e-12).all()
 
 
 def test_fewer_than_nobody_is_noise():

@@ -3,7 +3,7 @@
 Rates of return are averages. In one slot all classes may be more active than that, or less; and where high classes
 drown in noise, rates may be off for long. So one factor 1 + a serves all classes: a is a *level* that walks slowly,
 plus a *deviation* of the slot alone, whose variance is learned. Classes that are due tell it by how many of them were
-seen; those that are carried are scaled by it, and its variance is part of that of the total.
+seen; those that are carried are scaled by it. How far classes are off together all the same is told by their errors.
 
 Sees sizes made of counts after noise; no histogram, no user.
 """
@@ -55,21 +55,13 @@ class Activity:
     deviation: float = FIRST_DEVIATION
 
 
-@dataclass(frozen=True)
-class Now:
-    """The factor of those who are carried in one slot, and its variance."""
-
-    factor: float
-    variance: float
-
-
 def later(activity: Activity, elapsed: int) -> Activity:
     """Some slots later."""
     return Activity(activity.level, min(activity.variance + elapsed * WALK, WIDEST), activity.deviation)
 
 
-def told(activity: Activity, parts: Sequence[Measured]) -> tuple[Activity, Now]:
-    """After a slot: what the classes that were due say of all, by least squares."""
+def told(activity: Activity, parts: Sequence[Measured]) -> tuple[Activity, float]:
+    """After a slot: what the classes that were due say of all, by least squares; and the factor of the others in it."""
     known, both = activity.variance, activity.variance + activity.deviation
     said, precision = 0.0, 0.0
     for part in parts:
@@ -77,7 +69,7 @@ def told(activity: Activity, parts: Sequence[Measured]) -> tuple[Activity, Now]:
         said += weight * (part.sized.seen - part.expected)
         precision += weight * part.expected
     if precision < 1e-9:
-        return activity, _now(activity.level, both)
+        return activity, _factor(activity.level)
     total = both + 1 / precision
     surprise = said / precision - activity.level
     surprise = min(max(surprise, -OUTLIER * total**0.5), OUTLIER * total**0.5)
@@ -88,8 +80,8 @@ def told(activity: Activity, parts: Sequence[Measured]) -> tuple[Activity, Now]:
         known * (1 - known / total),
         activity.deviation + LEARNING * (squared - activity.deviation),
     )
-    return after, _now(activity.level + both / total * surprise, both * (1 - both / total))
+    return after, _factor(activity.level + both / total * surprise)
 
 
-def _now(found: float, variance: float) -> Now:
-    return Now(min(max(1 + found, LOWEST), HIGHEST), variance)
+def _factor(found: float) -> float:
+    return min(max(1 + found, LOWEST), HIGHEST)

@@ -54,6 +54,8 @@ class Due:
     """Of those measured, for the time to come."""
     absent: Gaussians
     """Users in each bin who were missing."""
+    spread: float
+    """Variance of how many of them were expected, but for absentees."""
     left: float
     """What they had left before they paid, as a share of ε, and"""
     share: float
@@ -123,7 +125,7 @@ def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> 
     drawn = weights @ dynamics.REDRAWN * mixed.mean / np.maximum(active, 1.0)[:, None]
     laws = Gaussians(mixed.mean, mixed.variance + drawn)
     spread = rates.alone(state.cells)
-    doubt = np.where(kind == BEHIND, np.maximum(rates.absent - rates.unheard, 0.0)[m], 0.0)
+    absent = np.where(kind == BEHIND, np.maximum(rates.absent - rates.unheard, 0.0)[m], 0.0)
     return Carried(
         size=active,
         spread=spread[kind, m],
@@ -132,7 +134,7 @@ def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> 
         shared=shared,
         factor=state.laws.each[m],
         size_factor=state.sizes.each[m],
-        doubt=spread[kind, m] - doubt,
+        doubt=spread[kind, m] - absent,
     )
 
 
@@ -198,6 +200,7 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
         part=part,
         law=_normalised(dynamics.mixed(believed, after)),
         absent=_missing(state, m, sized, realised),
+        spread=spread,
         left=left,
         share=measured.share,
         weights=softmax(np.log(weights) + score),

@@ -17,6 +17,7 @@ from dpi.mechanism.cells import activity, everybody, law, phases, release, seaso
 from dpi.mechanism.cells.classes import Due, carried, due
 from dpi.mechanism.cells.counts import ClassCounts, Counts
 from dpi.mechanism.cells.everybody import Common
+from dpi.mechanism.cells.factors import LAWS_ALIKE, SIZES_ALIKE
 from dpi.mechanism.cells.law import Law, Table
 from dpi.mechanism.cells.moves import moved
 from dpi.mechanism.cells.parts import Measured
@@ -62,7 +63,7 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     parts = [each.part for each in classes.values()]
     regulars = [each.part for m, each in classes.items() if m > 1]  # who has paid once may have been passing by
     active, now = activity.told(state.activity, regulars)
-    kept = kept.scaled(now.factor)
+    kept = kept.scaled(now)
     before = Common(state.veterans, state.everybody, state.moments)
     old = sum(part.size for part in parts) + kept.users
     said = everybody.opinions(before, table, new, max(old, 1e-3))
@@ -70,7 +71,7 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
     weights = everybody.weights(replace(before, moments=after.moments))
     compared = [new, *parts] if known.known else []
     change = release.changed(new, parts, kept, said, weights)
-    doubt = Doubt(now.variance, rates.unheard, state.alike.share)
+    doubt = _doubt(state, rates)
     estimate, heard = release.released(new, parts, kept, change, doubt, state.heard, compared)
     state = replace(
         _compared(state, classes, change),
@@ -115,11 +116,11 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
     )
     common = _common(state.pool, state.everybody, table)
     _, now = activity.told(state.activity, [])
-    kept = carried(state, 1, rates, common).scaled(now.factor)
+    kept = carried(state, 1, rates, common).scaled(now)
     common_laws = Common(state.veterans, state.everybody, state.moments)
     said = everybody.opinions(common_laws, table, new, max(kept.users, 1e-3))
     change = release.changed(new, [], kept, said, everybody.weights(common_laws))
-    doubt = Doubt(now.variance, rates.unheard, state.alike.share)
+    doubt = _doubt(state, rates)
     estimate, _ = release.released(new, [], kept, change, doubt, state.heard, [])
     return sealed(phases.left(known, state, 0, (False,) * 4, steps)), replace(estimate, carried=1.0)
 
@@ -158,16 +159,27 @@ def _common(pool: Law, everybody: Law, table: Table) -> Gaussians:
     return Gaussians(np.array([one.mean for one in both]), np.array([one.variance for one in both]))
 
 
+def _doubt(state: CellsState, rates: Rates) -> Doubt:
+    return Doubt(rates.unheard, state.laws_alike.share(LAWS_ALIKE), state.sizes_alike.share(SIZES_ALIKE))
+
+
 def _compared(state: CellsState, classes: Mapping[int, Due], change: Floats) -> CellsState:
     """The state after forecasts, corrected as in the release, were compared with the counts of the due classes."""
-    laws, errors = state.laws, []
+    laws, of_laws, of_sizes = state.laws, [], []
     for m, each in classes.items():
         part, noise = each.part, 2 * each.part.counts.noise**2
         missed = part.counts.values - part.size * part.prior.mean * (1 + change)
         foreseen = part.foreseen
         laws = laws.after(m, missed, foreseen, noise)
-        errors.append((missed, part.factor * foreseen, noise))
-    return replace(state, laws=laws, alike=state.alike.after(errors))
+        of_laws.append((missed, part.factor * foreseen, noise))
+        sized = part.sized
+        of_sizes.append((sized.seen - part.expected, part.size_factor * each.spread, sized.seen_variance))
+    return replace(
+        state,
+        laws=laws,
+        laws_alike=state.laws_alike.after(of_laws),
+        sizes_alike=state.sizes_alike.after(of_sizes),
+    )
 
 
 def _newcomers(state: CellsState, table: Table, counts: Counts) -> tuple[CellsState, Measured, Table]:

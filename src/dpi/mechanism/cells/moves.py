@@ -17,12 +17,6 @@ from dpi.mechanism.cells.state import CellsState
 from dpi.mechanism.filtering.changed import replace
 from dpi.mechanism.filtering.gaussians import Gaussians
 
-FADING = 0.9
-"""What is left of those who were absent after the next measurement of their class: some never come back.
-
-Source: by trial; the coverage that it leads to is measured by benchmarks/clocked.py.
-"""
-
 
 def moved(state: CellsState, new: Measured, share: float, classes: Mapping[int, Due]) -> CellsState:
     """The state after newcomers paid a share of all they had, and the due classes what they were asked for."""
@@ -33,7 +27,7 @@ def moved(state: CellsState, new: Measured, share: float, classes: Mapping[int, 
     for m, due in classes.items():
         looked[m] = sizes.looked(float(looked[m]), float(missing[m]), due.part.sized, due.part.expected)
         entered = float(missing[m] + cells.size[PAID, m])
-        missing[m] = FADING * max(entered - due.part.size, 0.0)
+        missing[m] = max(entered - due.part.size, 0.0)
         _put(cells, BEHIND, m, due.part.sized, 0.0, due.left, due.weights, due.law, walk)
         cells.size[PAID, m] = 0.0
         absent.mean[m], absent.variance[m] = due.absent.mean, due.absent.variance

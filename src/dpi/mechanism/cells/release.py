@@ -41,23 +41,17 @@ SILENT = 100.0
 Source: by calculation; one user in a hundred bins then costs about a hundredth more than a uniform guess.
 """
 
-IN_COMMON = 0.5
-"""Correlation between the sizes of cells: they rest on the same rates of return.
-
-Source: by trial; the coverage that it leads to is measured by benchmarks/clocked.py.
-"""
-
 
 @dataclass(frozen=True, eq=False)
 class Doubt:
     """What is not known beside the parts' own variances."""
 
-    activity: float
-    """Variance of how active those are who are carried, relative to what is said."""
     absent: Floats
     """Variance of each class for those who may have returned unheard."""
-    alike: float
-    """The share of the variances of laws that cells have in common, beside the laws of all."""
+    laws: float
+    """The share of the variances of laws that cells have in common, beside the laws of all, and"""
+    sizes: float
+    """that of sizes: they rest on the same rates of return, and on some days all are more active, or less."""
 
 
 def changed(new: Measured, parts: Sequence[Measured], kept: Carried, said: Floats, weights: Floats) -> Floats:
@@ -123,15 +117,13 @@ def released(
     users = (np.sqrt(kept.factor) * kept.size)[:, None]
     of_laws = users**2 * kept.law.variance
     of_sizes = spreads[:, None] * (kept.law.mean - pdf) ** 2
-    apart = (1 - doubt.alike) * np.maximum(of_laws - (users * kept.shared) ** 2, 0.0)
+    apart = (1 - doubt.laws) * np.maximum(of_laws - (users * kept.shared) ** 2, 0.0)
     in_common += np.add.reduce(np.sqrt(of_laws - apart))
     variance += np.add.reduce(apart + of_sizes)
     variance += in_common**2
     old = [*doubts, *spreads.tolist(), *doubt.absent.tolist()]
-    together = (1 - IN_COMMON) * sum(old) + IN_COMMON * sum(spread**0.5 for spread in old) ** 2
-    trusted = min(float(kept.size_factor @ kept.size) / max(kept.users, 1e-9), 1.0)
-    together += trusted * doubt.activity * weight**2  # days on which all who are carried are more active, or less
-    total_variance = float(new.sized.variance + sum(doubts) + together)
+    together = (1 - doubt.sizes) * sum(old) + doubt.sizes * sum(spread**0.5 for spread in old) ** 2
+    total_variance = float(new.sized.variance + together)
     # So many users would stand out from the noise of one slot, by their sum or by their shape; the largest of `bins`
     # draws of noise has a shape too.
     unheard = 2 * new.counts.noise**2 * min(bins, 2 * math.log(bins + 1) / float(pdf @ pdf))

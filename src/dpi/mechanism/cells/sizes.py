@@ -18,7 +18,7 @@ import numpy as np
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells.cells import BEHIND, Cells
 from dpi.mechanism.cells.counts import Counts
-from dpi.mechanism.cells.law import fitted
+from dpi.mechanism.cells.law import fitted, softmax
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 FIRST_RATES, FIRST_DEVIATIONS = (0.8, 0.1), (0.4, 0.3)
@@ -29,11 +29,12 @@ below.
 Source: by trial; what the steps do is measured by benchmarks/clocked.py (churn 0 %, 2,000 slots).
 """
 
-LEAVING = 1.35
+LEAVING = (1.0, 1.5, 2.0)
 """A class waits twice as long as the one below. If a share s of those who would return at once is lost in that time,
-s^`LEAVING` is expected of the next: 2 if users leave at a constant rate, 1 if some leave at once and the rest never.
+s to the power of one of these is expected of the next: 2 if users leave at a constant rate, 1 if some leave at once and
+the rest never.
 
-Source: by trial, between the two; measured by benchmarks/clocked.py (kind A, flights-carrier).
+Source: by definition, both ends and their middle; which of them it is, measurements tell.
 """
 
 LEAST_RATES = (0.001, 0.0)
@@ -222,9 +223,14 @@ class Rates:
         """Variance of the active users of every class beside that, as far as no rate of return was heard: totals alone.
 
         Where a class drowns in noise, those who were absent may be there as well as not; where it was looked at and
-        few were there, few of them return.
+        few were there, few of them return, and of the class above hardly more.
         """
-        return np.asarray(self.missing**2 / (1 / self.covariance[:, 1, 1] + self.looked))
+        doubt, doubts = FIRST_DEVIATIONS[1] ** 2, [0.0]
+        for looked in self.looked.tolist()[1:]:
+            doubt = 1 / (1 / doubt + looked)
+            doubts.append(doubt)
+            doubt += RATE_STEPS[1] ** 2
+        return np.asarray(self.missing**2 * doubts)
 
     def alone(self, cells: Cells) -> Floats:
         """Both of every cell by itself, (2, classes)."""
@@ -244,32 +250,48 @@ def active(known: tuple[Floats, Floats], cells: Cells, missing: Floats, looked: 
 
 
 def regressed(precision: Floats, evidence: Floats) -> tuple[Floats, Floats]:
-    """Rates and covariances by regression: a class is like the one below, within `RATE_STEPS`; class 0 has none."""
+    """Rates and covariances by regression, however users leave: each way by how likely it makes what was seen."""
+    fits = [_regressed(precision, evidence, leaving) for leaving in LEAVING]
+    means, covariances = np.array([fit[0] for fit in fits]), np.array([fit[1] for fit in fits])
+    weights = softmax(np.array([fit[2] for fit in fits]))
+    mean = np.tensordot(weights, means, 1)
+    away = means - mean
+    covariances += away[..., None] * away[..., None, :]
+    return mean, np.tensordot(weights, covariances, 1)
+
+
+def _regressed(precision: Floats, evidence: Floats, leaving: float) -> tuple[Floats, Floats, float]:
+    """Rates, covariances and the log-likelihood of what was seen, up to a constant.
+
+    A class is like the one below, within `RATE_STEPS`; class 0 has none.
+    """
     soon, late = FIRST_RATES
     a, b, d = FIRST_DEVIATIONS[0] ** 2, 0.0, FIRST_DEVIATIONS[1] ** 2  # a symmetric matrix: (a, b), (b, d)
     means, covariances = [soon, late], [a, b, b, d]
     (least_soon, least_late), step_soon, step_late = LEAST_RATES, RATE_STEPS[0] ** 2, RATE_STEPS[1] ** 2
-    first = None
+    first, log = None, 0.0
     known = zip(precision[1:].reshape(-1, 4).tolist(), evidence[1:].tolist(), strict=True)
     for (of_soon, of_both, _, of_late), (said_soon, said_late) in known:
         if first is not None:
             most = first if first > soon else soon
-            soon = most * (soon / most) ** LEAVING
+            soon = most * (soon / most) ** leaving
             a, d = a + step_soon, d + step_late
         if of_soon or of_late:  # something was seen of it
-            scale = a * d - b * b
-            a, b, d = d / scale, -b / scale, a / scale
+            before = a * d - b * b
+            a, b, d = d / before, -b / before, a / before
+            log -= 0.5 * (a * soon * soon + 2 * b * soon * late + d * late * late)
             along, beside = said_soon + a * soon + b * late, said_late + b * soon + d * late
             a, b, d = of_soon + a, of_both + b, of_late + d
             scale = a * d - b * b
             a, b, d = d / scale, -b / scale, a / scale
             soon, late = a * along + b * beside, b * along + d * beside
+            log += 0.5 * (along * soon + beside * late - math.log(before * scale))
         soon = least_soon if soon < least_soon else min(soon, 1.0)
         late = least_late if late < least_late else min(late, 1.0)
         first = soon if first is None else first
         means += (soon, late)
         covariances += (a, b, b, d)
-    return np.array(means).reshape(-1, 2), np.array(covariances).reshape(-1, 2, 2)
+    return np.array(means).reshape(-1, 2), np.array(covariances).reshape(-1, 2, 2), log
 
 
 def _ready(cells: Cells, rate: Floats) -> Floats:

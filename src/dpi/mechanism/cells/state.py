@@ -20,7 +20,7 @@ from dpi.mechanism.cells import dynamics, sizes
 from dpi.mechanism.cells.activity import Activity
 from dpi.mechanism.cells.cells import Cells
 from dpi.mechanism.cells.drift import CommonDrift
-from dpi.mechanism.cells.factors import Alike, Factors
+from dpi.mechanism.cells.factors import OF_LAWS, OF_SIZES, Alike, Factors
 from dpi.mechanism.cells.law import Law
 from dpi.mechanism.cells.season import Season
 from dpi.mechanism.cells.sizes import Inflow
@@ -31,7 +31,7 @@ _MAGICS = {b"dpi cells state %d\n" % version: version for version in (6, 5, 4, 3
 _MAGIC = next(iter(_MAGICS))
 _DIGEST = 32
 _LINE = 1024
-"""The line of JSON has a multiple of so many bytes; ten floats of at most 24 letters, and their names, fit into one."""
+"""The line of JSON has a multiple of so many bytes: a dozen floats of at most 24 letters, and their names, fit in."""
 
 
 MOST_CLASSES, FEWEST_CLASSES = 16, 4
@@ -98,9 +98,10 @@ class CellsState:
     """Of the rates of return, (classes, 2, 2) and (classes, 2)."""
     laws: Factors
     sizes: Factors
-    """How far forecasts of laws and of sizes were off, by class, and"""
-    alike: Alike
-    """how far those of laws were off together."""
+    """How far forecasts of laws and of sizes were off, by class,"""
+    laws_alike: Alike
+    sizes_alike: Alike
+    """and how far they were off together."""
     activity: Activity
     """How active all are, against what rates of return say."""
     moments: Floats
@@ -155,9 +156,10 @@ def _begun(bins: int, classes: int, season: int = 0) -> CellsState:
         class_weights=np.broadcast_to(dynamics.PRIOR, (classes, dynamics.PRIOR.size)).copy(),
         precision=np.zeros((classes, 2, 2)),
         evidence=np.zeros((classes, 2)),
-        laws=Factors.begun(classes),
-        sizes=Factors.begun(classes),
-        alike=Alike(),
+        laws=Factors.begun(classes, OF_LAWS),
+        sizes=Factors.begun(classes, OF_SIZES),
+        laws_alike=Alike(),
+        sizes_alike=Alike(),
         activity=Activity(),
         moments=np.zeros((3, 4)),
         heard=0.0,
@@ -205,7 +207,8 @@ def to_bytes(state: CellsState) -> bytes:
         "slot": state.slot,
         "known": [law.known for law in (state.newcomers, state.pool, state.veterans, state.everybody)],
         "inflow": asdict(state.inflow),
-        "alike": asdict(state.alike),
+        "alike": asdict(state.laws_alike),
+        "sizes_alike": asdict(state.sizes_alike),
         "activity": asdict(state.activity),
         "heard": state.heard,
     }
@@ -231,10 +234,11 @@ def digested(data: bytes) -> int:
 def from_bytes(data: bytes) -> CellsState:
     """The state of `to_bytes`, bit for bit.
 
-    One of the fifth version has one factor for the sizes of all classes, which are learned anew, and knows neither how
-    far classes are off together nor how many of the missing return; one of the third has no common drift, fewer
-    dynamics, and one factor for the laws of all classes, which are learned anew; one of the second has no season
-    either; one of the first has no activity, no missing users, and cells that were shrunk to the pooled law alone.
+    One of the sixth version may not know how far sizes are off together. One of the fifth has one factor for the sizes
+    of all classes, which are learned anew, and knows neither how far laws are nor how many of the missing return; one
+    of the third has no common drift, fewer dynamics, and one factor for the laws of all classes, which are learned
+    anew; one of the second has no season either; one of the first has no activity, no missing users, and cells that
+    were shrunk to the pooled law alone.
     """
     digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
     version = _MAGICS.get(data[: len(_MAGIC)])
@@ -286,9 +290,10 @@ def from_bytes(data: bytes) -> CellsState:
         class_weights=weights(form.class_weights),
         precision=like(form.precision),
         evidence=like(form.evidence),
-        laws=Factors(since(4, form.laws.seen), since(4, form.laws.foreseen)),
-        sizes=Factors(since(6, form.sizes.seen), since(6, form.sizes.foreseen)),
-        alike=Alike(**header.get("alike", {})),
+        laws=Factors(since(4, form.laws.seen), since(4, form.laws.foreseen), OF_LAWS),
+        sizes=Factors(since(6, form.sizes.seen), since(6, form.sizes.foreseen), OF_SIZES),
+        laws_alike=Alike(**header.get("alike", {})),
+        sizes_alike=Alike(**header.get("sizes_alike", {})),
         activity=Activity(**header.get("activity", {})),
         moments=like(form.moments),
         heard=header.get("heard", 0.0),
