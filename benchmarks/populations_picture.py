@@ -43,7 +43,7 @@ def main() -> None:
         population = STREAMS[name](0)
         for budget in BUDGETS:
             label, colour = LINES[budget]
-            axis.plot(smooth(exact(population, budget)), color=colour, linewidth=1, label=label)
+            axis.plot(smooth(exact(population, budget, 0)), color=colour, linewidth=1, label=label)
         axis.plot(smooth(play(population, 0).errors), color="#b5482a", linewidth=1.5, label="Ledger()")
         axis.set(title=title, xlabel="slot", yscale="log")
         axis.spines[["top", "right"]].set_visible(False)

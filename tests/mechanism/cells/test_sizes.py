@@ -118,12 +118,17 @@ def test_how_users_leave_is_told_by_low_classes():
     assert rates_of([0.6] * 4)[5:7] == pytest.approx([0.6, 0.6], rel=0.02)
 
 
-def test_before_anything_is_seen_no_way_of_leaving_is_preferred():
-    """All three have the same weight: rates are their means."""
-    mean, covariance = sizes.regressed(np.zeros((4, 2, 2)), np.zeros((4, 2)))
-    alone = [sizes._regressed(np.zeros((4, 2, 2)), np.zeros((4, 2)), one) for one in sizes.LEAVING]
-    assert mean == pytest.approx(np.mean([one[0] for one in alone], axis=0))
-    assert (covariance[:, 0, 0] >= np.mean([one[1][:, 0, 0] for one in alone], axis=0) - 1e-12).all()
+def test_before_anything_is_seen_no_way_of_leaving_is_preferred(monkeypatch):
+    """All three have the same weight: rates are their means, and less certain by what they differ by."""
+    nothing = np.zeros((4, 2, 2)), np.zeros((4, 2))
+    mean, covariance = sizes.regressed(*nothing)
+    alone = []
+    for one in sizes.LEAVING:
+        monkeypatch.setattr(sizes, "LEAVING", (one,))
+        alone.append(sizes.regressed(*nothing))
+    assert mean == pytest.approx(np.mean([rates for rates, _ in alone], axis=0))
+    between = np.var([rates[:, 0] for rates, _ in alone], axis=0)
+    assert covariance[:, 0, 0] == pytest.approx(np.mean([each[:, 0, 0] for _, each in alone], axis=0) + between)
 
 
 def test_fewer_than_nobody_is_noise():

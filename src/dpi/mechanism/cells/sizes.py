@@ -10,6 +10,7 @@ Sees counts after noise; no histogram, no user.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -251,26 +252,23 @@ def active(known: tuple[Floats, Floats], cells: Cells, missing: Floats, looked: 
 
 def regressed(precision: Floats, evidence: Floats) -> tuple[Floats, Floats]:
     """Rates and covariances by regression, however users leave: each way by how likely it makes what was seen."""
-    fits = [_regressed(precision, evidence, leaving) for leaving in LEAVING]
-    means, covariances = np.array([fit[0] for fit in fits]), np.array([fit[1] for fit in fits])
-    weights = softmax(np.array([fit[2] for fit in fits]))
-    mean = np.tensordot(weights, means, 1)
-    away = means - mean
-    covariances += away[..., None] * away[..., None, :]
-    return mean, np.tensordot(weights, covariances, 1)
+    known = list(zip(precision[1:].reshape(-1, 4).tolist(), evidence[1:].tolist(), strict=True))
+    fits, logs = zip(*(_regressed(known, leaving) for leaving in LEAVING), strict=True)
+    moments = softmax(np.array(logs)) @ np.array(fits)
+    mean, squared = moments.reshape(-1, 6)[:, :2], moments.reshape(-1, 6)[:, 2:].reshape(-1, 2, 2)
+    return mean, squared - mean[:, :, None] * mean[:, None, :]
 
 
-def _regressed(precision: Floats, evidence: Floats, leaving: float) -> tuple[Floats, Floats, float]:
-    """Rates, covariances and the log-likelihood of what was seen, up to a constant.
+def _regressed(known: Sequence[tuple[list[float], list[float]]], leaving: float) -> tuple[list[float], float]:
+    """Rates and their second moments, six numbers a class, and the log-likelihood of what was seen, up to a constant.
 
     A class is like the one below, within `RATE_STEPS`; class 0 has none.
     """
     soon, late = FIRST_RATES
     a, b, d = FIRST_DEVIATIONS[0] ** 2, 0.0, FIRST_DEVIATIONS[1] ** 2  # a symmetric matrix: (a, b), (b, d)
-    means, covariances = [soon, late], [a, b, b, d]
+    moments = [soon, late, a + soon * soon, soon * late, soon * late, d + late * late]
     (least_soon, least_late), step_soon, step_late = LEAST_RATES, RATE_STEPS[0] ** 2, RATE_STEPS[1] ** 2
     first, log = None, 0.0
-    known = zip(precision[1:].reshape(-1, 4).tolist(), evidence[1:].tolist(), strict=True)
     for (of_soon, of_both, _, of_late), (said_soon, said_late) in known:
         if first is not None:
             most = first if first > soon else soon
@@ -289,9 +287,9 @@ def _regressed(precision: Floats, evidence: Floats, leaving: float) -> tuple[Flo
         soon = least_soon if soon < least_soon else min(soon, 1.0)
         late = least_late if late < least_late else min(late, 1.0)
         first = soon if first is None else first
-        means += (soon, late)
-        covariances += (a, b, b, d)
-    return np.array(means).reshape(-1, 2), np.array(covariances).reshape(-1, 2, 2), log
+        both = b + soon * late
+        moments += (soon, late, a + soon * soon, both, both, d + late * late)
+    return moments, log
 
 
 def _ready(cells: Cells, rate: Floats) -> Floats:
