@@ -69,6 +69,7 @@ LONGEST = (
     "tests/mechanism/test_estimator.py",
     "tests/cli/test_signals.py",
     "tests/test_extremes.py",
+    "tests/test_hot_paths.py",
     "tests/engine/test_engine_docs.py",
     "tests/audit/test_empirical.py",
     "tests/service/test_connections.py",
