@@ -50,7 +50,7 @@ def test_the_package_does_not_load_the_command_line():
     assert done.stdout == "[]\n"
 
 
-def test_demo(cli):
+def test_demo(cli, warm):
     """A day of the shop: the releases are nearer to the truth than a guess, and every file is there."""
     found = cli.json("demo", "--days", "1", "--folder", "shop")
     assert found["hours"] == 24
@@ -65,7 +65,7 @@ def test_demo(cli):
     command = said[said.index("  dpi run") :].partition("\n\n")[0].replace("\\\n", "")
     for name in ("shop.db", "shop.db.key", "releases.parquet"):
         Path("shop", name).unlink()
-    done = subprocess.run([*PROGRAM, *_words(command)[1:]], capture_output=True, text=True, env=ENVIRONMENT, check=True)
+    done = subprocess.run([*warm, *_words(command)[1:]], capture_output=True, text=True, env=ENVIRONMENT, check=True)
     assert "24 slots released" in done.stdout
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_files import ENVIRONMENT, PERIOD, PROGRAM, SECRETS
+from cli_files import ENVIRONMENT, PERIOD, SECRETS
 
 
 def refused(cli, *words):
@@ -56,9 +56,9 @@ def test_nor_when_they_are_compared(cli, visits):
     assert "is one of the files of events" in refused(cli, "compare", *words, *PERIOD)
 
 
-def test_nor_when_they_are_piped_in(cli, visits):
+def test_nor_when_they_are_piped_in(cli, visits, warm):
     """Standard input that comes from the domain file is that file."""
-    command = [*PROGRAM, "run", "-", "--format", "csv", *named(visits, "visits.csv")[1:], *PERIOD, "--store", "p.db"]
+    command = [*warm, "run", "-", "--format", "csv", *named(visits, "visits.csv")[1:], *PERIOD, "--store", "p.db"]
     with Path("visits.csv").open() as events:
         done = subprocess.run(command, stdin=events, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert done.returncode == 2

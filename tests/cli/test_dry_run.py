@@ -113,9 +113,9 @@ def test_products_and_followed_files(cli, numbered):
     assert told(said)["value is listed in the domain"] == "most"
 
 
-def test_standard_input(cli, numbered):
+def test_standard_input(cli, numbered, warm):
     """Events can be piped in."""
-    command = [*PROGRAM, "run", "-", "--format", "csv", *words(numbered)[1:], "--dry-run"]
+    command = [*warm, "run", "-", "--format", "csv", *words(numbered)[1:], "--dry-run"]
     with Path("n.csv").open() as events:
         done = subprocess.run(command, stdin=events, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert set(told(done.stderr).values()) == {"most"}

@@ -204,20 +204,20 @@ def test_an_endless_line_stops_no_release(cli):
     assert len(totals()) == 4
 
 
-def test_standard_input_is_followed_to_its_end(cli):
+def test_standard_input_is_followed_to_its_end(cli, warm):
     """Events of a pipe are kept; its end closes no slot, for it is data."""
     Path("countries.txt").write_text("DE\nFR\n")
     today = datetime.now(UTC).date().isoformat()
     words = ["-", "--format", "ndjson", "--follow", "--domain", "countries.txt", "--epsilon", "1", "--slot", "1d"]
     done = subprocess.run(
-        [*PROGRAM, "run", *words, "--from", today, "--store", "live.db"],
+        [*warm, "run", *words, "--from", today, "--store", "live.db"],
         input=line(0, datetime.now(UTC)), capture_output=True, text=True, env=ENVIRONMENT, check=True,
     )  # fmt: skip
     assert "0 slots released" in done.stdout
     assert kept() == 1
 
 
-def test_a_change_while_following_begins_with_a_slot_that_has_not_begun(cli):
+def test_a_change_while_following_begins_with_a_slot_that_has_not_begun(cli, warm):
     """Events that were kept before it are those of their own slot's domain; a slot to come has the new one."""
     now = datetime.now(UTC)
     words = ["-", "--format", "ndjson", "--follow", "--domain", "countries.txt", "--epsilon", "1", "--slot", "1d"]
@@ -225,7 +225,7 @@ def test_a_change_while_following_begins_with_a_slot_that_has_not_begun(cli):
     for countries, more in (("DE\nIT\n", []), ("IT\n", ["--change"])):
         Path("countries.txt").write_text(countries)
         subprocess.run(
-            [*PROGRAM, "run", *words, *more],
+            [*warm, "run", *words, *more],
             input=line(len(more), now, "IT"), capture_output=True, text=True, env=ENVIRONMENT, check=True,
         )  # fmt: skip
     with dpi.open_store("live.db") as store:

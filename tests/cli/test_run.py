@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import dpi
-from cli_files import ENVIRONMENT, PERIOD, PROGRAM, rows
+from cli_files import ENVIRONMENT, PERIOD, rows
 from dpi.cli.outfile import read_releases
 from dpi.settings.compressions import compression
 from dpi.store.witness import Witness
@@ -233,9 +233,9 @@ def test_formats_agree(cli, visits):
     assert len(told) == 1
 
 
-def test_standard_input(cli, visits):
+def test_standard_input(cli, visits, warm):
     """Events can be piped in."""
-    command = [*PROGRAM, "run", "-", "--format", "csv", *visits[1:], *PERIOD, "--store", "p.db"]
+    command = [*warm, "run", "-", "--format", "csv", *visits[1:], *PERIOD, "--store", "p.db"]
     with Path("visits.csv").open() as events:
         done = subprocess.run(command, stdin=events, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert "6 slots released" in done.stdout

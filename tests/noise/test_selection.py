@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from dpi.audit.samplers import coins_law, selection_law
 from dpi.errors import OptionError
-from dpi.noise import SystemSource, UnsafeSeededSource, bernoulli_exp, exponential_mechanism, permute_and_flip
+from dpi.noise import (
+    SystemSource,
+    UnsafeSeededSource,
+    bernoulli_exp,
+    exponential_choices,
+    exponential_mechanism,
+    permute_and_flip,
+)
 from dpi.noise.selection import _exponential_exact, _gaps
 from dpi.noise.source import LazyUniform
 from statistics_ import assert_law
@@ -177,6 +184,18 @@ class Scripted:
         """The next given words."""
         self.asked += count
         return np.array([self.given.pop(0) for _ in range(count)], dtype=np.uint64)
+
+
+def test_several_choices_are_those_of_one_after_the_other():
+    """The same words give the same choices, one that only further bits decide (U = 1/2 of two equals) among them."""
+    for scores in (np.array([0, 3, -5, 3]), np.array([4, 4])):
+        words = [*UnsafeSeededSource(8).words(20).tolist(), *[1 << 63] * 20]
+        one, several = Scripted(*words), Scripted(*words)
+        expected = [exponential_mechanism(scores, Fraction(1, 3), one) for _ in range(25)]
+        assert exponential_choices(scores, Fraction(1, 3), several, 25) == expected
+        assert several.asked == one.asked
+        assert one.asked == 25 or scores.size == 2
+    assert one.asked > 25
 
 
 def test_the_exact_path_decides_at_any_span():

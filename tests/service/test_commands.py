@@ -4,6 +4,7 @@ import datetime as dates
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -54,7 +55,7 @@ def started(folder, *words, url, verify=True):
     raise AssertionError(process.communicate())
 
 
-def test_the_page_for_teams_runs_as_written(tmp_path):
+def test_the_page_for_teams_runs_as_written(tmp_path, warm):
     """Its configuration, its commands and its programs, in their order; slots are shorter here, and begin now."""
     text, port = (DOCS / "howto-team.md").read_text(), free_port()
     text = text.replace("8321", str(port))
@@ -76,7 +77,7 @@ def test_the_page_for_teams_runs_as_written(tmp_path):
             elif "dpi serve" in block:
                 process = started(tmp_path, "--config", "dpi.toml", url=f"http://127.0.0.1:{port}")
             elif "curl" not in block or shutil.which("curl"):
-                head = f'set -eu\ndpi() {{ {" ".join(PROGRAM)} "$@"; }}\n'
+                head = f'set -eu\ndpi() {{ {shlex.join(warm)} "$@"; }}\n'
                 script = head + re.sub(r"^\$ ", "", block, flags=re.MULTILINE)
                 done = subprocess.run(
                     ["/bin/sh", "-c", script],

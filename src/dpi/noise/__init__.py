@@ -7,7 +7,7 @@ It sees numbers and no users. Scales and rates are rationals; every law below is
 from dpi.noise.exponential import bernoulli_exp, geometric
 from dpi.noise.gaussian import add_gaussian
 from dpi.noise.laplace import add_laplace
-from dpi.noise.selection import exponential_mechanism, permute_and_flip
+from dpi.noise.selection import exponential_choices, exponential_mechanism, permute_and_flip
 from dpi.noise.source import RandomSource, SystemSource, UnsafeSeededSource, uniform_below
 from dpi.noise.sparse import sparse_laplace
 
@@ -18,6 +18,7 @@ __all__ = [
     "add_gaussian",
     "add_laplace",
     "bernoulli_exp",
+    "exponential_choices",
     "exponential_mechanism",
     "geometric",
     "permute_and_flip",

@@ -68,18 +68,26 @@ def exponential_mechanism(scores: Integers, rate: Fraction, source: RandomSource
     >>> exponential_mechanism(np.array([0, 900, 1]), Fraction(1), SystemSource())
     1
     """
+    return exponential_choices(scores, rate, source, 1)[0]
+
+
+def exponential_choices(scores: Integers, rate: Fraction, source: RandomSource, draws: int) -> list[int]:
+    """So many independent choices of `exponential_mechanism` on the same scores, whose weights are added up once."""
     _check(rate)
     gaps = _gaps(scores)
     prefix = np.cumsum(np.exp(gaps * -float(rate)))
     total = float(prefix[-1])
     # Each weight e^-x is off by at most (x + 1)·e^-x·2^-49 ≤ 2^-49, the running sum of n by n·2^-53 of the total.
     error = gaps.size * (1 + total) * 2.0**-48
-    uniform = LazyUniform(int(source.words(1)[0]), WORD_BITS, source)
-    low = uniform.numerator / 2.0**64 * total * (1 - 2.0**-50) - 2 * error
-    high = (uniform.numerator + 1) / 2.0**64 * total * (1 + 2.0**-50) + 2 * error
-    first, last = (int(np.searchsorted(prefix, x, side="right")) for x in (low, high))
-    # A candidate whose float weight underflowed has an interval narrower than the error: it is found below.
-    return first if first == last else _exponential_exact(gaps, rate, uniform)
+    found = []
+    for _ in range(draws):
+        uniform = LazyUniform(int(source.words(1)[0]), WORD_BITS, source)
+        low = uniform.numerator / 2.0**64 * total * (1 - 2.0**-50) - 2 * error
+        high = (uniform.numerator + 1) / 2.0**64 * total * (1 + 2.0**-50) + 2 * error
+        first, last = prefix.searchsorted((low, high), side="right").tolist()
+        # A candidate whose float weight underflowed has an interval narrower than the error: it is found below.
+        found.append(first if first == last else _exponential_exact(gaps, rate, uniform))
+    return found
 
 
 def _exponential_exact(gaps: Words, rate: Fraction, uniform: LazyUniform) -> int:

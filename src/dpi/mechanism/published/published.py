@@ -28,7 +28,7 @@ from dpi.mechanism.base import MECHANISMS, Estimate, Floats, Measurement, Mechan
 from dpi.mechanism.published.linear import QUERIES, LinearQueries, dyadic, queries_from_bytes
 from dpi.mechanism.published.pool import POOLS, Multinomial, Pool, smoothed
 from dpi.mechanism.published.ramp import LARGEST_FLOOR, Ramp
-from dpi.noise import RandomSource, add_laplace, exponential_mechanism
+from dpi.noise import RandomSource, add_laplace, exponential_choices
 from dpi.noise.laplace import LARGEST_VALUE
 from dpi.theory import Bound, claimed_loss, true_loss
 
@@ -175,7 +175,7 @@ class Published(Mechanism[PublishedState]):
         values: list[int] = []
         while len(values) < bill.choices:
             scores, rate = self._next(state, truth, bill, values)
-            values += [exponential_mechanism(scores, rate, source) for _ in range(self.draws)]
+            values += exponential_choices(scores, rate, source, self.draws)
         if bill.total_scale:
             total = np.array([_total(histogram)])
             values.append(int(add_laplace(total, bill.total_scale, source)[0]))

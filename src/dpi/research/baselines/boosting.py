@@ -12,7 +12,7 @@ import numpy as np
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
-from dpi.noise import exponential_mechanism
+from dpi.noise import exponential_choices
 from dpi.research.baselines.accounting import Floats, Loss, check_delta
 from dpi.research.baselines.base import Baseline, Facts, check_count
 from dpi.research.baselines.base_synopsis import best_on_simplex, first_database
@@ -114,7 +114,7 @@ class QueryBoosting(Baseline):
         scores = np.zeros(truth.size, dtype=np.int64)
         self._synopses = []
         for _ in range(self.rounds):
-            drawn = [exponential_mechanism(-scores, self.alpha / RAMP, self._source) for _ in range(self.sample)]
+            drawn = exponential_choices(-scores, self.alpha / RAMP, self._source, self.sample)
             answers = self._laplace(truth[drawn] * GRAINS, self.scale) / (GRAINS * self.rows)
             synopsis = self._generate(self._queries[drawn], answers)
             if synopsis is not None:
