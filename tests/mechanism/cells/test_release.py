@@ -21,7 +21,7 @@ def carried(users, laws, alike=0.0, factor=1.0):
     """Cells of so many users each, beside hardly any newcomers, and the released variance of users in each bin."""
     each, many = np.ones(laws), np.full(laws, users)
     law = Gaussians(np.tile(PDF, (laws, 1)), np.full((laws, 4), 1e-4))
-    kept = Carried(many, 0 * each, law, each, np.zeros((laws, 4)), factor * each, each, 0 * each)
+    kept = Carried(many, 0 * each, law, each, np.zeros((laws, 4)), factor * each, each)
     doubt = Doubt(np.zeros(1), alike, 0.0)
     estimate, _ = release.released(newcomers(1e-3, 1e-3), [], kept, np.zeros(4), doubt, 0.0, [])
     return estimate.variance * estimate.total**2

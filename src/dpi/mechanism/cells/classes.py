@@ -125,7 +125,6 @@ def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> 
     drawn = weights @ dynamics.REDRAWN * mixed.mean / np.maximum(active, 1.0)[:, None]
     laws = Gaussians(mixed.mean, mixed.variance + drawn)
     spread = rates.alone(state.cells)
-    absent = np.where(kind == BEHIND, np.maximum(rates.absent - rates.unheard, 0.0)[m], 0.0)
     return Carried(
         size=active,
         spread=spread[kind, m],
@@ -134,7 +133,6 @@ def carried(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> 
         shared=shared,
         factor=state.laws.each[m],
         size_factor=state.sizes.each[m],
-        doubt=spread[kind, m] - absent,
     )
 
 

@@ -68,14 +68,12 @@ class Carried:
     """By how much variances of its law are to be multiplied, by what forecasts of its class have shown,"""
     size_factor: Floats
     """and those of its size."""
-    doubt: Floats
-    """Variance of its size, but for absentees of whom was heard how few return: what is released."""
 
     @classmethod
     def nobody(cls, bins: int) -> Carried:
         """No cell at all."""
         none, rows = np.zeros(0), np.zeros((0, bins))
-        return cls(none, none, Gaussians(rows, rows), none, rows, none, none, none)
+        return cls(none, none, Gaussians(rows, rows), none, rows, none, none)
 
     @property
     def users(self) -> float:
@@ -84,4 +82,4 @@ class Carried:
 
     def scaled(self, factor: float) -> Carried:
         """The same with so many times as many users."""
-        return replace(self, size=factor * self.size, spread=factor**2 * self.spread, doubt=factor**2 * self.doubt)
+        return replace(self, size=factor * self.size, spread=factor**2 * self.spread)

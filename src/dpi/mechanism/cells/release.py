@@ -102,7 +102,7 @@ def released(
 
     weight = float(carried.sum())
     doubts = [_doubt(part) for part in parts]
-    spreads = kept.size_factor * kept.doubt
+    spreads = kept.size_factor * kept.spread
     variance = np.minimum(new.size**2 * new.realised.variance, 2 * new.counts.noise**2 + new.counts.doubt)
     variance += new.sized.variance * (new.realised.mean - pdf) ** 2
     in_common = np.zeros(bins)

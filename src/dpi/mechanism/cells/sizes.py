@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -211,15 +211,16 @@ class Rates:
         of_sizes = first**2 * doubts[0] + second**2 * doubts[1]
         return float(by_rates + (ACTIVITY * (first + second)) ** 2 + of_sizes + 1.0)
 
-    @property
+    @cached_property
     def absent(self) -> Floats:
         """Variance of the active users of every class beside that, for what no rate tells: who was absent may return.
 
-        It widens what is said, and moves no size: it would make small classes follow their noise.
+        It widens what is said, and moves no size: it would make small classes follow their noise. It is no more than
+        what looks at the class have left open.
         """
-        return np.asarray((ABSENT * self.missing) ** 2)
+        return np.minimum((ABSENT * self.missing) ** 2, self.unheard)
 
-    @property
+    @cached_property
     def unheard(self) -> Floats:
         """Variance of the active users of every class beside that, as far as no rate of return was heard: totals alone.
 
