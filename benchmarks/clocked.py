@@ -4,8 +4,8 @@
 
 Accounts and noise are floats here, so that thousands of slots take seconds: never part of the product. Each row is the
 mean over slots of KL(user-weighted PDF of all active users ‖ release), the ratio to the better of `spend_first` and
-`Converging` with the same seeds, the share of bins inside their 95 % intervals, that of slots whose number of users is inside its own, and
-the processor time of a slot.
+`Converging` with the same seeds, the share of bins inside their 95 % intervals, that of slots whose number of users is
+inside its own, and the processor time of a slot.
 
 Constants were chosen with a look at most of these streams, seeds 0 and 1. Not looked at for that: churn of 100 % and,
 over 2,000 slots, of 1 and 5 %; other seeds.
