@@ -128,7 +128,7 @@ class Slot:
         nodes, step = np.linspace(min(lowest, -1), max(highest, 1), _FRESH_NODES, retstep=True)
         mean = self.scale * levels(self.bins)
         variance = (WIDTH * mean) ** 2 + self.scatter(mean)
-        log = _laplace_gauss.score(_exponential(nodes)[:, None] * noise - mean, variance, noise).log_density
+        log = _laplace_gauss.evidence(_exponential(nodes)[:, None] * noise - mean, variance, noise).log_density
         top = log.max(1)
         table = top + np.log(np.exp(log - top[:, None]) @ population)
         start, slope = table.astype(np.float32), np.append(np.diff(table), 0).astype(np.float32)

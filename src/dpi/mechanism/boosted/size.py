@@ -185,7 +185,7 @@ def fit(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, disper
     scales = np.array([one.size[0] for one in candidates])
     mean = scales[:, None] * belief.mean
     variance = dispersion * mean + scales[:, None] ** 2 * belief.variance
-    stays = _laplace_gauss.score(values - mean, variance, counts.noise).log_density
+    stays = _laplace_gauss.evidence(values - mean, variance, counts.noise).log_density
     stays = np.logaddexp(stays + np.log1p(-JUMP), (fresh + np.log(JUMP)).astype(stays.dtype))
     surprise = np.minimum(np.log(scales / scale) ** 2, np.log(scales / plain.scale) ** 2) / expected.variance
     signal = 0.5 * (max(scale, plain.scale) / counts.noise) ** 2 * float(belief.mean @ belief.mean)

@@ -165,7 +165,7 @@ def due(state: CellsState, m: int, measured: ClassCounts, rates: Rates, common: 
     wide += known
     wide += 1e-9
     residual = counts.values - people
-    scored = laplace_gauss.score(residual, wide, counts.noise)
+    scored = laplace_gauss.evidence(residual, wide, counts.noise)
     slope, seen = law.lumpy(scored, residual, wide, counts.noise)
     users, of_users = law.corrected(people, wide, slope, seen, LEAST * people)
     users, of_users = law.crowded(users, of_users, scored.log_density, counts, size)

@@ -58,7 +58,7 @@ def _evidence(part: Measured) -> float:
     expected = np.array([forecast, np.full(bins, even)])
     variance = expected.copy()
     variance[0] += users**2 * part.prior.variance
-    density = laplace_gauss.score(counts.values - expected, variance, counts.noise).log_density
+    density = laplace_gauss.evidence(counts.values - expected, variance, counts.noise).log_density
     said, guessed = np.add.reduce(density, 1, np.float64).tolist()
     return float(said - guessed)
 

@@ -20,7 +20,7 @@ from dpi.mechanism.cells.counts import Counts
 from dpi.mechanism.filtering import laplace_gauss
 from dpi.mechanism.filtering.changed import replace
 from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Gaussians
-from dpi.mechanism.filtering.laplace_gauss import Reals, Score
+from dpi.mechanism.filtering.laplace_gauss import Evidence, Reals
 from dpi.mechanism.filtering.population import Readout
 
 DRIFTS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
@@ -233,7 +233,7 @@ def assimilated(law: Law, reading: Reading, counts: Counts, size: float) -> Lear
     expected, known = scale * reading.levels.mean, scale**2 * reading.levels.variance
     both = known + expected + counts.doubt
     residual = counts.values - expected
-    scored = laplace_gauss.score(residual, both, noise)
+    scored = laplace_gauss.evidence(residual, both, noise)
     slope, seen = lumpy(scored, residual, both, noise)
     trust = clear(size * reading.pdf, noise)
     weights = softmax(law.log_weights + trust * np.add.reduce(scored.log_density, 1, np.float64))
@@ -281,7 +281,7 @@ def corrected(expected: Floats, both: Floats, slope: Floats, seen: Floats, least
 def crowded(counted: Floats, spread: Floats, log_density: Reals, counts: Counts, size: float) -> tuple[Floats, Floats]:
     """Users in each bin, and their variance, if a bin may hold a crowd that nobody expected (`CROWD`): filled in."""
     anything = math.log(CROWD / (size + counts.noise))
-    crowd = np.subtract(log_density, anything, dtype=np.float64)
+    crowd = np.subtract(log_density, anything)  # in the precision in which it was made
     np.exp(crowd, out=crowd)
     crowd += 1
     np.divide(1, crowd, out=crowd)
@@ -297,7 +297,7 @@ def crowded(counted: Floats, spread: Floats, log_density: Reals, counts: Counts,
     return counted, spread
 
 
-def lumpy(scored: Score, residual: Floats, variance: Floats, noise: float) -> tuple[Floats, Floats]:
+def lumpy(scored: Evidence, residual: Floats, variance: Floats, noise: float) -> tuple[Floats, Floats]:
     """Slope and information of a residual, for counts that are lumps of one user.
 
     The exact slope for Laplace noise is flat beyond one scale: it tells medians. Where the noise is as small as one
@@ -310,7 +310,7 @@ def lumpy(scored: Score, residual: Floats, variance: Floats, noise: float) -> tu
     slope = scored.slope.astype(np.float64)
     slope *= exact
     slope += plain * residual
-    seen = np.asarray(laplace_gauss.information(variance, noise), dtype=np.float64)
+    seen = laplace_gauss.information(variance.astype(np.float32), noise).astype(np.float64)
     seen *= exact
     seen += plain
     return slope, seen

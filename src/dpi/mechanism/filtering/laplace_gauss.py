@@ -52,8 +52,15 @@ Source: by calculation.
 """
 
 
+class Evidence(NamedTuple):
+    """log Z and its derivative with respect to the mean of the belief."""
+
+    log_density: Reals
+    slope: Reals
+
+
 class Score(NamedTuple):
-    """log Z and its derivatives with respect to the mean and the variance of the belief."""
+    """The same, and the derivative with respect to the variance."""
 
     log_density: Reals
     slope: Reals
@@ -78,7 +85,22 @@ def erfcx(x: Reals) -> Reals:
 
 
 def score(residual: Reals, variance: Reals | float, noise: float) -> Score:
-    """Evidence and derivatives for residuals y - m, under Laplace noise of scale `noise` and N(0, variance).
+    """Evidence and both derivatives for residuals y - m, under Laplace noise of scale `noise` and N(0, variance)."""
+    (log, slope), scaled, both, width = _evidence(residual, variance, noise)
+    both *= width
+    heat = np.divide(scaled, both, out=scaled)  # N(u; 0, V) / Z, times b²·√π/4
+    heat *= -2 / math.sqrt(math.pi) / noise**2
+    heat += 0.5 / noise**2
+    return Score(log, slope, heat)
+
+
+def evidence(residual: Reals, variance: Reals | float, noise: float) -> Evidence:
+    """`score` without the derivative that few need."""
+    return _evidence(residual, variance, noise)[0]
+
+
+def _evidence(residual: Reals, variance: Reals | float, noise: float) -> tuple[Evidence, Reals, Reals, Reals]:
+    """Evidence, and what the other derivative is made of.
 
     In units of the noise, with r = V/b² and v = |u|/b, Z = e^(r/2)/4 · [e^-v·erfc(g) + e^v·erfc(h)] with
     g = (r - v)/√2r and h = (r + v)/√2r. By erfc(x) = e^(-x²)·erfcx(x), and erfc(g) = 2 - erfc(-g) where g < 0, both
@@ -119,11 +141,7 @@ def score(residual: Reals, variance: Reals | float, noise: float) -> Score:
     near -= far
     near /= both
     near /= noise
-    both *= width
-    heat = np.divide(scaled, both, out=scaled)  # N(u; 0, V) / Z, times b²·√π/4
-    heat *= -2 / math.sqrt(math.pi) / noise**2
-    heat += 0.5 / noise**2
-    return Score(log, np.copysign(near, u), heat)
+    return Evidence(log, np.copysign(near, u)), scaled, both, width
 
 
 def information(variance: Reals | float, noise: float) -> Reals:
