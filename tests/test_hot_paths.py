@@ -232,7 +232,7 @@ PATHS = {
     ("budget/class_allocation.py", "_read"): 0.7,  # what newcomers pay follows rates of return more closely
     ("mechanism/cells/sizes.py", "regressed"): 1,
     ("mechanism/filtering/population.py", "_locate"): 2.3,
-    ("mechanism/filtering/laplace_gauss.py", "score"): 2.4,
+    ("mechanism/filtering/laplace_gauss.py", "evidence"): 2.4,
     ("store/sqlite.py", "rows"): 13.2,
     ("store/sqlite.py", "execute"): 15.4,
 }
