@@ -54,7 +54,7 @@ def test_rare_users_are_not_taken_for_none():
         return float((slope / seen).mean()) / 0.2
 
     residual = noisy - 0.2
-    scored = laplace_gauss.score(residual, variance, 0.25)
+    scored = laplace_gauss.evidence(residual, variance, 0.25)
     exact = bias(scored.slope.astype(float), laplace_gauss.information(variance, 0.25))
     blended = bias(*law.lumpy(scored, residual, variance, 0.25))
     assert abs(blended) < 0.5 * abs(exact)
