@@ -328,6 +328,20 @@ def _environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
 
 
+def test_what_another_releases_meanwhile_is_no_damage(both, monkeypatch) -> None:
+    """One that asks what is pending while slots are released and paid for is told of none that is released by then."""
+    store = both()
+    with stream(store, budget=dpi.Ledger(per_slot="0.1")) as one:
+        one.release(["a"], [0])
+        before = store.reached("")
+        for _ in range(2):
+            one.release(["a"], [0])
+        told = iter([before])
+        now = store.reached
+        monkeypatch.setattr(store, "reached", lambda name: next(told, None) or now(name))
+        assert store.pending("") is None
+
+
 def test_two_processes_on_the_same_accounts_take_no_more_than_epsilon(sqlite, key_file) -> None:
     """Two processes without a lock release at the same time: what both have taken from each user is at most ε."""
     path = sqlite

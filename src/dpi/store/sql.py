@@ -274,6 +274,9 @@ class SQLStore(SQLChain, SQLEvents):
         """The slot that was paid for and not yet released."""
         reached = self.reached(stream)
         after = [*self._measured(stream, -(1 << 62) if reached is None else reached[0] + 1)]
+        if len(after) > 1:  # between the two queries another process may have released one, and paid for the next
+            last = self.reached(stream)
+            after = [paid for paid in after if last is None or paid.slot > last[0]]
         if len(after) > 1:
             raise StateError("the store is damaged: two slots are paid for and not released.")
         return replace(after[0], tree=self._tree(stream)) if after else None
