@@ -72,7 +72,11 @@ def exponential_mechanism(scores: Integers, rate: Fraction, source: RandomSource
 
 
 def exponential_choices(scores: Integers, rate: Fraction, source: RandomSource, draws: int) -> list[int]:
-    """So many independent choices of `exponential_mechanism` on the same scores, whose weights are added up once."""
+    """So many independent choices of `exponential_mechanism` on the same scores, whose weights are added up once.
+
+    Each has a word of the source, and further bits, of its own, so that each has the law of a single choice whatever
+    the others are: together they cost as many times what one costs.
+    """
     _check(rate)
     gaps = _gaps(scores)
     prefix = np.cumsum(np.exp(gaps * -float(rate)))
