@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from dpi.sources.live import Done, LiveInput, Reach
 from dpi.testing import Feed
 
 POSTGRES = os.environ.get("DPI_TEST_POSTGRES", "postgresql:///postgres")
-MARIADB = os.environ.get("DPI_TEST_MARIADB", "mariadb://root@localhost/dpi_test?socket=/run/mysqld/mysqld.sock&gap=0.5")
+MARIADB = os.environ.get("DPI_TEST_MARIADB", "mariadb://root@localhost/dpi_test?socket=/run/mysqld/mysqld.sock")
 
 
 def needs(variable: str, port: int, what: str) -> tuple[str, int]:
@@ -324,10 +324,17 @@ class TableFeed(BrokerFeed):
         with connection.cursor() as cursor:
             cursor.execute(statement, values)
 
-    def insert(self, connection: Any, user: str) -> None:
+    def insert(self, connection: Any, user: str, second: int = 1) -> None:
         """One row."""
         into = f"INSERT INTO {self.table} ({self.quoted}, time, value) "
-        self.execute(connection, into + "VALUES (%s, 1, 'x')", user)
+        self.execute(connection, into + "VALUES (%s, %s, 'x')", user, second)
+
+    def begin(self, user: str) -> Callable[[bool], None]:
+        """A row in an open transaction, in one of its savepoints."""
+        slow = self.other()
+        self.execute(slow, "SAVEPOINT one")
+        self.insert(slow, user)
+        return lambda kept: self.execute(slow, "COMMIT" if kept else "ROLLBACK")
 
     def send(self, users: Sequence[str]) -> None:
         """A row for each."""

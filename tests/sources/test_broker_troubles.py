@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -33,8 +34,6 @@ def made() -> Iterator[Make[BrokerFeed]]:
 
 def started(feed: BrokerFeed, done: dict[str, int] | None = None) -> Follower:
     """Whoever follows a feed."""
-    import threading
-
     follower = Follower(feed.follow, done)
     follower.input.start(threading.Event())
     return follower
@@ -135,6 +134,48 @@ def test_every_partition_of_a_topic_is_a_part(made: Make[BrokerFeed]) -> None:
     again.input.close()
 
 
+def test_an_open_transaction_of_kafka_holds_no_mark_up(made: Make[BrokerFeed]) -> None:
+    """A mark is the high watermark, asked for as such: the stable offset would stand still for everybody."""
+    import confluent_kafka
+
+    feed = made(Kafka)
+    assert isinstance(feed, Kafka)
+    follower = started(feed)
+    hosts = {"bootstrap.servers": feed.cluster.hosts, "log_level": 0}
+    slow = confluent_kafka.Producer({**hosts, "transactional.id": "slow"})
+    slow.init_transactions(10)
+    slow.begin_transaction()
+    slow.produce(feed.topic, message("slow"), partition=0)
+    assert slow.flush(10) == 0
+    feed.send(["bob"])
+    asked: list[object] = []
+    look = follower.input.reached()
+    admin = follower.input._look  # type: ignore[attr-defined]
+    told, admin.list_offsets = admin.list_offsets, lambda *each, **more: asked.append(more) or told(*each, **more)
+    assert follower.input.reached() == look
+    assert [each["isolation_level"] for each in asked] == [confluent_kafka.IsolationLevel.READ_UNCOMMITTED]  # type: ignore[index]
+    assert look[0].offset == 2
+    slow.commit_transaction(10)
+    assert "bob" in follower.upto(look)
+    follower.input.close()
+
+
+def test_a_reader_waits_for_what_its_mark_has_and_the_broker_does_not_give_yet(made: Make[BrokerFeed]) -> None:
+    """As while a transaction is open below the mark: what comes is read up to the mark, and nothing is lost."""
+    feed = made(Kafka)
+    assert isinstance(feed, Kafka)
+    follower = started(feed)
+    feed.send(["ada"])
+    (reach,) = follower.input.reached()
+    late = threading.Timer(1.0, lambda: feed.send(["bob", "eve"]))
+    late.start()
+    assert follower.upto((reach._replace(offset=2),)) == ["ada", "bob"]
+    late.join()
+    assert follower.new() == ["eve"]
+    assert not follower.input.lost
+    follower.input.close()
+
+
 def test_while_a_broker_is_away_the_last_mark_stands(made: Make[BrokerFeed]) -> None:
     """A look waits for no broker, and what was sent before and after counts once when it is back."""
     feed = made(Kafka)
@@ -175,60 +216,6 @@ def test_a_connection_that_is_cut_is_made_again(made: Make[BrokerFeed]) -> None:
     feed.cut_connections()
     assert follower.new() == ["ada"]
     assert not follower.input.lost
-    follower.input.close()
-
-
-@pytest.mark.parametrize("kind", [Postgres, Maria], ids=lambda feed: feed.__name__)
-def test_rows_that_are_committed_out_of_order_count_once(kind: type[TableFeed], made: Make[BrokerFeed]) -> None:
-    """A smaller id that is committed after a larger one is waited for; nothing passes it."""
-    feed = made(kind)
-    assert isinstance(feed, TableFeed)
-    follower = started(feed)
-    feed.send(["ada"])
-    assert follower.new() == ["ada"]
-    slow = feed.other()
-    feed.insert(slow, "slow")
-    feed.send(["bob"])
-    assert follower.new() == []
-    feed.execute(slow, "COMMIT")
-    assert follower.new() == ["slow", "bob"]
-    feed.send(["eve"])
-    assert follower.new() == ["eve"]
-    assert not follower.input.lost
-    follower.input.close()
-
-
-@pytest.mark.parametrize("kind", [Postgres, Maria], ids=lambda feed: feed.__name__)
-def test_rows_that_were_rolled_back_hold_nobody_up_for_long(kind: type[TableFeed], made: Make[BrokerFeed]) -> None:
-    """PostgreSQL knows at once; MariaDB waits as long as it was told to."""
-    feed = made(kind)
-    assert isinstance(feed, TableFeed)
-    follower = started(feed)
-    slow = feed.other()
-    feed.insert(slow, "nobody")
-    feed.send(["bob"])
-    feed.execute(slow, "ROLLBACK")
-    began, read = time.monotonic(), follower.new()
-    while not read:
-        assert time.monotonic() - began < 10
-        time.sleep(0.1)
-        read = follower.new()
-    assert read == ["bob"]
-    assert isinstance(feed, Postgres) or time.monotonic() - began > 0.4
-    follower.input.close()
-
-
-def test_a_transaction_that_writes_elsewhere_holds_nobody_up(made: Make[BrokerFeed]) -> None:
-    """Those in flight that may insert into this table are waited for, and no others; nor are readers of it."""
-    feed, other = made(Postgres), made(Postgres)
-    assert isinstance(feed, Postgres)
-    assert isinstance(other, Postgres)
-    follower = started(feed)
-    slow = feed.other()
-    feed.execute(slow, f"LOCK TABLE {feed.table} IN ROW SHARE MODE")
-    other.insert(slow, "elsewhere")
-    feed.send(["bob"])
-    assert follower.new() == ["bob"]
     follower.input.close()
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.errors import StoreError
-from dpi.sources.live import Reach
+from dpi.sources.live import Look, Reach
 from dpi.stream.admission import Journal, Mark, Timer
 from dpi.stream.admission.timer import system_clock
 
@@ -216,3 +216,35 @@ def test_looks_are_due_at_public_moments(tmp_path_factory: pytest.TempPathFactor
     assert now < due <= now + SECOND
     assert due % SECOND == 0 or due == SLOTS.closing(SLOTS.first_open(now))
     assert timer.due(now + later % (due - now)) == due
+
+
+def test_counting_delays_no_look(desk: Desk) -> None:
+    """However long counting takes, every look fixes what had arrived at its own moment; marks come in that order."""
+    (live,) = dpi.read(desk.path).live(lambda producer: -1, {})
+    counted, looks = threading.Event(), list[int]()
+
+    class Slow(type(live)):  # type: ignore[misc]
+        """Counts when it is let."""
+
+        def look(self) -> Look:
+            reached = self.reached()
+            looks.append(reached[0].offset)
+            return lambda: reached if len(looks) == 1 or counted.wait(10) else None
+
+    live.__class__ = Slow
+    stop = threading.Event()
+    timer = Timer(dpi.Slots("1s"), [live], Journal(desk.store, ""), stop=stop).start()
+    next(timer)
+    deadline = system_clock() + 10 * SECOND
+    while len(looks) < 5 and system_clock() < deadline:
+        with desk.path.open("ab") as file:
+            file.write(b"ada,1,x\n")
+        threading.Event().wait(0.05)
+    assert len(looks) >= 5
+    counted.set()
+    stop.set()
+    marks = [mark for _, mark in timer]
+    assert [mark.moment for mark in marks] == sorted(mark.moment for mark in marks)
+    assert {mark.reached[live.name][0].offset for mark in marks} >= set(looks[1:5])
+    timer.stop()
+    live.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +108,38 @@ class Unknowing(CSVFile):
         return super().follow(done, known)
 
 
+class Held(CSVFile):
+    """Its marks stand still while an event is under way."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.under_way: list[int] = []
+
+    def begin(self, user: str) -> Callable[[bool], None]:
+        """Hold marks up."""
+        size = self.path.stat().st_size
+        self.under_way.append(size)
+
+        def end(kept: bool) -> None:
+            self.under_way.remove(size)
+            self.send([user] * kept)
+
+        return end
+
+    def follow(self, done: Done, known: Reached) -> LiveInput:
+        """Up to the first event that is under way."""
+        feed = self
+
+        class Stopped(Wrapped):
+            """See above."""
+
+            def reached(self) -> Reached:
+                first = min(feed.under_way, default=1 << 62)
+                return tuple(reach._replace(offset=min(reach.offset, first)) for reach in self.right.reached())
+
+        return Stopped(super().follow(done, known))
+
+
 def spoilt(kind: type[Wrapped]) -> type[CSVFile]:
     """A CSV file that is followed in this way."""
 
@@ -132,6 +164,7 @@ def spoilt(kind: type[Wrapped]) -> type[CSVFile]:
         (spoilt(Alarming), "what_was_cut_after_it_was_read_is_not_lost"),
         (spoilt(Hiding), "what_was_cut_away_unread_is_lost_and_stops_nothing"),
         (spoilt(Alarming), "what_was_replaced_is_read_to_its_end"),
+        (Held, "no_user_moves_anothers_events"),
         (Unknowing, "what_was_replaced_while_nobody_followed_is_found"),
     ],
 )

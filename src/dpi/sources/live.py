@@ -28,8 +28,14 @@ class Reach(NamedTuple):
     generation: int
     """How often it has begun anew under the same identity: a file that was cut."""
     offset: int
+    holes: tuple[tuple[int, int], ...] = ()
+    """What lies before `offset` and had not arrived, each from its first position up to before its last."""
+    late: int = 0
+    """How many positions that had been in a hole have arrived since."""
 
 
+Look = Callable[[], "tuple[Reach, ...] | None"]
+"""Tells how far an input had got when it was looked at; None if that failed and another look is needed."""
 Known = Mapping[str, tuple[Reach, ...]]
 """How far inputs had got when that was noted last, by their names."""
 
@@ -62,9 +68,17 @@ class LiveInput(ABC):
     def reached(self) -> tuple[Reach, ...]:
         """How far each part has got, the oldest first. For the timer: waits for nothing."""
 
+    def look(self) -> Look:
+        """Fix how far each part has got now; what is returned tells it, and may take its time to count."""
+        reached = self.reached()
+        return lambda: reached
+
     @abstractmethod
     def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
-        """What lies between what is stored and `upto`; what can no longer be read is left out, and is `lost`."""
+        """What lies between what is stored and `upto`; what can no longer be read is left out, and is `lost`.
+
+        Marks are read in their order; after a restart, from the last one on that was stored as a whole.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -38,6 +38,13 @@ class Feed(ABC):
         """Let the first half of a user's event arrive, or its rest; False if events come whole."""
         return False
 
+    def begin(self, user: str) -> Callable[[bool], None] | None:
+        """Let a user's event be under way, as in an open transaction; None if events cannot be.
+
+        What is returned ends it: with True the event arrives, with False it never does.
+        """
+        return None
+
     def cut(self) -> bool:
         """Take away what has arrived: the input begins anew in its place. False if that cannot happen."""
         return False
@@ -224,6 +231,50 @@ def what_was_replaced_while_nobody_followed_is_found(feed: Feed) -> None:
     follower.input.close()
 
 
+def no_user_moves_anothers_events(feed: Feed) -> None:
+    """Whatever of one user is under way, ends late or is undone, each mark has what others had sent by then.
+
+    So no user drops another's event, nor moves it to an earlier or later mark. A reader may wait for what is under way.
+    """
+    random, follower = np.random.default_rng(2), _start(feed)
+    marks: list[tuple[Reached, list[str]]] = []
+    under_way: dict[str, Callable[[bool], None]] = {}
+    arrived, own = list[str](), list[str]()
+    for turn in range(20):
+        slow, others = f"slow-{turn}", [f"before-{turn}", f"after-{turn}"]
+        feed.send(others[:1])
+        end = feed.begin(slow)
+        if end is None:
+            feed.send([slow])
+            arrived.append(slow)
+        else:
+            under_way[slow] = end
+        feed.send(others[1:])
+        marks.append((follower.input.reached(), others))
+        for user in [user for user in under_way if turn % 5 == 4 or random.random() < 0.4]:
+            kept = bool(random.random() < 0.5)
+            under_way.pop(user)(kept)
+            arrived += [user] * kept
+        if under_way:
+            continue
+        marks.append((follower.input.reached(), []))
+        for mark, others in marks:
+            read = follower.upto(mark)
+            own += [user for user in read if user.startswith("slow")]
+            rest = [user for user in read if not user.startswith("slow")]
+            _expect(rest, others, "what one user has under way moves or drops another's event.")
+        if feed.resumes:
+            follower.input.close()
+            follower = Follower(feed.follow, follower.done, marks[-1][0])
+            _expect(follower.upto(marks[-1][0]), [], "a mark that was stored is read again.")
+        marks = []
+    _expect(
+        sorted(own), sorted(arrived), "an event that was under way is lost or repeated, or one that was undone is read."
+    )
+    require(not follower.input.lost, "an input calls something lost that was read.")
+    follower.input.close()
+
+
 SOURCE_CHECKS: tuple[SourceCheck, ...] = (
     every_event_is_read_once,
     an_event_is_read_when_it_is_complete,
@@ -234,6 +285,7 @@ SOURCE_CHECKS: tuple[SourceCheck, ...] = (
     what_was_cut_away_unread_is_lost_and_stops_nothing,
     what_was_replaced_is_read_to_its_end,
     what_was_replaced_while_nobody_followed_is_found,
+    no_user_moves_anothers_events,
 )
 
 

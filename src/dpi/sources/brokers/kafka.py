@@ -1,9 +1,14 @@
 """Kafka: a topic's partitions are parts, their offsets positions.
 
-Partitions are assigned by hand, from what is stored: there is no group that commits or rebalances. How far a partition
-has got is its last stable offset, so that what a transaction has not committed has not arrived. Offsets that hold no
+Partitions are assigned by hand, from what is stored: there is no group that commits or rebalances. Offsets that hold no
 message (ends of transactions, what was compacted) are passed: a partition is read to its end when the library says so.
 New partitions are found at the next look. What retention took unread lies below the first offset, and is lost.
+
+**Transactions.** How far a partition has got is its high watermark, and a message belongs to the first mark above its
+offset. Both follow from when messages were produced, so no user's open transaction moves another user's message. The
+last stable offset would: it stands still for everybody while one transaction is open. The reader takes committed
+messages alone, and the broker gives it none beyond the stable offset; so reading up to a mark waits for the
+transactions that were open there, at most as long as the broker lets a transaction last. What was aborted is passed.
 """
 
 from __future__ import annotations
@@ -18,6 +23,8 @@ from dpi.sources.live import Done, Known
 
 QUIET = 10.0
 """Seconds without a word after which the connection is made anew."""
+TRANSACTION = 900.0
+"""Seconds that a broker lets a transaction last, unless it is set up otherwise."""
 _HELD = 1 << 14
 """KiB that the library fetches ahead."""
 
@@ -62,8 +69,8 @@ class KafkaTopic(Log):
         if topic.error is not None:
             raise self._kafka.KafkaException(topic.error)
         asked = {self._partition(str(part)): self._admin.OffsetSpec.latest() for part in sorted(topic.partitions)}
-        stable = self._kafka.IsolationLevel.READ_COMMITTED
-        told = self._look.list_offsets(asked, isolation_level=stable, request_timeout=LOOK)
+        high = self._kafka.IsolationLevel.READ_UNCOMMITTED
+        told = self._look.list_offsets(asked, isolation_level=high, request_timeout=LOOK)
         return {str(each.partition): End(answer.result(2 * LOOK).offset) for each, answer in told.items()}
 
     def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
@@ -83,12 +90,12 @@ class KafkaTopic(Log):
             )  # fmt: skip
         open_spans = {part: span for part, span in self._kept(spans).items() if span.at < span.end}
         self._consumer.assign([self._partition(part, span.at) for part, span in open_spans.items()])
-        heard = time.monotonic()
+        heard, patience = time.monotonic(), QUIET
         while open_spans:
             batch = self._consumer.consume(MESSAGES, 0.2)
-            if batch:
-                heard = time.monotonic()
-            elif time.monotonic() - heard > QUIET:
+            if batch:  # the end of what may be read, below the mark: a transaction is open there
+                heard, patience = time.monotonic(), TRANSACTION if batch[-1].error() is not None else QUIET
+            elif time.monotonic() - heard > patience:
                 raise TimeoutError
             yield from self._sorted(batch, open_spans)
         self._consumer.unassign()

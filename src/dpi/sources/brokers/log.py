@@ -150,7 +150,7 @@ class Log(LiveInput):
             generation = max(generation, known.generation)
         offset = max(self._stored(identity, generation), self.start_at)
         if known is not None and known.generation == generation:
-            offset = max(offset, known.offset)
+            return known._replace(offset=max(offset, known.offset))
         return Reach(identity, generation, offset)
 
     def _reach(self, identity: str, end: End) -> Reach:
@@ -172,19 +172,19 @@ class Log(LiveInput):
 
     def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
         """The messages before each mark that are not stored yet, of the parts that are still there."""
-        wanted = {reach: max(self._stored(*reach[:2]), self.start_at) for reach in upto}
-        wanted = {reach: at for reach, at in wanted.items() if at < reach.offset}
-        now = {reach[:2] for reach in self.reached()} if wanted else set()  # is it still what the mark was made of?
+        found = [(reach, self._spans(reach)) for reach in upto]
+        wanted = {reach: spans for reach, spans in found if spans}
+        now = self._present() if wanted else set()  # is it still what the mark was made of?
         self.lost = self.lost or any(reach[:2] not in now for reach in wanted)
-        spans = {reach.identity: Span(at, reach.offset) for reach, at in wanted.items() if reach[:2] in now}
-        generations = {reach.identity: reach.generation for reach in wanted}
+        spans = {part: span for reach, each in wanted.items() if reach[:2] in now for part, span in each.items()}
+        generations = {part: reach.generation for reach, each in wanted.items() for part in each}
         silent: float | None = None
         while spans:
             try:
                 for part, events, following in self._pieces(spans):
                     silent = None
                     yield Block(events, self._producer(part, generations[part]), following)
-                    spans[part] = Span(following, spans[part].end)
+                    spans[part] = spans[part]._replace(at=following)
                 return
             except self.errors:
                 self._hang_up()
@@ -193,6 +193,15 @@ class Log(LiveInput):
                 if time.monotonic() - silent > AWAY:
                     raise self.unreachable() from None
                 time.sleep(AGAIN)
+
+    def _spans(self, reach: Reach) -> dict[str, Span]:
+        """What a mark has of a part that is not stored yet, by the part that positions are stored of."""
+        at = max(self._stored(*reach[:2]), self.start_at)
+        return {reach.identity: Span(at, reach.offset)} if at < reach.offset else {}
+
+    def _present(self) -> set[tuple[str, int]]:
+        """The parts that are there, with their generations."""
+        return {reach[:2] for reach in self.reached()}
 
     def unreachable(self) -> StateError:
         """What is said of a broker that is away for too long, or from the start."""

@@ -1,31 +1,44 @@
-"""A table of MariaDB or MySQL: gaps among its ids are waited for, up to a time that is declared.
+"""A table of MariaDB or MySQL: consistent snapshots, and the transactions in flight that the server lists.
 
-**Rule.** An id that is not there while a larger one is, is a gap: its transaction is in flight, or was rolled back. A
-mark does not pass a gap before the gap is filled, or has been seen for `GAP` seconds (or as long as the address says:
-`?gap=10`). So a row counts if its transaction ends within that time after a larger id was committed; a later one is
-lost without a word, for nothing tells it from a row that never comes. After a restart gaps are waited for anew.
+**Why every transaction that may fill a hole is listed.** `information_schema.innodb_trx` has the transactions in
+flight, those that were prepared (XA) included. The server makes it anew only if it was not read for a tenth of a
+second, so what it says may be older than the snapshot. A list counts only if it shows this very query, by a name drawn
+for it: then it was made after the snapshot. Otherwise it is not known who is in flight, and no hole is forgotten at
+this look.
 
-Where transactions are rolled back often, or ids are given out in steps (`auto_increment_increment`), marks lie so far
-behind what is visible: choose a lateness above it.
+A transaction is known by its connection and the second it began in, and by its number once it has written. The number
+stays when a prepared transaction outlives its connection: hence the second list of `dpi.sources.brokers.holes`. An
+INSERT begins its transaction right after it draws its first id; a look that falls between the two finds the transaction
+in the second list.
+
+So that this holds, the table must be InnoDB's, ids must be given out by one server, one at a time (no
+`auto_increment_increment`), and this reader must be allowed to see transactions (`GRANT PROCESS`). All three are looked
+at.
 
 A table that was removed and made again, or emptied by TRUNCATE, gives out small ids again, and begins anew.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from dpi.errors import OptionError
+from dpi.errors import StateError
 from dpi.sources.brokers.address import Address
-from dpi.sources.brokers.log import LOOK, Columns, End
-from dpi.sources.brokers.table import Table, TableName
+from dpi.sources.brokers.holes import Running
+from dpi.sources.brokers.log import Columns
+from dpi.sources.brokers.table import Made, Table, TableName
 from dpi.sources.live import Done, Known
 
-GAP = 5.0
-"""Seconds for which a gap is waited for, unless the address says otherwise."""
-_NO_TABLE, _NO_COLUMN, _DENIED, _DENIED_COLUMN = 1146, 1054, 1142, 1143
+_NO_TABLE, _NO_COLUMN, _DENIED, _DENIED_COLUMN, _NO_PRIVILEGE = 1146, 1054, 1142, 1143, 1227
+_STALE = 0.11
+"""Seconds after which the server makes the list of transactions anew, if it was not read meanwhile."""
+_TRIES = 3
+_TABLE = """
+SELECT engine, auto_increment, @@global.auto_increment_increment FROM information_schema.tables
+WHERE table_schema = %s AND table_name = %s
+"""
 
 
 class MariaTable(Table):
@@ -35,16 +48,10 @@ class MariaTable(Table):
     library: ClassVar[tuple[str, str]] = ("pymysql", "mariadb")
 
     def __init__(self, address: Address, name: TableName, columns: Columns, done: Done, known: Known) -> None:
-        address.check("gap", "socket", "tls", named="database")
+        address.check("socket", "tls", named="database")
         super().__init__(address, name, columns, done, known)
-        try:
-            self.gap = float(address.options.get("gap", GAP))
-        except ValueError:
-            raise OptionError("`gap` of an address must be a number of seconds.") from None
-        self._names = name.table.rpartition(".")
-        self._gaps: dict[int, float] = {}
-        """The first id of each gap, and when it was seen first."""
-        self._at: int | None = None
+        schema, _, self._table = name.table.rpartition(".")
+        self._schema = schema or address.name
 
     def _connect(self, timeout: float) -> Any:
         host, port = self.address.host(3306)
@@ -66,42 +73,41 @@ class MariaTable(Table):
     def _missing(self, error: BaseException) -> bool:
         return bool(error.args) and error.args[0] in (_NO_TABLE, _NO_COLUMN, _DENIED, _DENIED_COLUMN)
 
-    def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
-        if self._look is None:
-            self._look = self._connect(LOOK)
-        schema, _, table = self._names
-        drawn = self._rows(
-            self._look,
-            "SELECT auto_increment FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
-            schema or self.address.name,
-            table,
-        )
-        newest = f"SELECT coalesce(max({self.id}), 0) FROM {self.table}"  # noqa: S608 - names are quoted
-        ((visible,),) = self._rows(self._look, newest)
-        before = last.get("", self.start_at)
-        anew = max(int(drawn[0][0] or 0) if drawn else 0, int(visible) + 1) < before
-        if anew or self._at is None:
-            self._gaps, self._at = {}, self.start_at if anew else before
-        self._at = self._upto(self._at)
-        return {"": End(self._at, anew)}
+    def _begin(self, connection: Any) -> Made:
+        self._execute(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        self._execute(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+        return self._made(connection)
 
-    def _upto(self, at: int) -> int:
-        """The first id that may still appear, or the one after the last that is there."""
-        query = f"SELECT min({self.id}), max({self.id}), count(*) FROM {self.table} WHERE {self.id} >= %s"  # noqa: S608
-        ((first, newest, count),) = self._rows(self._look, query, at)
-        if not count:
-            return at
-        if first == at and newest - first + 1 == count:
-            self._gaps = {}
-            return int(newest) + 1
-        # Each row with the id after which it comes: where that is not the one before, there is a gap.
-        between = (
-            f"SELECT gap FROM (SELECT {self.id} AS id, "  # noqa: S608
-            f"coalesce(lag({self.id}) OVER (ORDER BY {self.id}), %s) + 1 AS gap "
-            f"FROM {self.table} WHERE {self.id} >= %s) t "
-            f"WHERE id > gap AND id <= %s ORDER BY gap"
-        )
-        now = time.monotonic()
-        found = [int(row[0]) for row in self._rows(self._look, between, at - 1, at, newest)]
-        self._gaps = {gap: self._gaps.get(gap, now) for gap in found}
-        return next((gap for gap in found if now - self._gaps[gap] < self.gap), int(newest) + 1)
+    def _made(self, connection: Any) -> Made:
+        found = self._rows(connection, _TABLE, self._schema, self._table)
+        if not found:
+            raise self._lacking()
+        ((engine, following, step),) = found
+        if str(engine).lower() != "innodb":
+            raise StateError(f"{self.table} must be a table of InnoDB: others have no snapshots.")
+        if int(step) > 1:
+            raise StateError("ids must be given out by one server, one at a time: auto_increment_increment must be 1.")
+        return Made("", int(following or 1) - 1)
+
+    def _running(self, connection: Any) -> Running | None:
+        for again in range(_TRIES):
+            if again:
+                time.sleep(_STALE)
+            token = secrets.token_hex(8)
+            query = (
+                f"SELECT /* {token} */ trx_query, trx_mysql_thread_id, trx_started, trx_id + 0, connection_id() "  # noqa: S608
+                "FROM information_schema.innodb_trx"
+            )
+            try:
+                rows = self._rows(connection, query)
+            except self._library.Error as error:
+                if error.args and error.args[0] == _NO_PRIVILEGE:
+                    raise StateError(
+                        f"this reader of {self.address.shown!r} must be allowed to see transactions: GRANT PROCESS."
+                    ) from None
+                raise
+            if any(token in (text or "") for text, *_ in rows):
+                others = [row for row in rows if row[1] != row[4]]
+                began = {f"{thread} {started}" for _, thread, started, _, _ in others}
+                return frozenset(began | {f"#{int(number)}" for *_, number, _ in others if number})
+        return None

@@ -1,19 +1,16 @@
-"""A table of PostgreSQL: rows below the ids that transactions in flight may still commit.
+"""A table of PostgreSQL: snapshots by REPEATABLE READ, transactions in flight by their locks.
 
-**Rule.** A look reads `c`, the largest id that is visible, and *then* the transactions that hold a lock on the table in
-a mode that inserts (`pg_locks`; the table's partitions included). The rows up to `c` are final at the first look at
-which none of those transactions is in flight any more; the mark is the largest such `c`, plus one.
-
-**Why nothing is passed that appears later.** Let a row have an id `i <= c` that its INSERT drew from a sequence that
-gives one id at a time. `c` was not drawn before `i`, and was visible when the look read it, so `i` was drawn before
-then. An INSERT locks the table (ROW EXCLUSIVE) before it draws an id, and the lock is held until its transaction ends.
-So when the locks are listed, the transaction has ended or is in the list. When all that are in the list have ended, it
-has ended in either case: its row is visible from then on, or never. The rows of a mark are read after the mark is made.
-A transaction that was rolled back leaves a gap, for which nobody waits.
+**Why every transaction that may fill a hole is listed.** Let a snapshot show `c` and not show a smaller id `i`, which
+an INSERT drew from a sequence that gives one id at a time. `c` was not drawn before `i`, so `i` was drawn before the
+snapshot. An INSERT locks the table (ROW EXCLUSIVE) before it draws an id, and holds the lock until its transaction
+ends; what a savepoint took back has no row. So when the locks (`pg_locks`; the table's partitions included) are listed
+after the snapshot, the transaction is in the list or has ended. Transactions without an `xid` yet are listed too, which
+their `xmin` would not tell. One that was prepared for a commit in two phases holds its locks under another name,
+`-1/xid`: hence the second list of `dpi.sources.brokers.holes`.
 
 So that this holds, the id's default must be the sequence (`GENERATED … AS IDENTITY`, `serial`) with `CACHE 1`, which is
-looked at; nobody may write ids that were drawn before (`SELECT nextval …`); and the address must be that of the primary
-server, where the locks are.
+looked at; ids that were drawn before (`SELECT nextval …`) must not be written; and the address must be that of the
+primary server, where the locks are.
 
 A table that was removed and made again has another number, which names the part; one whose sequence was set back
 (`TRUNCATE … RESTART IDENTITY`) begins anew.
@@ -21,13 +18,13 @@ A table that was removed and made again has another number, which names the part
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dpi.errors import StateError
 from dpi.sources.brokers.address import Address
-from dpi.sources.brokers.log import LOOK, Columns, End
-from dpi.sources.brokers.table import Table, TableName
+from dpi.sources.brokers.holes import Running
+from dpi.sources.brokers.log import Columns
+from dpi.sources.brokers.table import Made, Table, TableName
 from dpi.sources.live import Done, Known
 
 _TABLE = """
@@ -54,9 +51,6 @@ class PostgresTable(Table):
     def __init__(self, address: Address, name: TableName, columns: Columns, done: Done, known: Known) -> None:
         super().__init__(address, name, columns, done, known)
         self._column = name.id
-        self._waiting: list[tuple[int, frozenset[str]]] = []
-        """Ids that were visible, the oldest first, and the transactions that may still commit smaller ones."""
-        self._final: dict[str, int] = {}
 
     def _connect(self, timeout: float) -> Any:
         where: dict[str, Any] = dict(self.address.options)
@@ -81,30 +75,20 @@ class PostgresTable(Table):
             | self._library.errors.InsufficientPrivilege,
         )
 
-    def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
-        if self._look is None:
-            self._look = self._connect(LOOK)
-        ((oid, cache, standby, drawn),) = self._rows(self._look, _TABLE, self.table, self._column, self.table)
+    def _begin(self, connection: Any) -> Made:
+        self._execute(connection, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return self._made(connection)  # the first query takes the snapshot
+
+    def _made(self, connection: Any) -> Made:
+        ((oid, cache, standby, drawn),) = self._rows(connection, _TABLE, self.table, self._column, self.table)
         if standby:
             raise StateError(f"{self.address.shown!r} is a standby: transactions in flight are seen by the primary.")
         if cache is not None and cache > 1:
             raise StateError(
                 f"the sequence of {self.table}.{self.id} must give one id at a time: ALTER SEQUENCE … CACHE 1."
             )
-        newest = f"SELECT coalesce(max({self.id}), 0) FROM {self.table}"  # noqa: S608 - names are quoted
-        ((visible,),) = self._rows(self._look, newest)
-        part, before = str(oid), last.get(str(oid), self.start_at)
-        anew = (visible if drawn is None else max(drawn, visible)) + 1 < before
-        if anew or part not in self._final:
-            self._waiting, self._final = [], {part: self.start_at if anew else before}
-        inserting = frozenset(str(row[0]) for row in self._rows(self._look, _INSERTING, oid, oid))
-        self._waiting.append((int(visible) + 1, inserting))
-        self._settle(part, inserting)
-        return {part: End(self._final[part], anew)}
+        return Made(str(oid), int(drawn or 0))
 
-    def _settle(self, part: str, inserting: frozenset[str]) -> None:
-        """Pass the ids below which no transaction is in flight any more."""
-        self._waiting = [(end, those & inserting) for end, those in self._waiting]
-        final = [end for end, those in self._waiting if not those]
-        self._final[part] = max([self._final[part], *final])
-        self._waiting = [(end, those) for end, those in self._waiting if those]
+    def _running(self, connection: Any) -> Running:
+        oid = int(self._made(connection).part)
+        return frozenset(str(row[0]) for row in self._rows(connection, _INSERTING, oid, oid))

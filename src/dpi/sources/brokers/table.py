@@ -1,32 +1,72 @@
-"""A table of a database that only grows, as an input: rows are polled in the order of an id that goes up.
+"""A table of a database to which rows are only added, as an input: rows are read in the order of an id that goes up.
 
-Ids are given out when rows are written and seen when they are committed, so that a smaller one may appear after a
-larger one. What is final is for each database to say (`dpi.sources.brokers.postgresql`, `dpi.sources.brokers.mariadb`):
-a mark never passes an id that may still appear.
+Ids are given out when rows are written and are seen when they are committed, so a smaller id may appear after a larger
+one.
 
-Rows must stay until they are read. If the last row that was read is gone when more is read, rows after it may be gone
-too, and are called lost; so is a row that a mark had seen and the reader does not find.
+**Rule.** A look opens one transaction that sees one snapshot of the table. Its mark is `(c, H)`: `c` is the largest
+visible id, and `H` holds the ids up to `c` that the snapshot does not show. Both are counted inside that transaction,
+in steps of `STEP` rows, and are stored before anything is read. A row belongs to the first mark that contains it: its
+id is at most `c` and not in `H`. Ids leave `H` when a later snapshot shows them, or when no transaction is left that
+could still fill them (`dpi.sources.brokers.holes`).
+
+**Guarantee.** A row belongs to the first look whose snapshot shows it. Adding or removing one user's own transactions
+therefore moves no row of another user.
+
+*Why.* By induction the marks up to a look contain the rows that its snapshot shows, and no others. A row that the
+snapshot shows has an id up to `c` that is not in `H`. A row that it does not show is in `H`, or above `c`, or was
+forgotten; what was forgotten never appears. Whether a snapshot shows another user's row depends on when that row's
+transaction committed and when the look was made: the first does not depend on this user by assumption, the second is
+the public clock's. The user's rows shift ids of others and add holes, but neither is in the statement. The reader
+leaves out what lies in `H`, so a row that commits between a look and its reading waits for its own mark. There the
+window of that mark decides: the row counts if its slot was still open at the mark before, else this row alone is late.
+
+**Assumptions.** Rows are only inserted, and stay until they are read. An id is drawn by its own INSERT, from a counter
+that gives one id at a time. A transaction that holds rows of several users commits when its writer says: that none of
+them decides about the others is the writer's responsibility.
+
+A look whose counting fails is dropped, and the next one takes its place; it never falls back to an older mark because
+there was much to count. While the database cannot be reached at all, the last mark stands. `LOOKS` looks may wait to be
+counted at a time. More than `HOLES` holes stop the input with an error.
+
+If the last row that was read is gone when more is read, rows after it may be gone too, and are called lost; so is a row
+that a mark has and the reader does not find.
 
 Sees rows on their way; keeps none.
 """
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from dpi.errors import OptionError, SchemaError
+from dpi.errors import OptionError, SchemaError, StateError
 from dpi.sources.brokers.address import Address, client
-from dpi.sources.brokers.log import MESSAGES, Columns, Log, Piece, Span
-from dpi.sources.live import Done, Known
+from dpi.sources.brokers.holes import Hole, Holes, Pending, Running, contains, difference, without_ids
+from dpi.sources.brokers.log import AGAIN, AWAY, MESSAGES, Columns, End, Log, Piece, Span
+from dpi.sources.live import Block, Done, Known, Look, Reach
 from dpi.sources.ndjson import texts
 
 if TYPE_CHECKING:
     import polars as pl
+
+STEP = 1 << 17
+"""Rows that are counted at a time."""
+PATIENCE = 60.0
+"""Seconds that one step of counting, or one block of rows, may take."""
+LOOKS = 8
+"""Looks that may wait to be counted. A look that finds as many is dropped: each one holds a connection."""
+HOLES = 1 << 20
+"""Holes of one mark, at most."""
+_RANGES = 500
+"""Holes that one query asks about."""
+_LATE = " late"
+"""Behind the name of a part: rows that had been in a hole, in the order of marks and ids."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +80,23 @@ class TableName:
         for option, name in (("table", self.table), ("id", self.id)):
             if not name or "\0" in name or name.startswith(".") or name.endswith("."):
                 raise OptionError(f"`{option}` must be a name.")
+
+
+class Made(NamedTuple):
+    """Which table it is."""
+
+    part: str
+    """Its name among tables that were removed and made again."""
+    drawn: int
+    """How many ids were given out, as far as the database tells."""
+
+
+class Snapshot(NamedTuple):
+    """A connection in the midst of a transaction that sees one state of the table."""
+
+    connection: Any
+    made: Made
+    opened: float
 
 
 class Table(Log):
@@ -57,18 +114,243 @@ class Table(Log):
         self._library = client(*self.library)
         self.errors = (self._library.OperationalError, self._library.InterfaceError, OSError)
         self._reader: Any = None
-        self._look: Any = None
+        self._idle: list[Any] = []
+        self._snapshots: list[Any] = []
+        self._pending = Pending()
+        self._read: dict[str, Reach] = {}
+        """Of each part, the mark that was read last."""
+        self._holes: dict[str, Holes] = {}
+        """Of what is read now: ids that belong to a later mark or, of late rows, the holes that they filled."""
+        self._failing: float | None = None
 
     def _quoted(self, name: str) -> str:
         return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
+
+    # What each database says for itself.
 
     @abstractmethod
     def _connect(self, timeout: float) -> Any:
         """A connection of the database's library, which commits by itself."""
 
     @abstractmethod
+    def _begin(self, connection: Any) -> Made:
+        """Begin a transaction that sees one snapshot, and tell which table it sees."""
+
+    @abstractmethod
+    def _made(self, connection: Any) -> Made:
+        """Tell which table it is now."""
+
+    @abstractmethod
+    def _running(self, connection: Any) -> Running | None:
+        """List the transactions in flight that may have drawn ids of the table; None if that is not known now."""
+
+    @abstractmethod
     def _missing(self, error: BaseException) -> bool:
         """Whether an error says that there is no such table, or column."""
+
+    # The timer's side.
+
+    def look(self) -> Look:
+        """Open a snapshot; what is returned counts in it."""
+        if len(self._snapshots) >= LOOKS:
+            return lambda: None
+        snapshot = self._snapshot() or self._snapshot()  # a connection that was idle may have been closed since
+        self.away = snapshot is None
+        return self._stand if snapshot is None else lambda: self._count(snapshot)
+
+    def reached(self) -> tuple[Reach, ...]:
+        """How far the table has got or, while the database is away, had got."""
+        while (reached := self.look()()) is None:
+            pass
+        return reached
+
+    def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
+        raise NotImplementedError  # a table has holes: `look` tells them
+
+    def _snapshot(self) -> Snapshot | None:
+        connection = None
+        try:
+            connection = self._idle.pop() if self._idle else self._connect(PATIENCE)
+            self._snapshots.append(connection)
+            opened = time.monotonic()
+            return Snapshot(connection, self._begin(connection), opened)
+        except self.errors:
+            self._drop(connection)
+            return None
+        except BaseException:
+            self._drop(connection)
+            raise
+
+    def _stand(self) -> tuple[Reach, ...]:
+        """What was counted last: the database is away."""
+        if not self._reaches:
+            raise self.unreachable()
+        return tuple(self._reaches.values())
+
+    def _count(self, snapshot: Snapshot) -> tuple[Reach, ...] | None:
+        """Count inside a snapshot; None if that failed."""
+        try:
+            with self._turn:
+                reach = self._counted(snapshot)
+                self._execute(snapshot.connection, "ROLLBACK")
+                self._reaches = {reach.identity: reach}
+        except self.errors:
+            self._drop(snapshot.connection)
+            self._failing = self._failing or time.monotonic()
+            if time.monotonic() - self._failing > AWAY:
+                raise self.unreachable() from None
+            time.sleep(AGAIN)
+            return None
+        except BaseException:
+            self._drop(snapshot.connection)
+            raise
+        self._snapshots.remove(snapshot.connection)
+        self._idle.append(snapshot.connection)
+        self._failing = None
+        return (reach,)
+
+    def _counted(self, snapshot: Snapshot) -> Reach:
+        connection, (part, drawn), opened = snapshot
+        visible, last = self._visible(connection), self._last(part)
+        anew = max(drawn, visible) + 1 < last.offset
+        reach = self._reach(part, End(max(visible + 1, self.start_at if anew else last.offset), anew))
+        if reach[:2] != last[:2]:
+            last = Reach(*reach[:2], self.start_at)
+        if part not in self._reaches or anew:
+            self._pending = Pending(last.holes)
+        late = last.late + self._pending.advance(
+            opened,
+            lambda holes: self._unfilled(connection, holes),
+            self._gaps(connection, last.offset, reach.offset),
+        )
+        holes = self._pending.holes
+        if len(holes) > HOLES:
+            raise StateError(
+                f"{self.table} has more than {HOLES:,} gaps among its ids that transactions in flight may still fill. "
+                "End transactions that have been open for long; the same command goes on where it stopped."
+            )
+        running = self._running(connection)
+        if running is not None:
+            self._pending.settle(running, time.monotonic())
+        return reach._replace(holes=holes, late=late)
+
+    def _visible(self, connection: Any) -> int:
+        """The largest id that is visible."""
+        query = f"SELECT coalesce(max({self.id}), 0) FROM {self.table}"  # noqa: S608 - names are quoted
+        return int(self._rows(connection, query)[0][0])
+
+    def _gaps(self, connection: Any, at: int, end: int) -> Iterator[Hole]:
+        """The ids from `at` up to before `end` that are not visible, found in steps."""
+        page = f"SELECT {self.id} AS id FROM {self.table} WHERE {self.id} >= %s AND {self.id} < %s"  # noqa: S608
+        counted = f"SELECT min(id), max(id), count(*) FROM ({page} ORDER BY {self.id} LIMIT {STEP}) p"  # noqa: S608
+        apart = (
+            "SELECT earlier, id FROM "  # noqa: S608
+            f"(SELECT id, lag(id) OVER (ORDER BY id) AS earlier FROM ({page}) p) w WHERE id > earlier + 1 ORDER BY id"
+        )
+        while at < end:
+            ((first, last, count),) = self._rows(connection, counted, at, end)
+            if not count:
+                yield at, end
+                return
+            if first > at:
+                yield at, int(first)
+            if last - first + 1 > count:
+                for before, after in self._rows(connection, apart, first, last + 1):
+                    yield int(before) + 1, int(after)
+            at = int(last) + 1
+
+    def _unfilled(self, connection: Any, holes: Holes) -> Iterator[Hole]:
+        """What is left of holes in a snapshot, found in steps."""
+        for some in _some(holes):
+            query = f"SELECT {self.id} FROM {self.table} WHERE {self._within(some)} ORDER BY {self.id} LIMIT {STEP}"  # noqa: S608
+            ids = [int(row[0]) for row in self._rows(connection, query, *chain.from_iterable(some))]
+            if len(ids) < STEP:
+                yield from without_ids(some, ids)
+            else:
+                for at, end in some:
+                    yield from self._gaps(connection, at, end)
+
+    def _within(self, holes: Holes) -> str:
+        """The condition that an id lies in holes, whose ends are its values."""
+        return "(" + " OR ".join([f"({self.id} >= %s AND {self.id} < %s)"] * len(holes)) + ")"
+
+    # The reader's side.
+
+    def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
+        """The rows of a mark that are not stored yet."""
+        yield from super().read(upto)
+        self._read = {reach.identity: reach for reach in upto}
+
+    def _spans(self, reach: Reach) -> dict[str, Span]:
+        spans, self._holes[reach.identity] = super()._spans(reach), reach.holes
+        before, late = self._read.get(reach.identity), reach.identity + _LATE
+        if before is not None and before[:2] == reach[:2]:
+            at = max(self._stored(late, reach.generation), before.late)
+            if at < reach.late:
+                spans[late] = Span(at, reach.late)
+                self._holes[late] = tuple(difference(before.holes, reach.holes))
+        return spans
+
+    def _present(self) -> set[tuple[str, int]]:
+        try:
+            if self._reader is None:
+                self._reader = self._connect(PATIENCE)
+            part, drawn = self._made(self._reader)
+            last = self._last(part)
+            return {last[:2]} if max(drawn, self._visible(self._reader)) + 1 >= last.offset else set()
+        except self.errors:  # the reader waits for a database that is away
+            self._hang_up()
+            return {reach[:2] for reach in self._reaches.values()}
+
+    def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
+        if self._reader is None:
+            self._reader = self._connect(PATIENCE)
+        for part, span in spans.items():
+            yield from self._late_rows(part, span) if part.endswith(_LATE) else self._new_rows(part, span)
+
+    def _new_rows(self, part: str, span: Span) -> Iterator[Piece]:
+        """The rows above the mark before; those that committed after the mark was made wait for theirs."""
+        at, end = span
+        there = f"SELECT 1 FROM {self.table} WHERE {self.id} = %s"  # noqa: S608 - names are quoted
+        if at > self.start_at and not self._rows(self._reader, there, at - 1):
+            self.lost = True
+        while at < end and (rows := self._page(f"{self.id} >= %s AND {self.id} < %s", at, end)):
+            at = int(rows[-1][0]) + 1
+            yield Piece(part, self._frame([row for row in rows if not contains(self._holes[part], int(row[0]))]), at)
+        self.lost = self.lost or at < end
+
+    def _late_rows(self, part: str, span: Span) -> Iterator[Piece]:
+        """The rows that had been in holes of the mark before. A position is how many rows were late before it."""
+        at, end = span
+        stored = at - self._read[part.removesuffix(_LATE)].late
+        for some in _some(self._holes[part]):
+            after = some[0][0]
+            while rows := self._page(f"{self._within(some)} AND {self.id} >= %s", *chain.from_iterable(some), after):
+                after = int(rows[-1][0]) + 1
+                fresh = rows[stored:]
+                stored -= len(rows) - len(fresh)
+                if fresh:
+                    at += len(fresh)
+                    yield Piece(part, self._frame(fresh), at)
+        self.lost = self.lost or at < end
+
+    def _page(self, condition: str, *values: int) -> Sequence[Sequence[Any]]:
+        """Some rows in the order of their ids."""
+        names = ", ".join(map(self._quoted, self.columns.names))
+        query = f"SELECT {self.id}, {names} FROM {self.table} WHERE {condition} ORDER BY {self.id} LIMIT {MESSAGES}"  # noqa: S608
+        return self._rows(self._reader, query, *values)
+
+    def _frame(self, rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
+        """Canonical texts of the columns, as those of lines are."""
+        import polars as pl
+
+        columns = list(zip(*rows, strict=True))[1:] or [()] * len(self.columns.names)
+        return pl.DataFrame({
+            name: texts(list(map(_plain, column)), name, exact=name == self.columns.user)
+            for name, column in zip(self.columns.names, columns, strict=True)
+        })  # fmt: skip
+
+    # Both sides.
 
     def _rows(self, connection: Any, query: str, *values: object) -> Sequence[Sequence[Any]]:
         """What a query gives."""
@@ -79,51 +361,41 @@ class Table(Log):
                 return found
         except self._library.Error as error:
             if self._missing(error):
-                raise SchemaError(
-                    f"{self.address.shown!r} must have a table {self.table} with the columns {self.id} and "
-                    f"{', '.join(map(self._quoted, self.columns.names))}, for this reader to read."
-                ) from None
+                raise self._lacking() from None
             raise
 
-    def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
-        if self._reader is None:
-            self._reader = self._connect(60.0)
-        names = ", ".join(map(self._quoted, self.columns.names))
-        there = f"SELECT 1 FROM {self.table} WHERE {self.id} = %s"  # noqa: S608 - names are quoted
-        query = (
-            f"SELECT {self.id}, {names} FROM {self.table} WHERE {self.id} >= %s AND {self.id} < %s "  # noqa: S608
-            f"ORDER BY {self.id} LIMIT {MESSAGES}"
+    def _lacking(self) -> SchemaError:
+        return SchemaError(
+            f"{self.address.shown!r} must have a table {self.table} with the columns {self.id} and "
+            f"{', '.join(map(self._quoted, self.columns.names))}, for this reader to read."
         )
-        for part, (at, end) in spans.items():
-            if at > self.start_at and not self._rows(self._reader, there, at - 1):
-                self.lost = True
-            while at < end and (rows := self._rows(self._reader, query, at, end)):
-                at = int(rows[-1][0]) + 1
-                yield Piece(part, self._frame(rows), at)
-            self.lost = self.lost or at < end
 
-    def _frame(self, rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
-        """Canonical texts of the columns, as those of lines are."""
-        import polars as pl
-
-        columns = list(zip(*rows, strict=True))[1:]
-        return pl.DataFrame({
-            name: texts(list(map(_plain, column)), name, exact=name == self.columns.user)
-            for name, column in zip(self.columns.names, columns, strict=True)
-        })  # fmt: skip
+    def _execute(self, connection: Any, statement: str) -> None:
+        """Run a statement that gives no rows."""
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
 
     def _hang_up(self) -> None:
-        self._close(self._reader)
+        self._drop(self._reader)
         self._reader = None
 
     def _hang_up_look(self) -> None:
-        self._close(self._look)
-        self._look = None
+        for connection in (*self._idle, *self._snapshots):
+            self._drop(connection)
+        self._idle.clear()
 
-    def _close(self, connection: Any) -> None:
+    def _drop(self, connection: Any) -> None:
         if connection is not None:
-            with suppress(*self.errors):  # it was lost before
+            with suppress(ValueError):  # it is idle, or the reader's
+                self._snapshots.remove(connection)
+            with suppress(self._library.Error, OSError):  # it was lost before
                 connection.close()
+
+
+def _some(holes: Holes) -> Iterator[Holes]:
+    """As many holes at a time as one query asks about."""
+    for number in range(0, len(holes), _RANGES):
+        yield holes[number : number + _RANGES]
 
 
 def _plain(value: object) -> object:

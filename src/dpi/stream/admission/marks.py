@@ -49,7 +49,11 @@ class Mark(NamedTuple):
     def from_json(cls, text: str) -> Mark:
         """As it was stored."""
         moment, until, reached = json.loads(text)
-        return cls(moment, until, {name: tuple(Reach(*reach) for reach in parts) for name, parts in reached.items()})
+        return cls(moment, until, {name: tuple(_reach(*reach) for reach in parts) for name, parts in reached.items()})
+
+
+def _reach(identity: str, generation: int, offset: int, holes: Iterable[Iterable[int]] = (), late: int = 0) -> Reach:
+    return Reach(identity, generation, offset, tuple((at, end) for at, end in holes), late)
 
 
 def newest_reaches(marks: Iterable[Mark]) -> dict[str, tuple[Reach, ...]]:

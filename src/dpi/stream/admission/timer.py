@@ -1,9 +1,10 @@
 """The timer: notes how far inputs have got, at every closing time and in between, in a thread that does nothing else.
 
-It looks at sizes and at the clock, and waits for no reader. A second thread writes the marks to the store, which a
-reader that stores a large block may have for itself for a while: how long is a matter of what users have sent, and must
-not decide when the next look is. If the program was stopped or asleep, the next look is a late one, and its mark has
-the moment at which it was made: nothing was seen in between.
+It looks at sizes and at the clock, and waits for no reader. A second thread counts what the looks have fixed, and
+writes the marks to the store, which a reader that stores a large block may have for itself for a while: how long either
+takes is a matter of what users have sent, and must not decide when the next look is. A look whose counting fails makes
+no mark; the next look takes its place, with its own moment. If the program was stopped or asleep, the next look is a
+late one, and its mark has the moment at which it was made: nothing was seen in between.
 
 Sees positions and moments; no event.
 """
@@ -14,18 +15,28 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 from dpi.events.slots import Slots
-from dpi.sources.live import LiveInput
+from dpi.sources.live import LiveInput, Look
 from dpi.stream.admission.marks import Journal, Mark
 
 LONGEST = 1_000_000
 """Microseconds between two looks at most; a slot is looked at four times at least."""
+_EVER = -(1 << 62)
 LISTENING = 0.05
 """Seconds after which a caller's event is heard at the latest."""
 Noted = tuple[int, Mark]
 """A mark with its number."""
+
+
+class _Looked(NamedTuple):
+    """What a look has fixed: a mark before its counting."""
+
+    moment: int
+    until: int
+    looks: dict[str, Look]
+    always: bool
 
 
 def system_clock() -> int:
@@ -52,9 +63,10 @@ class Timer:
         self._slots, self._inputs, self._journal, self._clock = slots, inputs, journal, clock
         self._step = min(LONGEST, max(slots.about // 4, 1))
         self._last = journal.kept[-1][1] if journal.kept else None
+        self._moment, self._until = self._last[:2] if self._last else (_EVER, _EVER)
         self._noted: queue.SimpleQueue[Noted | BaseException | None] = queue.SimpleQueue()
         self._wake, self._stop = threading.Event(), stop  # what wakes this timer is not for others to hear
-        self._seen: queue.SimpleQueue[Mark | BaseException | None] = queue.SimpleQueue()
+        self._seen: queue.SimpleQueue[_Looked | BaseException | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=work, name=f"dpi {name}", daemon=True)
             for name, work in (("timer", self._run), ("marks", self._note))
@@ -66,18 +78,24 @@ class Timer:
         Slots close by the first answer of the clock, so that what came before a closing time is asked for after it; a
         time is from the future by the second, so that nothing is that has come.
         """
-        mark = self._look(always)
+        mark = self._mark(self._look(always))
         return None if mark is None else (self._journal.note(mark), mark)
 
-    def _look(self, always: bool) -> Mark | None:
-        last = self._last
+    def _look(self, always: bool) -> _Looked:
         moment = self._clock()
-        reached = {each.name: each.reached() for each in self._inputs}
-        until = self._clock()
-        if last is not None:  # a clock that was set back stands still
-            moment, until = max(moment, last.moment), max(until, last.until, moment)
-        mark = Mark(moment, max(until, moment), reached)
-        if last is not None and not always and reached == last.reached and not self._closes(last, mark):
+        looks = {each.name: each.look() for each in self._inputs}
+        moment = max(moment, self._moment)  # a clock that was set back stands still
+        self._moment, self._until = moment, max(self._clock(), self._until, moment)
+        return _Looked(moment, self._until, looks, always)
+
+    def _mark(self, looked: _Looked) -> Mark | None:
+        """Count what a look has fixed: the mark, unless nothing came and no slot has closed, or the look failed."""
+        reached = {name: count() for name, count in looked.looks.items()}
+        told = {name: parts for name, parts in reached.items() if parts is not None}
+        mark, last = Mark(looked.moment, looked.until, told), self._last
+        if len(told) < len(reached):
+            return None
+        if last is not None and not looked.always and told == last.reached and not self._closes(last, mark):
             return None
         self._last = mark
         return mark
@@ -98,7 +116,9 @@ class Timer:
         """Note the moment of coming back, and begin."""
         for each in self._inputs:
             each.start(self._wake)
-        self._noted.put(self.look(always=True))
+        while (noted := self.look(always=True)) is None:  # an input that is away for long says so itself
+            pass
+        self._noted.put(noted)
         for thread in self._threads:
             thread.start()
         return self
@@ -109,9 +129,7 @@ class Timer:
             while not ended:
                 now = self._clock()
                 ended = self._wait((self.due(now) - now) / 1e6)
-                mark = self._look(always=ended)
-                if mark is not None:
-                    self._seen.put(mark)
+                self._seen.put(self._look(always=ended))
         except BaseException as error:  # raised by whoever waits for marks
             self._seen.put(error)
         self._seen.put(None)
@@ -127,8 +145,11 @@ class Timer:
 
     def _note(self) -> None:
         try:
-            while (mark := self._seen.get()) is not None:
-                self._noted.put(mark if isinstance(mark, BaseException) else (self._journal.note(mark), mark))
+            while (looked := self._seen.get()) is not None:
+                if isinstance(looked, BaseException):
+                    self._noted.put(looked)
+                elif (mark := self._mark(looked)) is not None:
+                    self._noted.put((self._journal.note(mark), mark))
         except BaseException as error:  # raised by whoever waits for marks
             self._noted.put(error)
         self._noted.put(None)

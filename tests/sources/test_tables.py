@@ -1,0 +1,354 @@
+"""Tables that are written to while they are read: no transaction of one user moves a row of another."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import dpi
+from broker_feeds import Maria, Postgres, TableFeed
+from dpi.events.clock import Window
+from dpi.sources.brokers import table
+from dpi.sources.brokers.table import Table
+from dpi.stream import Stream
+from dpi.stream.admission import Timer
+from dpi.stream.live import Follower as Following
+from dpi.testing import Follower
+
+BOTH = pytest.mark.parametrize("feed", [Postgres, Maria], ids=lambda feed: feed.__name__, indirect=True)
+
+
+@pytest.fixture
+def feed(request: pytest.FixtureRequest) -> Iterator[TableFeed]:
+    """A table, empty."""
+    feed = request.param()
+    yield feed
+    feed.close()
+
+
+@pytest.fixture
+def postgres() -> Iterator[Postgres]:
+    """A table of PostgreSQL, empty."""
+    feed = Postgres()
+    yield feed
+    feed.close()
+
+
+def started(feed: TableFeed, done: dict[str, int] | None = None) -> Follower:
+    """A program that follows a table."""
+    follower = Follower(feed.follow, done)
+    follower.input.start(threading.Event())
+    return follower
+
+
+@BOTH
+def test_an_open_transaction_holds_no_other_row_up(feed: TableFeed) -> None:
+    """Rows of others that had committed are in the mark, though a smaller id has not; that row alone comes later."""
+    follower = started(feed)
+    slow = feed.other()
+    feed.insert(slow, "slow")
+    others = [f"user-{number}" for number in range(100)]
+    feed.send(others)
+    mark = follower.input.reached()
+    feed.execute(slow, "COMMIT")
+    assert follower.upto(mark) == others
+    assert follower.new() == ["slow"]
+    feed.send(["eve"])
+    assert follower.new() == ["eve"]
+    assert not follower.input.lost
+    follower.input.close()
+
+
+@BOTH
+def test_what_is_rolled_back_holds_no_row_up_and_is_forgotten(feed: TableFeed) -> None:
+    """A hole stays in marks while its transaction may still commit, and leaves them when none can."""
+    follower = started(feed)
+    slow = feed.other()
+    feed.insert(slow, "never")
+    feed.send(["bob"])
+    assert follower.new() == ["bob"]
+    for _ in range(4):
+        assert follower.input.reached()[0].holes == ((1, 2),)
+    feed.execute(slow, "ROLLBACK")
+    assert [follower.input.reached()[0].holes for _ in range(4)][-1] == ()
+    assert follower.new() == []
+    assert not follower.input.lost
+    follower.input.close()
+
+
+@BOTH
+def test_savepoints_and_two_writers_count_once_each(feed: TableFeed) -> None:
+    """What a savepoint took back is not there; the rest of its transaction comes when it is committed."""
+    follower = started(feed)
+    one, two = feed.other(), feed.other()
+    feed.insert(one, "one-1")
+    feed.execute(one, "SAVEPOINT inner_one")
+    feed.insert(two, "two-1")
+    feed.insert(one, "never")
+    feed.send(["bob"])
+    assert follower.new() == ["bob"]
+    feed.execute(one, "ROLLBACK TO SAVEPOINT inner_one")
+    feed.insert(one, "one-2")
+    feed.execute(two, "COMMIT")
+    assert follower.new() == ["two-1"]
+    feed.send(["eve"])
+    assert follower.new() == ["eve"]
+    feed.execute(one, "COMMIT")
+    assert follower.new() == ["one-1", "one-2"]
+    assert not follower.input.lost
+    follower.input.close()
+
+
+@BOTH
+def test_a_stop_among_late_rows_neither_loses_nor_repeats_one(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Holes stand in the marks; which of them were filled and read is stored with the rows."""
+    monkeypatch.setattr(table, "MESSAGES", 2)
+    follower = started(feed)
+    writers = [feed.other() for _ in range(5)]
+    for number, writer in enumerate(writers):
+        feed.insert(writer, f"slow-{number}")
+        feed.send([f"user-{number}"])
+    first = follower.input.reached()
+    assert follower.upto(first, blocks=1) == ["user-0", "user-1"]
+    for writer in writers:
+        feed.execute(writer, "COMMIT")
+    follower.input.close()
+    follower = Follower(feed.follow, follower.done, first)
+    assert follower.upto(first) == [f"user-{number}" for number in range(2, 5)]
+    second = follower.input.reached()
+    read = follower.upto(second, blocks=1)
+    assert len(read) == 2
+    follower.input.close()
+    follower = Follower(feed.follow, follower.done, second)
+    assert follower.upto(first) == []
+    read += follower.upto(second)
+    assert read == [f"slow-{number}" for number in range(5)]
+    assert not follower.input.lost
+    assert follower.new() == []
+    follower.input.close()
+
+
+@BOTH
+def test_a_row_that_commits_after_a_look_waits_for_its_own_mark(feed: TableFeed) -> None:
+    """Reading may be long after the look: what the snapshot did not show is left out."""
+    follower = started(feed)
+    slow = feed.other()
+    feed.insert(slow, "slow")
+    feed.send(["bob"])
+    look = follower.input.look()
+    feed.send(["eve"])
+    feed.execute(slow, "COMMIT")
+    counted = look()
+    assert counted is not None
+    assert follower.upto(counted) == ["bob"]
+    assert sorted(follower.new()) == ["eve", "slow"]
+    follower.input.close()
+
+
+@BOTH
+def test_a_backlog_is_counted_in_steps(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rows came between two looks, no query counts more than a step of them."""
+    monkeypatch.setattr(table, "STEP", 10)
+    monkeypatch.setattr(table, "_RANGES", 3)
+    follower = started(feed)
+    slow = [feed.other() for _ in range(7)]
+    sent = []
+    for number in range(7):
+        feed.insert(slow[number], f"slow-{number}")
+        sent += [f"user-{number}-{row}" for row in range(7)]
+        feed.send(sent[-7:])
+    queries: list[int] = []
+    rows = follower.input._rows  # type: ignore[attr-defined]
+
+    def counted(connection: Any, query: str, *values: object) -> Any:
+        found = rows(connection, query, *values)
+        queries.append(len(found))
+        return found
+
+    monkeypatch.setattr(follower.input, "_rows", counted)
+    mark = follower.input.reached()
+    assert max(queries) <= 10
+    assert len(mark[0].holes) == 7
+    monkeypatch.setattr(follower.input, "_rows", rows)
+    for writer in slow:
+        feed.insert(writer, "more")
+        feed.execute(writer, "COMMIT")
+    assert follower.upto(mark) == sent
+    again = follower.new()
+    assert sorted(again) == sorted([f"slow-{number}" for number in range(7)] + ["more"] * 7)
+    follower.input.close()
+
+
+@BOTH
+def test_too_many_holes_stop_the_input_with_a_sentence(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is dropped to get on."""
+    monkeypatch.setattr(table, "HOLES", 3)
+    follower = started(feed)
+    for number in range(4):
+        feed.insert(feed.other(), "slow")
+        feed.send([f"user-{number}"])
+    with pytest.raises(dpi.StateError, match="more than 3 gaps"):
+        follower.new()
+    follower.input.close()
+
+
+@BOTH
+def test_a_look_that_fails_is_dropped_and_the_next_one_counts(feed: TableFeed) -> None:
+    """A connection that is cut while it counts makes no mark, and no older mark stands for it."""
+    follower = started(feed)
+    feed.send(["ada"])
+    look = follower.input.look()
+    assert isinstance(follower.input, Table)
+    follower.input._snapshots[0].close()
+    assert look() is None
+    assert follower.new() == ["ada"]
+    follower.input.close()
+
+
+def test_a_transaction_that_is_prepared_keeps_its_holes(postgres: Postgres) -> None:
+    """A commit in two phases gives a transaction another name: its rows count when the second phase comes."""
+    with postgres.connection.cursor() as cursor:
+        (allowed,) = cursor.execute("SHOW max_prepared_transactions").fetchone()
+    if int(allowed) == 0:
+        pytest.skip("needs PostgreSQL with max_prepared_transactions above 0")
+    follower = started(postgres)
+    slow = postgres.other()
+    postgres.insert(slow, "slow")
+    postgres.send(["bob"])
+    assert follower.new() == ["bob"]
+    postgres.execute(slow, f"PREPARE TRANSACTION '{postgres.table}'")
+    for _ in range(5):
+        assert follower.new() == []
+    postgres.execute(postgres.connection, f"COMMIT PREPARED '{postgres.table}'")
+    assert follower.new() == ["slow"]
+    follower.input.close()
+
+
+def test_a_prepared_transaction_of_mariadb_keeps_its_holes() -> None:
+    """Also when its connection is gone."""
+    feed = Maria()
+    follower = started(feed)
+    slow = feed.other()
+    feed.execute(slow, "COMMIT")
+    feed.execute(slow, f"XA START '{feed.table}'")
+    feed.insert(slow, "slow")
+    feed.execute(slow, f"XA END '{feed.table}'")
+    feed.send(["bob"])
+    assert follower.new() == ["bob"]
+    feed.execute(slow, f"XA PREPARE '{feed.table}'")
+    slow.close()
+    feed.others.clear()
+    try:
+        for _ in range(5):
+            assert follower.new() == []
+            assert follower.input.reached()[0].holes
+    finally:
+        feed.execute(feed.connection, f"XA COMMIT '{feed.table}'")
+    assert follower.new() == ["slow"]
+    follower.input.close()
+    feed.close()
+
+
+def test_transactions_elsewhere_keep_no_hole(postgres: Postgres) -> None:
+    """Only those that hold a lock to insert into the table are waited for."""
+    follower, other = started(postgres), Postgres()
+    elsewhere = postgres.other()
+    other.insert(elsewhere, "elsewhere")
+    undone = postgres.other()
+    postgres.insert(undone, "never")
+    postgres.send(["bob"])
+    assert follower.new() == ["bob"]
+    postgres.execute(undone, "ROLLBACK")
+    assert [follower.input.reached()[0].holes for _ in range(4)][-1] == ()
+    follower.input.close()
+    postgres.execute(elsewhere, "ROLLBACK")
+    other.close()
+
+
+def test_a_table_of_mariadb_without_snapshots_is_refused() -> None:
+    """Other engines show rows that a transaction has not committed."""
+    feed = Maria()
+    feed.execute(feed.connection, f"ALTER TABLE {feed.table} ENGINE = MyISAM")
+    follower = started(feed)
+    with pytest.raises(dpi.StateError, match="InnoDB"):
+        follower.new()
+    follower.input.close()
+    feed.close()
+
+
+@pytest.mark.skipif(not os.environ.get("DPI_SLOW"), reason="takes a minute: make test-slow")
+def test_a_backlog_of_millions_is_counted(postgres: Postgres) -> None:
+    """Four million rows lie in the table when it is followed first."""
+    into = f'INSERT INTO {postgres.table} ("user", time, value) '
+    many = "SELECT 'u' || n, 1, 'x' FROM generate_series(1, 4000000) n"
+    postgres.execute(postgres.connection, into + many)
+    follower = started(postgres)
+    assert follower.input.reached()[0][2:] == (4_000_001, (), 0)
+    follower.input.close()
+
+
+SECOND = 1_000_000
+
+
+def kept_rows(feed: TableFeed, lateness: int, slow: bool, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, int]]:
+    """Who is counted in which slot of ten seconds; with `slow`, one user's transactions are open over closing times."""
+    store, kept, now = dpi.MemoryStore(), set[tuple[str, int]](), [0]
+    options = {"domain": dpi.Categories(["x"]), "epsilon": 1, "slot": "10s", "lateness": f"{lateness}s"}
+    stream = dpi.Stream(**options, start="1970-01-01", store=store)  # type: ignore[arg-type]
+
+    def admit(events: Any, window: Window, *rest: object) -> None:
+        for user, second in zip(events.users, map(int, events.times), strict=True):
+            if window.first <= second // 10 and second * SECOND <= window.until:
+                kept.add((user, second // 10))
+        Stream.admit(stream, events, window, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stream, "admit", admit)
+    follower = Following(stream, dpi.broker(feed.address, unit="s", **feed.options))
+    timer = Timer(follower.slots, follower.inputs, follower.journal, clock=lambda: now[0])
+
+    def look(second: int) -> None:
+        now[0] = second * SECOND
+        if (noted := timer.look()) is not None:
+            list(follower.reach(*noted))
+
+    def write(connection: Any, second: int, *users: str) -> None:
+        for user in users:
+            feed.insert(connection, user, second)
+
+    writers = [feed.other() for _ in range(2)] if slow else []
+    look(0)
+    for writer in writers:
+        write(writer, 1, "slow")
+    write(feed.connection, 3, *(f"early-{number}" for number in range(20)))
+    look(5)
+    write(feed.connection, 8, *(f"user-{number}" for number in range(20)))
+    look(10 + lateness)
+    for writer in writers[:1]:
+        write(writer, 11, "slow again")
+        feed.execute(writer, "COMMIT")
+    write(feed.connection, 8, "late")
+    write(feed.connection, 12, *(f"user-{number}" for number in range(20)))
+    look(20 + lateness)
+    for writer in writers[1:]:
+        feed.execute(writer, "ROLLBACK")
+    look(30 + lateness)
+    follower.close()
+    return kept
+
+
+@BOTH
+@pytest.mark.parametrize("lateness", [0, 7])
+def test_open_transactions_of_one_user_change_no_slot_of_another(
+    feed: TableFeed, lateness: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From table to slots, the rows of others count alike with and without the user; the user's own row may be late."""
+    without = kept_rows(feed, lateness, False, monkeypatch)
+    feed.cut()
+    with_user = kept_rows(feed, lateness, True, monkeypatch)
+    everybody = {(f"early-{n}", 0) for n in range(20)} | {(f"user-{n}", slot) for n in range(20) for slot in (0, 1)}
+    assert without == everybody
+    assert with_user == everybody | {("slow again", 1)}
