@@ -176,6 +176,30 @@ def test_a_reader_waits_for_what_its_mark_has_and_the_broker_does_not_give_yet(m
     follower.input.close()
 
 
+def test_a_look_at_rabbitmq_does_not_go_through_a_flood(made: Make[BrokerFeed]) -> None:
+    """One user's messages are as many as they are: how far the stream has got is known without taking them."""
+    feed = made(Rabbit)
+    assert isinstance(feed, Rabbit)
+    follower = started(feed)
+    feed.send(["ada"])
+    assert follower.new() == ["ada"]
+    before, count = follower.input._look._taken, 30_000  # type: ignore[attr-defined]
+    with feed.amqp.Connection(feed.address.split("/")[2]) as connection:
+        channel = connection.channel()
+        for _ in range(count):
+            channel.basic_publish(feed.amqp.Message(message("slow")), "", feed.stream)
+        for _ in range(1000):
+            if channel.queue_declare(feed.stream, passive=True).message_count > count:
+                break
+            time.sleep(0.01)
+    feed.send(["bob"])
+    (mark,) = follower.input.reached()
+    assert mark.offset == count + 2
+    assert follower.input._look._taken - before < count // 2  # type: ignore[attr-defined]
+    assert follower.upto((mark,)) == ["slow"] * count + ["bob"]
+    follower.input.close()
+
+
 def test_while_a_broker_is_away_the_last_mark_stands(made: Make[BrokerFeed]) -> None:
     """A look waits for no broker, and what was sent before and after counts once when it is back."""
     feed = made(Kafka)

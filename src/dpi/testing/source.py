@@ -232,7 +232,7 @@ def what_was_replaced_while_nobody_followed_is_found(feed: Feed) -> None:
 
 
 def no_user_moves_anothers_events(feed: Feed) -> None:
-    """Whatever of one user is under way, ends late or is undone, each mark has what others had sent by then.
+    """Whatever one user sends, long, many, under way or undone, each mark has what others had sent by then.
 
     So no user drops another's event, nor moves it to an earlier or later mark. A reader may wait for what is under way.
     """
@@ -249,6 +249,9 @@ def no_user_moves_anothers_events(feed: Feed) -> None:
             arrived.append(slow)
         else:
             under_way[slow] = end
+        many = {7: [f"{slow} again"] * 300, 11: [slow + "x" * 50_000]}.get(turn, [])
+        feed.send(many)
+        arrived += many
         feed.send(others[1:])
         marks.append((follower.input.reached(), others))
         for user in [user for user in under_way if turn % 5 == 4 or random.random() < 0.4]:

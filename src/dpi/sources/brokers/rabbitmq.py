@@ -1,8 +1,9 @@
 """RabbitMQ streams, by AMQP 0-9-1, for which no plugin is needed: each message has its offset in a header.
 
 How far a stream has got is not told by that protocol. So a second consumer stands at the stream's end: a look asks the
-server something on its channel, and what was delivered before the answer had arrived. Offsets that were removed unread
-lie below the first one that is delivered, and are lost.
+server something on its channel, and what was delivered before the answer had arrived. After a flood the consumer does
+not take what lies in between, which would delay the next look: a new one is put at the end. Offsets that were removed
+unread lie below the first one that is delivered, and are lost.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from dpi.sources.brokers.log import LOOK, MESSAGES, Columns, End, Log, Piece, Sp
 from dpi.sources.live import Done, Known
 
 OFFSET = "x-stream-offset"
-_UNACKNOWLEDGED = 1 << 14
-"""Messages that the server sends ahead."""
+_UNACKNOWLEDGED, _AT_END = 1 << 14, 1 << 10
+"""Messages that the server sends ahead, to a reader and to whoever stands at the end."""
 _QUIET = 10.0
 """Seconds without a message after which the connection is made anew."""
 
@@ -35,14 +36,18 @@ class RabbitStream(Log):
         self._look: _Consumer | None = None
         self._reader: _Consumer | None = None
         self._at: int | None = None  # what the reader is sent next
+        self._told = 0  # how many messages there were at the last look
 
-    def _consume(self, offset: int | str) -> _Consumer:
-        return _Consumer(self._amqp, self.address, offset)
+    def _consume(self, offset: int | str, ahead: int = _AT_END) -> _Consumer:
+        return _Consumer(self._amqp, self.address, offset, ahead)
 
     def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
         if self._look is None:
             self._look = self._stand(last.get("", 0))
-        self._look.count()
+        before, self._told = self._told, self._look.count()
+        if self._told - before > 4 * _AT_END:
+            self._look.close()
+            self._look = self._stand(0)
         while self._look.messages:
             self._look.end = self._look.messages[-1][0] + 1
             self._look.messages.clear()
@@ -67,7 +72,7 @@ class RabbitStream(Log):
         for part, (at, end) in spans.items():
             if self._reader is None or self._at != at:
                 self._hang_up()
-                self._reader = self._consume(at)
+                self._reader = self._consume(at, _UNACKNOWLEDGED)
             while at < end:
                 self._reader.wait(_QUIET, end)
                 fresh = [each for each in self._reader.messages[:MESSAGES] if each[0] >= at]
@@ -99,7 +104,7 @@ def _upto(messages: list[tuple[int, bytes]], end: int) -> int:
 class _Consumer:
     """A connection with one consumer, and what has been delivered."""
 
-    def __init__(self, amqp: Any, address: Address, offset: int | str) -> None:
+    def __init__(self, amqp: Any, address: Address, offset: int | str, ahead: int) -> None:
         self.messages: list[tuple[int, bytes]] = []
         self.end = self._taken = 0
         self._stream = address.name
@@ -116,7 +121,7 @@ class _Consumer:
         try:
             self._connection.connect()
             self._channel = self._connection.channel()
-            self._channel.basic_qos(0, _UNACKNOWLEDGED, False)
+            self._channel.basic_qos(0, ahead, False)
             self._channel.basic_consume(self._stream, callback=self._take, arguments={OFFSET: offset})
         except BaseException:
             self.close()
