@@ -113,12 +113,12 @@ def test_a_stop_among_late_rows_neither_loses_nor_repeats_one(feed: TableFeed, m
         feed.insert(writer, f"slow-{number}")
         feed.send([f"user-{number}"])
     first = follower.input.reached()
-    assert follower.upto(first, blocks=1) == ["user-0", "user-1"]
+    assert follower.upto(first, blocks=1) == ["user-0"]
     for writer in writers:
         feed.execute(writer, "COMMIT")
     follower.input.close()
     follower = Follower(feed.follow, follower.done, first)
-    assert follower.upto(first) == [f"user-{number}" for number in range(2, 5)]
+    assert follower.upto(first) == [f"user-{number}" for number in range(1, 5)]
     second = follower.input.reached()
     read = follower.upto(second, blocks=1)
     assert len(read) == 2

@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dpi.errors import OptionError, SchemaError, StateError
 from dpi.sources.brokers.address import Address, client
-from dpi.sources.brokers.holes import Hole, Holes, Pending, Running, contains, difference, without_ids
+from dpi.sources.brokers.holes import Hole, Holes, Pending, Running, contains, difference, width, without_ids
 from dpi.sources.brokers.log import AGAIN, AWAY, MESSAGES, Columns, End, Log, Piece, Span
 from dpi.sources.live import Block, Done, Known, Look, Reach
 from dpi.sources.ndjson import texts
@@ -241,38 +241,44 @@ class Table(Log):
 
     def _gaps(self, connection: Any, at: int, end: int) -> Iterator[Hole]:
         """The ids from `at` up to before `end` that are not visible, found in steps."""
-        page = f"SELECT {self.id} AS id FROM {self.table} WHERE {self.id} >= %s AND {self.id} < %s"  # noqa: S608
-        counted = f"SELECT min(id), max(id), count(*) FROM ({page} ORDER BY {self.id} LIMIT {STEP}) p"  # noqa: S608
+        page = f"FROM {self.table} WHERE {self.id} >= %s AND {self.id} < %s"
         apart = (
-            "SELECT earlier, id FROM "  # noqa: S608
-            f"(SELECT id, lag(id) OVER (ORDER BY id) AS earlier FROM ({page}) p) w WHERE id > earlier + 1 ORDER BY id"
+            "SELECT earlier, id FROM "  # noqa: S608 - names are quoted
+            f"(SELECT {self.id} AS id, coalesce(lag({self.id}) OVER (ORDER BY {self.id}), %s) AS earlier {page}) w "
+            "WHERE id > earlier + 1 ORDER BY id"
         )
         while at < end:
-            ((first, last, count),) = self._rows(connection, counted, at, end)
-            if not count:
-                yield at, end
-                return
-            if first > at:
-                yield at, int(first)
-            if last - first + 1 > count:
-                for before, after in self._rows(connection, apart, first, last + 1):
-                    yield int(before) + 1, int(after)
+            upto = min(at + STEP, end)
+            ((last, count),) = self._rows(
+                connection, f"SELECT coalesce(max({self.id}), %s), count(*) {page}", at - 1, at, upto
+            )
+            if last - at + 1 > count:
+                for earlier, after in self._rows(connection, apart, at - 1, at, upto):
+                    yield int(earlier) + 1, int(after)
             at = int(last) + 1
+            if at < upto:
+                following = self._following(connection, upto, end)
+                yield at, following
+                at = following
+
+    def _following(self, connection: Any, at: int, end: int) -> int:
+        """The first visible id from `at` on, or `end`."""
+        query = f"SELECT coalesce(min({self.id}), %s) FROM {self.table} WHERE {self.id} >= %s AND {self.id} < %s"  # noqa: S608
+        return int(self._rows(connection, query, end, at, end)[0][0])
 
     def _unfilled(self, connection: Any, holes: Holes) -> Iterator[Hole]:
         """What is left of holes in a snapshot, found in steps."""
-        for some in _some(holes):
-            query = f"SELECT {self.id} FROM {self.table} WHERE {self._within(some)} ORDER BY {self.id} LIMIT {STEP}"  # noqa: S608
-            ids = [int(row[0]) for row in self._rows(connection, query, *chain.from_iterable(some))]
-            if len(ids) < STEP:
-                yield from without_ids(some, ids)
-            else:
+        for some in _some(holes, STEP):
+            if width(some) > STEP:
                 for at, end in some:
                     yield from self._gaps(connection, at, end)
+            else:
+                query = f"SELECT {self.id} {self._among(some)} ORDER BY {self.id}"
+                yield from without_ids(some, [int(row[0]) for row in self._rows(connection, query, *chain(*some))])
 
-    def _within(self, holes: Holes) -> str:
-        """The condition that an id lies in holes, whose ends are its values."""
-        return "(" + " OR ".join([f"({self.id} >= %s AND {self.id} < %s)"] * len(holes)) + ")"
+    def _among(self, holes: Holes) -> str:
+        """Where the rows come from whose ids lie in holes, whose ends are its values."""
+        return f"FROM {self.table} WHERE " + " OR ".join([f"({self.id} >= %s AND {self.id} < %s)"] * len(holes))
 
     # The reader's side.
 
@@ -314,7 +320,7 @@ class Table(Log):
         there = f"SELECT 1 FROM {self.table} WHERE {self.id} = %s"  # noqa: S608 - names are quoted
         if at > self.start_at and not self._rows(self._reader, there, at - 1):
             self.lost = True
-        while at < end and (rows := self._page(f"{self.id} >= %s AND {self.id} < %s", at, end)):
+        for rows in filter(None, self._pages(((at, end),))):
             at = int(rows[-1][0]) + 1
             yield Piece(part, self._frame([row for row in rows if not contains(self._holes[part], int(row[0]))]), at)
         self.lost = self.lost or at < end
@@ -323,22 +329,29 @@ class Table(Log):
         """The rows that had been in holes of the mark before. A position is how many rows were late before it."""
         at, end = span
         stored = at - self._read[part.removesuffix(_LATE)].late
-        for some in _some(self._holes[part]):
-            after = some[0][0]
-            while rows := self._page(f"{self._within(some)} AND {self.id} >= %s", *chain.from_iterable(some), after):
-                after = int(rows[-1][0]) + 1
-                fresh = rows[stored:]
-                stored -= len(rows) - len(fresh)
-                if fresh:
-                    at += len(fresh)
-                    yield Piece(part, self._frame(fresh), at)
+        for rows in self._pages(self._holes[part]):
+            fresh = rows[stored:]
+            stored -= len(rows) - len(fresh)
+            if fresh:
+                at += len(fresh)
+                yield Piece(part, self._frame(fresh), at)
         self.lost = self.lost or at < end
 
-    def _page(self, condition: str, *values: int) -> Sequence[Sequence[Any]]:
-        """Some rows in the order of their ids."""
+    def _pages(self, holes: Holes) -> Iterator[Sequence[Sequence[Any]]]:
+        """The rows whose ids lie in some ranges, in the order of their ids, some at a time."""
+        for some in _some(holes, MESSAGES):
+            at, end = some[0][0], some[-1][1]
+            if width(some) <= MESSAGES:
+                yield self._page(some)
+                continue
+            while (at := self._following(self._reader, at, end)) < end:  # one range, perhaps with few rows
+                yield self._page(((at, min(at + MESSAGES, end)),))
+                at += MESSAGES
+
+    def _page(self, holes: Holes) -> Sequence[Sequence[Any]]:
         names = ", ".join(map(self._quoted, self.columns.names))
-        query = f"SELECT {self.id}, {names} FROM {self.table} WHERE {condition} ORDER BY {self.id} LIMIT {MESSAGES}"  # noqa: S608
-        return self._rows(self._reader, query, *values)
+        query = f"SELECT {self.id}, {names} {self._among(holes)} ORDER BY {self.id}"
+        return self._rows(self._reader, query, *chain(*holes))
 
     def _frame(self, rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
         """Canonical texts of the columns, as those of lines are."""
@@ -392,10 +405,17 @@ class Table(Log):
                 connection.close()
 
 
-def _some(holes: Holes) -> Iterator[Holes]:
-    """As many holes at a time as one query asks about."""
-    for number in range(0, len(holes), _RANGES):
-        yield holes[number : number + _RANGES]
+def _some(holes: Holes, most: int) -> Iterator[Holes]:
+    """Holes as one query asks about them: a few with at most so many ids, or one with more."""
+    some, total = list[Hole](), 0
+    for at, end in holes:
+        if some and (len(some) == _RANGES or total + end - at > most):
+            yield tuple(some)
+            some, total = [], 0
+        some.append((at, end))
+        total += end - at
+    if some:
+        yield tuple(some)
 
 
 def _plain(value: object) -> object:
