@@ -9,7 +9,7 @@ import dpi
 from dpi.service import service as service_module
 from dpi.service.publication import Publication
 from dpi.service.receipts import Receipts
-from serving import FIRST, MOMENT, SECOND, SLOT, SetClock, running, settings
+from serving import BEGIN, FIRST, MOMENT, SECOND, SLOT, SetClock, running, settings
 
 
 def counted(found, stream="visits"):
@@ -151,6 +151,27 @@ def test_a_release_is_seen_at_its_delay_and_not_before(tmp_path):
             assert client.get("/v1/streams/visits").json()["newest"] == (FIRST if seen else None)
             chain = client.get("/v1/chain").json()
             assert [json_kind(each) for each in chain["entries"]].count("release") == seen
+
+
+@pytest.mark.parametrize("origin", ["1970-01-01", BEGIN])
+def test_no_release_is_readable_before_its_tick(tmp_path, origin):
+    """Neither the first nor one after others, whatever the numbers of slots: each waits for its own moment."""
+    with running(tmp_path, settings(origin=origin), delay="2s") as found:
+        client, first = found.client("analyst"), 0 if origin == BEGIN else FIRST
+        for slot in range(3):
+            found.set(10 * (slot + 1))
+            assert found.service.store.reached("visits")[0] == first + slot
+            for late, seen in ((0, slot), (1.999, slot), (2, slot + 1)):
+                found.clock.now = MOMENT + round((10 * (slot + 1) + late) * SECOND)
+                told = client.get("/v1/streams/visits/releases").json()["releases"]
+                assert [each["slot"] for each in told] == list(range(first, first + seen))
+                extent = client.get("/v1/streams/visits/extent").json()
+                assert (extent["number"], extent["last"]) == (seen, first + seen - 1 if seen else None)
+                assert client.get(f"/v1/streams/visits/releases/{first + slot}").status_code == (
+                    200 if seen > slot else 404
+                )
+                with found.service.reading.releases("visits") as releases:
+                    assert [each.slot for each in releases] == list(range(first, first + seen))
 
 
 def json_kind(entry):
