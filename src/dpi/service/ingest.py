@@ -23,7 +23,7 @@ import polars as pl
 
 from dpi.domain import Domain, Product
 from dpi.service.problems import Problem
-from dpi.sources.lines import BYTE_ORDER_MARK, LONGEST_LINE, not_longer, readable
+from dpi.sources.lines import BYTE_ORDER_MARK, not_longer, readable
 from dpi.sources.ndjson import json_object, texts
 from dpi.sources.unchecked_arrow import has_inner_dictionary, plain_rows, stream_batches
 from dpi.stream.admission import Events
@@ -34,6 +34,9 @@ NAMES = ("user", "time", "value")
 UNITS = ("s", "ms", "us", "ns")
 MOST_ROWS = 1 << 17
 """Rows of one batch: with the bytes of a request they bound the time that it takes, whatever is in them."""
+LONGEST_LINE = 1 << 14
+"""Bytes; a longer line is dropped by itself. While a line is decoded no other thread runs, nor the one that closes
+slots: one of this length takes two milliseconds at most."""
 _NO_ARROW = "the body is not an Arrow IPC stream."
 _NO_COLUMNS = "columns in JSON are an object of `user`, `time` and `value`: lists of the same length, each."
 
