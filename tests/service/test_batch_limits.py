@@ -87,7 +87,7 @@ def test_a_negative_number_of_rows_makes_up_for_no_others():
 
 MOST_BYTES = 16 << 20
 LONGEST = 10.0
-"""Seconds of computing that a batch may take: 4.4 at most on a machine of 2026, where 16 MiB of `{}` once took 102."""
+"""Seconds of computing that a batch may take: 3.6 at most on a machine of 2026, where 16 MiB of `{}` once took 102."""
 
 
 def lines(line, rows=ingest.MOST_ROWS):

@@ -1,5 +1,7 @@
 """A stream whose slots cannot be closed is seen to fail, and others go on."""
 
+import json
+import threading
 import time
 
 import pytest
@@ -75,6 +77,43 @@ def test_streams_of_the_same_accounts_keep_their_order(tmp_path, failing):
         assert found.client("admin").delete("/v1/streams/visits").status_code == 200
         wait(lambda: store.reached("other")[0] == FIRST + 1)
         assert found.service.closing.failing == {}
+
+
+def test_a_slot_that_waits_for_a_batch_keeps_its_place(tmp_path, monkeypatch):
+    """For half of the delay, in which the order of the chain is that of the clock; after that others go on."""
+    from dpi.service import service as service_module
+
+    held, go_on, decoded = threading.Event(), threading.Event(), service_module.ingest.decoded
+
+    def slow(*given):
+        held.set()
+        assert go_on.wait(60)
+        return decoded(*given)
+
+    monkeypatch.setattr(service_module.ingest, "decoded", slow)
+    later = settings(name="zoo", quota="0.5")
+    for late, order in ((0.499, ["visits", "zoo"]), (0.5, ["zoo", "visits"])):
+        held.clear(), go_on.clear()
+        folder = tmp_path / str(late)
+        folder.mkdir()
+        with running(folder, settings(quota="0.25"), later) as found:
+            store, looked = found.service.store, found.service.closing.call
+            found.clock.now = MOMENT + 5 * SECOND
+            sending = threading.Thread(target=lambda found=found: found.send([("ada", 1.0, "home")], 0))
+            sending.start()
+            assert held.wait(30)
+            found.clock.now = MOMENT + round((10 + late) * SECOND)
+            if order[0] == "zoo":
+                wait(lambda store=store: store.reached("zoo") is not None)
+            for _ in range(10):
+                time.sleep(0.03)
+                looked(lambda: None).result(30)
+            assert (store.reached("zoo") is not None) == (order[0] == "zoo")
+            go_on.set()
+            sending.join(30)
+            found.closed()
+            chain = [json.loads(link.text) for link in store.links()]
+            assert [entry["stream"] for entry in chain if entry["kind"] == "release"] == order
 
 
 def test_when_all_fail_the_service_is_not_ready(tmp_path, failing):
