@@ -165,4 +165,7 @@ def test_as_many_rows_as_may_be_are_read():
     found = kept(arrow(table), ingest.ARROW)
     assert found[0][-1] == rows
     assert kept(json.dumps(table).encode(), ingest.COLUMNS) == found
-    assert kept(b'{"user":"ada","time":3600,"value":"a"}\n' * rows, ingest.LINES) == found
+    lines = b'{"user":"ada","time":3600,"value":"a"}\n' * rows
+    assert kept(lines, ingest.LINES) == found
+    with pytest.raises(Problem, match="at most 131072 rows"):
+        kept(lines + b"{}", ingest.LINES)

@@ -63,6 +63,28 @@ def test_a_stopped_stream_releases_nothing_more(reopen):
     assert store.sequence("visits", "") == 0  # what a producer has sent is not taken for something new
 
 
+def test_a_stop_whose_answer_is_lost_is_entered_once(reopen, monkeypatch):
+    """Whether it is tried again by the same program or by the next."""
+    store = reopen()
+    stream = dpi.Stream(**HOURS, store=store, name="visits")
+    list(stream.advance("2026-01-01T02:00"))
+    declare = type(store).declare
+
+    def lost(*given, **named):
+        declare(*given, **named)
+        raise dpi.StoreError("the answer is lost.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(store), "declare", lost)
+        with pytest.raises(dpi.StoreError, match="the answer is lost"):
+            stream.stop()
+    stream.stop()
+    assert stream.stopped
+    assert list(stream.advance("2027-01-01")) == []
+    assert [json.loads(link.text)["kind"] for link in store.links()].count("options") == 2
+    assert verify(store).intact
+
+
 def test_others_of_its_accounts_wait_for_it_no_more(reopen):
     """Before, a slot that is not closed holds back those that close after it, which pay from the same accounts."""
     store = reopen()

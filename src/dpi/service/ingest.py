@@ -130,7 +130,7 @@ def _emptied(body: bytes, parts: Sequence[str] | None) -> bytes:
 
 
 def _lines(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
-    _check_rows(body.count(b"\n"))
+    _check_rows(body.count(b"\n", 0, -1) + 1)
     text = readable(not_longer(body.removeprefix(BYTE_ORDER_MARK) + b"\n", LONGEST_LINE))
     rows = [row for row in map(_line, text.split(b"\n")) if row is not None]
     values = [row.value for row in rows]

@@ -87,9 +87,12 @@ def stop(newest: StreamOptions, bank: Bank, signer: Signer | None) -> StreamOpti
     """
     bank.settle()
     store = bank.store
-    end = _following(newest, store)
     if newest.end is not None:
         raise StateError(STOPPED)
+    known = declared(store.streams())[newest.name]
+    if known.end is not None:  # it was entered, and the answer was lost
+        return replace(newest, end=known.end, format=known.format)
+    end = _following(newest, store)
     if end is None:
         raise OptionError("a stream is stopped after its first slot: this one has no beginning yet.")
     ended = replace(newest, end=end, format=FORMAT)
