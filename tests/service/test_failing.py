@@ -1,12 +1,15 @@
 """A stream whose slots cannot be closed is seen to fail, and others go on."""
 
+import io
 import json
 import threading
 import time
 
 import pytest
+from rich.console import Console
 
 import dpi
+from dpi.cli.operations import picture
 from serving import BEGIN, FIRST, MOMENT, SECOND, running, settings
 
 OTHER = settings(name="other", quota="0.5")
@@ -51,6 +54,9 @@ def test_one_that_fails_holds_back_no_other(tmp_path, failing, caplog):
         assert {each["stream"]: each["failing"] for each in told["streams"]} == {
             "visits": "ArithmeticError", "other": None,
         }  # fmt: skip
+        console = Console(width=200, record=True, file=io.StringIO())
+        console.print(picture(told))
+        assert "Slots of visits cannot be closed at the moment (ArithmeticError)." in console.export_text()
         metrics = curator.get("/v1/metrics").text
         assert 'dpi_failing{stream="visits"} 1.0' in metrics
         assert 'dpi_failures_total{kind="ArithmeticError"}' in metrics
