@@ -78,10 +78,9 @@ def _json(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
     if isinstance(found.value, dict) != (parts is not None) or (parts and set(parts) != set(found.value)):
         raise Problem(422, _shape(parts))
     values = [found.value] if isinstance(found.value, list) else list(found.value.values())
-    sizes = {len(column) for column in (found.user, found.time, *values)}
-    _check_rows(max(sizes))
-    if len(sizes) > 1:
+    if {len(column) for column in (found.time, *values)} != {len(found.user)}:
         raise Problem(422, _NO_COLUMNS)
+    _check_rows(len(found.user))
     by_part = found.value if isinstance(found.value, dict) else None
     return _events(found.user, found.time, found.value if by_part is None else by_part, unit)
 

@@ -243,7 +243,7 @@ class Driver:
         Which classes are due follows from the slot's number. The first slot of a stream without a declared start may be
         tried again under another one: then they are drawn anew, which has no chance in it.
         """
-        if self.options.end is not None:
+        if self.newest.end is not None:
             raise StateError(STOPPED)
         if self._offer is not None and self._offer.classes and self._offer.slot != number:
             self._allocation, self._offer = self._allocated(), None
