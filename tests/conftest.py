@@ -50,6 +50,7 @@ TOGETHER = ("tests/engine/spark/", "tests/service/page/")
 LONGEST = (
     "tests/service/page/test_page.py",
     "tests/cli/test_follow.py",
+    "tests/service/test_on_time.py",
     "tests/audit/test_report.py",
     "tests/service/test_commands.py",
     "tests/service/test_leader.py",

@@ -72,7 +72,9 @@ class Running:
         closing, clock = self.service.closing, self.clock
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
-            if closing.call(lambda: all(each.upcoming[0] > clock() for each in closing.streams.values())).result(30):
+            if closing.call(
+                lambda: all(each.stopped or each.upcoming[0] > clock() for each in closing.streams.values())
+            ).result(30):
                 return
             time.sleep(0.005)
         raise TimeoutError("slots were not closed.")

@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import time
+from dataclasses import replace
 from email import message_from_bytes
 from pathlib import Path
 
@@ -164,6 +165,16 @@ def test_a_condition_is_told_when_it_begins():
     assert again.message().id == late.message().id
     assert [each.kind for each in conditions.look(operations(lag=61, failing="StoreError"))] == ["stopped"]
     assert Conditions(60, 0.5).look(operations(held=(0, 0))) == []
+
+
+def test_a_stream_that_fails_by_itself_is_told_by_its_name():
+    """The kind of error alone, and not the others beside it."""
+    conditions = Conditions(lag=60, dry=0.5)
+    (stream,) = operations().streams
+    (alert,) = conditions.look(Operations("now", None, (replace(stream, failing="ArithmeticError"), stream)))
+    assert (alert.kind, alert.stream, alert.slot) == ("stopped", "visits", 7)
+    assert alert.sentence == "visits: slot 7 cannot be closed (ArithmeticError)."
+    assert conditions.look(operations()) == []
 
 
 # At least once.

@@ -301,3 +301,55 @@ def test_a_configuration_names_an_issuer(tmp_path):
     }.items():
         with pytest.raises(OptionError, match=sentence):
             stated(roles=roles)
+
+
+def padded(number, zeros):
+    """A number as a key set writes it, with bytes of zero before it."""
+    return (
+        base64.urlsafe_b64encode(bytes(zeros) + number.to_bytes(-(-number.bit_length() // 8), "big"))
+        .decode()
+        .rstrip("=")
+    )
+
+
+@pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")  # of the library that signs
+@pytest.mark.parametrize("bits", [1024, 2040, 2047])
+def test_an_rsa_key_is_as_large_as_its_modulus(tmp_path, bits):
+    """Bytes of zero before it make it no larger, and no smaller."""
+    small = rsa.generate_private_key(65537, bits)
+    modulus, good = small.public_key().public_numbers().n, KEYS["RS256"].public_key().public_numbers().n
+    shown = [
+        public("RS256", small, "small"),
+        public("RS256", small, "padded", n=padded(modulus, 256)),
+        public("RS256", KEYS["RS256"], "good", n=padded(good, 3)),
+        public("RS256", small, "no number", n="*"),
+        public("RS256", small, "no text", n=modulus),
+    ]
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps({"keys": shown}))
+    checks = IssuedTokens(Issuer(issuer=URL, audience="dpi", jwks=str(path), roles=ROLES))
+    for identity in ("small", "padded", "no number", "no text"):
+        assert checks.check(token(key=small, headers={"kid": identity})) is None
+    assert checks.check(token(headers={"kid": "good"})) is not None
+
+
+@pytest.mark.parametrize(
+    ("said", "opens"),
+    [
+        ({"key_ops": ["verify"]}, True),
+        ({"key_ops": ["sign", "verify"]}, True),
+        ({"key_ops": ["encrypt"]}, False),
+        ({"key_ops": ["sign"]}, False),
+        ({"key_ops": []}, False),
+        ({"key_ops": "verify"}, False),
+        ({"key_ops": None}, False),
+        ({"use": "enc", "key_ops": ["verify"]}, False),
+        ({"use": None}, False),
+    ],
+)
+def test_a_key_checks_signatures_only_if_that_is_what_it_is_for(tmp_path, said, opens):
+    """`use` and `key_ops` (RFC 7517, 4.2 and 4.3): one that is there must say so."""
+    path = tmp_path / "jwks.json"
+    path.write_text(json.dumps({"keys": [public("ES256", KEYS["ES256"], "ES256", **said)]}))
+    checks = IssuedTokens(Issuer(issuer=URL, audience="dpi", jwks=str(path), roles=ROLES))
+    assert (checks.check(token("ES256")) is not None) == opens

@@ -43,7 +43,7 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path) -> None:
         found.clock.now += 6_000_000
         found.service.closing.call(lambda: None).result(30)
         deadline = time.monotonic() + 20
-        while found.service.closing.failing is None:  # the payment of the slot finds no room
+        while not found.service.closing.failing:  # the payment of the slot finds no room
             assert time.monotonic() < deadline
             time.sleep(0.02)
         assert found.client().get("/v1/ready").status_code == 503

@@ -20,7 +20,7 @@ ALLOWED = {
         "GET /v1/domains/{digest}", "GET /v1/chain", "GET /v1/export", "GET /v1/streams/{stream}/budget", "GET /v1/key",
         "GET /v1/token",
     },
-    "admin": {"POST /v1/streams", "PUT /v1/streams/{stream}"},
+    "admin": {"POST /v1/streams", "PUT /v1/streams/{stream}", "DELETE /v1/streams/{stream}"},
     "operator": {"GET /v1/metrics"},
     "overseer": {"GET /v1/acts"},
     "curator": {

@@ -56,6 +56,8 @@ class DeclaredOptions:
     """The part of ε that is this stream's alone, if it has one."""
     rest: int | None
     """Without a quota: the units that no quota had when the stream was declared, if there were any."""
+    end: int | None
+    """The first slot that is never released, if the stream was stopped."""
     stated: Options = field(repr=False, hash=False)
     """All of it, as it stands in the chain."""
 
@@ -82,7 +84,7 @@ class DeclaredOptions:
             raise StateError(_DAMAGED)  # what is not known cannot be left out of a promise
         budget = {} if format == PRINTED else _budget(stated["budget"], format)
         period = options.get("period") if format == PRINTED else budget.get("period")
-        match {**stated, "rest": budget.get("rest"), "quota": budget.get("quota")}:
+        match {**stated, "rest": budget.get("rest"), "quota": budget.get("quota"), "end": stated.get("end")}:
             case {
                 "domain": str(domain),
                 "epsilon_units": int(units),
@@ -91,12 +93,13 @@ class DeclaredOptions:
                 "start": int() | None as start,
                 "rest": int() | None as rest,
                 "quota": str() | None as part,
+                "end": int() | None as end,
             } if isinstance(period, int | None):
                 try:
                     quota = None if part is None else fraction_of(part)
                     if quota is None or 0 < quota <= 1:
                         total = Epsilon(units)
-                        return cls(format, name, domain, total, ledger, period, start, quota, rest, options)
+                        return cls(format, name, domain, total, ledger, period, start, quota, rest, end, options)
                 except OptionError:
                     pass
         raise StateError(_DAMAGED)

@@ -25,6 +25,11 @@ def picture(found: Mapping[str, object]) -> Group:
     lines = [Text(f"{at}  {len(streams)} stream{'' if len(streams) == 1 else 's'}")]
     if failing is not None:
         lines.append(Text(f"Slots cannot be closed at the moment ({failing}).", BAD))
+    lines += [
+        Text(f"Slots of {_name(each)} cannot be closed at the moment ({each['failing']}).", BAD)
+        for each in streams
+        if failing is None and each.get("failing") is not None
+    ]
     drawn = Table(box=None, pad_edge=False, header_style="bold")
     for heading in HEADINGS:
         drawn.add_column(heading, justify="left" if heading == "stream" else "right", overflow="fold")

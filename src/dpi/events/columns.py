@@ -178,7 +178,8 @@ def canonical(column: object, name: str, *, exact: bool = True) -> pl.Series:
 
     plain = read(column, name)
     if isinstance(plain, list):
-        return pl.Series([_canonical(row, exact=exact) for row in plain], dtype=pl.String)
+        found = [None if row is None else _canonical(row, exact=exact) for row in plain]
+        return pl.Series(found, dtype=pl.String)
     kind = plain.dtype
     if kind in (pl.String, pl.Int64):
         return plain

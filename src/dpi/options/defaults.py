@@ -72,6 +72,7 @@ DEFAULTS: dict[int, Mapping[str, Mapping[str, object]]] = {
     3: MappingProxyType(
         {
             **_SECOND,
+            "stream": {**_SECOND["stream"], "end": None},
             "ledger": {**_LEDGER, "policy": "auto", "quota": None, "rest": None},
             "sparse_histogram": {"failure": "0.001", "most": 1024},
         }

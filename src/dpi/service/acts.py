@@ -28,6 +28,7 @@ KINDS = frozenset(
         "token revoked",
         "stream opened",
         "stream changed",
+        "stream stopped",
         "quota changed",
         "service started",
         "service stopped",

@@ -1,10 +1,17 @@
-"""The public clock: one thread that closes slots in order, and does whatever else changes streams.
+"""The public clock: one thread that closes slots, and does whatever else changes streams.
 
 Slots close by their closing time, and by the name of their stream where that is the same, over all streams of the
-store; also those that the clock has passed while nobody was there. Before a slot closes, every batch that was stamped
-before its closing moment is durable or refused (`dpi.service.receipts`), and what had arrived at a broker by then is
-kept (`dpi.service.feeding`). What is released is seen by
-`dpi.service.publication`.
+store; also those that the clock has passed while nobody was there. Before a slot closes, every batch of its stream that
+was stamped before its closing moment is durable or refused (`dpi.service.receipts`), and what had arrived at a broker
+by then is kept (`dpi.service.feeding`). What is released is seen by `dpi.service.publication`.
+
+**No stream delays another** that pays from other accounts. A slot that cannot be closed yet, because a batch is not
+kept, a broker is not read or an error stands in the way, holds others back for half of the delay after which they are
+seen, and no longer: until then the order is that of the public clock, so that it tells nothing of how long a slot took.
+Slots that have missed the moment at which they should have been seen come after those that have not, and streams with
+such slots take turns: a long past delays nothing. Streams that pay from the *same* accounts keep their order whatever
+happens, since what one slot takes another cannot (`dpi.store.closings`): there the later slot waits, until the earlier
+one is closed or its stream is stopped.
 
 Streams are touched by this thread alone. Whoever wants to open or change one hands it what to do.
 
@@ -34,6 +41,8 @@ THINNING = 100
 """Measurements are thinned after slots whose number is a multiple of this: a public rule, and few writes."""
 AGAIN = 0.5
 """Seconds after which a slot is tried again that a store refused."""
+LOOKING = 0.02
+"""Seconds after which a slot is looked at again that waits for a batch, for a broker or for its turn."""
 
 
 class Closing:
@@ -50,13 +59,23 @@ class Closing:
         self.streams: dict[str, Stream] = {}
         self.feeding: dict[str, Feeding] = {}
         """Of streams that are fed by a broker."""
-        self.failing: str | None = None
-        """Why no slot can be closed at the moment, by the kind of error alone."""
+        self.failing: dict[str, str] = {}
+        """Streams whose next slot cannot be closed at the moment, and why, by the kind of error alone."""
         self._receipts, self._publication, self._clock, self._metrics = receipts, publication, clock, metrics
         self._thin = thin
+        self._patience = publication.delay // 2
+        self._again: dict[str, float] = {}
+        self._served: dict[str, int] = {}
         self._asked: deque[Callable[[], None]] = deque()
         self._wake, self._stopped = threading.Event(), False
         self._thread = threading.Thread(target=self._run, name="dpi closing", daemon=True)
+
+    @property
+    def all_failing(self) -> bool:
+        """Whether no slot of any stream can be closed at the moment."""
+        return bool(self.failing) and self.failing.keys() >= {
+            name for name, stream in list(self.streams.items()) if not stream.stopped
+        }
 
     def start(self) -> None:
         """Begin."""
@@ -89,47 +108,86 @@ class Closing:
             self._wake.clear()
             while self._asked:
                 self._asked.popleft()()
-            try:
-                pause = self.step()
-                self.failing = None
-            except Exception as error:  # the store's, or a fault: slots are tried again, and nothing is skipped
-                if self.failing is None:
-                    logs.failed("no slot can be closed", error)
-                self._metrics.failures.labels(type(error).__name__).inc()
-                self.failing, pause = type(error).__name__, AGAIN
-            self._wake.wait(pause)
+            self._wake.wait(self.step())
         while self._asked:
             self._asked.popleft()()
 
     def step(self) -> float:
-        """Close the slot that is due, if there is one; for how many seconds there is nothing to do."""
-        if not self.streams:
-            return LISTENING
-        stream = min(self.streams.values(), key=lambda each: each.upcoming)
-        closing, _ = stream.upcoming
-        now = self._clock()
-        if now < closing:
-            return min((closing - now) / 1e6, LISTENING)
-        if not self._receipts.settle_before(closing, timeout=LISTENING):
-            return 0.0  # others may have asked for something meanwhile
-        feeding = self.feeding.get(stream.name)
-        if feeding is not None and not feeding.settle_before(closing, LISTENING):
-            return 0.0
-        began = time.perf_counter()
-        with span("close a slot", stream=stream.name, slot=stream.next_slot):
-            release = next(stream.close_before(stream.next_slot + 1), None)
-        if release is None:  # another process has a say in it
-            return AGAIN
-        entry = stream.store.head().sequence
-        seen = self._publication.ready(stream.name, release.slot, entry, closing, at=self._clock())
-        self._note(seen, closing, time.perf_counter() - began)
-        if release.slot % THINNING == 0:
-            self._thin()
-        return 0.0
+        """Close the slot whose turn it is, if there is one; for how many seconds there is nothing to do."""
+        upcoming, now = self._upcoming(), self._clock()
+        due = [name for name, closing in upcoming.items() if closing <= now]
+        for name in upcoming.keys() - set(due):
+            self._mend(name)
+        first: dict[str, str] = {}  # of the streams that pay from the same accounts
+        for name in sorted(due, key=lambda name: (upcoming[name], name)):
+            accounts = self.streams[name].accounts
+            first.setdefault(f"stream {name}" if accounts is None else f"accounts {accounts}", name)
+        for name in sorted(first.values(), key=lambda name: self._turn(name, upcoming[name], now)):
+            if self._close(self.streams[name], upcoming[name]):
+                return 0.0
+            if now < upcoming[name] + self._patience:
+                return LOOKING
+        rest = [(closing - now) / 1e6 for closing in upcoming.values() if closing > now]
+        return min([LISTENING, *rest, *([LOOKING] if due else []), *([AGAIN] if self.failing else [])])
 
-    def _note(self, seen: Published, closing: int, seconds: float) -> None:
+    def _upcoming(self) -> dict[str, int]:
+        """When the next slot of each stream closes, but for those that are not tried again yet."""
+        found, moment = {}, time.monotonic()
+        for name, stream in self.streams.items():
+            if not stream.stopped and self._again.get(name, moment) <= moment:
+                try:
+                    found[name] = stream.upcoming[0]
+                except Exception as error:
+                    self._fail(name, error)
+        return found
+
+    def _turn(self, name: str, closing: int, now: int) -> tuple[bool, int, int, str]:
+        """What the slots that are due are ordered by: those that can still be seen in time come first."""
+        missed = now >= closing + self._publication.delay
+        return missed, self._served.get(name, 0) if missed else 0, closing, name
+
+    def _close(self, stream: Stream, closing: int) -> bool:
+        """Close the next slot of a stream, if it can be; what fails is noted, tried again, and never skipped."""
+        feeding = self.feeding.get(stream.name)
+        if not self._receipts.settled(stream.name, closing) or not (feeding is None or feeding.settled(closing)):
+            return False
+        began = time.perf_counter()
+        try:
+            with span("close a slot", stream=stream.name, slot=stream.next_slot):
+                release = next(stream.close_before(stream.next_slot + 1), None)
+            if release is None:  # another stream of its accounts comes first, or another process has a say in it
+                return False
+            entry = stream.store.head().sequence
+            seen = self._publication.ready(stream.name, release.slot, entry, closing, at=self._clock())
+            if release.slot % THINNING == 0:
+                self._thin()
+        except Exception as error:  # the store's, or a fault
+            self._fail(stream.name, error)
+            return False
+        self._note(seen, time.perf_counter() - began)
+        self._served[stream.name] = seen.entry
+        self._mend(stream.name)
+        return True
+
+    def _fail(self, name: str, error: Exception) -> None:
+        if name not in self.failing:
+            logs.failed("a slot cannot be closed", error, stream=name)
+        self._metrics.failures.labels(type(error).__name__).inc()
+        self._metrics.failing.labels(name).set(1)
+        self.failing[name], self._again[name] = type(error).__name__, time.monotonic() + AGAIN
+
+    def left(self, name: str) -> None:
+        """A stream was stopped: nothing of it is waited for."""
+        self.feeding.pop(name, None)
+        self._mend(name)
+
+    def _mend(self, name: str) -> None:
+        if self.failing.pop(name, None) is not None:
+            self._metrics.failing.labels(name).set(0)
+
+    def _note(self, seen: Published, seconds: float) -> None:
         """Tell the operator, and nobody else."""
-        metrics, late = self._metrics, seen.due > closing + self._publication.delay
+        metrics, late = self._metrics, seen.late
         metrics.closing_seconds.labels(seen.stream).observe(seconds)
         metrics.slot.labels(seen.stream).set(seen.slot)
         metrics.late.labels(seen.stream).inc(late)

@@ -40,12 +40,18 @@ class Feeding:
         self, name: str, events: FollowedEvents, store: Store, admission: Callable[[], Admission], clock: Clock
     ) -> None:
         self._name, self._events, self._store, self._admission, self._clock = name, events, store, admission, clock
-        self._stop, self._kept, self._moment = threading.Event(), threading.Condition(), -(1 << 62)
+        self._stop, self._moment = threading.Event(), -(1 << 62)
+        self.turn = threading.Lock()
+        """Held while events are written."""
         self._thread = threading.Thread(target=self._run, name=f"dpi feeding {name}", daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    def leave(self) -> None:
+        """Keep nothing more; by whoever has `turn`."""
+        self._stop.set()
 
     def stop(self) -> None:
         """Read no further."""
@@ -53,10 +59,9 @@ class Feeding:
         if self._thread.is_alive():
             self._thread.join(LEAVING)
 
-    def settle_before(self, moment: int, timeout: float) -> bool:
-        """Wait until what had arrived by a moment is kept. False if it took too long."""
-        with self._kept:
-            return self._kept.wait_for(lambda: self._moment >= moment, timeout)
+    def settled(self, moment: int) -> bool:
+        """Whether what had arrived by a moment is kept."""
+        return self._moment >= moment
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -82,9 +87,7 @@ class Feeding:
                     each.lost = False
                 journal.settled(number)
                 before = mark
-                with self._kept:
-                    self._moment = max(self._moment, mark.moment)
-                    self._kept.notify_all()
+                self._moment = max(self._moment, mark.moment)
                 if self._stop.is_set():
                     return
         finally:
@@ -99,4 +102,6 @@ class Feeding:
             received = stamped(block.events[events.arrived], events.unit, admission.slots, mark.until)
             window = Window(np.maximum(received.first, window.first), received.until)
         kept = admission.keep(Events(*events.batch(block.events), events.unit), window)
-        self._store.append_all([Arrival(self._name, kept, block.producer, block.sequence)])
+        with self.turn:
+            if not self._stop.is_set():
+                self._store.append_all([Arrival(self._name, kept, block.producer, block.sequence)])

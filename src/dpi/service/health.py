@@ -14,13 +14,13 @@ async def get_health(call: Call) -> Response:
 
 
 async def get_ready(call: Call) -> Response:
-    """The store can be read, and slots can be closed."""
+    """The store can be read, and slots can be closed: those of one stream at least, as none waits for another."""
 
     def read() -> None:
         with call.service.reading.store() as store:
             store.head()
 
-    if call.service.closing.failing is not None:
+    if call.service.closing.all_failing:
         raise Problem(503, "slots cannot be closed at the moment.", retry=1)
     await call.read(read)
     return document({"status": "ready"})

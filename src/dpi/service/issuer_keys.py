@@ -99,4 +99,10 @@ def _by_id(text: bytes) -> dict[str, Key]:
     if not isinstance(listed, list):
         raise OptionError("the issuer's answer is no set of keys.")
     keys = [key for key in listed if isinstance(key, dict) and key.get("kty") in ("RSA", "EC", "OKP")]
-    return {str(key["kid"]): key for key in keys if "kid" in key and key.get("use", "sig") == "sig"}
+    return {str(key["kid"]): key for key in keys if "kid" in key and _verifies(key)}
+
+
+def _verifies(key: Key) -> bool:
+    """Whether checking signatures is what a key is for, as far as it says (RFC 7517, 4.2 and 4.3)."""
+    operations = key.get("key_ops", ["verify"])
+    return key.get("use", "sig") == "sig" and isinstance(operations, list) and "verify" in operations

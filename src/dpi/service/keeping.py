@@ -23,6 +23,8 @@ MOST = 256
 
 OUT_OF_ORDER = "a batch before this one was not kept: send the batches of a producer one after the other, from 0 on."
 
+STOPPED = "the stream was stopped: it takes no more events."
+
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
@@ -38,6 +40,10 @@ class Keeping:
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store, self._metrics = store, metrics
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self.turn = threading.Lock()
+        """Held while batches are written."""
+        self.stopped: set[str] = set()
+        """Streams that take no more of them; changed by whoever has `turn`."""
         self._thread = threading.Thread(target=self._run, name="dpi keeping", daemon=True)
 
     def start(self) -> None:
@@ -70,7 +76,8 @@ class Keeping:
                 except queue.Empty:
                     break
             ended = None in group
-            self._write([each for each in group if each is not None])
+            with self.turn:
+                self._write([each for each in group if each is not None])
 
     def _write(self, group: list[Waiting]) -> None:
         last: dict[tuple[str, str], int] = {}
@@ -78,6 +85,9 @@ class Keeping:
         try:
             for each in sorted(group, key=lambda waiting: waiting.arrival.sequence):
                 stream, _, producer, sequence = each.arrival
+                if stream in self.stopped:
+                    each.kept.set_exception(Problem(410, STOPPED))
+                    continue
                 place = (stream, producer)
                 if place not in last:
                     last[place] = self._store.sequence(stream, producer)

@@ -37,7 +37,7 @@ async def get_streams(call: Call) -> Response:
     def read() -> list[dict[str, object]]:
         with call.service.reading.store() as store:
             known = sorted(declared(store.streams()).items())
-            return [{"name": name, "options": options.stated} for name, options in known]
+            return [{"name": name, "options": options.stated} for name, options in known if not options.discovers]
 
     return document({"streams": await call.read(read)})
 
@@ -54,7 +54,7 @@ async def get_stream(call: Call) -> Response:
             first, newest = (None, None) if found is None else found[1:]
             following = newest + 1 if newest is not None else options.start
             clock = None
-            if slots is not None and following is not None:
+            if slots is not None and following is not None and options.end is None:
                 clock = {
                     "next": following,
                     "begins": slots.start(following).isoformat(),

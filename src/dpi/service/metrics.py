@@ -56,6 +56,9 @@ class Metrics:
         )
         self.slot = Gauge("dpi_last_slot", "The last slot that was released.", ("stream",), registry=self.registry)
         self.failures = Counter("dpi_failures", "Errors of the store, by kind.", ("kind",), registry=self.registry)
+        self.failing = Gauge(
+            "dpi_failing", "1 while the next slot of a stream cannot be closed.", ("stream",), registry=self.registry
+        )
         self.leading = Gauge("dpi_leading", "1 while this replica leads.", registry=self.registry)
 
     def text(self) -> bytes:

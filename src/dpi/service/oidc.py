@@ -11,6 +11,7 @@ Such a token cannot be revoked here: it ends by itself. Sees tokens while they a
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ ALGORITHMS: dict[str, tuple[str, str | None]] = {
 }  # fmt: skip
 """What can be allowed, and the kind and curve of its keys."""
 LEAST_BITS = 2048
-"""Of an RSA key."""
+"""Of an RSA key's modulus."""
 LONGEST = 16_384
 """Characters of a token."""
 LONGEST_SUBJECT = 200
@@ -149,5 +150,12 @@ def _fits(key: Key, algorithm: str) -> bool:
     if key.get("kty") != kind or key.get("alg", algorithm) != algorithm:
         return False
     if kind == "RSA":
-        return len(str(key.get("n", ""))) * 6 >= LEAST_BITS
+        return _bits(key.get("n")) >= LEAST_BITS
     return key.get("crv") == curve
+
+
+def _bits(number: object) -> int:
+    """The size of a number as keys write it (RFC 7518, 6.3.1.1), by its value: zeros before it add nothing."""
+    if not isinstance(number, str):
+        return 0
+    return int.from_bytes(base64.urlsafe_b64decode(number + "=" * (-len(number) % 4)), "big").bit_length()

@@ -58,6 +58,8 @@ class StreamOperations:
     spent_at_most: float
     budget: tuple[str, ...]
     """The budget in sentences."""
+    failing: str | None = None
+    """The kind of error that keeps the next slot from being closed."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Operations:
 
     at: str
     failing: str | None
-    """The kind of error that keeps slots from being closed."""
+    """The kind of error that keeps the slots of all streams from being closed."""
     streams: tuple[StreamOperations, ...]
 
     def document(self) -> dict[str, object]:
@@ -82,6 +84,7 @@ def stream_operations(
     late: int | None = None,
     arrivals: Arrivals | None = None,
     accounts: Holders | None = None,
+    failing: str | None = None,
 ) -> StreamOperations:
     """How a stream does of which these releases are seen, at a moment in microseconds since 1970."""
     store, name = releases.store, releases.name
@@ -90,7 +93,7 @@ def stream_operations(
     promise = guarantee if guarantee is not None else "" if newest is None else newest.guarantee
     budget = budget_of(releases, name, promise)
     reached, slots = store.reached(name), options.slots
-    following = reached[0] + 1 if reached is not None else options.start
+    following = None if options.end is not None else reached[0] + 1 if reached is not None else options.start
     closes = None if slots is None or following is None else slots.closing(following)
     begins = None if slots is None or following is None else slots.start(following).isoformat()
     return StreamOperations(
@@ -108,6 +111,7 @@ def stream_operations(
         epsilon=budget.epsilon,
         spent_at_most=budget.spent_at_most,
         budget=tuple(budget.sentences),
+        failing=failing,
     )
 
 

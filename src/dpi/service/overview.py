@@ -52,9 +52,11 @@ class Overview:
                             self._counted("dpi_batch_bytes_total", stream=name),
                         ),
                         accounts=self._holders(name, releases),
+                        failing=service.closing.failing.get(name),
                     )
                 )
-        return Operations(moment(at), service.closing.failing, tuple(streams))
+        kinds = [each.failing for each in streams if each.failing is not None]
+        return Operations(moment(at), kinds[0] if kinds and service.closing.all_failing else None, tuple(streams))
 
     def _counted(self, metric: str, **labels: str) -> int:
         return int(self._service.metrics.registry.get_sample_value(metric, labels) or 0)

@@ -1,12 +1,14 @@
 """Bodies that are packed: gzip and zstd, unpacked up to a limit and no further.
 
-The limit is on what comes out, so that a small body that unpacks to gigabytes costs no more than any other.
+The limit is on what comes out, so that a small body that unpacks to gigabytes costs no more than any other; and on how
+many parts the body is packed in, for a part costs time whatever comes out of it.
 """
 
 from __future__ import annotations
 
-import io
 import zlib
+from collections.abc import Callable
+from typing import Protocol
 
 import zstandard
 
@@ -16,7 +18,9 @@ PACKINGS = ("gzip", "zstd")
 _WINDOW = 1 << 27
 """Bytes that a zstd stream may ask to be remembered."""
 _BLOCK = 256
-"""Bytes of a zstd stream at a time: four of them can become 128 KiB."""
+"""Bytes that are unpacked at a time: four of a zstd stream can become 128 KiB."""
+MOST_PARTS = 1024
+"""Members of gzip, or frames of zstd, that follow each other in one body. Each costs time, an empty one too."""
 
 
 def unpacked(body: bytes, packing: str, limit: int) -> bytes:
@@ -25,9 +29,10 @@ def unpacked(body: bytes, packing: str, limit: int) -> bytes:
         case "" | "identity":
             found = body
         case "gzip" | "x-gzip":
-            found = _gzip(body, limit)
+            found = _joined(body, limit, lambda: zlib.decompressobj(wbits=31))
         case "zstd":
-            found = _zstd(body, limit)
+            unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+            found = _joined(body, limit, lambda: unpacker.decompressobj(read_across_frames=False))
         case _:
             raise Problem(415, f"`Content-Encoding` must be one of {', '.join(PACKINGS)}, or be left out.")
     if len(found) > limit:
@@ -35,34 +40,45 @@ def unpacked(body: bytes, packing: str, limit: int) -> bytes:
     return found
 
 
-def _gzip(body: bytes, limit: int) -> bytes:
-    found = b""
-    while body and len(found) <= limit:  # members may follow each other
-        unpacker = zlib.decompressobj(wbits=31)
-        try:
-            found += unpacker.decompress(body, limit + 1 - len(found))
-        except zlib.error:
-            raise _damaged() from None
-        if not unpacker.eof and len(found) <= limit:
-            raise _damaged()
-        body = unpacker.unused_data
-    return found
+class _Part(Protocol):
+    """What unpacks one member or frame."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    @property
+    def unused_data(self) -> bytes:
+        """What came after its end."""
+        ...
+
+    def decompress(self, data: memoryview, /) -> bytes:
+        """What some more of it holds."""
+        ...
 
 
-def _zstd(body: bytes, limit: int) -> bytes:
-    unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-    found, rest = bytearray(), body
-    while rest and len(found) <= limit:  # frames may follow each other
-        frame = unpacker.decompressobj(read_across_frames=False)
-        source = io.BytesIO(rest)
-        try:
-            while not frame.eof and len(found) <= limit and (part := source.read(_BLOCK)):
-                found += frame.decompress(part)
-        except zstandard.ZstdError:
-            raise _damaged() from None
-        if not frame.eof and len(found) <= limit:
+def _joined(body: bytes, limit: int, begin: Callable[[], _Part]) -> bytes:
+    """What all parts of a body hold, up to a little more than the limit.
+
+    Takes time in proportion to the body and to what comes out: of what follows a part, no more than a block is copied.
+    """
+    found, rest, at = bytearray(), memoryview(body), 0
+    for _ in range(MOST_PARTS):
+        if at == len(body) or len(found) > limit:
+            return bytes(found)
+        part = begin()
+        while not part.eof and at < len(body) and len(found) <= limit:
+            piece = rest[at : at + _BLOCK]
+            try:
+                found += part.decompress(piece)
+            except (zlib.error, zstandard.ZstdError):
+                raise _damaged() from None
+            at += len(piece) - len(part.unused_data)
+        if not part.eof and len(found) <= limit:
             raise _damaged()
-        rest = frame.unused_data + source.read()
+    if at < len(body):
+        raise Problem(413, f"a packed body has at most {MOST_PARTS} members or frames: pack it in one.")
     return bytes(found)
 
 

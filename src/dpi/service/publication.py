@@ -1,13 +1,14 @@
 """When a release is seen: at public moments, however long it took to make.
 
 A slot that closes at c is seen at c + delay. Should its release be late, it waits for the next tick: c + 2·delay and
-so on. Releases are seen in the order of the chain. So between two ticks nobody can tell, by asking again and
-again, how long a slot took to close, which is a matter of how many events it had.
+so on. Releases are seen in the order of the chain: a late one that stands before another stream's is seen with that one
+at the latest, so that it delays nothing. So between two ticks nobody can tell, by asking again and again, how long a
+slot took to close, which is a matter of how many events it had.
 
 **Guarantee.** What a reader can see at a moment follows from the releases and from the ticks by which they were ready.
-*Why:* every reader asks `upto`, which knows slots and dues; a due is a function of the closing time, of the delay, and
-of the first tick by which all releases before it were ready. Where the machine is fast enough, as is assumed, that is
-the first tick, and the due is a function of the public clock alone.
+*Why:* every reader asks `upto`, which knows slots and dues; a due is a tick of its own slot or, if it is late, of one
+that comes after it in the chain, and the first such tick by which it was ready. Where the machine is fast enough, as is
+assumed, that is the slot's first tick, and the due is a function of the public clock alone.
 
 Sees slots, moments and places in the chain; no release.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from dpi.service.receipts import Clock
@@ -32,6 +33,8 @@ class Published:
     entry: int
     """Its place in the chain."""
     due: int
+    late: bool = False
+    """Whether it has missed its first tick."""
 
 
 class Publication:
@@ -41,6 +44,8 @@ class Publication:
     >>> seen = Publication(lambda: now[0], delay=100)
     >>> seen.ready("visits", 7, entry=1, closing=1000, at=1030).due, seen.ready("visits", 8, 2, 1050, at=1160).due
     (1100, 1250)
+    >>> seen.ready("clicks", 3, 3, 1120, at=1165).due  # and what stands before it
+    1220
     >>> now[0] = 1100
     >>> seen.upto("visits"), seen.entry
     (7, 1)
@@ -52,7 +57,6 @@ class Publication:
         self._waiting: list[Published] = []
         self._seen: dict[str, int] = {}
         self._entry = -1
-        self._due = 0
         self._listeners: list[Callable[[Published], None]] = []
 
     def listen(self, listener: Callable[[Published], None]) -> None:
@@ -72,18 +76,18 @@ class Publication:
         """The chain has an entry that is no release: it is seen with what stands before it."""
         with self._lock:
             if self._waiting:
-                self._waiting.append(Published(None, 0, entry, self._due))
+                self._waiting.append(Published(None, 0, entry, self._waiting[-1].due, late=True))
             else:
                 self._entry = max(self._entry, entry)
 
     def ready(self, stream: str, slot: int, entry: int, closing: int, at: int) -> Published:
         """Take up a release that was stored at a moment."""
         with self._lock:
-            least = max(at, self._due)
+            least = max([at, *(each.due for each in self._waiting if not each.late)])
             ticks = max(1, -(-(least - closing) // self.delay))
-            self._due = closing + ticks * self.delay
-            published = Published(stream, slot, entry, self._due)
-            self._waiting.append(published)
+            due = closing + ticks * self.delay
+            published = Published(stream, slot, entry, due, late=ticks > 1)
+            self._waiting = [*(replace(each, due=min(each.due, due)) for each in self._waiting), published]
         for listener in self._listeners:
             listener(published)
         return published

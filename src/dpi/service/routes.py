@@ -55,6 +55,10 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         body={JSON: writing.CHANGED_STREAM}, answer={JSON: _NAMED},
     ),
     Endpoint(
+        "DELETE", "/v1/streams/{stream}", roles.ADMIN, writing.delete_stream,
+        "Stop a stream for good: its releases stay, and nothing more is released of it.", answer={JSON: _NAMED},
+    ),
+    Endpoint(
         "POST", "/v1/streams/{stream}/events", roles.CURATOR, writing.post_events,
         f"Keep a batch of events durably, once. {writing.PACKED}",
         (

@@ -6,13 +6,16 @@ Sees everything that one process has of a store, and hands each part to the one 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import Self
 
+from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
 from dpi.domain.scheduled import by_slot
 from dpi.errors import AboutOptions, ClockError
@@ -21,7 +24,7 @@ from dpi.service import ingest, logs
 from dpi.service.acts import Acts
 from dpi.service.alerts.duty import duties
 from dpi.service.closing import Closing
-from dpi.service.config import Config, check_name
+from dpi.service.config import Config, check_name, check_slot
 from dpi.service.feeding import Feeding
 from dpi.service.gate import Gate
 from dpi.service.keeping import Keeping
@@ -47,7 +50,7 @@ from dpi.stream.registration import Change
 FARTHEST = 10_000
 """Slots before now that a stream may begin with which is opened while others run: those wait until all are closed."""
 DECODERS = 2
-"""Threads that read batches: what they do is done by libraries that let others run meanwhile."""
+"""Threads that read batches of a stream, whose batches so wait for none of another's."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +89,7 @@ class Service:
             self.keeping = Keeping(self.store, self.metrics)
             self.reading = Reading(config.store, self.publication, config.keys)
             self.watching = Watching()
-            self._decoders = ThreadPoolExecutor(DECODERS, "dpi decoding")
+            self._decoders: dict[str, ThreadPoolExecutor] = {}
             self.admissions: dict[str, Admission] = {}
             """By stream; replaced when one is opened or changed."""
             self.guarantees: dict[str, str] = {}
@@ -103,14 +106,24 @@ class Service:
             raise
 
     def _open_all(self) -> None:
-        paid = {name: self.store.pending(name) for name in self.store.streams()}
-        for settings in self.config.streams.values():
-            self._take(settings.open(self.store, change=True, signer=self._signer))
-        for name in self.store.streams():
-            if name not in self.closing.streams:
+        known = declared(self.store.streams())
+        paid = {name: self.store.pending(name) for name in known}
+        ended = {name for name, options in known.items() if options.end is not None}
+        for name, settings in self.config.streams.items():
+            if name in ended:
+                logs.tell("a stream of the configuration was stopped", logging.WARNING, stream=name)
+            else:
+                self._take(settings.open(self.store, change=True, signer=self._signer))
+        for name, options in declared(self.store.streams()).items():
+            # Discovery needs the texts of events, and a store keeps none: it is no stream that is served.
+            if name not in self.closing.streams and not options.discovers:
                 check_name(name)
+                check_slot(options.slots)
                 self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
+        self.keeping.stopped |= ended
         for name, events in self.config.sources.items():
+            if name in ended:
+                continue
             admission = partial(self._admission, name)
             self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock)
         self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
@@ -141,6 +154,7 @@ class Service:
         before = self.closing.streams.get(stream.name)
         if before is not None:
             before.leave()
+        self._decoders.setdefault(stream.name, ThreadPoolExecutor(DECODERS, "dpi decoding"))
         self.admissions[stream.name] = stream.admission()
         self.closing.streams[stream.name] = stream
         self.guarantees = {name: each.guarantee for name, each in self.closing.streams.items()}
@@ -171,7 +185,8 @@ class Service:
             duty.stop()
         for feeding in self.closing.feeding.values():
             feeding.stop()
-        self._decoders.shutdown(wait=True)
+        for each in self._decoders.values():
+            each.shutdown(wait=True)
         self.keeping.stop()
         self.closing.stop()
         self.reading.close()
@@ -182,6 +197,7 @@ class Service:
     def declare(self, settings: StreamSettings, *, change: Change = False) -> Future[None]:
         """Open a stream or, with `change`, go on with other options from a slot on that has not begun."""
         check_name(settings.name)
+        check_slot(settings.slots)
         return self.closing.call(partial(self._declare, settings, change))
 
     def _declare(self, settings: StreamSettings, change: Change) -> None:
@@ -195,6 +211,22 @@ class Service:
         # Whoever reads a batch meanwhile waits: one that was stamped after a change may hold events of its slots.
         with self._opening:
             self._take(settings.open(self.store, change=change, signer=self._signer))
+        self.publication.declared(self.store.head().sequence)
+
+    def end(self, name: str) -> Future[None]:
+        """Stop a stream: no slot of it is closed any more, and no batch is kept, also after a restart."""
+        return self.closing.call(partial(self._end, name))
+
+    def _end(self, name: str) -> None:
+        stream, feeding = self.closing.streams[name], self.closing.feeding.get(name)
+        if stream.stopped:
+            return
+        with self.keeping.turn, nullcontext() if feeding is None else feeding.turn:
+            stream.stop()  # and erases what was kept: nothing may be written after that
+            self.keeping.stopped.add(name)
+            if feeding is not None:
+                feeding.leave()
+        self.closing.left(name)
         self.publication.declared(self.store.head().sequence)
 
     def _check_begin(self, settings: StreamSettings) -> None:
@@ -232,7 +264,7 @@ class Service:
                 kept.add_done_callback(lambda done: finish(done.exception()))
 
         try:
-            self._decoders.submit(work)
+            self._decoders[batch.stream].submit(work)
         except RuntimeError:  # it is being stopped
             finish(Problem(503, "the service is being stopped.", retry=1))
         return answer

@@ -11,6 +11,7 @@ from dpi.certificates.chain import Entry
 from dpi.errors import OptionError
 from dpi.service import ingest
 from dpi.service.endpoints import JSON, Call, Schema, document
+from dpi.service.keeping import STOPPED
 from dpi.service.packing import PACKINGS
 from dpi.service.problems import Problem
 from dpi.service.service import Batch
@@ -28,6 +29,8 @@ async def post_events(call: Call) -> Response:
     producer, sequence = call.text("producer") or "", call.whole("sequence", least=0)
     if not 0 < len(producer) <= LONGEST_PRODUCER or not producer.isprintable() or sequence is None:
         raise Problem(422, f"`producer` must be 1 to {LONGEST_PRODUCER} printable characters.")
+    if stream in service.keeping.stopped:
+        raise Problem(410, STOPPED)
     unit = call.text("unit")
     if unit is not None and unit not in ingest.UNITS:
         raise Problem(422, f"`unit` must be one of {', '.join(ingest.UNITS)}.")
@@ -37,7 +40,7 @@ async def post_events(call: Call) -> Response:
     packing = request.headers.get("content-encoding", "")
     async with service.gate.enter(request.state.token):
         parts = await call.body()
-        receipt = service.receipts.stamp()
+        receipt = service.receipts.stamp(stream)
         batch = Batch(stream, b"".join(parts), kind, packing, unit, producer, sequence, receipt)
         del parts
         await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
@@ -77,6 +80,15 @@ async def put_stream(call: Call) -> Response:
     settings = from_table(name, table, keys=call.service.config.keys)
     await asyncio.wrap_future(call.service.declare(settings, change=change))
     await _noted(call, "stream changed", name)
+    return document({"name": name})
+
+
+async def delete_stream(call: Call) -> Response:
+    """Stop a stream: its releases stay, and nothing more is released of it."""
+    name = call.stream
+    if name not in call.service.keeping.stopped:
+        await asyncio.wrap_future(call.service.end(name))
+        await _noted(call, "stream stopped", name)
     return document({"name": name})
 
 

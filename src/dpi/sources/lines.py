@@ -42,7 +42,7 @@ class Lines:
             self._rest, self._skipping = b"", False
         self._fed += len(block)
         self._hold(rest)
-        kept = _not_longer(whole, self._longest)
+        kept = not_longer(whole, self._longest)
         return kept.replace(b"\r\n", b"\n") if b"\r" in kept else kept
 
     def _hold(self, rest: bytes) -> None:
@@ -57,7 +57,7 @@ class Lines:
         return self.feed(b"\n") if self._rest else b""
 
 
-def _not_longer(lines: bytes, longest: int) -> bytes:
+def not_longer(lines: bytes, longest: int) -> bytes:
     """The lines of at most `longest` bytes, without counting what ends them."""
     start = 0
     while len(lines) - start > longest:  # from line to line, as far as a short one can be

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -30,7 +31,7 @@ _FIELDS = 1
 _FIELD_NAME, _FIELD_TYPE, _FIELD_TYPE_AT, _FIELD_DICTIONARY, _FIELD_CHILDREN = 0, 2, 3, 4, 5
 _DICTIONARY_ID, _INDEX_TYPE = 0, 1
 _BATCH_ID, _BATCH_DATA, _BATCH_DELTA = 0, 1, 2
-_ROWS, _COMPRESSION = 0, 3
+_ROWS, _NODES, _COMPRESSION = 0, 1, 3
 
 
 def record_batches(path: str, names: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -65,21 +66,64 @@ def stream_batches(file: BinaryIO, names: Sequence[str]) -> Iterator[pl.DataFram
             yield frame.with_columns(texts.gather(frame[name]).alias(name) for name, texts in encoded.items())
 
 
-def is_plain(file: BinaryIO, most: int) -> bool:
-    """Whether no part of a stream is packed, or says that it has more rows than `most`: what it takes is what it is.
+def plain_rows(file: BinaryIO, names: Sequence[str]) -> int | None:
+    """How many rows a stream says that it has, in all its parts together; None if a part of it is packed.
 
-    Raises `ValueError` or `struct.error` for a stream that is damaged.
+    Of its record batches, or of one of its dictionaries, whichever has most. The bytes of a part do not bound its rows:
+    columns of nothing take none, and neither do lists and structures of nothing. So a part has as many rows as it says
+    or, if that is more, as the longest of these columns has, inner ones too. Raises `ValueError` or `struct.error` for
+    a stream that is damaged.
     """
+    rows: Counter[int | None] = Counter({None: 0})  # by dictionary; None for batches
+    read, dictionaries = list[bool](), set[int]()
     while message := _message(file):
         head, _ = message
         root = _follow(head, 0)
         kind, batch = head[_field(head, root, _HEADER_TYPE)], _follow(head, _field(head, root, _HEADER))
+        if kind == _SCHEMA:
+            read, dictionaries = _layout(head, batch, names)
+        if kind not in (_DICTIONARY, _BATCH):
+            continue
+        number, asked = None, read
         if kind == _DICTIONARY:
+            number = _long(head, batch, _BATCH_ID)
             batch = _follow(head, _field(head, batch, _BATCH_DATA))
-        packed = kind != _SCHEMA and bool(_field(head, batch, _COMPRESSION))
-        if packed or (kind != _SCHEMA and _long(head, batch, _ROWS) > most):
-            return False
-    return True
+            asked = [number in dictionaries] * len(_lengths(head, batch))
+        if _field(head, batch, _COMPRESSION):
+            return None
+        inner = [size for size, each in zip(_lengths(head, batch), asked, strict=True) if each]
+        sizes = [_long(head, batch, _ROWS), *inner]
+        if min(sizes) < 0:
+            raise ValueError("a negative number of rows")
+        rows[number] += max(sizes)
+    return max(rows.values())
+
+
+def _layout(head: bytearray, schema: int, names: Sequence[str]) -> tuple[list[bool], set[int]]:
+    """Of each column in a batch, inner ones too, whether it is, or is in, one of these; and their dictionaries."""
+    read, dictionaries = list[bool](), set[int]()
+    for column in _tables(head, schema, _FIELDS):
+        wanted = _text(head, column, _FIELD_NAME) in names
+        encoding = _field(head, column, _FIELD_DICTIONARY)
+        read += [wanted] * _columns(head, column)
+        if encoding and wanted:
+            dictionaries.add(_long(head, _follow(head, encoding), _DICTIONARY_ID))
+    return read, dictionaries
+
+
+def _columns(head: bytearray, column: int) -> int:
+    """How many columns a batch holds for one: itself and all inside of it, unless a dictionary has those."""
+    if _field(head, column, _FIELD_DICTIONARY):
+        return 1
+    return 1 + sum(_columns(head, inner) for inner in _tables(head, column, _FIELD_CHILDREN))
+
+
+def _lengths(head: bytearray, batch: int) -> list[int]:
+    """The lengths of all columns of a batch, inner ones too."""
+    at = _field(head, batch, _NODES)
+    vector = _follow(head, at) if at else 0
+    number = struct.unpack_from("<I", head, vector)[0] if at else 0
+    return [struct.unpack_from("<q", head, vector + 4 + 16 * n)[0] for n in range(number)]
 
 
 def has_inner_dictionary(file: BinaryIO, names: Sequence[str]) -> bool:

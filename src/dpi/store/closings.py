@@ -1,9 +1,10 @@
 """The public order in which live streams of one store close their slots.
 
-What a slot of one stream takes from an account, a slot of another on the same ledger cannot take any more. If the order
+What a slot of one stream takes from an account, a slot of another that pays from it cannot take any more. If the order
 followed from which stream is ready first, it would be a matter of how much data each has, and one user's flood would
 change what everybody else pays where. So slots close by their closing time, and by the name of their stream where that
-is the same; a later one waits.
+is the same; a later one waits. A stream with accounts of its own (a quota, a ledger of its own, a series) waits for no
+other, and no other for it: what one takes changes nothing for the other (`dpi.budget.quota`).
 
 Sees names and moments; no event and no account.
 """
@@ -23,8 +24,8 @@ class LiveStream(Protocol):
         ...
 
     @property
-    def ledger(self) -> str | None:
-        """The ledger that pays; None without accounts."""
+    def accounts(self) -> str | None:
+        """The accounts that pay; None without any."""
         ...
 
     @property
@@ -49,6 +50,6 @@ class Closings:
             del self._live[stream.name]
 
     def is_turn_of(self, stream: LiveStream) -> bool:
-        """Whether no other live stream of the ledger has a slot that closes earlier."""
-        others = [each for each in self._live.values() if each is not stream and each.ledger == stream.ledger]
-        return stream.ledger is None or all(stream.upcoming < each.upcoming for each in others)
+        """Whether no other live stream with these accounts has a slot that closes earlier."""
+        others = [each for each in self._live.values() if each is not stream and each.accounts == stream.accounts]
+        return stream.accounts is None or all(stream.upcoming < each.upcoming for each in others)

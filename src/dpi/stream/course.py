@@ -58,7 +58,7 @@ def earlier(newest: StreamOptions, text: str, store: Store) -> StreamOptions:
     """
     known = DeclaredOptions.from_text(text)
     domain = domain_of(text, store, keys_of(newest.domain))
-    forgotten = replace(newest, domain=domain, mechanism=Forgotten(), format=known.format)
+    forgotten = replace(newest, domain=domain, mechanism=Forgotten(), end=known.end, format=known.format)
     if known.format == PRINTED:
         same = "mechanism" not in newest.different(known)
         return replace(forgotten, mechanism=newest.mechanism) if same else forgotten

@@ -27,7 +27,7 @@ from dpi.certificates.chain import extend
 from dpi.certificates.declared import DeclaredOptions, assigned, declared
 from dpi.certificates.signature import Signer
 from dpi.domain import Domain
-from dpi.errors import ClockError
+from dpi.errors import ClockError, StateError
 from dpi.events.clock import Window
 from dpi.events.slots import Slots
 from dpi.histogram.compression import Histogram
@@ -44,7 +44,7 @@ from dpi.stream.certificate import facts
 from dpi.stream.closing import Offer, measured, released, weighed
 from dpi.stream.course import Course
 from dpi.stream.guarantee import guarantee
-from dpi.stream.options import StreamOptions
+from dpi.stream.options import STOPPED, StreamOptions
 from dpi.stream.state import StreamState
 
 Played = FileEvents | TableEvents
@@ -191,6 +191,8 @@ class Driver:
 
     def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
         """Keep the events of open slots that a window admits; False if the (producer, sequence) was there already."""
+        if self.newest.end is not None:
+            raise StateError(STOPPED)
         names = Names(self._store.key, self._store.identity_rule)
         kept = admitted(events, window, slots=slots, first=self.following(), domain=self.domains, names=names)
         with self.bank.writing():
@@ -241,6 +243,8 @@ class Driver:
         Which classes are due follows from the slot's number. The first slot of a stream without a declared start may be
         tried again under another one: then they are drawn anew, which has no chance in it.
         """
+        if self.newest.end is not None:
+            raise StateError(STOPPED)
         if self._offer is not None and self._offer.classes and self._offer.slot != number:
             self._allocation, self._offer = self._allocated(), None
         if self._offer is None:

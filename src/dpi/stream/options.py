@@ -32,6 +32,7 @@ CHANGEABLE = {"domain", "mechanism", "compression", "budget"}
 _ONCE_CALLED = {"brain": "mechanism", "epsilon_units": "epsilon"}
 """Names in options that people know by others."""
 _ABSENT = object()
+STOPPED = "the stream was stopped: its releases stay, and nothing more is released of it. Use another `name`."
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class StreamOptions:
     name: str
     ledger: str | None
     """The ledger that pays: "" is the one that streams of a store share; None without accounts."""
+    end: int | None = None
+    """The first slot that is never released, if the stream was stopped."""
     format: int = FORMAT
     """In which the chain declares them: the newest, or that of a stream that was declared before."""
 
@@ -85,9 +88,10 @@ class StreamOptions:
             "accumulate": None if accumulate is None else accumulate.to_options(format),
             "name": self.name,
             "ledger": self.ledger,
+            "end": self.end,
         }
         defaults = DEFAULTS[format]["stream"]
-        told = {name: part for name, part in stated.items() if name not in defaults or part != defaults[name]}
+        told = {name: part for name, part in stated.items() if part != defaults.get(name)}
         return {"format": format, "domain": self.domain.digest, "epsilon_units": self.epsilon.units, **told}
 
     @classmethod
@@ -115,6 +119,7 @@ class StreamOptions:
             accumulate=None if tree is None else PrefixTree.from_options(tree, known.format),
             name=known.name,
             ledger=known.ledger,
+            end=known.end,
             format=known.format,
         )
 
@@ -263,6 +268,8 @@ class StreamOptions:
 
     def check_change(self, known: DeclaredOptions, *, change: bool) -> None:
         """Refuse other options than the stream was started with, unless a change is meant that may be made."""
+        if known.end is not None:
+            raise StateError(STOPPED, options=("name",))
         different = self.different(known)
         may_change = different <= CHANGEABLE and None not in (self.ledger, known.ledger)
         if not change:

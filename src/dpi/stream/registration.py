@@ -17,7 +17,10 @@ Sees public options and what a store says of its streams; no event and no accoun
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+
+import numpy as np
 
 from dpi.budget.epsilon import UNITS
 from dpi.budget.ledger import Ledger
@@ -29,12 +32,13 @@ from dpi.domain.file import describe, lacks_key
 from dpi.domain.overlap import recoding
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import Integers
+from dpi.options import FORMAT
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.bank import Bank
 from dpi.store.base import Store
 from dpi.stream.certificate import PROGRAM
 from dpi.stream.course import Forgotten, domain_of, earlier
-from dpi.stream.options import StreamOptions
+from dpi.stream.options import STOPPED, StreamOptions
 
 Change = bool | str | datetime
 """Whether options may change, and with which slot: True, "next", or when that slot begins."""
@@ -72,6 +76,33 @@ def declare(
     with bank.writing():
         store.declare(setting.name, setting.text, domain, link, first, recoded)
     return setting
+
+
+def stop(newest: StreamOptions, bank: Bank, signer: Signer | None) -> StreamOptions:
+    """Enter that a stream ends before the slot that would be released next; returns its options from there on.
+
+    It is a change of options like any other: one entry of the chain, in one transaction with the erasure of what was
+    kept for open slots. Which slot is the first that is never released follows from what was released. Accounts stay as
+    they are: what was spent stays spent, and a quota stays the stream's.
+    """
+    bank.settle()
+    store = bank.store
+    if newest.end is not None:
+        raise StateError(STOPPED)
+    known = declared(store.streams())[newest.name]
+    if known.end is not None:  # it was entered, and the answer was lost
+        return replace(newest, end=known.end, format=known.format)
+    end = _following(newest, store)
+    if end is None:
+        raise OptionError("a stream is stopped after its first slot: this one has no beginning yet.")
+    ended = replace(newest, end=end, format=FORMAT)
+    options = {"kind": "options", "format": 2, "stream": ended.name, "options": ended.to_options(), "from": end}
+    link = extend(store.head(), {**options, "program": PROGRAM}, signer)
+    domain = (ended.domain.digest, canonical(describe(ended.domain)))
+    nothing = store.options(ended.name).since(end).of_each(lambda text: np.full(domain_of(text, store).size, -1))
+    with bank.writing():
+        store.declare(ended.name, ended.text, domain, link, end, nothing)
+    return ended
 
 
 def _following(setting: StreamOptions, store: Store) -> int | None:

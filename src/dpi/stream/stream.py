@@ -44,7 +44,7 @@ from dpi.stream.course import stored_options
 from dpi.stream.driver import Closings, Driver, Engine, Played
 from dpi.stream.options import StreamOptions
 from dpi.stream.prefix_tree import PrefixTree
-from dpi.stream.registration import Change, declare
+from dpi.stream.registration import Change, declare, stop
 
 
 class Stream:
@@ -142,7 +142,7 @@ class Stream:
         separate: bool,
         change: Change,
     ) -> None:
-        self.store, self._signer = store, signer
+        self.store, self._signer, self._drive = store, signer, drive
         self._source: RandomSource = SystemSource() if source is None else source
         self._bank = Bank.of(self.store)
         try:
@@ -163,6 +163,20 @@ class Stream:
     def leave(self) -> None:
         """Feed the stream no more for now: others of its ledger do not wait for its next slot."""
         self._bank.closings.leave(self)
+
+    def stop(self) -> None:
+        """Release nothing more of the stream, ever: the chain says so, and events of open slots are erased.
+
+        Releases and accounts stay: what users have spent stays spent, and a quota is given to no other stream.
+        """
+        self.leave()
+        self._newest = stop(self._newest, self._bank, self._signer)
+        self._driver = self._drive(self._newest, self._bank, self._signer, self._source)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing more is released of it, ever."""
+        return self._newest.end is not None
 
     def __enter__(self) -> Stream:
         return self
@@ -211,6 +225,11 @@ class Stream:
     def ledger(self) -> str | None:
         """The ledger that pays: "" is the one that streams of a store share; None without accounts."""
         return self._newest.ledger
+
+    @property
+    def accounts(self) -> str | None:
+        """The accounts that pay: the ledger's or, with a quota, the stream's own; None without any."""
+        return self._newest.accounts
 
     @property
     def digest(self) -> str:
@@ -372,8 +391,8 @@ class Stream:
     def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
         """Release every slot that the public clock has closed, from the events that were appended.
 
-        A stream waits for others that share its ledger and have a slot that closes earlier: `dpi.advance` takes all of
-        them at once.
+        A stream waits for others that share its accounts and have a slot that closes earlier: `dpi.advance` takes all
+        of them at once.
         """
         return self.close_before(self.open_at(now))
 
@@ -384,7 +403,7 @@ class Stream:
     def close_before(self, end: int) -> Iterator[Release]:
         """Release the slots before `end`, as far as it is this stream's turn."""
         self._live("close_before")
-        while (number := self._driver.following()) < end and self._bank.closings.is_turn_of(self):
+        while not self.stopped and (number := self._driver.following()) < end and self._bank.closings.is_turn_of(self):
             yield self._driver.close_kept(number)
 
     @property
@@ -396,7 +415,8 @@ class Stream:
         slots = clocked(self.slots, what)
         if self.setting.start is None and self._driver.state.last is None:
             raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
-        self._bank.closings.join(self)
+        if not self.stopped:
+            self._bank.closings.join(self)
         return slots
 
     def _clock(self, what: str, now: str | datetime | None) -> Clock:

@@ -74,6 +74,8 @@ class Streams:
         if BEGINNING < first <= self.last.get(stream, BEGINNING):
             yield "changes options of slots that were released"
         known = self.options.get(stream, Schedule.of(now))
+        if known.newest.end is not None:
+            yield "changes a stream that was stopped"
         yield from self._quota(stream, now)
         if now.promise != known.newest.promise:
             yield "changes the promise"
@@ -159,6 +161,8 @@ class Streams:
         options = declared.at(slot)
         if entry.get("options") != options.digest:
             yield "has other options than the stream declared"
+        if options.end is not None and slot >= options.end:
+            yield "releases a slot after the stream was stopped"
         if stream in self.last and slot != self.last[stream] + 1:
             yield "does not release the slot after the last"
         if stream not in self.last and options.start not in (None, slot):

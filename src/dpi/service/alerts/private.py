@@ -67,6 +67,9 @@ class Conditions:
             sentence = f"slots cannot be closed at the moment ({now.failing})."
             yield PrivateAlert("stopped", "", min(slots, default=None), sentence, (("error", now.failing),))
         for each in now.streams:
+            if now.failing is None and each.failing is not None:
+                sentence = f"{each.stream}: slot {each.next} cannot be closed ({each.failing})."
+                yield PrivateAlert("stopped", each.stream, each.next, sentence, (("error", each.failing),))
             yield from self._of(each)
 
     def _of(self, stream: StreamOperations) -> Iterator[PrivateAlert]:

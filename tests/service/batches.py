@@ -1,0 +1,31 @@
+"""Bodies of batches, and what is kept of them."""
+
+import io
+
+import pyarrow as pa
+
+import dpi
+from dpi.events.clock import Window
+from dpi.events.slots import Slots
+from dpi.service import ingest
+from dpi.stream.admission import Admission
+from dpi.stream.admission.events import Names
+
+LETTERS = dpi.Categories(["a", "b", "1"])
+ALL = Window(-(1 << 40), 1 << 60)
+
+
+def kept(body, kind, domain=LETTERS, unit="s"):
+    """What is kept of a batch, as sorted (account, slot, bin, number)."""
+    admission = Admission(Slots("1h"), -(1 << 40), domain, Names(bytes(32), 2))
+    found = admission.keep(ingest.decoded(body, kind, unit, domain), ALL)
+    rows = zip(found.names.tolist(), found.slots.tolist(), found.bins.tolist(), found.counts.tolist(), strict=True)
+    return sorted((tuple(name), *row) for name, *row in rows)
+
+
+def arrow(columns, **options):
+    """A table as an Arrow IPC stream."""
+    sink, table = io.BytesIO(), pa.table(columns)
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
