@@ -1,6 +1,8 @@
 import base64
 import hashlib
 import re
+import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,6 +15,7 @@ from dpi.report.facts import COLUMNS, RECENT
 from dpi.report.figures import budget_text, count_text, share_text
 from dpi.report.rows import VALUES
 from made_releases import GUARANTEE, releases, without_total
+from made_releases import release as made
 
 LETTERS = dpi.Categories(list("abcdefgh"))
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&"
@@ -155,7 +158,7 @@ def test_the_last_slots_are_those_of_the_releases():
     expected = []
     for release in stream[: -RECENT - 1 : -1]:
         lower, upper = release.interval(0.95)
-        expected += [str(release.slot), release.start[:16].replace("T", " ")]
+        expected += [str(release.slot), release.start[:16].replace("T", " "), "100 %"]
         for code in np.argsort(-release.pdf[: LETTERS.size - 1])[:3]:
             expected += [f"{LETTERS.label(int(code))} ", share_text(release.pdf[code], lower[code], upper[code])]
         expected += [count_text(release.total, *release.count().interval(0.95))]
@@ -195,7 +198,7 @@ def test_without_a_script_everything_but_tooltips_is_there():
 def test_a_chart_is_named_and_has_its_numbers_in_a_table():
     """Curves have a text for readers who do not see them, and each group of charts a table."""
     parsed = Parsed(page(STREAMS["letters"], title="t"))
-    plots = [a for _, a in parsed.elements if a.get("class") == "plot" and a.get("role") == "img"]
+    plots = [a for _, a in parsed.elements if "plot" in (a.get("class") or "").split() and a.get("role") == "img"]
     assert len(plots) == 8
     assert all(a["aria-label"] for a in plots)
     assert [tag for tag, _ in parsed.elements].count("details") == 4
@@ -313,3 +316,52 @@ def test_real_streams_of_every_kind_have_a_page(mechanism, budget):
     parsed = Parsed(page(made, title="t"))
     assert stream.guarantee in parsed.text
     assert (parsed.open, parsed.crossed) == ([], [])
+
+
+def raw(html, name):
+    """The markup of one section of the page."""
+    return re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL)[0]
+
+
+def carried(slots, gap, **changes):
+    """A stream by class of which some slots were not measured."""
+    rng = np.random.default_rng(7)
+    return [
+        made(dpi.Categories(["DE", "FR"]), slot, rng, carried=float(slot in gap), age=3.0 * (slot in gap), **changes)
+        for slot in range(slots)
+    ]
+
+
+def test_the_age_of_the_measurement_stands_in_front():
+    """Before anything else the page says when its newest picture was measured, in slots and by name."""
+    html = page(carried(20, range(15, 20)), title="Visits")
+    lead = re.search(r'<p class="lead">(.*?)</p>', html)[1]
+    said = "The newest picture was measured 3 slots before its own on average, about 2026-03-01 16:00."
+    assert lead.startswith(f"<strong>{said}")
+    assert html.index("Newest picture measured") < html.index("<dt>Slots</dt>")
+    assert "<dd>3 slots earlier" in html
+    now = page(carried(20, ()), title="Visits")
+    assert "<strong>The newest picture was measured in its slot, 2026-03-01 19:00." in now
+    nothing = [*carried(3, (), epsilon=0.0)[:2], replace(carried(3, (2,))[2], age=0.0)]
+    assert "<strong>Nothing was measured for the newest picture." in page(nothing, title="Visits")
+
+
+def test_what_was_not_measured_is_no_line():
+    """Slots that were carried on have a broken line, a band of their own and a mask of hatching; others have none."""
+    found = page(carried(20, range(5, 9)), title="Visits")
+    part = raw(found, "series")
+    solid, broken = (re.findall(rf'<path class="{kind}" d="([^"]*)"', part) for kind in ("line", "line carried"))
+    assert len(solid) == len(broken) == 2
+    for path in broken:
+        assert path.startswith("M5 ")
+        assert sum(map(int, re.findall(r"h(\d+)", path))) == 4
+    for path in solid:
+        assert [int(start) for start in re.findall(r"M(\d+) ", path)] == [0, 9]
+    assert 'class="plot estimated"' in part
+    assert 'class="plot estimated"' not in raw(found, "budget")
+    png = base64.b64decode(re.search(r"--gaps:url\(data:image/png;base64,([^)]*)\)", found)[1])
+    pixels = zlib.decompressobj().decompress(png[png.index(b"IDAT") + 4 :])[1:]
+    assert [i for i, pixel in enumerate(pixels) if pixel] == [5, 6, 7, 8]
+    whole = page(carried(20, ()), title="Visits")
+    assert "carried" not in re.sub(r"<style>.*?</style>|<script.*?</script>", "", whole, flags=re.DOTALL)
+    assert "--gaps:url" not in whole

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _VECTORS = ("pdf", "variance", "skew", "accumulated")
 _BY_CLASS = ("carried", "age")
+MEASURED = 0.5
+"""A picture of which at least this part was measured in its slot is drawn as measured; any other is drawn as a gap."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,8 +74,24 @@ class Release(Distribution):
             getattr(self, name).setflags(write=False)
 
     @property
+    def measured(self) -> float:
+        """The share of the picture that was measured in this slot; 0 if the slot had no budget, so nothing was."""
+        if self.carried is not None:
+            return 1 - self.carried
+        return 1.0 if self.epsilon > 0 else 0.0
+
+    @property
+    def measured_ago(self) -> float | None:
+        """How many slots ago the picture was measured, on average over all of it; None if the release cannot tell."""
+        if self.measured == 0 and not self.age:
+            return None
+        return (self.carried or 0.0) * (self.age or 0.0)
+
+    @property
     def freshness(self) -> str | None:
         """How old the picture is, in words; None where all who pay are measured in every slot."""
+        if self.measured_ago is None:
+            return "Nothing was measured in this slot."
         return None if self.carried is None or self.age is None else freshness(self.carried, self.age)
 
     def interval(self, level: float = LEVEL, simultaneous: bool = False) -> tuple[Floats, Floats]:

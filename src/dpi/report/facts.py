@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.budget.epsilon import UNITS
 from dpi.domain import Domain, Product
@@ -21,6 +22,7 @@ from dpi.release.choice import Values, short_label
 from dpi.release.grid import Grid, grid, pairs
 from dpi.release.interval import LEVEL
 from dpi.release.queries import Floats
+from dpi.release.release import MEASURED
 from dpi.report import times
 from dpi.report.figures import fact_text
 from dpi.report.nobody import loudness, unheard
@@ -72,6 +74,7 @@ class Recent:
     """One of the last slots, for the table."""
 
     slot: int
+    measured: float
     top: tuple[tuple[str, float, float, float], ...]
     total: tuple[float, float, float]
     epsilon: float
@@ -105,6 +108,8 @@ class Facts:
     grids: tuple[Grid, ...]
     """Pairs of parts of a product, in the newest slot."""
     total: Band
+    measured: npt.NDArray[np.bool_]
+    """For each column, whether at least half of its picture was measured in its slots and not carried on."""
     epsilon: Floats
     spent: Floats
     epsilon_total: float | None
@@ -116,8 +121,14 @@ class Facts:
     """The last slots with what they are called, newest first."""
     nobody: bool
     """Whether the totals look as if nobody had been there."""
+    by_class: bool = False
+    """Whether users are measured by class, so that totals are those of all active users."""
     freshness: str | None = None
-    """How old the newest picture is, in words, where users are measured by class."""
+    """How old the newest picture is, in words, where users are measured by class or nothing was measured."""
+    measured_ago: float | None = None
+    """How many slots before the newest its picture was measured, on average; None if the release cannot tell."""
+    measured_in: str | None = None
+    """What that slot is called, if it is in the page."""
     before: int = 0
     """How many slots came before a change of the domain: they are not in the page."""
 
@@ -134,7 +145,7 @@ class _Numbers:
         self.rows = rows
         self.shares = Band(*(np.empty((len(rows.labels), count)) for _ in range(3)))
         self.rest, self.total = (Band(*(np.empty(count) for _ in range(3))) for _ in range(2))
-        self.epsilon, self.spent = np.empty(count), np.empty(count)
+        self.measured, self.epsilon, self.spent = (np.empty(count) for _ in range(3))
         self.slots, self.starts = list[int](), list[str | None]()
         self.guarantees, self.recent = dict[str, int](), list[Recent]()
         self.loudnesses = list[float]()
@@ -145,7 +156,7 @@ class _Numbers:
         self.shares.put(i, *self.rows.shares(release, LEVEL))
         self.rest.put(i, *self.rows.rest(release, LEVEL))
         self.total.put(i, *_total(release))
-        self.epsilon[i], self.spent[i] = release.epsilon, release.epsilon_spent
+        self.measured[i], self.epsilon[i], self.spent[i] = release.measured, release.epsilon, release.epsilon_spent
         self.slots.append(release.slot)
         self.starts.append(release.start)
         self.loudnesses.append(loudness(release))
@@ -197,6 +208,7 @@ def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
         rest=read.rest.averaged(borders) if rows.others else None,
         grids=tuple(grid(newest, *pair, by_parts(values)) for pair in pairs(newest.domain)[:GRIDS]),
         total=read.total.averaged(borders),
+        measured=_means(read.measured, borders) >= MEASURED,
         epsilon=_means(read.epsilon, borders),
         spent=np.maximum.reduceat(read.spent, borders),
         epsilon_total=units / UNITS if isinstance(units, int) else None,
@@ -204,9 +216,18 @@ def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
         certificate=tuple((key, fact_text(value)) for key, value in sorted(newest.certificate.items())),
         recent=tuple(zip(reversed(called), reversed(read.recent), strict=False)),
         nobody=unheard(read.loudnesses),
+        by_class=newest.carried is not None,
         freshness=newest.freshness,
+        measured_ago=newest.measured_ago,
+        measured_in=_measured_in(newest, read.slots, called),
         before=before,
     )
+
+
+def _measured_in(newest: Release, slots: Sequence[int], called: Sequence[str]) -> str | None:
+    """What the slot is called that the newest picture is from, on average."""
+    ago = newest.measured_ago
+    return None if ago is None else dict(zip(slots, called, strict=True)).get(newest.slot - round(ago))
 
 
 def _total(release: Release) -> tuple[float, float, float]:
@@ -222,7 +243,7 @@ def _recent(release: Release, rows: Rows) -> Recent:
         (short_label(release.domain, code), float(release.pdf[code]), float(lower[code]), float(upper[code]))
         for code in rows.largest(release, 3)
     )
-    return Recent(release.slot, top, _total(release), release.epsilon, release.epsilon_spent)
+    return Recent(release.slot, release.measured, top, _total(release), release.epsilon, release.epsilon_spent)
 
 
 def _means(values: Floats, borders: Integers) -> Floats:

@@ -84,6 +84,7 @@
         : [data.labels[row], cell(Number(row), column).text];
     tip.replaceChildren(...(head ? [make("strong", "", head)] : []), make("span", "", text));
     tip.append(make("span", "soft", data.columns[column]));
+    if (!data.measured[column] && plot.classList.contains("estimated")) tip.append(make("span", "soft", "not measured, carried on"));
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     const left = event.clientX + 14 + width > innerWidth ? event.clientX - 14 - width : event.clientX + 14;

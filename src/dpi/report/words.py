@@ -13,6 +13,28 @@ from dpi.report.rows import VALUES, Rows
 from dpi.report.status import Status
 
 
+def measured(facts: Facts) -> str:
+    """How old the measurement behind the newest picture is. There is no wall clock: it is told in slots."""
+    if facts.measured_ago is None:
+        return "Nothing was measured for the newest picture."
+    ago = round(facts.measured_ago)
+    if ago == 0:
+        return f"The newest picture was measured in its slot, {facts.last}."
+    about = f", about {facts.measured_in}" if facts.measured_in else ""
+    return f"The newest picture was measured {_slots(ago)} before its own on average{about}."
+
+
+def measured_ago(facts: Facts) -> Html:
+    """The same as a figure."""
+    ago = facts.measured_ago
+    when = "not at all" if ago is None else "in its slot" if round(ago) == 0 else f"{_slots(round(ago))} earlier"
+    return join(when, element("small", facts.freshness or ""))
+
+
+def _slots(number: int) -> str:
+    return f"{number:,} slot{'' if number == 1 else 's'}"
+
+
 def promise(facts: Facts) -> Html:
     """The guarantee, exactly as the releases state it."""
     return join(

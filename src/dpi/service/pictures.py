@@ -25,8 +25,10 @@ from dpi.release.choice import catch_all, short_label
 from dpi.release.grid import Grid, Shares, drawn, grid
 from dpi.release.interval import LEVEL
 from dpi.release.queries import Answer, Floats
+from dpi.release.release import MEASURED
 from dpi.service.endpoints import Call, document
 from dpi.service.looking import MOST_BINS, MOST_RELEASES, release_at
+from dpi.service.measured import measured
 from dpi.service.problems import Problem
 
 PARQUET = "application/vnd.apache.parquet"
@@ -48,12 +50,14 @@ async def get_picture(call: Call) -> Response:
     def read() -> dict[str, object]:
         with call.service.reading.releases(name) as releases:
             release = release_at(releases, slot)
+            when = measured(releases, release)
         domain, (lower, upper) = release.domain, release.interval(level)
         codes = list(dict.fromkeys([*_codes(call, domain), *_found(release, search), *_largest(release, k)]))
         other = np.flatnonzero(catch_all(domain)).tolist()
         shown = list(dict.fromkeys([*codes, *(other if len(other) == 1 and not search else [])]))
         return {
             **_head(release, level),
+            "measured": when,
             "rows": [_row(release, code, lower, upper, code in other) for code in shown],
             "other": float(release.pdf[other].sum()),
             "sets": _sets(release) if isinstance(domain, Bins) else None,
@@ -181,6 +185,7 @@ def _series(
         "step": step,
         "slots": [release.slot for release in found],
         "starts": [release.start for release in found],
+        "measured": [release.measured >= MEASURED for release in found],
         "rows": rows,
         "other": _short(pdf[:, catch_all(domain)].sum(axis=1)),
         "chosen": chosen,
