@@ -37,9 +37,16 @@ class Feeding:
     """One stream's broker, from `start` to `stop`."""
 
     def __init__(
-        self, name: str, events: FollowedEvents, store: Store, admission: Callable[[], Admission], clock: Clock
+        self,
+        name: str,
+        events: FollowedEvents,
+        store: Store,
+        admission: Callable[[], Admission],
+        clock: Clock,
+        heard: Callable[[], None],
     ) -> None:
         self._name, self._events, self._store, self._admission, self._clock = name, events, store, admission, clock
+        self._heard = heard
         self._stop, self._kept, self._moment = threading.Event(), threading.Condition(), -(1 << 62)
         self._thread = threading.Thread(target=self._run, name=f"dpi feeding {name}", daemon=True)
 
@@ -100,3 +107,4 @@ class Feeding:
             window = Window(np.maximum(received.first, window.first), received.until)
         kept = admission.keep(Events(*events.batch(block.events), events.unit), window)
         self._store.append_all([Arrival(self._name, kept, block.producer, block.sequence)])
+        self._heard()
