@@ -73,10 +73,16 @@ def test_ordered_and_product_domains(cli, visits):
 
 
 def test_which_slots(cli, store):
-    """One slot by number, the last, or every slot that begins in a period."""
+    """One slot by number or by a time in it, the last, or every slot that begins in a period."""
     numbers = [release.slot for release in releases()]
     assert cli.json("query", store, "total", "--slot", numbers[2])["answers"][0]["slot"] == numbers[2]
     assert cli.json("query", store, "total", "--slot", "last")["answers"][0]["slot"] == numbers[-1]
+    for time, slot in (("2026-01-01", 0), ("2026-01-01T01:59:59.9", 1), ("2026-01-01T03:00+01:00", 2)):
+        assert cli.json("query", store, "total", "--slot", time)["answers"][0]["slot"] == numbers[slot]
+    cli("query", store, "total", "--slot", "soon", code=2)
+    assert "`--slot` must be a time in ISO 8601" in cli.stderr
+    cli("query", store, "total", "--slot", "2031-01-01", code=2)
+    assert "is not in the store" in cli.stderr
     period = ["--from", "2026-01-01T00:30", "--to", "2026-01-01T03:00"]
     found = cli.json("query", store, "top", "1", *period)["answers"]
     assert [answer["slot"] for answer in found] == numbers[1:3]

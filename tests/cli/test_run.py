@@ -23,7 +23,7 @@ def test_the_out_file_holds_the_stored_releases(cli, visits, out):
     """Every slot of the period is released once, and the file has all of it, bit by bit."""
     cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", out)
     releases, _ = stored()
-    assert [release.start[:13] for release in releases] == [f"2026-01-01T{hour:02d}" for hour in range(6)]
+    assert [release.start_text[:13] for release in releases] == [f"2026-01-01T{hour:02d}" for hour in range(6)]
     assert read_releases(Path(out), [releases[0].domain]) == releases
     assert "6 slots released" in cli.stdout
     assert cli.stderr == ""  # no progress bar where nobody watches
@@ -90,7 +90,7 @@ def test_every_option_reaches_the_stream(cli, visits):
     assert told["mechanism"] == {"kind": "boosted", "season": 2}
     assert (told["slots"]["zone"], told["slots"]["lateness"]) == ("Europe/Berlin", 300000000)
     assert (told["name"], told["start"]) == ("first", 0)
-    assert releases[0].start == "2026-01-01T00:00:00+01:00"
+    assert releases[0].start_text == "2026-01-01T00:00:00+01:00"
     cli(
         "run", *words, *PERIOD, "--store", "b.db", "--converging", "spence:0.1,0.1", "--draw", "rba:1e3", "--mechanism",
         "published", "--sign", "none.pem", code=2,

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -48,8 +49,8 @@ class Release(Distribution):
     """
 
     slot: int
-    start: str | None
-    """When the slot began, if the stream has a clock."""
+    start: datetime | None
+    """When the slot began, if the stream has a clock: with the offset from UTC that its zone had then."""
     skew: Floats
     """How much of each bin's estimate is prior, between 0 and 1: intervals stretch upwards by it."""
     accumulated: Floats
@@ -72,6 +73,11 @@ class Release(Distribution):
     def __post_init__(self) -> None:
         for name in _VECTORS:
             getattr(self, name).setflags(write=False)
+
+    @property
+    def start_text(self) -> str | None:
+        """When the slot began as text (ISO 8601): as it stands in files and in answers of a service."""
+        return None if self.start is None else self.start.isoformat()
 
     @property
     def measured(self) -> float:
@@ -145,7 +151,7 @@ class Release(Distribution):
         """Everything but the vectors; a total that was not measured is None, and what does not apply is left out."""
         record: dict[str, object] = {"domain": self.domain.digest}
         for name in _names():
-            value = getattr(self, name)
+            value = self.start_text if name == "start" else getattr(self, name)
             if value is not None or name not in _BY_CLASS:
                 record[name] = None if isinstance(value, float) and math.isnan(value) else value
         return record
@@ -179,6 +185,8 @@ class Release(Distribution):
             record[name] = vector
         for name in ("total", "total_variance"):
             record[name] = math.nan if record[name] is None else record[name]
+        start = record["start"]
+        record["start"] = None if start is None else datetime.fromisoformat(str(start))
         return cls(domain=domain, **record)  # type: ignore[arg-type]
 
     # For people.

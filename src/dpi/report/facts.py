@@ -158,7 +158,7 @@ class _Numbers:
         self.total.put(i, *_total(release))
         self.measured[i], self.epsilon[i], self.spent[i] = release.measured, release.epsilon, release.epsilon_spent
         self.slots.append(release.slot)
-        self.starts.append(release.start)
+        self.starts.append(release.start_text)
         self.loudnesses.append(loudness(release))
         self.guarantees[release.guarantee] = self.guarantees.get(release.guarantee, 0) + 1
         if len(self.slots) > self.epsilon.size - RECENT:

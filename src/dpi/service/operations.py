@@ -107,7 +107,7 @@ def stream_operations(
         stream=name,
         releases=len(releases),
         newest=None if newest is None else newest.slot,
-        newest_begins=None if newest is None else newest.start,
+        newest_begins=None if newest is None else newest.start_text,
         measured=None if newest is None else measured_until(releases, newest),
         next=following,
         begins=begins,

@@ -129,7 +129,7 @@ async def get_grid(call: Call) -> Response:
         if len(parts) < 2:
             raise Problem(422, "a grid is of a product of at least two parts.")
         found = grid(release, call.text("one") or parts[0], call.text("other") or parts[1])
-        return {"slot": release.slot, "start": release.start, "level": LEVEL, **_grid(found)}
+        return {"slot": release.slot, "start": release.start_text, "level": LEVEL, **_grid(found)}
 
     return document(await call.read(read))
 
@@ -184,7 +184,7 @@ def _series(
         "level": level,
         "step": step,
         "slots": [release.slot for release in found],
-        "starts": [release.start for release in found],
+        "starts": [release.start_text for release in found],
         "measured": [release.measured >= MEASURED for release in found],
         "rows": rows,
         "other": _short(pdf[:, catch_all(domain)].sum(axis=1)),
@@ -221,7 +221,7 @@ def _head(release: Release, level: float) -> dict[str, object]:
     ends = users.interval(level)
     return {
         "slot": release.slot,
-        "start": release.start,
+        "start": release.start_text,
         "level": level,
         "domain": _domain(release.domain),
         "users": dict(zip(("value", "lower", "upper"), map(_finite, (users.value, *ends)), strict=True)),

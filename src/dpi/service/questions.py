@@ -57,7 +57,9 @@ async def get_answers(call: Call) -> Response:
         ask = _asked(call, question, level)
         with call.service.reading.releases(name) as releases:
             found = [*islice(releases.between(first, end), MOST_RELEASES)] if period else [release_at(releases, slot)]
-        return [{"slot": each.slot, "start": each.start, "rows": [_plain(row) for row in ask(each)]} for each in found]
+        return [
+            {"slot": each.slot, "start": each.start_text, "rows": [_plain(row) for row in ask(each)]} for each in found
+        ]
 
     return document({"stream": name, "question": question, "level": level, "answers": await call.read(read)})
 
