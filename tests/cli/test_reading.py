@@ -91,6 +91,43 @@ def test_which_slots(cli, store):
     assert cli.stdout.count("2026-01-01T01:00:00+00:00") == 2
 
 
+@pytest.fixture
+def changed(cli):
+    """A store whose list changes after two hours, from DE and FR to DE and IT, and back to the first after two more."""
+    domains = [dpi.Categories(["DE", "FR"]), dpi.Categories(["DE", "IT"]), dpi.Categories(["DE", "FR"])]
+    for hour, domain in enumerate(domains):
+        with dpi.Stream(
+            domain=domain, epsilon=1, slot="1h", start="2026-01-01", store="changed.db", change="next" if hour else False
+        ) as stream:
+            for _ in range(2):
+                stream.release(["ada", "bob"], ["DE", "DE"])
+    return "changed.db"
+
+
+def test_across_a_change_of_the_domain_questions_are_answered_where_they_can_be(cli, changed):
+    """Slots that have the value are answered, the others are named; a value that no slot has is refused as ever."""
+    numbers = [release.slot for release in releases(changed)]
+    period = ["--from", "2026-01-01"]
+    found = cli.json("query", changed, "probability", "IT", *period)
+    assert [answer["slot"] for answer in found["answers"]] == numbers[2:4]
+    why = "'IT' is not in the domain."
+    assert found["undefined"] == [{"slot": slot, "why": why} for slot in (*numbers[:2], *numbers[4:])]
+    cli("query", changed, "probability", "IT", *period)
+    assert cli.stdout.count("2026-01-01T0") == 2
+    assert cli.stderr.splitlines() == [
+        f"dpi: no answer for slots 2026-01-01T00:00:00+00:00 to 2026-01-01T01:00:00+00:00: {why}",
+        f"dpi: no answer for slots 2026-01-01T04:00:00+00:00 to 2026-01-01T05:00:00+00:00: {why}",
+    ]
+    everywhere = cli.json("query", changed, "probability", "DE", *period)
+    assert [answer["slot"] for answer in everywhere["answers"]] == numbers
+    assert everywhere["undefined"] == []
+    cli("query", changed, "probability", "PL", *period, code=2)
+    assert "'PL' is not in the domain" in cli.stderr
+    cli("query", changed, "probability", "IT", code=2)
+    cli("query", changed, "probability", "DE", "--part", "country", *period, code=2)
+    assert "needs a Product domain" in cli.stderr
+
+
 @pytest.mark.parametrize(
     "question",
     [["topp", "3"], ["top", "few"], ["top", "0"], ["probability", "XX"], ["mean"], ["quantile", "x"],

@@ -9,12 +9,12 @@ import typer
 
 from dpi.cli.config import Config
 from dpi.cli.options import DomainKeys, Json, StoreArgument, StreamName
-from dpi.cli.output import address, document, number, table
+from dpi.cli.output import address, document, note, number, table
 from dpi.reader import Releases, open
 from dpi.release import Release
 from dpi.release.interval import LEVEL, LEVEL_TEXT
 from dpi.settings.domains import domain_keys
-from dpi.settings.questions import QUESTIONS, Row, asked, narrowed
+from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, narrowed
 
 
 def query(
@@ -51,6 +51,8 @@ def query(
 ) -> None:
     """Answer a question about one slot, or about every slot of a period, with 95 % intervals.
 
+    Where the domain changed in a period, slots that have no such value or part are named below the answers.
+
     Examples:
       dpi query visits.db top 5
       dpi query visits.db probability DE --slot 12
@@ -65,8 +67,8 @@ def query(
             releases = list(stored.between(begin, end))
         else:
             releases = [stored.newest if slot == "last" else stored.at(_number(stored, slot))]
-        answers = [(release, ask(narrowed(release, part, given or []))) for release in releases]
-    words = " ".join(question)
+        found = ask_all(lambda release: ask(narrowed(release, part, given or [])), releases)
+    words, answers = " ".join(question), found.answers
     if json:
         document(
             {
@@ -74,10 +76,13 @@ def query(
                 "stream": stored.name,
                 "question": words,
                 "answers": [_plain(*a) for a in answers],
+                "undefined": [{"slot": release.slot, "why": why} for release, why in found.undefined],
             }
         )
         return
     _print(words, answers)
+    for gap in found.gaps:
+        note(f"no answer for {gap}")
 
 
 def _number(stored: Releases, text: str) -> int:
