@@ -97,7 +97,12 @@ def changed(cli):
     domains = [dpi.Categories(["DE", "FR"]), dpi.Categories(["DE", "IT"]), dpi.Categories(["DE", "FR"])]
     for hour, domain in enumerate(domains):
         with dpi.Stream(
-            domain=domain, epsilon=1, slot="1h", start="2026-01-01", store="changed.db", change="next" if hour else False
+            domain=domain,
+            epsilon=1,
+            slot="1h",
+            start="2026-01-01",
+            store="changed.db",
+            change="next" if hour else False,
         ) as stream:
             for _ in range(2):
                 stream.release(["ada", "bob"], ["DE", "DE"])
@@ -126,6 +131,21 @@ def test_across_a_change_of_the_domain_questions_are_answered_where_they_can_be(
     cli("query", changed, "probability", "IT", code=2)
     cli("query", changed, "probability", "DE", "--part", "country", *period, code=2)
     assert "needs a Product domain" in cli.stderr
+
+
+def test_a_report_across_a_change_has_all_slots(cli, changed):
+    """Values of the newest list have rows; one of an earlier list ends the page with it; one of none is refused."""
+    cli("report", changed, "-o", "all.html")
+    html = Path("all.html").read_text("utf-8")
+    assert "6 slots of 1 h" in html
+    assert "From 2026-01-01 02:00 to 2026-01-01 03:00 the domain was another: FR has no number there." in html
+    cli("report", changed, "--values", "DE,IT", "-o", "it.html")
+    assert "the page ends before slot 2026-01-01T04:00:00+00:00, where the domain has no such values" in cli.stderr
+    html = Path("it.html").read_text("utf-8")
+    assert "4 slots of 1 h" in html
+    assert "From 2026-01-01 00:00 to 2026-01-01 01:00 the domain was another: IT has no number there." in html
+    cli("report", changed, "--values", "PL", "-o", "pl.html", code=2)
+    assert "'PL' is not in the domain" in cli.stderr
 
 
 @pytest.mark.parametrize(

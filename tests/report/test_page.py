@@ -1,5 +1,6 @@
 import base64
 import hashlib
+import json
 import re
 import zlib
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 import dpi
 from dpi.errors import OptionError
 from dpi.report import Status, page, write
-from dpi.report.facts import COLUMNS, RECENT
+from dpi.report.facts import COLUMNS, RECENT, reduce
 from dpi.report.figures import budget_text, count_text, share_text
 from dpi.report.rows import VALUES
 from made_releases import GUARANTEE, releases, without_total
@@ -290,20 +291,50 @@ def test_releases_that_are_no_stream_are_refused(stream):
         page(stream, title="t")
 
 
-def test_after_a_change_of_the_domain_the_page_has_the_slots_since():
-    """Bins of two domains have no common axis; what is left out is said, also if an older domain comes back."""
-    x, y = releases(dpi.Categories(["x"]), 9), releases(LETTERS, 9)
-    parsed = Parsed(page([*y[:2], *x[2:5]], title="t"))
-    assert "3 slots" in parsed.text
-    assert "the 2 slots before it are not in this page" in parsed.text
-    assert page([*y[:2], *x[2:5]], title="t") != page(x[2:5], title="t")
-    again = Parsed(page([*y[:3], *x[3:4], *y[4:6]], title="t")).text
-    assert "2 slots" in again
-    assert "the 4 slots before it are not in this page" in again
-    assert "the slot before it is not in this page" in Parsed(page([*y[:1], *x[1:2]], title="t")).text
-    assert "not in this page" not in Parsed(page(x, title="t")).text
+def test_across_a_change_of_the_domain_rows_have_numbers_where_they_are_defined():
+    """Values that both domains list have all slots; one that was in `other` then is blank there, and named."""
+    before, now = dpi.Categories(["DE", "FR"]), dpi.Categories(["DE", "IT"])
+    stream = [*releases(before, 6)[:4], *releases(now, 9, seed=2)[4:]]
+    facts = reduce(stream)
+    assert facts.slots == 9
+    shares = dict(zip(facts.rows.labels, facts.shares.value, strict=True))
+    lowest = dict(zip(facts.rows.labels, facts.shares.lower, strict=True))
+    assert shares["DE"].tolist() == [release.pdf[0] for release in stream]
+    assert lowest["DE"].tolist() == pytest.approx([release.interval(0.95)[0][0] for release in stream], rel=1e-12)
+    assert np.isnan(shares["IT"]).tolist() == [True] * 4 + [False] * 5
+    assert np.isnan(facts.rest.value).tolist() == [True] * 4 + [False] * 5
+    assert facts.total.value.tolist() == [release.total for release in stream]
+    html = page(stream, title="t")
+    assert (
+        "From 2026-03-01 00:00 to 2026-03-01 03:00 the domain was another: IT has no number there." in Parsed(html).text
+    )
+    assert "no such value" in section(html, "map")
+    drawn = dict(
+        zip(facts.rows.labels, re.findall(r'<path class="line" d="([^"]*)"', raw(html, "series")), strict=False)
+    )
+    assert drawn["DE"].startswith("M0 ")
+    assert drawn["IT"].startswith("M4 ")
+    data = json.loads(re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', html, re.DOTALL)[1])
+    cells = dict(zip(data["labels"], data["cells"], strict=True))
+    assert cells["IT"][:24] == "AAAAAA" * 4
+    for known in (cells["DE"], cells["IT"][24:]):
+        assert "AAAAAA" not in [known[at : at + 6] for at in range(0, len(known), 6)]
+    assert "domain was another" not in Parsed(page(stream[4:], title="t")).text
+
+
+def test_rows_of_intervals_go_on_where_their_edges_do():
+    """A row of several bins is the sum of the earlier bins between its edges; if an edge is new there is none."""
+    before, now = dpi.Bins([0, 10, 20, 30]), dpi.Bins([0, 20, 25, 30])
+    stream = [*releases(before, 6)[:3], *releases(now, 6, seed=2)[3:]]
+    shares = reduce(stream).shares.value
+    assert shares[1, :3].tolist() == pytest.approx([release.pdf[1:3].sum() for release in stream[:3]])
+    assert np.isnan(shares[2:4, :3]).all()
+    assert shares[0, :3].tolist() == [release.pdf[0] for release in stream[:3]]
+    everything = reduce([*releases(dpi.Hashed(9, key=bytes(32)), 6)[:3], *stream[3:]])
+    assert np.isnan(everything.shares.value[:, :3]).all()
+    assert np.isfinite(everything.total.value).all()
     with pytest.raises(OptionError, match="order"):
-        page([*y[3:5], *x[2:5]], title="t")
+        page([*stream[3:], *stream[:2]], title="t")
 
 
 @pytest.mark.parametrize("mechanism", ["boosted", dpi.Published()], ids=["boosted", "published"])

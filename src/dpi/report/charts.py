@@ -108,7 +108,7 @@ def _map_row(label: str, drawn: Html, band: Band, row: int) -> Html:
 
 def _strip(facts: Facts, row: int) -> Html:
     shares = facts.shares.value[row]
-    span = f"from {percent_text(_short(shares.min()))} to {percent_text(_short(shares.max()))}"
+    span = f"from {percent_text(_short(np.nanmin(shares)))} to {percent_text(_short(np.nanmax(shares)))}"
     return pictures(level(shares, facts.largest), span)
 
 

@@ -37,7 +37,7 @@ def page(
     """The HTML page of a stream of releases, oldest first; `verification` says what a check of the store found.
 
     `values` is how many of the largest values are drawn by name, or a list of values or, for a product, either of them
-    by the names of its parts. Where the domain has changed on the way, the page has the slots since, and says so.
+    by the names of its parts. Where the domain has changed on the way, rows are blank in slots without such values.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -168,9 +168,7 @@ def _headline(facts: Facts) -> Html:
     every = f" of {facts.width}" if facts.width else ""
     span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
     text = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}. {sentence(facts.domain)}."
-    if facts.before:
-        others = "the slot before it is" if facts.before == 1 else f"the {facts.before:,} slots before it are"
-        text += f" The domain changed with the first of them: {others} not in this page."
+    text += "".join(f" {sentence}" for sentence in words.changes(facts))
     text += f" In the newest slot: {facts.freshness}" if facts.freshness else ""
     return element("p", element("strong", words.measured(facts)), " ", text, class_="lead")
 

@@ -26,6 +26,7 @@
     number = Math.floor(number / RADIX);
     const share = number % RADIX;
     const decimals = Math.floor(number / RADIX);
+    if (decimals === 0) return { text: "no such value", share: 0, lower: 0, upper: 0 };
     const text = (whole) => (whole / 10 ** decimals).toFixed(decimals);
     const part = (whole) => whole / 10 ** (decimals + 2);
     return {

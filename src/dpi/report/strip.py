@@ -61,8 +61,9 @@ def level(share: Floats, largest: float) -> Floats:
 
 
 def pictures(levels: Floats, alt: str) -> Html:
-    """One row of pixels, for either theme."""
-    pixels = np.rint(levels * (LEVELS - 1)).astype(np.uint8).tobytes()
+    """One row of pixels, for either theme; clear where there is no number."""
+    there = np.isfinite(levels)
+    pixels = np.where(there, np.rint(np.where(there, levels, 0.0) * (LEVELS - 1)), LEVELS).astype(np.uint8).tobytes()
     return join(*(element("img", src=_png(pixels, theme), alt=alt, class_=f"on-{theme}") for theme in THEMES))
 
 
@@ -72,7 +73,10 @@ def mask(where: npt.NDArray[np.bool_]) -> str:
 
 
 def _png(pixels: bytes, theme: str) -> str:
-    return _stored(pixels, (b"PLTE", bytes(value for colour in palette(theme) for value in colour)))
+    colours = bytes(value for colour in palette(theme) for value in colour)
+    if max(pixels, default=0) < LEVELS:
+        return _stored(pixels, (b"PLTE", colours))
+    return _stored(pixels, (b"PLTE", colours + bytes(3)), (b"tRNS", b"\xff" * LEVELS + b"\x00"))
 
 
 def _stored(pixels: bytes, *colours: tuple[bytes, bytes]) -> str:

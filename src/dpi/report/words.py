@@ -31,6 +31,24 @@ def measured_ago(facts: Facts) -> Html:
     return join(when, element("small", facts.freshness or ""))
 
 
+NAMED = 3
+"""Rows that are named where a domain has no such values."""
+
+
+def changes(facts: Facts) -> list[str]:
+    """Where the domain was another, and which rows have no number there."""
+    said = []
+    for first, last, missing in facts.changes:
+        when = f"In {first}" if first == last else f"From {first} to {last}"
+        if not missing:
+            said.append(f"{when} the domain was another, in which all rows are.")
+            continue
+        more = f" and {len(missing) - NAMED} more rows" if len(missing) > NAMED else ""
+        have = "has" if len(missing) == 1 else "have"
+        said.append(f"{when} the domain was another: {', '.join(missing[:NAMED])}{more} {have} no number there.")
+    return said
+
+
 def _slots(number: int) -> str:
     return f"{number:,} slot{'' if number == 1 else 's'}"
 
