@@ -1,6 +1,6 @@
 // All streams at a glance: how each stands, how long ago it was measured, what is an alert in its newest slots.
 
-import { get, text } from "./api.js";
+import { Refused, get, text } from "./api.js";
 import { numbers, operator, sum } from "./curator.js";
 import { $, el } from "./dom.js";
 import { measuredAgo } from "./numbers.js";
@@ -21,13 +21,22 @@ export async function loadStreams(app) {
   const said = operator(app) ? numbers(await text("metrics")) : [];
   const found = [];
   for (const stream of app.names) {
-    const path = `streams/${encodeURIComponent(stream)}`, info = await get(path);
-    const none = info.newest === null;
-    const picture = none ? null : await get(`${path}/picture`, { k: 0 });
-    const alerts = none ? [] : (await get(`${path}/alerts`, { first: info.newest - RECENT + 1 })).alerts;
-    found.push({ stream, info, picture, alerts, quiet: sum(said, "dpi_quiet_slots", { stream }), silent: sum(said, "dpi_silent", { stream }) > 0 });
+    const seen = await glanced(`streams/${encodeURIComponent(stream)}`);
+    if (seen !== null) found.push({ stream, ...seen, quiet: sum(said, "dpi_quiet_slots", { stream }), silent: sum(said, "dpi_silent", { stream }) > 0 });
   }
   app.streams = found;
+}
+
+/** What everybody may know of a stream; null of one that has no pictures. */
+async function glanced(path) {
+  try {
+    const info = await get(path), none = info.newest === null;
+    const picture = none ? null : await get(`${path}/picture`, { k: 0 });
+    return { info, picture, alerts: none ? [] : (await get(`${path}/alerts`, { first: info.newest - RECENT + 1 })).alerts };
+  } catch (error) {
+    if (error instanceof Refused && [404, 422].includes(error.status)) return null;
+    throw error;
+  }
 }
 
 export function drawStreams(app) {
