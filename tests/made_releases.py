@@ -15,7 +15,7 @@ GUARANTEE = "Pure differential privacy, ε = 1 per user for ever, for this strea
 def release(domain, slot, rng, *, clock=True, **changes):
     """One release with a random PDF."""
     pdf = rng.dirichlet(np.full(domain.size, 0.5))
-    start = (datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=slot)).isoformat() if clock else None
+    start = (datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=slot)) if clock else None
     values = {
         "domain": domain,
         "pdf": pdf,

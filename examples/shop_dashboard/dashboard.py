@@ -30,7 +30,7 @@ def release(folder: Path, days: int) -> None:
         begin, end = stream.slots.start(stream.next_slot), START + timedelta(days=days)
         if begin < end:
             for made in stream.replay(events, start=begin, end=end):
-                if "T18:" in str(made.start):
+                if made.start is not None and made.start.hour == 18:
                     print(made.start, ", ".join(f"{name} {share:.3f}" for name, share in made.top(3)))
 
 

@@ -97,7 +97,7 @@ def test_a_watch_subscribes_to_a_stream_that_goes_on():
         stream.append(users, [moment] * 2000, rng.choice(list("abcde"), 2000, p=shares), now=moment)
         end = f"2026-01-{1 + (hour + 1) // 24:02d}T{(hour + 1) % 24:02d}:00:00"
         for release, alerts in watch.over(stream.advance(end)):
-            found[release.start] = [alert.value for alert in alerts]
+            found[release.start_text] = [alert.value for alert in alerts]
     assert found["2026-01-02T01:00:00+00:00"][0] == "e"
 
 

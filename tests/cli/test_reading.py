@@ -73,16 +73,79 @@ def test_ordered_and_product_domains(cli, visits):
 
 
 def test_which_slots(cli, store):
-    """One slot by number, the last, or every slot that begins in a period."""
+    """One slot by number or by a time in it, the last, or every slot that begins in a period."""
     numbers = [release.slot for release in releases()]
     assert cli.json("query", store, "total", "--slot", numbers[2])["answers"][0]["slot"] == numbers[2]
     assert cli.json("query", store, "total", "--slot", "last")["answers"][0]["slot"] == numbers[-1]
+    for time, slot in (("2026-01-01", 0), ("2026-01-01T01:59:59.9", 1), ("2026-01-01T03:00+01:00", 2)):
+        assert cli.json("query", store, "total", "--slot", time)["answers"][0]["slot"] == numbers[slot]
+    cli("query", store, "total", "--slot", "soon", code=2)
+    assert "`--slot` must be a time in ISO 8601" in cli.stderr
+    cli("query", store, "total", "--slot", "2031-01-01", code=2)
+    assert "is not in the store" in cli.stderr
     period = ["--from", "2026-01-01T00:30", "--to", "2026-01-01T03:00"]
     found = cli.json("query", store, "top", "1", *period)["answers"]
     assert [answer["slot"] for answer in found] == numbers[1:3]
     assert cli.json("query", store, "total", "--from", "2030-01-01")["answers"] == []
     cli("query", store, "top", "2", *period)
     assert cli.stdout.count("2026-01-01T01:00:00+00:00") == 2
+
+
+@pytest.fixture
+def changed(cli):
+    """A store whose list changes after two hours, from DE and FR to DE and IT, and back to the first after two more."""
+    domains = [dpi.Categories(["DE", "FR"]), dpi.Categories(["DE", "IT"]), dpi.Categories(["DE", "FR"])]
+    for hour, domain in enumerate(domains):
+        with dpi.Stream(
+            domain=domain,
+            epsilon=1,
+            slot="1h",
+            start="2026-01-01",
+            store="changed.db",
+            change="next" if hour else False,
+        ) as stream:
+            for _ in range(2):
+                stream.release(["ada", "bob"], ["DE", "DE"])
+    return "changed.db"
+
+
+def test_across_a_change_of_the_domain_questions_are_answered_where_they_can_be(cli, changed):
+    """Slots that have the value are answered, the others are named; a value that no slot has is refused as ever."""
+    numbers = [release.slot for release in releases(changed)]
+    period = ["--from", "2026-01-01"]
+    found = cli.json("query", changed, "probability", "IT", *period)
+    assert [answer["slot"] for answer in found["answers"]] == numbers[2:4]
+    why = "'IT' is not in the domain."
+    assert found["undefined"] == [{"slot": slot, "why": why} for slot in (*numbers[:2], *numbers[4:])]
+    cli("query", changed, "probability", "IT", *period)
+    assert cli.stdout.count("2026-01-01T0") == 2
+    assert cli.stderr.splitlines() == [
+        f"dpi: no answer for slots 2026-01-01T00:00:00+00:00 to 2026-01-01T01:00:00+00:00: {why}",
+        f"dpi: no answer for slots 2026-01-01T04:00:00+00:00 to 2026-01-01T05:00:00+00:00: {why}",
+    ]
+    everywhere = cli.json("query", changed, "probability", "DE", *period)
+    assert [answer["slot"] for answer in everywhere["answers"]] == numbers
+    assert everywhere["undefined"] == []
+    cli("query", changed, "probability", "PL", *period, code=2)
+    assert "'PL' is not in the domain" in cli.stderr
+    cli("query", changed, "probability", "IT", code=2)
+    cli("query", changed, "probability", "DE", "--part", "country", *period, code=2)
+    assert "needs a Product domain" in cli.stderr
+
+
+def test_a_report_across_a_change_has_all_slots(cli, changed):
+    """Values of the newest list have rows; one of an earlier list ends the page with it; one of none is refused."""
+    cli("report", changed, "-o", "all.html")
+    html = Path("all.html").read_text("utf-8")
+    assert "6 slots of 1 h" in html
+    assert "From 2026-01-01 02:00 to 2026-01-01 03:00 the domain was another: FR has no number there." in html
+    cli("report", changed, "--values", "DE,IT", "-o", "it.html")
+    assert "the page ends before slot 2026-01-01T04:00:00+00:00, where the domain has no such values" in cli.stderr
+    html = Path("it.html").read_text("utf-8")
+    assert "4 slots of 1 h" in html
+    assert "From 2026-01-01 00:00 to 2026-01-01 01:00 the domain was another: IT has no number there." in html
+    cli("report", changed, "--values", "PL", "-o", "pl.html", code=2)
+    assert "'PL' is not in the domain" in cli.stderr
 
 
 @pytest.mark.parametrize(

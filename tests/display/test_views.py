@@ -58,7 +58,7 @@ VIEWED = {
     "answer": Answer(0.25, 0.01),
     "plan": dpi.plan(epsilon=1, users=50_000, bins=200, seen=10),
     "lasting plan": dpi.plan(epsilon=1, users=100, bins=9, population=1000, lasting=24),
-    "release": releases(CATEGORIES, 1, guarantee=HOSTILE, start=HOSTILE)[0],
+    "release": releases(CATEGORIES, 1, guarantee=HOSTILE)[0],
     "distribution": releases(dpi.Product(a=CATEGORIES, n=dpi.Bins([1])), 1)[0].marginal("a"),
     "stream": stream(),
 }

@@ -129,7 +129,10 @@ def test_a_stream_of_months_goes_on_in_its_store(tmp_path):
     with dpi.Stream(slot="month", zone="Europe/Berlin", **options) as stream:
         table = {"user": [1, 2, 3], "time": ["2026-01-31T23:30", "2026-02-01T00:10", "2026-03-01"], "value": ["a"] * 3}
         releases = list(stream.replay(table, start="2026-01-01", end="2026-03-01"))
-        assert [release.start for release in releases] == ["2026-01-01T00:00:00+01:00", "2026-02-01T00:00:00+01:00"]
+        assert [release.start_text for release in releases] == [
+            "2026-01-01T00:00:00+01:00",
+            "2026-02-01T00:00:00+01:00",
+        ]
     with dpi.Stream(slot="month", zone="Europe/Berlin", **options) as stream:
         assert stream.next_slot == 12 * 56 + 2
     with pytest.raises(dpi.StateError, match="slots"):
@@ -149,5 +152,5 @@ def test_live_events_of_a_calendar(tmp_path):
     stream.append(["ada"], ["2026-03-29T23:30"], ["a"], now="2026-03-29T23:40")
     assert list(stream.advance("2026-03-29T23:59")) == []
     (release,) = stream.advance("2026-03-30")
-    assert release.start == "2026-03-29T00:00:00+01:00"
+    assert release.start_text == "2026-03-29T00:00:00+01:00"
     stream.close()

@@ -154,3 +154,17 @@ def test_a_share_has_the_interval_of_its_bin():
         for level in (0.5, 0.95):
             lower, upper = made.interval(level)
             assert share.interval(level) == pytest.approx((lower[code], upper[code]), rel=1e-9)
+
+
+@pytest.mark.parametrize(("total", "lowest"), [(3.0, 0.0), (-2.0, 0.0), (-900.0, 0.0), (9000.0, 8800.0)])
+def test_no_count_has_a_negative_interval(total, lowest):
+    """Of all users, of one value and of pairs: ends are cut at 0, which is post-processing; a sum may be negative."""
+    made = release(Bins([-10, 0, 10]), 3, np.random.default_rng(5), total=total, total_variance=100.0**2)
+    for level in (0.5, 0.95, 0.999):
+        for count in (made.count(), made.count(5), made.join_size(made)):
+            lower, upper = count.interval(level)
+            plain = Answer(count.value, count.error).interval(level)
+            assert (lower, upper) == (max(0.0, plain[0]), max(0.0, plain[1]))
+            assert 0 <= lower <= upper
+    assert made.count().interval(0.95)[0] == pytest.approx(max(lowest, total - 1.96 * 100), abs=5)
+    assert type(made.sum()) is Answer

@@ -1,6 +1,9 @@
 import base64
 import hashlib
+import json
 import re
+import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -9,10 +12,11 @@ import pytest
 import dpi
 from dpi.errors import OptionError
 from dpi.report import Status, page, write
-from dpi.report.facts import COLUMNS, RECENT
+from dpi.report.facts import COLUMNS, RECENT, reduce
 from dpi.report.figures import budget_text, count_text, share_text
 from dpi.report.rows import VALUES
 from made_releases import GUARANTEE, releases, without_total
+from made_releases import release as made
 
 LETTERS = dpi.Categories(list("abcdefgh"))
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&"
@@ -65,7 +69,6 @@ STREAMS = {
     "product": releases(dpi.Product(c=dpi.Categories(["x", "y"]), n=dpi.Bins([1, 2])), 30),
     "hashed": releases(dpi.Hashed(300, key=bytes(32)), 12),
     "no clock": releases(LETTERS, 30, clock=False),
-    "broken clock": releases(LETTERS, 5, start="<yesterday>"),
     "no total": without_total(LETTERS, 30),
     "hostile": releases(dpi.Categories([HOSTILE, "b"]), 5, guarantee=HOSTILE, certificate={HOSTILE: HOSTILE}),
     "no releases": [],
@@ -155,7 +158,7 @@ def test_the_last_slots_are_those_of_the_releases():
     expected = []
     for release in stream[: -RECENT - 1 : -1]:
         lower, upper = release.interval(0.95)
-        expected += [str(release.slot), release.start[:16].replace("T", " ")]
+        expected += [str(release.slot), f"{release.start:%Y-%m-%d %H:%M}", "100 %"]
         for code in np.argsort(-release.pdf[: LETTERS.size - 1])[:3]:
             expected += [f"{LETTERS.label(int(code))} ", share_text(release.pdf[code], lower[code], upper[code])]
         expected += [count_text(release.total, *release.count().interval(0.95))]
@@ -195,7 +198,7 @@ def test_without_a_script_everything_but_tooltips_is_there():
 def test_a_chart_is_named_and_has_its_numbers_in_a_table():
     """Curves have a text for readers who do not see them, and each group of charts a table."""
     parsed = Parsed(page(STREAMS["letters"], title="t"))
-    plots = [a for _, a in parsed.elements if a.get("class") == "plot" and a.get("role") == "img"]
+    plots = [a for _, a in parsed.elements if "plot" in (a.get("class") or "").split() and a.get("role") == "img"]
     assert len(plots) == 8
     assert all(a["aria-label"] for a in plots)
     assert [tag for tag, _ in parsed.elements].count("details") == 4
@@ -288,20 +291,50 @@ def test_releases_that_are_no_stream_are_refused(stream):
         page(stream, title="t")
 
 
-def test_after_a_change_of_the_domain_the_page_has_the_slots_since():
-    """Bins of two domains have no common axis; what is left out is said, also if an older domain comes back."""
-    x, y = releases(dpi.Categories(["x"]), 9), releases(LETTERS, 9)
-    parsed = Parsed(page([*y[:2], *x[2:5]], title="t"))
-    assert "3 slots" in parsed.text
-    assert "the 2 slots before it are not in this page" in parsed.text
-    assert page([*y[:2], *x[2:5]], title="t") != page(x[2:5], title="t")
-    again = Parsed(page([*y[:3], *x[3:4], *y[4:6]], title="t")).text
-    assert "2 slots" in again
-    assert "the 4 slots before it are not in this page" in again
-    assert "the slot before it is not in this page" in Parsed(page([*y[:1], *x[1:2]], title="t")).text
-    assert "not in this page" not in Parsed(page(x, title="t")).text
+def test_across_a_change_of_the_domain_rows_have_numbers_where_they_are_defined():
+    """Values that both domains list have all slots; one that was in `other` then is blank there, and named."""
+    before, now = dpi.Categories(["DE", "FR"]), dpi.Categories(["DE", "IT"])
+    stream = [*releases(before, 6)[:4], *releases(now, 9, seed=2)[4:]]
+    facts = reduce(stream)
+    assert facts.slots == 9
+    shares = dict(zip(facts.rows.labels, facts.shares.value, strict=True))
+    lowest = dict(zip(facts.rows.labels, facts.shares.lower, strict=True))
+    assert shares["DE"].tolist() == [release.pdf[0] for release in stream]
+    assert lowest["DE"].tolist() == pytest.approx([release.interval(0.95)[0][0] for release in stream], rel=1e-12)
+    assert np.isnan(shares["IT"]).tolist() == [True] * 4 + [False] * 5
+    assert np.isnan(facts.rest.value).tolist() == [True] * 4 + [False] * 5
+    assert facts.total.value.tolist() == [release.total for release in stream]
+    html = page(stream, title="t")
+    assert (
+        "From 2026-03-01 00:00 to 2026-03-01 03:00 the domain was another: IT has no number there." in Parsed(html).text
+    )
+    assert "no such value" in section(html, "map")
+    drawn = dict(
+        zip(facts.rows.labels, re.findall(r'<path class="line" d="([^"]*)"', raw(html, "series")), strict=False)
+    )
+    assert drawn["DE"].startswith("M0 ")
+    assert drawn["IT"].startswith("M4 ")
+    data = json.loads(re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', html, re.DOTALL)[1])
+    cells = dict(zip(data["labels"], data["cells"], strict=True))
+    assert cells["IT"][:24] == "AAAAAA" * 4
+    for known in (cells["DE"], cells["IT"][24:]):
+        assert "AAAAAA" not in [known[at : at + 6] for at in range(0, len(known), 6)]
+    assert "domain was another" not in Parsed(page(stream[4:], title="t")).text
+
+
+def test_rows_of_intervals_go_on_where_their_edges_do():
+    """A row of several bins is the sum of the earlier bins between its edges; if an edge is new there is none."""
+    before, now = dpi.Bins([0, 10, 20, 30]), dpi.Bins([0, 20, 25, 30])
+    stream = [*releases(before, 6)[:3], *releases(now, 6, seed=2)[3:]]
+    shares = reduce(stream).shares.value
+    assert shares[1, :3].tolist() == pytest.approx([release.pdf[1:3].sum() for release in stream[:3]])
+    assert np.isnan(shares[2:4, :3]).all()
+    assert shares[0, :3].tolist() == [release.pdf[0] for release in stream[:3]]
+    everything = reduce([*releases(dpi.Hashed(9, key=bytes(32)), 6)[:3], *stream[3:]])
+    assert np.isnan(everything.shares.value[:, :3]).all()
+    assert np.isfinite(everything.total.value).all()
     with pytest.raises(OptionError, match="order"):
-        page([*y[3:5], *x[2:5]], title="t")
+        page([*stream[3:], *stream[:2]], title="t")
 
 
 @pytest.mark.parametrize("mechanism", ["boosted", dpi.Published()], ids=["boosted", "published"])
@@ -313,3 +346,52 @@ def test_real_streams_of_every_kind_have_a_page(mechanism, budget):
     parsed = Parsed(page(made, title="t"))
     assert stream.guarantee in parsed.text
     assert (parsed.open, parsed.crossed) == ([], [])
+
+
+def raw(html, name):
+    """The markup of one section of the page."""
+    return re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL)[0]
+
+
+def carried(slots, gap, **changes):
+    """A stream by class of which some slots were not measured."""
+    rng = np.random.default_rng(7)
+    return [
+        made(dpi.Categories(["DE", "FR"]), slot, rng, carried=float(slot in gap), age=3.0 * (slot in gap), **changes)
+        for slot in range(slots)
+    ]
+
+
+def test_the_age_of_the_measurement_stands_in_front():
+    """Before anything else the page says when its newest picture was measured, in slots and by name."""
+    html = page(carried(20, range(15, 20)), title="Visits")
+    lead = re.search(r'<p class="lead">(.*?)</p>', html)[1]
+    said = "The newest picture was measured 3 slots before its own on average, about 2026-03-01 16:00."
+    assert lead.startswith(f"<strong>{said}")
+    assert html.index("Newest picture measured") < html.index("<dt>Slots</dt>")
+    assert "<dd>3 slots earlier" in html
+    now = page(carried(20, ()), title="Visits")
+    assert "<strong>The newest picture was measured in its slot, 2026-03-01 19:00." in now
+    nothing = [*carried(3, (), epsilon=0.0)[:2], replace(carried(3, (2,))[2], age=0.0)]
+    assert "<strong>Nothing was measured for the newest picture." in page(nothing, title="Visits")
+
+
+def test_what_was_not_measured_is_no_line():
+    """Slots that were carried on have a broken line, a band of their own and a mask of hatching; others have none."""
+    found = page(carried(20, range(5, 9)), title="Visits")
+    part = raw(found, "series")
+    solid, broken = (re.findall(rf'<path class="{kind}" d="([^"]*)"', part) for kind in ("line", "line carried"))
+    assert len(solid) == len(broken) == 2
+    for path in broken:
+        assert path.startswith("M5 ")
+        assert sum(map(int, re.findall(r"h(\d+)", path))) == 4
+    for path in solid:
+        assert [int(start) for start in re.findall(r"M(\d+) ", path)] == [0, 9]
+    assert 'class="plot estimated"' in part
+    assert 'class="plot estimated"' not in raw(found, "budget")
+    png = base64.b64decode(re.search(r"--gaps:url\(data:image/png;base64,([^)]*)\)", found)[1])
+    pixels = zlib.decompressobj().decompress(png[png.index(b"IDAT") + 4 :])[1:]
+    assert [i for i, pixel in enumerate(pixels) if pixel] == [5, 6, 7, 8]
+    whole = page(carried(20, ()), title="Visits")
+    assert "carried" not in re.sub(r"<style>.*?</style>|<script.*?</script>", "", whole, flags=re.DOTALL)
+    assert "--gaps:url" not in whole

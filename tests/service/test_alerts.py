@@ -116,7 +116,7 @@ def test_only_releases_that_are_seen_are_alerts(tmp_path, hook):
 
 
 def test_analysts_never_hear_what_is_private(tmp_path, hook, monkeypatch):
-    """Accounts run dry, a slot is late, and nothing can be closed: curators hear of each, analysts of none."""
+    """Accounts run dry, a slot is late, no batch comes, none can be closed: curators hear of each, analysts of none."""
     with webhook() as analysts, webhook() as curators:
         told = AlertConfig(
             analysts=(hook(analysts.url),), curators=(hook(curators.url),), watch=WATCH, lag=3.0, dry=0.5
@@ -135,10 +135,11 @@ def test_analysts_never_hear_what_is_private(tmp_path, hook, monkeypatch):
                     type(stream), "close_before", lambda *_: (_ for _ in ()).throw(StoreError("the disk is full."))
                 )
                 found.clock.now = MOMENT + 78 * SECOND
-                assert until(lambda: {"stopped", "lag", "dry"} <= {each["kind"] for each in curators.messages})
+                assert until(lambda: {"stopped", "lag"} <= {each["kind"] for each in curators.messages})
+                assert until(lambda: {"dry", "silence"} <= {each["kind"] for each in curators.messages})
             found.closed()
     assert {message["kind"] for message in analysts.messages} == {"anomaly"}
-    assert {message["kind"] for message in curators.messages} == {"dry", "lag", "stopped"}
+    assert {message["kind"] for message in curators.messages} == {"dry", "lag", "silence", "stopped"}
     (dry,) = [message for message in curators.messages if message["kind"] == "dry"]
     assert dry["facts"] == {"accounts": 2, "dry": 2}
     for headers, body in curators.got:
@@ -148,8 +149,9 @@ def test_analysts_never_hear_what_is_private(tmp_path, hook, monkeypatch):
 def operations(lag=0.0, held=None, failing=None):
     """How a service with one stream does."""
     stream = StreamOperations(
-        "visits", 3, 6, None, 7, None, None, lag, 0, None, None if held is None else Holders(*held), 1.0, 0.5, ()
-    )
+        "visits", 3, 6, None, None, 7, None, None, lag, 0, None, 0, False,
+        None if held is None else Holders(*held), 1.0, 0.5, (),
+    )  # fmt: skip
     return Operations("now", failing, (stream,))
 
 

@@ -9,7 +9,7 @@ import dpi
 from dpi.service.routes import ENDPOINTS
 from dpi.store import open_store
 from dpi.verification import verify
-from serving import BEGIN, FIRST, MOMENT, PAGES, running, settings
+from serving import BEGIN, FIRST, MOMENT, PAGES, SECOND, running, settings
 
 ROWS = [(f"user {number}", 1.0, ("home", "search")[number % 3 == 0]) for number in range(30)]
 
@@ -243,3 +243,22 @@ def test_events_are_told_by_the_domain_of_their_own_slot(tmp_path):
         assert values == [["home", "search"], ["home", "search"], ["home", "shop"]]
         with found.connect("analyst") as service:
             assert [len(release.domain.values) for release in service.stream()] == [2, 2, 2]
+
+
+def test_across_a_change_of_the_domain_answers_are_given_where_they_can_be(tmp_path):
+    """Slots without the value are listed with the reason; if no slot has it, the question is refused."""
+    with running(tmp_path) as found:
+        found.set(21)
+    helping = settings(domain=dpi.Categories(["home", "help"]))
+    with open_store(tmp_path / "visits.db") as store:
+        helping.open(store, change="2026-01-01T00:00:30+00:00")
+    with running(tmp_path, helping, now=MOMENT + 21 * SECOND) as found:
+        found.set(52)
+        path, period = "/v1/streams/visits/answers/probability", {"first": FIRST}
+        told = get(found, path, value="help", **period).json()
+        assert [answer["slot"] for answer in told["answers"]] == [FIRST + 3, FIRST + 4]
+        why = "'help' is not in the domain."
+        assert told["undefined"] == [{"slot": FIRST + slot, "why": why} for slot in range(3)]
+        assert get(found, path, value="home", **period).json()["undefined"] == []
+        refused = found.client("analyst").get(path, params={"value": "none", **period})
+        assert (refused.status_code, "not in the domain" in refused.json()["detail"]) == (422, True)

@@ -49,7 +49,7 @@ def test_costs_that_are_declared_are_those_of_the_next_slots(slots, budget) -> N
         release = stream.release(["ada"], ["a"])
         assert (release.slot, release.epsilon) == (each.slot, each.cost)
         assert each.error_users == pytest.approx(math.log(20) / release.epsilon)
-        assert each.begins == release.start
+        assert each.begins == release.start_text
 
 
 def test_an_old_user_counts_as_their_account_says() -> None:

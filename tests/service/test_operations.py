@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 import dpi
 from cli_files import ENVIRONMENT, PROGRAM
 from dpi.cli.app import app
-from dpi.cli.operations import picture
+from dpi.cli.operations import HEADINGS, picture
 from dpi.errors import OptionError, StoreError
 from dpi.verification import verify
 from service.conftest import free_port
@@ -170,6 +171,55 @@ def test_a_picture_of_nothing_and_of_trouble():
     console.print(picture({"at": "2026-01-01T00:00:00+00:00", "failing": "StoreError", "streams": []}))
     console.file.close()
     assert "Slots cannot be closed at the moment (StoreError)." in console.export_text()
+
+
+def a_stream(name="visits", **changes):
+    """How a stream does, with numbers as large as they come."""
+    return {
+        "stream": name, "releases": 123_456, "newest": 176_722_560, "measured": "2025-12-31T21:00:00+00:00",
+        "next": 176_722_561, "closes": "2026-01-01T00:10:00+00:00", "lag": 93_000.0, "late": 120, "quiet": 12,
+        "silent": True, "arrivals": {"kept": 1_234_567, "refused": 12, "bytes": 10**12},
+        "accounts": {"number": 12_345_678, "dry": 6_000_000}, "epsilon": 1.0, "spent_at_most": 0.98765,
+        "budget": ["ε = 1 per user, for ever.", "The next slots cost at most " + "0.0123, " * 20],
+    } | changes  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [132, 100, 80, 60, 40, 24])
+def test_no_line_is_wider_than_the_terminal(width):
+    """At 80 columns and below everything is there, and no number is cut or folded."""
+    from rich.console import Console
+
+    streams = [a_stream(), a_stream("clicks", measured=None, quiet=None, silent=False, accounts=None, arrivals=None)]
+    streams.append(a_stream("a-name-of-a-stream-that-is-longer-than-others", silent=False))
+    with open(os.devnull, "w") as nowhere:
+        console = Console(width=width, record=True, file=nowhere)
+        console.print(picture({"at": "2026-01-01T00:00:00+00:00", "failing": None, "streams": streams}))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).split()
+    for word in ("3.0 h ago", "in 10.0 min", "1.1 d", "120", "12", "176722560", "176722561", "123456", "1234567",
+                 "12345678", "49%", "0.988 of 1"):  # fmt: skip
+        assert all(part in words for part in word.split()), word
+    for heading in HEADINGS:
+        assert heading in words
+    assert "visits is silent: no batch has come for 12 slots." in " ".join(" ".join(lines).split())
+    assert words.index("measured") < words.index("newest") < words.index("spent")
+
+
+def test_the_age_of_the_measurement_is_told(store, tmp_path):
+    """Of a stream whose newest slot carried its picture on, `measured` is the end of the slot that it is from."""
+    with dpi.open_store(tmp_path / "m.db") as made:
+        stream = dpi.Stream(domain=dpi.Categories(["a", "b"]), epsilon=1, slot="1h", start="2026-01-01", store=made)
+        for _ in range(12):
+            release = stream.release([str(each) for each in range(500)], ["a", "b"] * 250)
+    ago = round(release.measured_ago)
+    assert ago > 0
+    told = json.loads(CliRunner().invoke(app, ["top", str(tmp_path / "m.db"), "--json"]).stdout)["streams"][0]
+    assert told["measured"] == f"2026-01-01T{12 - ago:02}:00:00+00:00"
+    assert (told["quiet"], told["silent"]) == (None, False)
+    said = CliRunner().invoke(app, ["top", str(tmp_path / "m.db"), "--once"], env={"COLUMNS": "80"}).stdout
+    assert re.search(r"stream +measured ", said)
+    assert re.search(r"d ago", said)
 
 
 def test_it_lives_in_a_terminal(store):

@@ -11,7 +11,7 @@ import pytest
 import dpi
 from dpi.apps import Watch
 from dpi.service.watching import BLOCK, Watching
-from serving import FIRST, running, settings
+from serving import FIRST, MOMENT, SECOND, running, settings
 
 PLACES = dpi.Product(page=dpi.Categories(["home", "search"]), age=dpi.Bins([20, 40]))
 
@@ -57,6 +57,31 @@ def test_a_picture_has_the_intervals_of_its_release(there, releases):
         assert row["name"] == release.domain.label(code)
     assert found["users"]["value"] == pytest.approx(release.total, rel=1e-7)
     assert [row["label"] for row in ask(there, "visits/picture", search="SEA", k=0)["rows"]] == ["search"]
+
+
+def test_a_picture_says_when_it_was_measured(tmp_path):
+    """Of users who stay, a slot carries on what was measured: share, slots and the end of that slot are stated."""
+    with running(tmp_path) as found:
+        for slot in range(8):
+            found.clock.now = MOMENT + (10 * slot + 5) * SECOND
+            rows = [(f"user {n}", 10 * slot + 1.0, ("home", "search")[n % 2]) for n in range(400)]
+            assert found.send(rows, slot).status_code == 200
+            found.set(10 * slot + 12)
+        with found.connect("analyst") as service:
+            seen = list(service.stream("visits"))
+        kinds = set()
+        for release in seen:
+            told = ask(found, "visits/picture", slot=release.slot)["measured"]
+            ago = round(release.measured_ago)
+            end = datetime.fromtimestamp(MOMENT / 1e6 + 10 * (release.slot - FIRST + 1 - ago), UTC)
+            assert told == {
+                "share": release.measured, "in_slot": release.measured >= 0.5, "slots": release.measured_ago,
+                "until": end.isoformat(),
+            }  # fmt: skip
+            kinds.add(told["in_slot"])
+        assert kinds == {True, False}
+        series = ask(found, "visits/series")
+        assert series["measured"] == [release.measured >= 0.5 for release in seen]
 
 
 def test_an_ordered_domain_is_neighbouring_sets(there):

@@ -54,6 +54,9 @@ def test_a_stopped_stream_stays_stopped(tmp_path):
         assert admin.post("/v1/streams", json={**NEW, "name": "visits", "slot": "10s"}).status_code == 409
         assert [each["act"] for each in admin.get("/v1/acts").json()["acts"]].count("stream stopped") == 1
         found.set(42)
+        operations = found.client("curator").get("/v1/operations").json()["streams"]
+        stopped = {each["stream"]: each["silent"] for each in operations}
+        assert stopped == {"other": True, "visits": False}
         told = analyst.get("/v1/streams/visits").json()
         assert (told["newest"], told["clock"], told["options"]["end"]) == (FIRST, None, FIRST + 1)
         assert analyst.get("/v1/streams/other/extent").json()["last"] == FIRST + 3

@@ -278,3 +278,24 @@ def test_a_table_that_lacks_something_is_refused(kind: type[TableFeed], made: Ma
         with pytest.raises(dpi.SchemaError, match="must have a table"):
             list(live.read(live.reached()))
         live.close()
+
+
+def test_a_nats_stream_that_is_not_there_is_named(made: Make[BrokerFeed]) -> None:
+    """With how to create it; a server that is away is said to be away, also after that; a stream that comes is read."""
+    feed = made(Nats)
+    assert isinstance(feed, Nats)
+    feed._do("close")
+    with pytest.raises(
+        dpi.StateError, match=f"has no stream '{feed.stream}': create it .`nats stream add {feed.stream}`"
+    ):
+        started(feed).input.reached()
+    other = Nats.__new__(Nats)
+    other.server, other.stream = "nats://127.0.0.1:1", feed.stream
+    other.address = f"{other.server}/{other.stream}"
+    with pytest.raises(dpi.StateError, match="cannot be reached"):
+        started(other).input.reached()
+    feed._do("make")
+    feed.send_messages([message("ada")])
+    follower = started(feed)
+    assert follower.new() == ["ada"]
+    follower.input.close()

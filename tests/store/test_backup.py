@@ -73,6 +73,11 @@ def test_a_copy_is_the_store_to_the_last_byte_and_goes_on(store, tmp_path, reque
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert key_file.read_text().strip().encode() not in copy.read_bytes()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".copy")]
+    with dpi.open_store(copy, read_only=True) as read:
+        assert read.head().sequence >= 0
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("copy.db")] == [
+        "copy.db"
+    ]  # no -wal, no -shm
     elsewhere = str(tmp_path / "restored.db")
     if to == "postgres":
         elsewhere = f"{request.getfixturevalue('server')}?schema={backup_schema(request)}"

@@ -1,4 +1,5 @@
 import stat
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 import numpy as np
@@ -56,7 +57,39 @@ def test_every_slot_is_released_in_any_order_of_rows():
     ordered, shuffled = ([*stream().replay(t, **PERIOD)] for t in (table, mixed))
     assert [r.slot for r in ordered] == list(range(ordered[0].slot, ordered[0].slot + 4))
     assert ordered == shuffled
-    assert ordered[0].start == "2026-01-01T00:00:00+00:00"
+    assert ordered[0].start == datetime(2026, 1, 1, tzinfo=UTC)
+    assert ordered[0].start_text == "2026-01-01T00:00:00+00:00"
+
+
+def test_the_start_of_a_slot_is_a_moment():
+    """A datetime with the offset of the stream's zone, also of a release that was written and read.
+
+    As text it is the same as ever, and so are the bytes that a certificate vouches for.
+    """
+    berlin = stream(zone="Europe/Berlin", start="2026-03-29T01:00:00+01:00")
+    found = [berlin.release(["ada"], ["a"]) for _ in range(2)]
+    assert [release.start_text for release in found] == ["2026-03-29T01:00:00+01:00", "2026-03-29T03:00:00+02:00"]
+    for release in found:
+        for again in (Release.from_json(release.to_json(), DOMAIN), *from_frame(to_frame([release]), DOMAIN)):
+            assert again.start == release.start == datetime.fromisoformat(release.start_text)
+            assert again.start.utcoffset() == release.start.utcoffset()
+            assert again.content() == release.content()
+            assert again.digest == release.certificate["release"]
+        assert f'"start":"{release.start_text}"'.encode() in release.content()
+    assert found[1].start - found[0].start == timedelta(hours=1)
+    assert dpi.Stream(domain=DOMAIN, epsilon=1).release(["ada"], ["a"]).start is None
+
+
+def test_slots_may_be_an_object():
+    """`slot=dpi.Slots(…)` is the same stream as its words; words beside it are refused."""
+    words = {"slot": "1h", "origin": "2026-01-01T00:30", "zone": "Europe/Berlin", "lateness": "5m"}
+    slots = dpi.Slots("1h", origin="2026-01-01T00:30", zone="Europe/Berlin", lateness="5m")
+    assert stream(slot=slots).digest == stream(**words).digest
+    assert stream(slot=slots).slots == slots
+    assert stream(slot=dpi.Slots("1h")).digest == stream().digest
+    for beside in ({"origin": "2026-01-01"}, {"zone": "Europe/Berlin"}, {"lateness": "5m"}):
+        with pytest.raises(OptionError, match=r"say them in dpi.Slots"):
+            stream(slot=slots, **beside)
 
 
 def test_a_far_future_event_changes_nothing():

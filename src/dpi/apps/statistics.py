@@ -58,7 +58,7 @@ class Statistic:
         """The answers of all slots; works on a stream that goes on, such as `stream.advance()`."""
         for release in releases:
             answer = self.of(release)
-            yield Point(release.slot, release.start, answer.value, answer.error, *answer.interval(level))
+            yield Point(release.slot, release.start_text, answer.value, answer.error, *answer.interval(level))
 
     def __repr__(self) -> str:
         return f"Statistic({', '.join(map(repr, (self.question, *self.arguments)))})"

@@ -113,7 +113,7 @@ class Watch:
         return [
             Alert(
                 slot=release.slot,
-                start=release.start,
+                start=release.start_text,
                 value=release.domain.label(int(code)),
                 share=float(release.pdf[code]),
                 before=float(scored.before[code]),

@@ -26,7 +26,7 @@ def summary(stream: Stream, following: int, store: str, out: Path | None, json: 
                 "stream": stream.name,
                 "released": released,
                 "last_slot": None if newest is None else newest.slot,
-                "last_start": None if newest is None else newest.start,
+                "last_start": None if newest is None else newest.start_text,
                 "epsilon_spent": 0.0 if newest is None else newest.epsilon_spent,
                 "budget": repr(stream.budget),
                 "looks_like_nobody": nobody,
@@ -35,7 +35,7 @@ def summary(stream: Stream, following: int, store: str, out: Path | None, json: 
             }
         )
         return
-    say(f"{released} slots released." if newest is None else f"{released} slots released, up to {newest.start}.")
+    say(f"{released} slots released." if newest is None else f"{released} slots released, up to {newest.start_text}.")
     if newest is not None:
         say(
             "Most frequent in the last one: "

@@ -28,7 +28,7 @@ def distribution_card(found: Distribution) -> Html:
 def release_card(release: Release) -> Html:
     """The slot, what it cost, its largest bins and the guarantee."""
     facts = {"ε of this slot": f"{release.epsilon:.4g}", "spent at most, per user": f"{release.epsilon_spent:.4g}"}
-    title = f"Slot {release.slot:,}" + (f", {release.start}" if release.start else "")
+    title = f"Slot {release.slot:,}" + (f", {release.start_text}" if release.start else "")
     fresh = [element("p", release.freshness)] if release.freshness else []
     return card(title, facts, *_shares(release, *release.interval()), *fresh, element("p", release.guarantee))
 

@@ -77,7 +77,7 @@ def caption(figure: Figure, text: str) -> None:
 
 def title(release: Release) -> str:
     """The slot, and when it began."""
-    return f"slot {release.slot:,}" + (f", {release.start}" if release.start else "")
+    return f"slot {release.slot:,}" + (f", {release.start_text}" if release.start else "")
 
 
 def percent(share: float) -> str:
@@ -161,7 +161,7 @@ def plot_series(releases: Sequence[Release], values: int | Sequence[object] | No
     domain = releases[0].domain
     if any(release.domain != domain for release in releases):
         raise OptionError("`releases` must be of one stream: all with the same domain.")
-    starts = [release.start for release in releases]
+    starts = [release.start_text for release in releases]
     timed = all(starts)
     slots = np.array([datetime.fromisoformat(str(s)) for s in starts] if timed else [r.slot for r in releases])
     figure = blank(9, 5.2)

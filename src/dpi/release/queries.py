@@ -67,6 +67,20 @@ class Share(Answer):
         return float(ends[0][0]), float(ends[1][0])
 
 
+@dataclass(frozen=True)
+class Count(Answer):
+    """A number of users, or of pairs of them: noise may take an estimate below 0, and no interval goes there.
+
+    >>> Count(2.0, 5.0).interval(0.95)
+    (0.0, 11.79...)
+    """
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """The ends of `Answer`, cut at 0. This is post-processing, and no number of users lies below."""
+        lower, upper = super().interval(level)
+        return max(0.0, lower), max(0.0, upper)
+
+
 @dataclass(frozen=True, eq=False)
 class Distribution:
     """A released PDF over a domain, with the variance of each probability and the (private) total where it is known.
@@ -102,10 +116,10 @@ class Distribution:
         left, right = edges[:-1], edges[1:]
         return self._linear(np.clip((np.minimum(right, high) - np.maximum(left, low)) / (right - left), 0, 1))
 
-    def count(self, value: object | None = None) -> Answer:
+    def count(self, value: object | None = None) -> Count:
         """The number of users with one value, or of all users."""
-        share = Answer(1.0, 0.0) if value is None else self.probability(value)
-        return self._times_total(share)
+        found = self._times_total(Answer(1.0, 0.0) if value is None else self.probability(value))
+        return Count(found.value, found.error)
 
     def top(self, k: int) -> list[tuple[str, float]]:
         """The k most frequent bins with their shares."""
@@ -203,14 +217,14 @@ class Distribution:
         error = math.hypot(self._linear(np.log(p / q)).error, other._linear(p / q).error)
         return Answer(max(float(p @ np.log(p / q)), 0.0), error)
 
-    def join_size(self, other: Distribution) -> Answer:
+    def join_size(self, other: Distribution) -> Count:
         """Pairs of users, one of each stream, with the same value: Σ n·p · m·q."""
         self._same(other)
         value = float(self.pdf @ other.pdf)
         share = Answer(value, math.hypot(self._linear(other.pdf).error, other._linear(self.pdf).error))
         pairs = self._times_total(share)
         second = other._times_total(Answer(1.0, 0.0))
-        return Answer(pairs.value * second.value, math.hypot(pairs.error * second.value, pairs.value * second.error))
+        return Count(pairs.value * second.value, math.hypot(pairs.error * second.value, pairs.value * second.error))
 
     def _repr_html_(self) -> str:
         from dpi.release.card import distribution_card

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _VECTORS = ("pdf", "variance", "skew", "accumulated")
 _BY_CLASS = ("carried", "age")
+MEASURED = 0.5
+"""A picture of which at least this part was measured in its slot is drawn as measured; any other is drawn as a gap."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -46,8 +49,8 @@ class Release(Distribution):
     """
 
     slot: int
-    start: str | None
-    """When the slot began, if the stream has a clock."""
+    start: datetime | None
+    """When the slot began, if the stream has a clock: with the offset from UTC that its zone had then."""
     skew: Floats
     """How much of each bin's estimate is prior, between 0 and 1: intervals stretch upwards by it."""
     accumulated: Floats
@@ -72,8 +75,29 @@ class Release(Distribution):
             getattr(self, name).setflags(write=False)
 
     @property
+    def start_text(self) -> str | None:
+        """When the slot began as text (ISO 8601): as it stands in files and in answers of a service."""
+        return None if self.start is None else self.start.isoformat()
+
+    @property
+    def measured(self) -> float:
+        """The share of the picture that was measured in this slot; 0 if the slot had no budget, so nothing was."""
+        if self.carried is not None:
+            return 1 - self.carried
+        return 1.0 if self.epsilon > 0 else 0.0
+
+    @property
+    def measured_ago(self) -> float | None:
+        """How many slots ago the picture was measured, on average over all of it; None if the release cannot tell."""
+        if self.measured == 0 and not self.age:
+            return None
+        return (self.carried or 0.0) * (self.age or 0.0)
+
+    @property
     def freshness(self) -> str | None:
         """How old the picture is, in words; None where all who pay are measured in every slot."""
+        if self.measured_ago is None:
+            return "Nothing was measured in this slot."
         return None if self.carried is None or self.age is None else freshness(self.carried, self.age)
 
     def interval(self, level: float = LEVEL, simultaneous: bool = False) -> tuple[Floats, Floats]:
@@ -127,7 +151,7 @@ class Release(Distribution):
         """Everything but the vectors; a total that was not measured is None, and what does not apply is left out."""
         record: dict[str, object] = {"domain": self.domain.digest}
         for name in _names():
-            value = getattr(self, name)
+            value = self.start_text if name == "start" else getattr(self, name)
             if value is not None or name not in _BY_CLASS:
                 record[name] = None if isinstance(value, float) and math.isnan(value) else value
         return record
@@ -161,6 +185,8 @@ class Release(Distribution):
             record[name] = vector
         for name in ("total", "total_variance"):
             record[name] = math.nan if record[name] is None else record[name]
+        start = record["start"]
+        record["start"] = None if start is None else datetime.fromisoformat(str(start))
         return cls(domain=domain, **record)  # type: ignore[arg-type]
 
     # For people.

@@ -10,6 +10,7 @@ from dpi.report import svg
 from dpi.report.facts import Band, Facts
 from dpi.report.figures import budget_text, count_text, percent_text, share_text
 from dpi.report.panels import (
+    ESTIMATED,
     axis,
     axis_row,
     curve,
@@ -100,14 +101,14 @@ def _map_row(label: str, drawn: Html, band: Band, row: int) -> Html:
     return element(
         "tr",
         element("th", label, scope="row", title=label),
-        element("td", element("div", drawn, class_="plot", data_row=row)),
+        element("td", element("div", drawn, class_=ESTIMATED, data_row=row)),
         element("td", share_text(*band.last)),
     )
 
 
 def _strip(facts: Facts, row: int) -> Html:
     shares = facts.shares.value[row]
-    span = f"from {percent_text(_short(shares.min()))} to {percent_text(_short(shares.max()))}"
+    span = f"from {percent_text(_short(np.nanmin(shares)))} to {percent_text(_short(np.nanmax(shares)))}"
     return pictures(level(shares, facts.largest), span)
 
 
@@ -144,7 +145,8 @@ def series(facts: Facts) -> Html:
     for row in rows:
         band = facts.shares.row(row)
         top = min(scale_top(band), 1.0)
-        panels.append(panel(facts, facts.rows.labels[row], share_text(*band.last), curve(band, top), top, data_row=row))
+        drawn, label = curve(facts, band, top), facts.rows.labels[row]
+        panels.append(panel(facts, label, share_text(*band.last), drawn, top, data_row=row))
     return join(*panels, axis_row(facts), shares_by_slot(facts, rows))
 
 
@@ -154,7 +156,7 @@ def totals(facts: Facts) -> Html:
         return element("p", "The number of users was not measured in this stream.")
     top = scale_top(facts.total)
     newest = count_text(*facts.total.last)
-    drawn = panel(facts, "users", newest, curve(facts.total, top), top, percent=False, data_text="total")
+    drawn = panel(facts, "users", newest, curve(facts, facts.total, top), top, percent=False, data_text="total")
     rows = [(facts.names[i], (count_text(*facts.total.at(i)),)) for i in sample(len(facts.names))]
     return join(drawn, axis_row(facts), folded(("Slot", f"Users ({LEVEL_TEXT} interval)"), rows))
 
@@ -178,8 +180,18 @@ def budget(facts: Facts) -> Html:
         for i in sample(columns)
     ]
     return join(
-        panel(facts, per, f"newest: {now}", slot, top, percent=False, data_text="epsilon"),
-        panel(facts, "spent at most", f"so far: {sum_}", spent, whole, *limit, percent=False, data_text="epsilon"),
+        panel(facts, per, f"newest: {now}", slot, top, percent=False, kind="plot", data_text="epsilon"),
+        panel(
+            facts,
+            "spent at most",
+            f"so far: {sum_}",
+            spent,
+            whole,
+            *limit,
+            percent=False,
+            kind="plot",
+            data_text="epsilon",
+        ),
         axis_row(facts),
         folded(("Slot", per, "Spent at most, per user"), rows),
     )
@@ -190,6 +202,7 @@ def recent(facts: Facts) -> Html:
     head = (
         "Slot",
         "Start",
+        "Measured",
         f"Largest values ({LEVEL_TEXT} interval)",
         f"Users ({LEVEL_TEXT} interval)",
         "ε of the slot",
@@ -201,7 +214,8 @@ def recent(facts: Facts) -> Html:
             element("div", f"{label} ", element("span", share_text(share, lower, upper), class_="soft"))
             for label, share, lower, upper in slot.top
         ]
-        cells = (join(*top), count_text(*slot.total), budget_text(slot.epsilon), budget_text(slot.spent))
+        measured = f"{100 * slot.measured:.0f} %"
+        cells = (measured, join(*top), count_text(*slot.total), budget_text(slot.epsilon), budget_text(slot.spent))
         start = name if facts.zone else "—"
         row = (element("th", f"{slot.slot:,}", scope="row"), element("td", start), *(element("td", c) for c in cells))
         body.append(element("tr", *row))

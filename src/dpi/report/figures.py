@@ -34,7 +34,11 @@ def share_text(share: float, lower: float, upper: float) -> str:
 
     >>> share_text(0.1234, 0.118, 0.1291), share_text(0.00021, 0, 0.00052)
     ('12.3 % (11.8 … 12.9)', '0.0210 % (0.0000 … 0.0520)')
+    >>> share_text(math.nan, math.nan, math.nan)
+    'no such value'
     """
+    if not math.isfinite(share):
+        return "no such value"
     whole, d = rounded(np.array([share]), np.array([lower]), np.array([upper]))
     value, low, high = (f"{n / 10 ** int(d[0]):.{int(d[0])}f}" for n in whole[:, 0].tolist())
     return f"{value} % ({low} … {high})"
@@ -43,13 +47,15 @@ def share_text(share: float, lower: float, upper: float) -> str:
 def packed(share: Floats, lower: Floats, upper: Floats) -> str:
     """Shares with their intervals, six characters each: the number ((d·R + share)·R + lower)·R + upper in base 64.
 
-    R = 1,001; at d ≤ 6 that is below 64^6.
+    R = 1,001; at d ≤ 6 that is below 64^6. Where there is no such value it is 0, which no share is: d is at least 1.
 
     >>> packed(np.array([0.1234]), np.array([0.118]), np.array([0.1291]))
     'BDIwCL'
     """
-    whole, d = rounded(share, lower, upper)
+    there = np.isfinite(share)
+    whole, d = rounded(*(np.where(there, end, 0.0) for end in (share, lower, upper)))
     number = ((d * _RADIX + whole[0]) * _RADIX + whole[1]) * _RADIX + whole[2]
+    number = np.where(there, number, 0)
     places = 64 ** np.arange(5, -1, -1)
     digits: npt.NDArray[np.uint8] = _DIGITS[number[:, None] // places % 64]
     return digits.tobytes().decode()

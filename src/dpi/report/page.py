@@ -25,6 +25,7 @@ from dpi.report import charts, grids, words
 from dpi.report.facts import Facts, reduce
 from dpi.report.figures import budget_text, count_text, packed
 from dpi.report.status import Status
+from dpi.report.strip import mask
 
 _POLICY = "default-src 'none';"
 """How the content policy of a page begins: by it a page is known."""
@@ -36,7 +37,7 @@ def page(
     """The HTML page of a stream of releases, oldest first; `verification` says what a check of the store found.
 
     `values` is how many of the largest values are drawn by name, or a list of values or, for a product, either of them
-    by the names of its parts. Where the domain has changed on the way, the page has the slots since, and says so.
+    by the names of its parts. Where the domain has changed on the way, rows are blank in slots without such values.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -106,12 +107,13 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
     )
     which, few = "chosen" if facts.rows.chosen else "largest", len(facts.rows.curves)
     averaged = f" (here the mean of {facts.per_column} neighbouring slots)" if facts.per_column > 1 else ""
+    gaps = "" if facts.measured.all() else _GAPS
     sections = (
         *((f"grid-{i}", *part) for i, part in enumerate(map(grids.section, facts.grids))),
         ("largest", _which(facts), _BARS, charts.bars(facts)),
-        ("map", "Shares over time", _MAP.format(averaged=averaged), charts.heat(facts)),
-        ("series", f"The {few} {which} values over time", _series(facts), charts.series(facts)),
-        ("users", "Users", _PAYERS if facts.freshness is None else _ACTIVE, charts.totals(facts)),
+        ("map", "Shares over time", _MAP.format(averaged=averaged) + gaps, charts.heat(facts)),
+        ("series", f"The {few} {which} values over time", _series(facts) + gaps, charts.series(facts)),
+        ("users", "Users", (_ACTIVE if facts.by_class else _PAYERS) + gaps, charts.totals(facts)),
         ("budget", "Budget", _BUDGET, charts.budget(facts)),
         ("promise", "What the promise means", "", words.meaning(facts)),
         ("certificate", "Certificate", "", words.certificate(facts, status)),
@@ -125,10 +127,12 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
         "main",
         element("header", element("h1", title), *top),
         *(_section(*part) for part in sections),
-        style=f"--label:{room:.1f}rem",
+        style=f"--label:{room:.1f}rem" + (f";--gaps:url({mask(~facts.measured)})" if gaps else ""),
+        class_="gaps" if gaps else False,
     )
 
 
+_GAPS = " Hatched stretches, with a broken line, were not measured: less than half of their picture is from their slot."
 _BARS = f"The bar is the estimate, the line its {LEVEL_TEXT} interval."
 _MAP = "A row is a value, a column a slot{averaged}, the colour the share of users."
 _PAYERS = (
@@ -164,16 +168,15 @@ def _headline(facts: Facts) -> Html:
     every = f" of {facts.width}" if facts.width else ""
     span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
     text = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}. {sentence(facts.domain)}."
-    if facts.before:
-        others = "the slot before it is" if facts.before == 1 else f"the {facts.before:,} slots before it are"
-        text += f" The domain changed with the first of them: {others} not in this page."
+    text += "".join(f" {sentence}" for sentence in words.changes(facts))
     text += f" In the newest slot: {facts.freshness}" if facts.freshness else ""
-    return element("p", text, class_="lead")
+    return element("p", element("strong", words.measured(facts)), " ", text, class_="lead")
 
 
 def _tiles(facts: Facts) -> Html:
     users, *interval = count_text(*facts.total.last).split(" ", 1)
     tiles = [
+        ("Newest picture measured", words.measured_ago(facts)),
         ("Slots", f"{facts.slots:,}"),
         ("Values", f"{facts.domain.size:,}"),
         ("ε per user", "see above" if facts.epsilon_total is None else budget_text(facts.epsilon_total)),
@@ -197,6 +200,7 @@ def _data(facts: Facts) -> dict[str, object]:
         "named": len(facts.rows.labels),
         "fixed": facts.rows.fixed,
         "columns": facts.names,
+        "measured": facts.measured.tolist(),
         "cells": [packed(band.value, band.lower, band.upper) for band in bands],
         "texts": {
             "total": [count_text(*end) for end in ends],

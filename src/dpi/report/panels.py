@@ -11,6 +11,9 @@ from dpi.report import svg
 from dpi.report.facts import Band, Facts
 from dpi.report.figures import percent_text, share_text
 
+ESTIMATED = "plot estimated"
+"""A chart of estimates: the style sheet hatches the columns that were not measured."""
+
 
 def scale_top(band: Band) -> float:
     """The end of a scale: all estimates, and all but the widest intervals; what is above it is cut off."""
@@ -23,13 +26,26 @@ def room_above(*numbers: float) -> float:
     return svg.round_top(1.04 * max(numbers))
 
 
-def curve(band: Band, top: float) -> Html:
-    """A line with the band of its intervals."""
-    return join(svg.band(band.lower, band.upper, top), svg.line(band.value, top))
+def curve(facts: Facts, band: Band, top: float) -> Html:
+    """A line with the band of its intervals. Where it was not measured, the line is broken and the band is paler."""
+    drawn = []
+    for where, kind in ((facts.measured, ""), (~facts.measured, " carried")):
+        if where.any():
+            value, lower, upper = (np.where(where, end, np.nan) for end in (band.value, band.lower, band.upper))
+            drawn += [svg.band(lower, upper, top, f"band{kind}"), svg.line(value, top, f"line{kind}")]
+    return join(*drawn)
 
 
 def panel(
-    facts: Facts, label: str, note: str, paths: Html, top: float, *more: Html, percent: bool = True, **data: str | int
+    facts: Facts,
+    label: str,
+    note: str,
+    paths: Html,
+    top: float,
+    *more: Html,
+    percent: bool = True,
+    kind: str = ESTIMATED,
+    **data: str | int,
 ) -> Html:
     """A chart with its name at the left and three marks on its scale."""
     scale = [
@@ -38,7 +54,7 @@ def panel(
     ]
     told = f"{label} over time, from {facts.names[0]} to {facts.names[-1]}; {note}"
     drawn = element(
-        "div", svg.drawing(len(facts.names), paths), *more, class_="plot", role="img", aria_label=told, **data
+        "div", svg.drawing(len(facts.names), paths), *more, class_=kind, role="img", aria_label=told, **data
     )
     name = element("div", element("strong", label, title=label), element("span", note, class_="soft"), class_="name")
     return element("div", name, element("div", *scale, class_="scale", aria_hidden="true"), drawn, class_="panel")

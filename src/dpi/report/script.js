@@ -26,6 +26,7 @@
     number = Math.floor(number / RADIX);
     const share = number % RADIX;
     const decimals = Math.floor(number / RADIX);
+    if (decimals === 0) return { text: "no such value", share: 0, lower: 0, upper: 0 };
     const text = (whole) => (whole / 10 ** decimals).toFixed(decimals);
     const part = (whole) => whole / 10 ** (decimals + 2);
     return {
@@ -84,6 +85,7 @@
         : [data.labels[row], cell(Number(row), column).text];
     tip.replaceChildren(...(head ? [make("strong", "", head)] : []), make("span", "", text));
     tip.append(make("span", "soft", data.columns[column]));
+    if (!data.measured[column] && plot.classList.contains("estimated")) tip.append(make("span", "soft", "not measured, carried on"));
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     const left = event.clientX + 14 + width > innerWidth ? event.clientX - 14 - width : event.clientX + 14;

@@ -17,6 +17,7 @@ import zlib
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.display.markup import Html, element, join
 from dpi.release.queries import Floats
@@ -60,16 +61,28 @@ def level(share: Floats, largest: float) -> Floats:
 
 
 def pictures(levels: Floats, alt: str) -> Html:
-    """One row of pixels, for either theme."""
-    pixels = np.rint(levels * (LEVELS - 1)).astype(np.uint8).tobytes()
+    """One row of pixels, for either theme; clear where there is no number."""
+    there = np.isfinite(levels)
+    pixels = np.where(there, np.rint(np.where(there, levels, 0.0) * (LEVELS - 1)), LEVELS).astype(np.uint8).tobytes()
     return join(*(element("img", src=_png(pixels, theme), alt=alt, class_=f"on-{theme}") for theme in THEMES))
 
 
+def mask(where: npt.NDArray[np.bool_]) -> str:
+    """The columns in which something is drawn, as the address of a picture that is clear in all others."""
+    return _stored(where.astype(np.uint8).tobytes(), (b"PLTE", bytes(6)), (b"tRNS", b"\x00\xff"))
+
+
 def _png(pixels: bytes, theme: str) -> str:
+    colours = bytes(value for colour in palette(theme) for value in colour)
+    if max(pixels, default=0) < LEVELS:
+        return _stored(pixels, (b"PLTE", colours))
+    return _stored(pixels, (b"PLTE", colours + bytes(3)), (b"tRNS", b"\xff" * LEVELS + b"\x00"))
+
+
+def _stored(pixels: bytes, *colours: tuple[bytes, bytes]) -> str:
     """A `data:` address. The bytes are stored, not compressed: the same with every compression library."""
     header = struct.pack(">IIBBBBB", len(pixels), 1, 8, 3, 0, 0, 0)
-    colours = bytes(value for colour in palette(theme) for value in colour)
-    parts = (b"IHDR", header), (b"PLTE", colours), (b"IDAT", zlib.compress(b"\0" + pixels, 0)), (b"IEND", b"")
+    parts = (b"IHDR", header), *colours, (b"IDAT", zlib.compress(b"\0" + pixels, 0)), (b"IEND", b"")
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(map(_chunk, parts))).decode()
 
 

@@ -37,19 +37,19 @@ def drawing(columns: int, *paths: Html) -> Html:
     return element("svg", join(*paths), viewBox=view, preserveAspectRatio="none", aria_hidden="true")
 
 
-def line(values: Floats, top: float) -> Html:
+def line(values: Floats, top: float, kind: str = "line") -> Html:
     """A line of steps, interrupted where there is no number."""
     parts = [f"M{start} {heights[0]}{_steps(heights)}" for start, heights in _runs(values, top=top)]
-    return element("path", class_="line", d="".join(parts))
+    return element("path", class_=kind, d="".join(parts))
 
 
-def band(lower: Floats, upper: Floats, top: float) -> Html:
+def band(lower: Floats, upper: Floats, top: float, kind: str = "band") -> Html:
     """The area between two lines of steps."""
     parts = []
     for (start, low), (_, high) in zip(_runs(lower, upper, top=top), _runs(upper, lower, top=top), strict=True):
         back = _steps(low[::-1], -1)
         parts.append(f"M{start} {high[0]}{_steps(high)}V{low[-1]}{back}z")
-    return element("path", class_="band", d="".join(parts))
+    return element("path", class_=kind, d="".join(parts))
 
 
 def _runs(values: Floats, also: Floats | None = None, *, top: float) -> list[tuple[int, Integers]]:

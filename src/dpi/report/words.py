@@ -13,6 +13,46 @@ from dpi.report.rows import VALUES, Rows
 from dpi.report.status import Status
 
 
+def measured(facts: Facts) -> str:
+    """How old the measurement behind the newest picture is. There is no wall clock: it is told in slots."""
+    if facts.measured_ago is None:
+        return "Nothing was measured for the newest picture."
+    ago = round(facts.measured_ago)
+    if ago == 0:
+        return f"The newest picture was measured in its slot, {facts.last}."
+    about = f", about {facts.measured_in}" if facts.measured_in else ""
+    return f"The newest picture was measured {_slots(ago)} before its own on average{about}."
+
+
+def measured_ago(facts: Facts) -> Html:
+    """The same as a figure."""
+    ago = facts.measured_ago
+    when = "not at all" if ago is None else "in its slot" if round(ago) == 0 else f"{_slots(round(ago))} earlier"
+    return join(when, element("small", facts.freshness or ""))
+
+
+NAMED = 3
+"""Rows that are named where a domain has no such values."""
+
+
+def changes(facts: Facts) -> list[str]:
+    """Where the domain was another, and which rows have no number there."""
+    said = []
+    for first, last, missing in facts.changes:
+        when = f"In {first}" if first == last else f"From {first} to {last}"
+        if not missing:
+            said.append(f"{when} the domain was another, in which all rows are.")
+            continue
+        more = f" and {len(missing) - NAMED} more rows" if len(missing) > NAMED else ""
+        have = "has" if len(missing) == 1 else "have"
+        said.append(f"{when} the domain was another: {', '.join(missing[:NAMED])}{more} {have} no number there.")
+    return said
+
+
+def _slots(number: int) -> str:
+    return f"{number:,} slot{'' if number == 1 else 's'}"
+
+
 def promise(facts: Facts) -> Html:
     """The guarantee, exactly as the releases state it."""
     return join(

@@ -37,9 +37,16 @@ class Feeding:
     """One stream's broker, from `start` to `stop`."""
 
     def __init__(
-        self, name: str, events: FollowedEvents, store: Store, admission: Callable[[], Admission], clock: Clock
+        self,
+        name: str,
+        events: FollowedEvents,
+        store: Store,
+        admission: Callable[[], Admission],
+        clock: Clock,
+        heard: Callable[[], None],
     ) -> None:
         self._name, self._events, self._store, self._admission, self._clock = name, events, store, admission, clock
+        self._heard = heard
         self._stop, self._moment = threading.Event(), -(1 << 62)
         self.turn = threading.Lock()
         """Held while events are written."""
@@ -105,3 +112,4 @@ class Feeding:
         with self.turn:
             if not self._stop.is_set():
                 self._store.append_all([Arrival(self._name, kept, block.producer, block.sequence)])
+        self._heard()

@@ -55,6 +55,8 @@ class Metrics:
             "dpi_late_releases", "Releases seen after their first tick.", ("stream",), registry=self.registry
         )
         self.slot = Gauge("dpi_last_slot", "The last slot that was released.", ("stream",), registry=self.registry)
+        self.quiet = Gauge("dpi_quiet_slots", "Whole slots without a batch.", ("stream",), registry=self.registry)
+        self.silent = Gauge("dpi_silent", "1 while these make a stream silent.", ("stream",), registry=self.registry)
         self.failures = Counter("dpi_failures", "Errors of the store, by kind.", ("kind",), registry=self.registry)
         self.failing = Gauge(
             "dpi_failing", "1 while the next slot of a stream cannot be closed.", ("stream",), registry=self.registry

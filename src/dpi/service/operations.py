@@ -1,7 +1,8 @@
 """What an operator looks at: lag, arrivals, accounts, next closings, releases and budgets, as one document.
 
-**Private**, but for releases and budgets: how many batches came, how late a slot is, and what accounts hold follows
-from events. The document is the curator's (`/v1/operations`, `dpi top`), and no analyst's. No user is in it.
+**Private**, but for releases and budgets: how many batches came, for how long none did, how late a slot is, and what
+accounts hold follows from events. The document is the curator's (`/v1/operations`, `dpi top`), and no analyst's. No
+user is in it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.certificates.declared import DeclaredOptions
 from dpi.reader import Releases
 from dpi.service.budgets import Budget, budget_of
+from dpi.service.measured import measured_until
 from dpi.store import Store
 from dpi.store.bank import stored_accounts
 
@@ -44,6 +46,8 @@ class StreamOperations:
     newest: int | None
     """The last slot whose release can be seen."""
     newest_begins: str | None
+    measured: str | None
+    """Until when the newest picture was measured, on average: a release may carry on what was measured before."""
     next: int | None
     """The slot that closes next."""
     begins: str | None
@@ -53,6 +57,10 @@ class StreamOperations:
     late: int | None
     """Releases that missed their first tick since the process began."""
     arrivals: Arrivals | None
+    quiet: int | None
+    """Whole slots without a batch, since the process began (`dpi.service.silence`)."""
+    silent: bool
+    """Whether these are as many as make an alert."""
     accounts: Holders | None
     epsilon: float
     spent_at_most: float
@@ -83,6 +91,8 @@ def stream_operations(
     guarantee: str | None = None,
     late: int | None = None,
     arrivals: Arrivals | None = None,
+    quiet: int | None = None,
+    silent: bool = False,
     accounts: Holders | None = None,
     failing: str | None = None,
 ) -> StreamOperations:
@@ -100,13 +110,16 @@ def stream_operations(
         stream=name,
         releases=len(releases),
         newest=None if newest is None else newest.slot,
-        newest_begins=None if newest is None else newest.start,
+        newest_begins=None if newest is None else newest.start_text,
+        measured=None if newest is None else measured_until(releases, newest),
         next=following,
         begins=begins,
         closes=None if closes is None else moment(closes),
         lag=None if closes is None else max(0.0, (now - closes) / 1e6),
         late=late,
         arrivals=arrivals,
+        quiet=quiet,
+        silent=silent,
         accounts=accounts,
         epsilon=budget.epsilon,
         spent_at_most=budget.spent_at_most,

@@ -51,6 +51,8 @@ class Overview:
                             self._counted("dpi_batches_total", stream=name, kept="false"),
                             self._counted("dpi_batch_bytes_total", stream=name),
                         ),
+                        quiet=service.silence.quiet(name),
+                        silent=service.silence.silent(name),
                         accounts=self._holders(name, releases),
                         failing=service.closing.failing.get(name),
                     )

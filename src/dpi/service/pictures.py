@@ -25,8 +25,10 @@ from dpi.release.choice import catch_all, short_label
 from dpi.release.grid import Grid, Shares, drawn, grid
 from dpi.release.interval import LEVEL
 from dpi.release.queries import Answer, Floats
+from dpi.release.release import MEASURED
 from dpi.service.endpoints import Call, document
 from dpi.service.looking import MOST_BINS, MOST_RELEASES, release_at
+from dpi.service.measured import measured
 from dpi.service.problems import Problem
 
 PARQUET = "application/vnd.apache.parquet"
@@ -48,12 +50,14 @@ async def get_picture(call: Call) -> Response:
     def read() -> dict[str, object]:
         with call.service.reading.releases(name) as releases:
             release = release_at(releases, slot)
+            when = measured(releases, release)
         domain, (lower, upper) = release.domain, release.interval(level)
         codes = list(dict.fromkeys([*_codes(call, domain), *_found(release, search), *_largest(release, k)]))
         other = np.flatnonzero(catch_all(domain)).tolist()
         shown = list(dict.fromkeys([*codes, *(other if len(other) == 1 and not search else [])]))
         return {
             **_head(release, level),
+            "measured": when,
             "rows": [_row(release, code, lower, upper, code in other) for code in shown],
             "other": float(release.pdf[other].sum()),
             "sets": _sets(release) if isinstance(domain, Bins) else None,
@@ -125,7 +129,7 @@ async def get_grid(call: Call) -> Response:
         if len(parts) < 2:
             raise Problem(422, "a grid is of a product of at least two parts.")
         found = grid(release, call.text("one") or parts[0], call.text("other") or parts[1])
-        return {"slot": release.slot, "start": release.start, "level": LEVEL, **_grid(found)}
+        return {"slot": release.slot, "start": release.start_text, "level": LEVEL, **_grid(found)}
 
     return document(await call.read(read))
 
@@ -180,7 +184,8 @@ def _series(
         "level": level,
         "step": step,
         "slots": [release.slot for release in found],
-        "starts": [release.start for release in found],
+        "starts": [release.start_text for release in found],
+        "measured": [release.measured >= MEASURED for release in found],
         "rows": rows,
         "other": _short(pdf[:, catch_all(domain)].sum(axis=1)),
         "chosen": chosen,
@@ -216,7 +221,7 @@ def _head(release: Release, level: float) -> dict[str, object]:
     ends = users.interval(level)
     return {
         "slot": release.slot,
-        "start": release.start,
+        "start": release.start_text,
         "level": level,
         "domain": _domain(release.domain),
         "users": dict(zip(("value", "lower", "upper"), map(_finite, (users.value, *ends)), strict=True)),

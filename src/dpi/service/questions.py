@@ -17,7 +17,7 @@ from dpi.service.endpoints import Call, document
 from dpi.service.looking import MOST_RELEASES, release_at
 from dpi.service.problems import Problem
 from dpi.service.watching import BLOCK, blocks_of
-from dpi.settings.questions import BETWEEN, Row, asked, between, narrowed
+from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, narrowed
 
 WORDS: dict[str, tuple[str, ...]] = {
     "top": ("k",),
@@ -53,13 +53,20 @@ async def get_answers(call: Call) -> Response:
         raise Problem(422, "ask about one `slot`, or about those from `first` to before `end`.")
     first, end, slot = call.where("first"), call.where("end"), call.text("slot") or "newest"
 
-    def read() -> list[dict[str, object]]:
+    def read() -> dict[str, object]:
         ask = _asked(call, question, level)
         with call.service.reading.releases(name) as releases:
             found = [*islice(releases.between(first, end), MOST_RELEASES)] if period else [release_at(releases, slot)]
-        return [{"slot": each.slot, "start": each.start, "rows": [_plain(row) for row in ask(each)]} for each in found]
+        said = ask_all(ask, found)
+        return {
+            "answers": [
+                {"slot": each.slot, "start": each.start_text, "rows": [_plain(row) for row in rows]}
+                for each, rows in said.answers
+            ],
+            "undefined": [{"slot": each.slot, "why": why} for each, why in said.undefined],
+        }
 
-    return document({"stream": name, "question": question, "level": level, "answers": await call.read(read)})
+    return document({"stream": name, "question": question, "level": level, **await call.read(read)})
 
 
 async def get_alerts(call: Call) -> Response:

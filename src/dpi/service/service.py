@@ -36,6 +36,7 @@ from dpi.service.problems import Problem
 from dpi.service.publication import Publication
 from dpi.service.reading import Reading
 from dpi.service.receipts import Clock, Receipt, Receipts
+from dpi.service.silence import SILENT, Silence
 from dpi.service.tokens import Tokens
 from dpi.service.watching import Watching
 from dpi.settings.streams import StreamSettings
@@ -84,6 +85,7 @@ class Service:
             self.tokens, self.acts, self.metrics = Tokens(config.tokens), Acts(config.acts_file), Metrics()
             self.issued = None if config.oidc is None else IssuedTokens(config.oidc)
             self.receipts = Receipts(clock)
+            self.silence = Silence(clock, SILENT if config.alerts is None else config.alerts.silence)
             self.publication = Publication(clock, config.delay_us)
             self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
             self.keeping = Keeping(self.store, self.metrics)
@@ -125,7 +127,8 @@ class Service:
             if name in ended:
                 continue
             admission = partial(self._admission, name)
-            self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock)
+            heard = partial(self.silence.kept, name)
+            self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock, heard)
         self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
 
     def _take_up(self, made: Mapping[str, int]) -> None:
@@ -155,7 +158,11 @@ class Service:
         if before is not None:
             before.leave()
         self._decoders.setdefault(stream.name, ThreadPoolExecutor(DECODERS, "dpi decoding"))
-        self.admissions[stream.name] = stream.admission()
+        admission = self.admissions[stream.name] = stream.admission()
+        if not stream.stopped:
+            self.silence.begin(stream.name, admission.slots, admission.first)
+        self.metrics.quiet.labels(stream.name).set_function(partial(self.silence.quiet, stream.name))
+        self.metrics.silent.labels(stream.name).set_function(partial(self.silence.silent, stream.name))
         self.closing.streams[stream.name] = stream
         self.guarantees = {name: each.guarantee for name, each in self.closing.streams.items()}
 
@@ -227,6 +234,7 @@ class Service:
             if feeding is not None:
                 feeding.leave()
         self.closing.left(name)
+        self.silence.end(name)
         self.publication.declared(self.store.head().sequence)
 
     def _check_begin(self, settings: StreamSettings) -> None:
@@ -251,6 +259,7 @@ class Service:
             self.metrics.batches.labels(batch.stream, str(error is None).lower()).inc()
             self.metrics.batch_bytes.labels(batch.stream).inc(len(batch.body))
             if error is None:
+                self.silence.kept(batch.stream)
                 answer.set_result(None)
             else:
                 answer.set_exception(error)

@@ -6,7 +6,7 @@ Everything here is post-processing of released numbers: a question costs no priv
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,11 +85,56 @@ def meant(domain: Domain, texts: Sequence[str]) -> object:
 def narrowed(release: Release, part: str | None, given: Sequence[str]) -> Distribution:
     """The release, or one part of it, among those with some value."""
     found: Distribution = release
+    if part is not None and not isinstance(release.domain, Product):
+        raise OptionError("this question needs a Product domain.")
     if given:
         domain, named = release.domain, dict(text.partition("=")[::2] for text in given)
         parts = domain.parts if isinstance(domain, Product) else {}
         found = found.conditional(**{n: meant(parts[n], [text]) if n in parts else text for n, text in named.items()})
     return found.marginal(part) if part is not None and isinstance(found.domain, Product) else found
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question asked of several releases: the answers, and why the others have none."""
+
+    answers: tuple[tuple[Release, list[Row]], ...]
+    undefined: tuple[tuple[Release, str], ...]
+
+    @property
+    def gaps(self) -> list[str]:
+        """A sentence for each stretch of slots without an answer: where the domain has changed, values come and go."""
+        slots = [release.slot for release, _ in (*self.answers, *self.undefined)]
+        order = {slot: place for place, slot in enumerate(sorted(slots))}
+        found: list[tuple[Release, Release, str]] = []
+        for release, why in self.undefined:
+            if found and found[-1][2] == why and order[release.slot] == order[found[-1][1].slot] + 1:
+                found[-1] = found[-1][0], release, why
+            else:
+                found.append((release, release, why))
+        return [f"{_stretch(first, last)}: {why}" for first, last, why in found]
+
+
+def _stretch(first: Release, last: Release) -> str:
+    one, other = (each.start_text or str(each.slot) for each in (first, last))
+    return f"slot {one}" if one == other else f"slots {one} to {other}"
+
+
+def ask_all(ask: Callable[[Release], list[Row]], releases: Iterable[Release]) -> Answered:
+    """Ask releases, of which some may have another domain; refused if no release has an answer.
+
+    What is refused follows from public domains and released numbers.
+    """
+    answers: list[tuple[Release, list[Row]]] = []
+    undefined: list[tuple[Release, OptionError]] = []
+    for release in releases:
+        try:
+            answers.append((release, ask(release)))
+        except OptionError as error:
+            undefined.append((release, error))
+    if undefined and not answers:
+        raise undefined[-1][1]
+    return Answered(tuple(answers), tuple((release, str(error)) for release, error in undefined))
 
 
 def between(question: str, one: Distribution, other: Distribution, level: float = LEVEL) -> list[Row]:

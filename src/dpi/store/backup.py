@@ -171,6 +171,7 @@ def _write(source: Engine, path: Path, layout: Layout | None = None) -> None:
         with closing(SQLite(draft)) as engine:
             _copy(source, engine, layout)
             engine.erase()
+            engine.rows("PRAGMA journal_mode = DELETE")  # a copy is one file: reading it makes none beside it
         put_new(draft, path)
     except FileExistsError:
         raise OptionError(f"{path} exists already; it is not replaced.") from None

@@ -25,6 +25,7 @@ were a fresh one drawn after each failure, a failure that large budgets cause wo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -188,6 +189,11 @@ def measured(state: StreamState, clean: Histogram, offer: Offer, slot: int, sour
     )
 
 
+def _fixed(moment: datetime) -> datetime:
+    """A moment with its offset from UTC instead of a zone: differences are then those of real time."""
+    return datetime.fromisoformat(moment.isoformat())
+
+
 def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot:
     """The release of a paid slot, and the state after it: a function, so that both can be made again from a store."""
     options, epsilon = state.setting, Epsilon(paid.epsilon)
@@ -220,7 +226,7 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         total_variance=float(estimate.total_variance),
         accumulated=after.accumulated(),
         slot=paid.slot,
-        start=None if options.slots is None else options.slots.start(paid.slot).isoformat(),
+        start=None if options.slots is None else _fixed(options.slots.start(paid.slot)),
         epsilon=float(epsilon),
         epsilon_spent=after.most_spent / UNITS,
         guarantee=assuming(guarantee, paid.assumption),

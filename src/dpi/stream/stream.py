@@ -50,15 +50,17 @@ from dpi.stream.registration import Change, declare, stop
 class Stream:
     """Releases of one stream, slot after slot.
 
-    `budget` is `Ledger()` (accounts for every user; the default) or `Converging(series)`. `mechanism` is "boosted"
-    (default) or an object. `store` is a path, the address of a PostgreSQL database, or a store object; without it
-    the stream lives in memory. Streams of one store share one ledger and one ε, and each needs a `name` of its own; a
-    stream that shall have an ε for itself says `separate=True`, and the statements then name the sum. A stream that
-    is in the store already goes on where it stopped; with other options it is refused, unless `change` says when they
-    begin: True, with the first slot that has not begun by the system's clock; "next", with the slot that is released
-    next, for streams that are played; or the time at which that slot begins. Slots before it keep their options. With
-    `accumulate=PrefixTree(per_slot=…)` a part of each slot's budget goes to the accumulative PDF, which is otherwise
-    made of the slots' own measurements. With `engine` (`dpi.engine`) many processes work on a ledger in buckets.
+    `slot` is a duration such as "1h", a "day", "week" or "month" of the calendar, or a `dpi.Slots`; without it slots
+    are counted, and have no clock. `budget` is `Ledger()` (accounts for every user; the default) or
+    `Converging(series)`. `mechanism` is "boosted" (default) or an object. `store` is a path, the address of a
+    PostgreSQL database, or a store object; without it the stream lives in memory. Streams of one store share one ledger
+    and one ε, and each needs a `name` of its own; a stream that shall have an ε for itself says `separate=True`, and
+    the statements then name the sum. A stream that is in the store already goes on where it stopped; with other options
+    it is refused, unless `change` says when they begin: True, with the first slot that has not begun by the system's
+    clock; "next", with the slot that is released next, for streams that are played; or the time at which that slot
+    begins. Slots before it keep their options. With `accumulate=PrefixTree(per_slot=…)` a part of each slot's budget
+    goes to the accumulative PDF, which is otherwise made of the slots' own measurements. With `engine` (`dpi.engine`)
+    many processes work on a ledger in buckets.
 
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.Ledger(per_slot=0.05))
@@ -72,7 +74,7 @@ class Stream:
         *,
         domain: Domain,
         epsilon: Amount,
-        slot: str | None = None,
+        slot: str | Slots | None = None,
         origin: str | datetime = "1970-01-01",
         zone: str = "UTC",
         lateness: str = "0s",
@@ -91,7 +93,12 @@ class Stream:
     ) -> None:
         if not isinstance(domain, Domain):
             raise OptionError("`domain` must be a domain, for example dpi.Categories([...]).")
-        slots = None if slot is None else Slots(slot, origin=origin, zone=zone, lateness=lateness)
+        if isinstance(slot, Slots):
+            if (origin, zone, lateness) != ("1970-01-01", "UTC", "0s"):
+                raise OptionError("`slot` has `origin`, `zone` and `lateness` of its own: say them in dpi.Slots(…).")
+            slots: Slots | None = slot
+        else:
+            slots = None if slot is None else Slots(slot, origin=origin, zone=zone, lateness=lateness)
         budget = Ledger() if budget is None else budget
         if not isinstance(budget, Ledger | Converging):
             raise OptionError(

@@ -92,8 +92,8 @@ class _Reading:
         self.heads[here.sequence] = here.digest
         self.firsts.setdefault(stream, release.certificate)
         before = self.spans.get(stream)
-        start = Span(release.slot, release.slot, release.start, release.start) if before is None else before
-        self.spans[stream] = Span(start.first, release.slot, start.first_start, release.start)
+        start = Span(release.slot, release.slot, release.start_text, release.start_text) if before is None else before
+        self.spans[stream] = Span(start.first, release.slot, start.first_start, release.start_text)
 
     def _faults(self, release: Release, link: Link) -> Iterator[str]:
         certificate = release.certificate

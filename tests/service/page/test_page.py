@@ -113,7 +113,7 @@ def test_a_release_is_drawn_without_a_reload(there, desk):
     page.evaluate("window.same = true")
     before = page.locator("#tile-chain-more").text_content()
     there.hour()
-    start = newest(there).start
+    start = newest(there).start_text
     page.wait_for_function("t => document.getElementById('now-lead').textContent.startsWith(t)",
                            arg=start[:19].replace("T", " "))  # fmt: skip
     page.wait_for_function("t => document.getElementById('tile-chain-more').textContent !== t", arg=before)

@@ -17,6 +17,7 @@ const { csv, python } = await page("files.js");
 const { address, events } = await page("api.js");
 const { arrow } = await page("movers.js");
 const { numbers: metrics, sum } = await page("curator.js");
+const { standing: stands } = await page("streams.js");
 
 test("BLAKE2b gives what hashlib gives, at all lengths around its blocks", () => {
   for (const [hex, person, digest] of vectors.blake2b) {
@@ -124,7 +125,7 @@ test("a link says what is looked at, never a token; what it says wrongly is as a
 function said(slots, codes, value = (slot) => slot) {
   const list = (code) => slots.map((slot) => value(slot) + code / 100);
   const rows = codes.map((code) => ({ code, label: `${code}`, value: list(code), lower: list(code), upper: list(code) }));
-  return { slots: [...slots], starts: slots.map(String), step: 1, before: 0, other: slots.map(() => 0), users: { value: list(0), lower: list(0), upper: list(0) }, rows: rows.map(({ code, label, value: v }) => ({ code, label, value: [...v] })), chosen: rows };
+  return { slots: [...slots], starts: slots.map(String), step: 1, before: 0, other: slots.map(() => 0), measured: slots.map(() => true), users: { value: list(0), lower: list(0), upper: list(0) }, rows: rows.map(({ code, label, value: v }) => ({ code, label, value: [...v] })), chosen: rows };
 }
 
 test("a series that goes on is the series that is asked for anew", () => {
@@ -162,4 +163,35 @@ test("metrics are read as Prometheus writes them", () => {
 
 test("Python is Python, whatever a stream is called", () => {
   assert.match(python("now", { origin: "http://a", stream: 'x"\n', slot: null, codes: [] }), /service\.stream\("x\\"\\n"\)/);
+});
+
+test("a picture is as old as its measurement, not as its release", () => {
+  const now = Date.parse("2026-01-01T12:00:00Z");
+  const at = (until) => ({ share: 0, in_slot: false, slots: 7, until });
+  assert.equal(numbers.measuredAgo(at("2026-01-01T09:00:00+00:00"), now), "measured 3 h ago");
+  assert.equal(numbers.measuredAgo(at("2026-01-01T12:00:30+00:00"), now), "measured 0 s ago");
+  assert.equal(numbers.measuredAgo({ ...at(null), slots: null }, now), "not measured");
+  assert.equal(numbers.measuredAgo(at(null), now), "measured 7 slots ago");
+});
+
+test("columns that were not measured are stretches of their own", () => {
+  assert.deepEqual(numbers.runs([]), []);
+  assert.deepEqual(numbers.runs([true, true, false, true]), [
+    { first: 0, end: 2, measured: true }, { first: 2, end: 3, measured: false }, { first: 3, end: 4, measured: true },
+  ]);
+  const said = { slots: [4], starts: [null], rows: [], other: [0], measured: [true], step: 1, before: 0, chosen: [{ code: 0, value: [1], lower: [1], upper: [1] }], users: { value: [1], lower: [1], upper: [1] } };
+  const series = new Series(structuredClone(said), { window: 2 });
+  for (const [slot, measured] of [[5, false], [6, false]]) assert.ok(series.append({ ...structuredClone(said), slots: [slot], measured: [measured] }));
+  assert.deepEqual([series.slots, series.measured], [[5, 6], [false, false]]);
+});
+
+test("a stream stands as its newest picture does, and worse where somebody should look", () => {
+  const now = Date.parse("2026-01-01T12:00:00Z"), info = { clock: { seen: "2026-01-01T12:00:05Z" } };
+  const picture = (in_slot, lower = 9) => ({ measured: { in_slot }, users: { value: 10, lower } });
+  assert.deepEqual(stands({ info, picture: null }, now), ["no release yet", false]);
+  assert.deepEqual(stands({ info, picture: picture(true) }, now), ["measured", false]);
+  assert.deepEqual(stands({ info, picture: picture(false) }, now), ["carried on", false]);
+  assert.deepEqual(stands({ info, picture: picture(true, 0) }, now), ["no users beyond noise", false]);
+  assert.deepEqual(stands({ info, picture: picture(true) }, now + 60_000), ["overdue", true]);
+  assert.deepEqual(stands({ info, picture: picture(true), quiet: 5, silent: true }, now), ["silent: no batch for 5 slots", true]);
 });

@@ -169,7 +169,7 @@ def _print(
         best = np.argsort(-truth, kind="stable")[:3]
         rows.append(
             [
-                (releases[index].start or "")[:16].replace("T", " "),
+                (releases[index].start_text or "")[:16].replace("T", " "),
                 ", ".join(f"{label} {share:.3f}" for label, share in releases[index].top(3)),
                 ", ".join(f"{releases[index].domain.label(int(code))} {truth[code]:.3f}" for code in best),
             ]

@@ -9,12 +9,12 @@ import typer
 
 from dpi.cli.config import Config
 from dpi.cli.options import DomainKeys, Json, StoreArgument, StreamName
-from dpi.cli.output import address, document, number, table
-from dpi.reader import open
+from dpi.cli.output import address, document, note, number, table
+from dpi.reader import Releases, open
 from dpi.release import Release
 from dpi.release.interval import LEVEL, LEVEL_TEXT
 from dpi.settings.domains import domain_keys
-from dpi.settings.questions import QUESTIONS, Row, asked, narrowed, whole
+from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, narrowed
 
 
 def query(
@@ -27,7 +27,10 @@ def query(
             help=f"{QUESTIONS}.",
         ),
     ],
-    slot: Annotated[str, typer.Option("--slot", metavar="N|last", help="Which slot.")] = "last",
+    slot: Annotated[
+        str,
+        typer.Option("--slot", metavar="N|TIME|last", help="Which slot: by its number, or by a time that lies in it."),
+    ] = "last",
     begin: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="Every slot that begins at this time or later.")
     ] = None,
@@ -48,9 +51,12 @@ def query(
 ) -> None:
     """Answer a question about one slot, or about every slot of a period, with 95 % intervals.
 
+    Where the domain changed in a period, slots that have no such value or part are named below the answers.
+
     Examples:
       dpi query visits.db top 5
       dpi query visits.db probability DE --slot 12
+      dpi query visits.db probability DE --slot 2026-01-01T12:30
       dpi query visits.db count DE --from 2026-01-01 --to 2026-01-02
       dpi query ages.db quantile 0.5 --json
       dpi query pairs.db top 3 --part country --given age=30
@@ -60,9 +66,9 @@ def query(
         if begin is not None or end is not None:
             releases = list(stored.between(begin, end))
         else:
-            releases = [stored.newest if slot == "last" else stored.at(whole(slot, "--slot"))]
-        answers = [(release, ask(narrowed(release, part, given or []))) for release in releases]
-    words = " ".join(question)
+            releases = [stored.newest if slot == "last" else stored.at(_number(stored, slot))]
+        found = ask_all(lambda release: ask(narrowed(release, part, given or [])), releases)
+    words, answers = " ".join(question), found.answers
     if json:
         document(
             {
@@ -70,22 +76,34 @@ def query(
                 "stream": stored.name,
                 "question": words,
                 "answers": [_plain(*a) for a in answers],
+                "undefined": [{"slot": release.slot, "why": why} for release, why in found.undefined],
             }
         )
         return
     _print(words, answers)
+    for gap in found.gaps:
+        note(f"no answer for {gap}")
+
+
+def _number(stored: Releases, text: str) -> int:
+    """The slot that a number names, or that a time lies in."""
+    try:
+        return int(text)
+    except ValueError:
+        slots = stored.slots
+        return slots.at(slots.instant(text, "--slot"))
 
 
 def _plain(release: Release, rows: Sequence[Row]) -> dict[str, object]:
     plain = [row.plain() for row in rows]
-    return {"slot": release.slot, "start": release.start, "level": LEVEL, "rows": plain}
+    return {"slot": release.slot, "start": release.start_text, "level": LEVEL, "rows": plain}
 
 
 def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
     labelled = any(row.label is not None for _, rows in answers for row in rows)
     rows = [
         [
-            row_of.start or row_of.slot,
+            row_of.start_text or row_of.slot,
             *([row.label] if labelled else []),
             number(row.value),
             f"{number(row.lower)} … {number(row.upper)}",

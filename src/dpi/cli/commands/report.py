@@ -14,6 +14,8 @@ from dpi.cli.options import Json, PublicKey, StoreArgument, StreamName
 from dpi.cli.output import document, note, say
 from dpi.errors import OptionError
 from dpi.reader import Releases
+from dpi.release import Release
+from dpi.release.choice import Values, choose, values_from_text
 from dpi.store import open_store
 from dpi.verification import verify
 
@@ -48,8 +50,8 @@ def report(
     """Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.
 
     It is made of releases only, so it may be given to anybody. The chain is verified on the way; if something is wrong
-    with it, the page says so and the exit code is 1. Where the domain has changed, the page has the slots since the
-    last change; `--to` asks for those before it.
+    with it, the page says so and the exit code is 1. Where the domain has changed, rows are those of the newest slot
+    and blank in slots that have no such values; `--values` that are in an earlier domain alone end the page with it.
 
     Examples:
       dpi report visits.db
@@ -88,20 +90,11 @@ def write_page(
     public_key: Path | None,
     drawn: int | list[str] | None = None,
 ) -> list[str]:
-    """Write the page with the values that are drawn, or as many of the largest; what a verification found wrong.
-
-    Where the domain has changed among the releases, it has those since the last change, and a note says so.
-    """
-    from dpi.release.choice import Values, values_from_text
+    """Write the page with the values that are drawn, or as many of the largest; what a verification found wrong."""
     from dpi.report import Status, page, write
 
     found = verify(stored.store, verifier=None if public_key is None else Verifier.open(public_key))
-    releases = list(stored)
-    since = releases[-1].domain if releases else None
-    other = [release for release in releases if release.domain != since]
-    if other:
-        changed = f"the domain changed after slot {other[-1].slot}"
-        note(f"{changed}: the page has the slots since. `--to` asks for earlier ones.")
+    releases, values = _chosen(list(stored), drawn)
     status = Status(
         entries=found.entries,
         head=found.head,
@@ -111,8 +104,28 @@ def write_page(
     )
     if not target.absolute().parent.is_dir():
         raise OptionError(f"`--out` must lie in a folder that exists. Got {str(target)!r}.")
-    values: Values | None = drawn if isinstance(drawn, int) else None
-    if releases and isinstance(drawn, list):
-        values = values_from_text(releases[-1].domain, drawn)
     write(target, page(releases, title=title, verification=status, values=values))
     return list(found.problems)
+
+
+def _chosen(releases: list[Release], drawn: int | list[str] | None) -> tuple[list[Release], Values | None]:
+    """The releases up to the last one whose domain has all values that are drawn, and these; a note says where."""
+    if not releases or not isinstance(drawn, list):
+        return releases, drawn if isinstance(drawn, int) else None
+    refused: OptionError | None = None
+    for end in range(len(releases), 0, -1):
+        last = releases[end - 1]
+        if end < len(releases) and last.domain == releases[end].domain:
+            continue
+        try:
+            values = values_from_text(last.domain, drawn)
+            choose(last.domain, last.accumulated, values)
+        except OptionError as error:
+            refused = refused or error
+            continue
+        if end < len(releases):
+            since = releases[end]
+            note(f"the page ends before slot {since.start_text or since.slot}, where the domain has no such values.")
+        return releases[:end], values
+    assert refused is not None  # noqa: S101 - there are releases, and each was refused
+    raise refused

@@ -1,4 +1,4 @@
-"""`[alerts]` of `dpi.toml`: who is told, how, and from which lag or dryness on.
+"""`[alerts]` of `dpi.toml`: who is told, how, and from which lag, silence or dryness on.
 
 Public, but for the names of files that hold secrets.
 Hooks of analysts and of curators are listed apart, and made into different things (`Analysts`, `Curators`).
@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 from dpi.errors import OptionError, StateError, meant
 from dpi.events.slots import duration
 from dpi.files import private
+from dpi.service.silence import SILENT
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _HOOKS = ("analysts", "curators")
-_PLAIN = ("folder", "lag", "dry", "detector", "window", "share", "level")
+_PLAIN = ("folder", "lag", "silence", "dry", "detector", "window", "share", "level")
 _SMTP = ("host", "port", "from", "starttls", "user", "password-file", "ca-file")
 _HOOK = ("webhook", "secret-file", "mail")
 
@@ -66,6 +67,8 @@ class AlertConfig:
     """Where messages wait; `alerts` beside the tokens unless given."""
     lag: float = 300.0
     """Seconds."""
+    silence: int = SILENT
+    """Whole slots without a batch."""
     dry: float = 0.5
     watch: Mapping[str, object] = field(default_factory=dict)
     """Options of `dpi.apps.Watch`."""
@@ -99,9 +102,12 @@ def _read(table: object, folder: Path) -> AlertConfig:
     dry = table.get("dry", Decimal("0.5"))
     if isinstance(dry, bool) or not isinstance(dry, int | Decimal) or not 0 < dry <= 1:
         raise OptionError(f"`dry` must be a number above 0 and at most 1. Got {dry!r}.")
+    silence = table.get("silence", SILENT)
+    if isinstance(silence, bool) or not isinstance(silence, int) or silence < 1:
+        raise OptionError(f"`silence` must be a whole number of slots, at least 1. Got {silence!r}.")
     where = table.get("folder")
     return AlertConfig(
-        smtp=smtp, lag=lag, dry=float(dry), watch=watch, **hooks,
+        smtp=smtp, lag=lag, silence=silence, dry=float(dry), watch=watch, **hooks,
         folder=None if where is None else folder / _text(table, "folder", ""),
     )  # fmt: skip
 

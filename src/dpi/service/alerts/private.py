@@ -1,4 +1,4 @@
-"""Alerts for curators: lag, accounts that run dry, slots that cannot be closed. Private, for they follow from events.
+"""Alerts for curators: lag, silence, accounts that run dry, slots that cannot be closed. Private: events decide them.
 
 An alert is told when its condition begins, once, and again if it ends and comes back; not what it was before a restart.
 Sees what an operator sees (`dpi.service.operations`); no user.
@@ -77,6 +77,9 @@ class Conditions:
         if stream.lag is not None and stream.lag > self._lag:
             sentence = f"{name}: slot {slot} should have been closed {stream.lag:.0f} s ago."
             yield PrivateAlert("lag", name, slot, sentence, (("seconds", round(stream.lag, 1)),))
+        if stream.silent and stream.quiet is not None:
+            sentence = f"{name}: no batch has come for {stream.quiet} slots."
+            yield PrivateAlert("silence", name, slot, sentence, (("slots", stream.quiet),))
         held = stream.accounts
         if held is not None and held.number and held.dry >= self._dry * held.number:
             part = held.dry / held.number

@@ -1,7 +1,7 @@
 // Drawing on canvases: sharp on every screen, in the page's colours and letters.
 
 import { dark, styled } from "./dom.js";
-import { clock, ramp } from "./numbers.js";
+import { clock, ramp, runs } from "./numbers.js";
 
 /** A canvas made as wide as its place and as high as said, and what is needed to draw on it. */
 export function prepare(canvas, height) {
@@ -61,8 +61,35 @@ export function valueAxis({ pen, soft, faint }, box, marks, end, words) {
   }
 }
 
-/** A band between two lines of numbers, then the line itself. */
-export function band({ pen }, box, end, { value, lower, upper }, colour, { fill = 0.16, width = 1.75 } = {}) {
+/** Hatching in a colour, for what was not measured. */
+export function hatching(pen, colour) {
+  const tile = document.createElement("canvas"), sharp = Math.min(3, window.devicePixelRatio || 1);
+  tile.width = tile.height = Math.round(7 * sharp);
+  const inner = tile.getContext("2d"), side = tile.width;
+  inner.strokeStyle = colour;
+  inner.lineWidth = 1.2 * sharp;
+  for (const shift of [-side, 0, side]) {
+    inner.moveTo(shift - 1, side + 1);
+    inner.lineTo(shift + side + 1, -1);
+  }
+  inner.stroke();
+  const pattern = pen.createPattern(tile, "repeat");
+  pattern.setTransform(new DOMMatrix([1 / sharp, 0, 0, 1 / sharp, 0, 0]));
+  return pattern;
+}
+
+/** Hatch the columns of a box that were not measured. */
+export function gaps({ pen, ink }, box, measured) {
+  const holes = runs(measured).filter((run) => !run.measured);
+  if (!holes.length) return;
+  pen.fillStyle = hatching(pen, ink);
+  pen.globalAlpha = 0.4;
+  for (const { first, end } of holes) pen.fillRect(box.left + (first / measured.length) * box.width, box.top, ((end - first) / measured.length) * box.width, box.height);
+  pen.globalAlpha = 1;
+}
+
+/** A band between two lines of numbers, then the line itself; hatched, and with a broken line, where it was not measured. */
+export function band({ pen }, box, end, { value, lower, upper }, colour, { fill = 0.16, width = 1.75, measured = [] } = {}) {
   const n = value.length;
   const x = (i) => box.left + ((i + 0.5) / n) * box.width;
   const y = (v) => box.top + box.height - (Math.min(Math.max(v ?? 0, 0), end) / end) * box.height;
@@ -70,22 +97,36 @@ export function band({ pen }, box, end, { value, lower, upper }, colour, { fill 
   pen.beginPath();
   pen.rect(box.left, box.top - 2, box.width, box.height + 4);
   pen.clip();
-  if (lower) {
-    pen.globalAlpha = fill;
-    pen.fillStyle = colour;
+  // columns meet half-way between their middles: what is measured and what is not share that point, and no more
+  const edge = (list, i) => (list[Math.max(0, i - 1)] + list[Math.min(n - 1, i)]) / 2;
+  const along = (list, { first, end }) => [
+    [first ? box.left + (first / n) * box.width : x(0), edge(list, first)],
+    ...list.slice(first, end).map((v, i) => [x(first + i), v]),
+    [end < n ? box.left + (end / n) * box.width : x(n - 1), edge(list, end)],
+  ];
+  const trace = (points) => points.forEach(([at, v]) => pen.lineTo(at, y(v)));
+  const stretches = runs(measured.length === n ? measured : Array(n).fill(true));
+  const hatched = stretches.every((run) => run.measured) ? null : hatching(pen, colour);
+  for (const run of lower ? stretches : []) {
     pen.beginPath();
-    for (let i = 0; i < n; i++) pen.lineTo(x(i), y(upper[i]));
-    for (let i = n - 1; i >= 0; i--) pen.lineTo(x(i), y(lower[i]));
+    trace(along(upper, run));
+    trace(along(lower, run).reverse());
     pen.closePath();
+    pen.globalAlpha = run.measured ? fill : Math.min(1, 2 * fill);
+    pen.fillStyle = run.measured ? colour : hatched;
     pen.fill();
     if (n === 1) pen.fillRect(x(0) - 3, y(upper[0]), 6, y(lower[0]) - y(upper[0]));
     pen.globalAlpha = 1;
   }
   pen.strokeStyle = pen.fillStyle = colour;
-  pen.lineWidth = width;
-  pen.beginPath();
-  for (let i = 0; i < n; i++) pen.lineTo(x(i), y(value[i]));
-  pen.stroke();
+  for (const run of width ? stretches : []) {
+    pen.lineWidth = run.measured ? width : 0.75 * width;
+    pen.setLineDash(run.measured ? [] : [3, 4]);
+    pen.beginPath();
+    trace(along(value, run));
+    pen.stroke();
+  }
+  pen.setLineDash([]);
   if (n <= 2) for (let i = 0; i < n; i++) pen.fillRect(x(i) - 2, y(value[i]) - 2, 4, 4);
   pen.restore();
 }

@@ -32,10 +32,7 @@ export function listen(app) {
     location.replace(location.pathname);
     location.reload();
   });
-  $("stream").addEventListener("change", () => {
-    Object.assign(app.state, { slot: null, first: null, end: null, values: [], search: "", one: null, two: null });
-    app.open($("stream").value);
-  });
+  $("stream").addEventListener("change", () => app.choose($("stream").value));
   $("search").addEventListener("input", () => soon("search", () => app.set({ search: $("search").value }, "picture")));
   $("back").replaceChildren(...BACKS.map((back) => new Option(back === 1 ? "the slot before" : `${back} slots before`, back)));
   $("back").addEventListener("change", () => app.set({ back: Number($("back").value) }, "changes"));

@@ -14,6 +14,9 @@ export function numbers(said) {
 /** The sum of the numbers of a name with these labels. */
 export const sum = (found, name, labels = {}) => found.filter(([each, said]) => each === name && Object.entries(labels).every(([key, value]) => said[key] === value)).reduce((all, [, , number]) => all + number, 0);
 
+/** Whether a token may see what is made from events. */
+export const operator = (app) => ["curator", "admin"].includes(app.role);
+
 let before = null;
 
 export async function drawCurator(app) {
@@ -24,7 +27,9 @@ export async function drawCurator(app) {
   const rate = before !== null && before.stream === stream && now > before.now ? (1000 * (bytes - before.bytes)) / (now - before.now) : null;
   before = { stream, now, bytes };
   const clock = app.info?.clock, lag = clock ? (app.now() - Date.parse(clock.begins)) / 1000 : null;
+  const quiet = sum(found, "dpi_quiet_slots", { stream }), silent = sum(found, "dpi_silent", { stream }) > 0;
   const facts = [
+    ["Batches", silent ? "silent" : "arriving", quiet ? `none for ${count(quiet)} whole slot${quiet === 1 ? "" : "s"}` : "in this slot or the one before", silent],
     ["Batches kept", count(batches), refused ? `${count(refused)} refused` : "none refused"],
     ["Arriving", rate === null ? "–" : `${(rate / 1024).toFixed(1)} KiB/s`, `${(bytes / 2 ** 20).toFixed(1)} MiB since the start`],
     ["A slot closes in", closings ? `${Math.round((1000 * took) / closings)} ms` : "–", `${count(sum(found, "dpi_late_releases_total", { stream }))} releases were late`],
@@ -32,5 +37,5 @@ export async function drawCurator(app) {
     ["Next closing", clock ? clock.closes.slice(11, 19) : "–", clock ? `slot ${clock.next}, seen at ${clock.seen.slice(11, 19)}` : ""],
     ["Store", sum(found, "dpi_failures_total") ? "failing" : "well", `${count(sum(found, "dpi_failures_total"))} failures`],
   ];
-  $("curator-tiles").replaceChildren(...facts.map(([name, figure, more]) => el("div", {}, el("dt", {}, name), el("dd", {}, figure), el("dd", { class: "soft" }, more))));
+  $("curator-tiles").replaceChildren(...facts.map(([name, figure, more, look]) => el("div", { class: look ? "look" : null }, el("dt", {}, name), el("dd", {}, figure), el("dd", { class: "soft" }, more))));
 }

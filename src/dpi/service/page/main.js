@@ -3,26 +3,28 @@
 import { Refused, blob, clocks, follow, get, token } from "./api.js";
 import { drawAlerts, tableOfAlerts } from "./alerts.js";
 import { Badge } from "./badge.js";
-import { drawCurator } from "./curator.js";
+import { drawCurator, operator } from "./curator.js";
 import { $, say } from "./dom.js";
 import { drawGrid, tableOfGrid } from "./grid.js";
 import { drawMovers, tableOfMovers } from "./movers.js";
-import { age, count } from "./numbers.js";
+import { age, count, measuredAgo } from "./numbers.js";
 import { drawNow, pictureOfNow, tableOfNow } from "./now.js";
 import { drawBudget, drawOdds } from "./privacy.js";
 import { Series } from "./series.js";
 import { START, format, parse, takeToken } from "./state.js";
+import { drawStreams, loadStreams } from "./streams.js";
 import { drawFan, drawHeat, drawLines, drawOverview } from "./time.js";
 import { listen, tools } from "./controls.js";
 
 const COLUMNS = 240;
 const QUANTILES = [0.05, 0.25, 0.5, 0.75, 0.95];
+const GLANCE = 20_000; // milliseconds between two looks at all streams
 const AUTOMATIC = 4; // values that are compared where none was chosen
 const EMPTY = new Series({ slots: [], starts: [], rows: [], step: 1, before: 0 });
 
 const app = {
   state: { ...START }, role: null, info: null, picture: null, series: EMPTY, overview: EMPTY, changes: null, alerts: null, budget: null, grid: null,
-  live: false, following: null,
+  live: false, following: null, names: [], streams: [],
   now: () => Date.now() + clocks.ahead,
 };
 app.badge = new Badge(app);
@@ -42,10 +44,9 @@ app.draw = () => {
 };
 
 function drawTiles() {
-  const { users, freshness } = app.picture;
+  const { users } = app.picture;
   say($("tile-users"), users.value === null ? "–" : count(Math.max(0, users.value)));
   say($("tile-users-more"), users.value === null ? "not measured" : `${count(Math.max(0, users.lower))} … ${count(users.upper)}, with 95 %`);
-  say($("tile-age-more"), freshness ?? "Measured in its slot.");
   tick();
 }
 
@@ -54,7 +55,9 @@ function tick() {
   const clock = app.info?.clock;
   if (!clock || app.picture === null) return;
   const old = (app.now() - Date.parse(clock.begins)) / 1000, next = (Date.parse(clock.seen) - app.now()) / 1000;
-  say($("tile-age"), app.state.slot === null ? `${age(old)} old` : `slot ${app.state.slot}`);
+  say($("tile-age"), measuredAgo(app.picture.measured, app.now()));
+  const ended = app.state.slot === null ? `Its slot ended ${age(old)} ago.` : `Slot ${app.state.slot}.`;
+  say($("tile-age-more"), `${ended} ${app.picture.freshness ?? "All of it was measured in its slot."}`);
   const words = next > 0 ? `the next in ${age(next)}` : "the next is on its way";
   $("live").title = app.live ? words : "";
 }
@@ -104,7 +107,11 @@ const load = {
     app.grid = parts.length < 2 ? null : await get(path("/grid"), { slot, one: rows, other: columns });
   },
   async curator() {
-    if (["curator", "admin"].includes(app.role)) await drawCurator(app);
+    if (operator(app)) await drawCurator(app);
+  },
+  async streams() {
+    if (app.names.length > 1) await loadStreams(app);
+    drawStreams(app);
   },
 };
 
@@ -216,6 +223,8 @@ async function start() {
   say($("title"), app.state.stream);
   document.title = `${app.state.stream} · dpi`;
   $("pictures").hidden = app.info.newest === null;
+  $("curator").hidden = !operator(app);
+  await load.curator();
   if (app.info.newest === null) {
     trouble(new Error("No slot of this stream has been released yet. The first is drawn here when it is seen."));
     return;
@@ -224,11 +233,10 @@ async function start() {
   const { kind, parts } = app.picture.domain;
   $("fan-card").hidden = kind !== "bins";
   $("grid-card").hidden = Object.keys(parts).length < 2;
-  $("curator").hidden = !["curator", "admin"].includes(app.role);
   hush();
   tools.fill(app);
   app.draw();
-  await Promise.all(["budget", "series", "overview", "changes", "grid", "curator", "alerts"].map(async (name) => {
+  await Promise.all(["budget", "series", "overview", "changes", "grid", "alerts"].map(async (name) => {
     await load[name]();
     app.draw();
   }));
@@ -244,6 +252,7 @@ app.open = async (stream) => {
     await start();
     follows();
     app.badge.look();
+    drawStreams(app);
   } catch (error) {
     trouble(error);
   }
@@ -260,12 +269,23 @@ async function enter() {
     const select = $("stream");
     select.replaceChildren(...names.map((name) => new Option(name, name)));
     select.hidden = $("stream-label").hidden = names.length < 2;
+    app.names = names;
     const wanted = names.includes(app.state.stream) ? app.state.stream : names[0];
     select.value = wanted;
     await app.open(wanted);
+    await glance();
   } catch (error) {
     trouble(error);
   }
+}
+
+let glancing = null;
+
+/** All streams, again and again: the more there are, the less often. */
+async function glance() {
+  clearTimeout(glancing);
+  if (!document.hidden && token.get()) await load.streams().catch(() => {}); // the line above says that the service is lost
+  glancing = setTimeout(glance, Math.max(GLANCE, 1000 * app.names.length));
 }
 
 /** An auditor sees the chain, and what verifies it. */
@@ -297,6 +317,11 @@ function hush() {
   say($("notice"), "");
 }
 
+app.choose = (stream) => {
+  Object.assign(app.state, { slot: null, first: null, end: null, values: [], search: "", one: null, two: null });
+  $("stream").value = stream;
+  return app.open(stream);
+};
 app.files = { tableOfNow, pictureOfNow, tableOfMovers, tableOfAlerts, tableOfGrid, blob, path };
 app.enter = enter;
 listen(app);

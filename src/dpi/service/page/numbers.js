@@ -35,6 +35,23 @@ export function age(seconds) {
   return `${Math.round(s / 86400)} days`;
 }
 
+/** How long ago a picture was measured, in front of everything else; `now` in milliseconds. */
+export function measuredAgo({ share, slots, until }, now) {
+  if (slots === null) return "not measured";
+  if (until !== null) return `measured ${age((now - Date.parse(until)) / 1000)} ago`;
+  return share >= 0.995 ? "measured in its slot" : `measured ${Math.round(slots)} slots ago`;
+}
+
+/** Stretches of columns that were measured, and of those that were not: [first, end). */
+export function runs(measured) {
+  const found = [];
+  measured.forEach((each, i) => {
+    if (i && measured[i - 1] === each) found.at(-1).end = i + 1;
+    else found.push({ first: i, end: i + 1, measured: each });
+  });
+  return found;
+}
+
 /** The time of a slot's beginning, as the stream's own clock shows it, short enough for a span of so many seconds. */
 export function clock(start, span = 0) {
   if (!start) return "";

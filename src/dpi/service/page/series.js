@@ -10,6 +10,7 @@ export class Series {
     this.users ??= { value: [], lower: [], upper: [] };
     this.quantiles ??= [];
     this.other ??= [];
+    this.measured ??= [];
   }
 
   get length() {
@@ -41,6 +42,7 @@ export class Series {
       this.slots.push(slot);
       this.starts.push(said.starts[i]);
       this.other.push(said.other[i]);
+      this.measured.push(said.measured[i]);
       for (const key of KEYS) this.users[key].push(said.users[key][i]);
       for (const row of this.rows) row.value.push(codes.get(row.code).value[i]);
       for (const row of this.chosen) for (const key of KEYS) row[key].push(codes.get(row.code)[key][i]);
@@ -50,7 +52,7 @@ export class Series {
   }
 
   #drop(at) {
-    const lists = [this.slots, this.starts, this.other, ...KEYS.map((key) => this.users[key]), ...this.rows.map((row) => row.value)];
+    const lists = [this.slots, this.starts, this.other, this.measured, ...KEYS.map((key) => this.users[key]), ...this.rows.map((row) => row.value)];
     for (const row of this.chosen) lists.push(...KEYS.map((key) => row[key]));
     for (const list of lists) list.splice(at, 1);
   }

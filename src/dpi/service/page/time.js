@@ -1,6 +1,6 @@
 // Many slots: the heat map, chosen values as lines with bands, quantiles as a fan, and users with a brush.
 
-import { band, cells, fitted, prepare, timeAxis, valueAxis } from "./canvas.js";
+import { band, cells, fitted, gaps, prepare, timeAxis, valueAxis } from "./canvas.js";
 import { $, colours, el, say, styled, table } from "./dom.js";
 import { clock, count, largest, percent, scaled, shown, ticks } from "./numbers.js";
 
@@ -25,6 +25,7 @@ export function drawHeat(app) {
   heatBox = { ...box, rows, high };
   const end = largest(rows, series.other, state.scale);
   cells(to, box, rows.length, n, (row, column) => scaled(rows[row].value[column], series.other[column], state.scale, end));
+  gaps(to, box, series.measured);
   pen.textAlign = "right";
   const every = high < 14 ? Math.ceil(14 / high) : 1;
   rows.forEach((row, i) => {
@@ -44,10 +45,12 @@ export function drawHeat(app) {
   legend(to, box, end, state.scale);
   const thinned = series.step > 1 ? `One slot in ${series.step} is drawn, and the newest. ` : "";
   const flat = state.other ? "" : hidden(series);
-  say($("heat-note"), `${thinned}${flat}${series.before ? `The domain changed: ${series.before} earlier columns are not drawn. ` : ""}▾ marks an alert; one that is high or extreme has a frame.`);
+  say($("heat-note"), `${thinned}${flat}${series.before ? `The domain changed: ${series.before} earlier columns are not drawn. ` : ""}${unmeasured(series)}▾ marks an alert; one that is high or extreme has a frame.`);
   if ($("heat-table").closest("details").open) drawTable(app);
   drawSlot(app);
 }
+
+const unmeasured = ({ measured }) => (measured.every(Boolean) ? "" : "Hatched slots were not measured: less than half of their picture is from their slot. ");
 
 function hidden(series) {
   const share = series.other.at(-1) ?? 0;
@@ -100,7 +103,7 @@ export function heatAt(app, x, y) {
   const more = app.state.scale === "rest" ? ` (${percent(shown(found.value[column], series.other[column], "rest"))} of the rest)` : "";
   return {
     slot: series.slots[column], code: found.code, left: box.left + ((column + 0.5) / series.length) * box.width, top: box.top, height: box.height,
-    text: `${found.label}: ${percent(found.value[column])}${more} · ${when(series.starts[column], series.slots[column])}`,
+    text: `${found.label}: ${percent(found.value[column])}${more} · ${when(series.starts[column], series.slots[column])}${series.measured[column] ? "" : " · not measured, carried on"}`,
   };
 }
 
@@ -141,7 +144,7 @@ export function drawLines(app) {
   const box = { left: 54, top: 10, width: to.width - 66, height: 214 };
   const end = Math.min(1, 1.04 * Math.max(...shownRows.flatMap((row) => row.upper), 0.001));
   valueAxis(to, box, ticks(end), end, (mark) => percent(mark).replace(".0 %", " %").replace(/(\.\d)0 %/, "$1 %"));
-  shownRows.forEach((row, i) => band(to, box, end, row, palette[i]));
+  shownRows.forEach((row, i) => band(to, box, end, row, palette[i], { measured: series.measured }));
   timeAxis(to, box, series.starts, series.slots);
 }
 
@@ -155,8 +158,8 @@ export function drawFan({ series }) {
   const marks = Array.from({ length: Math.floor((high - begin) / step) + 1 }, (_, i) => begin + i * step - low);
   valueAxis(to, box, marks, span, (mark) => String(Number((low + mark).toPrecision(6))));
   const [q05, q25, q50, q75, q95] = fans;
-  band(to, box, span, { value: moved(q50.value), lower: moved(q05.lower), upper: moved(q95.upper) }, to.accent, { fill: 0.16, width: 0 });
-  band(to, box, span, { value: moved(q50.value), lower: moved(q25.lower), upper: moved(q75.upper) }, to.accent, { fill: 0.28, width: 2.25 });
+  band(to, box, span, { value: moved(q50.value), lower: moved(q05.lower), upper: moved(q95.upper) }, to.accent, { fill: 0.16, width: 0, measured: series.measured });
+  band(to, box, span, { value: moved(q50.value), lower: moved(q25.lower), upper: moved(q75.upper) }, to.accent, { fill: 0.28, width: 2.25, measured: series.measured });
   timeAxis(to, box, series.starts, series.slots);
 }
 
@@ -169,7 +172,7 @@ export function drawOverview(app) {
   overBox = box;
   const end = 1.05 * Math.max(...overview.users.upper.map((v) => v ?? 0), 1);
   valueAxis(to, box, ticks(end, 2), end, count);
-  band(to, box, end, overview.users, to.accent);
+  band(to, box, end, overview.users, to.accent, { measured: overview.measured });
   timeAxis(to, box, overview.starts, overview.slots);
   if (series.length && overview.length) {
     const x = (slot) => box.left + (Math.max(0, overview.slots.findLastIndex((each) => each <= slot)) / overview.length) * box.width;

@@ -22,6 +22,8 @@ PULL = 5.0
 _AT_ONCE = 16 << 20
 """Bytes of one pull."""
 _NOT_FOUND, _TOO_LARGE = 404, 409
+_NO_STREAM = 10059
+"""JetStream's own number for a stream that is not there."""
 
 
 class JetStream(Log):
@@ -32,6 +34,7 @@ class JetStream(Log):
     def __init__(self, address: Address, columns: Columns, done: Done, known: Known) -> None:
         address.check("tls", "ca", named="stream")
         super().__init__(address, f"nats:{address.name}", columns, done, known)
+        self._missing = False
         self._look: Connection | None = None
         self._reader: Connection | None = None
         self._consumer: tuple[str, int] | None = None  # its name, and the position that it gives next
@@ -39,17 +42,30 @@ class JetStream(Log):
     def _state(self, connection: Connection) -> tuple[str, int, int]:
         """When the stream was made, its first sequence, and the one after the last."""
         told: Any = connection.request(f"$JS.API.STREAM.INFO.{self.address.name}")
+        self._missing = told.get("error", {}).get("err_code") == _NO_STREAM
         if "error" in told:
             raise NatsError("there is no such stream.")
         return str(told["created"]), int(told["state"]["first_seq"]), int(told["state"]["last_seq"]) + 1
 
+    def unreachable(self) -> StateError:
+        """What is said of a server that is away, or of a stream that is not there."""
+        if not self._missing:
+            return super().unreachable()
+        name = self.address.name
+        return StateError(
+            f"{self.address.shown!r} answers, and has no stream {name!r}: create it (`nats stream add {name}`), or "
+            "name another one. The same command goes on where it stopped."
+        )
+
     def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
+        self._missing = False
         if self._look is None:
             self._look = Connection(self.address, LOOK)
         created, _, end = self._state(self._look)
         return {created: End(end)}
 
     def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
+        self._missing = False
         if self._reader is None:
             self._reader = Connection(self.address, PULL)
         created, first, _ = self._state(self._reader)
