@@ -6,7 +6,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.sources.brokers.holes import Hole, Holes, Pending, contains, difference, width, without_ids
+from dpi.sources.brokers.holes import (
+    Hole,
+    Holes,
+    Pending,
+    contains,
+    difference,
+    intersection,
+    ranks,
+    width,
+    without_ids,
+)
 
 IDS = st.lists(st.integers(0, 60), unique=True).map(sorted)
 
@@ -35,6 +45,8 @@ def test_arithmetic_of_holes_is_that_of_sets(first: list[int], second: list[int]
     visible = sorted(set(first) & set(second))
     assert tuple(without_ids(holes, visible)) == holes_of(set(first) - set(second))
     assert contains(holes, number) == (number in first)
+    assert tuple(intersection(holes, others)) == holes_of(set(first) & set(second))
+    assert [first[each] for each in ranks(holes, visible)] == visible
     assert width(holes) == len(first)
 
 
@@ -79,9 +91,9 @@ def _play(random: np.random.Generator) -> None:
             opened, seen = looks.pop(0)
             new = holes_of(set(range(offset, max(seen, default=0) + 1)) - seen)
             before = ids_of(pending.holes)
-            filled = pending.advance(opened, lambda holes: without_ids(holes, sorted(seen & ids_of(holes))), new)  # noqa: B023
+            left = pending.advance(opened, lambda holes: without_ids(holes, sorted(seen & ids_of(holes))), new)  # noqa: B023
             offset = max(offset, max(seen, default=0) + 1)
-            assert filled == len(before & seen)
+            assert left == len(before - ids_of(pending.holes))
             forgotten |= before - seen - ids_of(pending.holes)
             assert set(range(1, offset)) - ids_of(pending.holes) - forgotten == seen
             if random.random() < 0.8:
@@ -96,3 +108,15 @@ def test_a_hole_outlives_the_name_of_its_transaction() -> None:
         pending.settle(frozenset({running}), moment)
         pending.advance(moment + 1, lambda holes: holes, [])
         assert pending.holes == ((1, 2),) if moment < 6 else pending.holes == ()
+
+
+def test_the_second_list_is_a_later_one() -> None:
+    """A transaction may have drawn an id just before it can be listed: an empty first list forgets nothing."""
+    pending = Pending()
+    pending.advance(0, lambda holes: holes, [(1, 2)])
+    pending.settle(frozenset(), 1)
+    pending.advance(2, lambda holes: holes, [])
+    assert pending.holes == ((1, 2),)
+    pending.settle(frozenset(), 3)
+    pending.advance(4, lambda holes: holes, [])
+    assert pending.holes == ()

@@ -209,6 +209,140 @@ def test_a_look_that_fails_is_dropped_and_the_next_one_counts(feed: TableFeed) -
     follower.input.close()
 
 
+@BOTH
+def test_a_look_that_fails_in_the_midst_of_counting_forgets_no_hole(
+    feed: TableFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had found is found again: late rows are read once, and holes stand in the marks once."""
+    follower = started(feed)
+    slow = [feed.other() for _ in range(2)]
+    feed.insert(slow[0], "slow-0")
+    feed.send(["ada"])
+    assert follower.new() == ["ada"]
+    feed.execute(slow[0], "COMMIT")
+    feed.insert(slow[1], "slow-1")
+    feed.send(["bob"])
+
+    def fail(connection: Any) -> None:
+        raise OSError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(follower.input, "_running", fail)
+        assert follower.input.look()() is None
+    mark = follower.input.reached()
+    assert (mark[0].holes, mark[0].late) == (((3, 4),), 1)
+    assert sorted(follower.upto(mark)) == ["bob", "slow-0"]
+    feed.execute(slow[1], "COMMIT")
+    assert follower.new() == ["slow-1"]
+    assert not follower.input.lost
+    follower.input.close()
+
+
+@BOTH
+def test_no_older_mark_stands_for_a_look_that_was_made(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database goes away between a look and its counting: the look after it waits too, until one is counted."""
+    follower = started(feed)
+    feed.send(["ada"])
+    assert follower.new() == ["ada"]
+    feed.send(["bob"])
+    assert isinstance(follower.input, Table)
+    first = follower.input.look()
+    follower.input._snapshots[0].close()
+    with monkeypatch.context() as patch:
+        patch.setattr(follower.input, "_snapshot", lambda: None)
+        second = follower.input.look()
+        assert first() is None
+        assert second() is None
+    assert follower.new() == ["bob"]
+    follower.input.close()
+
+
+@BOTH
+def test_looks_that_pile_up_stop_the_input_and_are_not_left_out(feed: TableFeed) -> None:
+    """A look that closes a slot is made when its time comes, or an error says that it cannot be."""
+    follower = started(feed)
+    looks = []
+    for number in range(table.LOOKS):
+        assert follower.input.busy == (number > 1)
+        looks.append(follower.input.look())
+        feed.send([f"user-{number}"])
+    with pytest.raises(dpi.StateError, match="cannot be counted as fast"):
+        follower.input.look()
+    marks = [look() for look in looks]
+    assert [mark[0].offset for mark in marks if mark is not None] == list(range(1, table.LOOKS + 1))
+    follower.input.close()
+
+
+@BOTH
+def test_a_late_row_that_is_erased_after_it_was_read_takes_no_other_with_it(
+    feed: TableFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions of late rows do not depend on which rows are still there."""
+    monkeypatch.setattr(table, "MESSAGES", 1)
+    follower = started(feed)
+    slow = [feed.other() for _ in range(4)]
+    for number, writer in enumerate(slow):
+        feed.insert(writer, f"slow-{number}")
+        feed.send([f"user-{number}"])
+    first = follower.input.reached()
+    follower.upto(first)
+    for number in (0, 1, 3):
+        feed.execute(slow[number], "COMMIT")
+    second = follower.input.reached()
+    assert follower.upto(second, blocks=2) == ["slow-0", "slow-1"]
+    follower.input.close()
+    feed.execute(feed.connection, "DELETE FROM " + feed.table + " WHERE id = 1")  # noqa: S608
+    follower = Follower(feed.follow, follower.done, second)
+    assert follower.upto(first) == []
+    assert follower.upto(second) == ["slow-3"]
+    feed.execute(slow[2], "COMMIT")
+    assert follower.new() == ["slow-2"]
+    follower.input.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "match"),
+    [
+        ("CREATE VIEW {name} AS SELECT * FROM {table}", "no view"),
+        ("CREATE TABLE {name} () INHERITS ({table})", "INHERITS"),
+        (
+            "ALTER TABLE {table} ALTER id DROP IDENTITY; CREATE SEQUENCE {name}; "
+            "ALTER TABLE {table} ALTER id SET DEFAULT nextval('{name}')",
+            "OWNED",
+        ),
+        ("ALTER TABLE {table} ALTER COLUMN id SET CACHE 50", "CACHE 1"),
+        ("ALTER TABLE {table} ALTER COLUMN id SET INCREMENT 2", "INCREMENT 1"),
+    ],
+)
+def test_a_relation_whose_writers_are_not_seen_is_refused(postgres: Postgres, made: str, match: str) -> None:
+    """Where a transaction that draws ids holds no lock on the table, or ids come out of order, rows would be lost."""
+    name = f"{postgres.table}_other"
+    for statement in made.format(name=name, table=postgres.table).split("; "):
+        postgres.execute(postgres.connection, statement)
+    if "VIEW" in made:
+        postgres.options = {"table": name}
+    follower = started(postgres)
+    with pytest.raises(dpi.StateError, match=match):
+        follower.new()
+    follower.input.close()
+    kind = next((kind for kind in ("VIEW", "SEQUENCE") if kind in made), "TABLE")
+    postgres.execute(
+        postgres.connection, f"ALTER TABLE {postgres.table} ALTER id DROP DEFAULT" if kind == "SEQUENCE" else "SELECT 1"
+    )
+    postgres.execute(postgres.connection, f"DROP {kind} IF EXISTS {name}")
+
+
+def test_a_column_of_mariadb_whose_ids_do_not_go_up_is_refused() -> None:
+    """Only AUTO_INCREMENT gives ids in the order in which they are drawn."""
+    feed = Maria()
+    feed.execute(feed.connection, f"ALTER TABLE {feed.table} MODIFY id bigint")
+    follower = started(feed)
+    with pytest.raises(dpi.StateError, match="AUTO_INCREMENT"):
+        follower.new()
+    follower.input.close()
+    feed.close()
+
+
 def test_a_transaction_that_is_prepared_keeps_its_holes(postgres: Postgres) -> None:
     """A commit in two phases gives a transaction another name: its rows count when the second phase comes."""
     with postgres.connection.cursor() as cursor:

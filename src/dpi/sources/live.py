@@ -31,7 +31,7 @@ class Reach(NamedTuple):
     holes: tuple[tuple[int, int], ...] = ()
     """What lies before `offset` and had not arrived, each from its first position up to before its last."""
     late: int = 0
-    """How many positions that had been in a hole have arrived since."""
+    """How many positions have left the holes of earlier marks, because they arrived or never will."""
 
 
 Look = Callable[[], "tuple[Reach, ...] | None"]
@@ -60,6 +60,11 @@ class LiveInput(ABC):
     """Whether something had arrived that can no longer be read. Private."""
     away = False
     """Whether it cannot be asked at the moment: then what was known last stands. Private."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether looks still wait to be counted: then one that closes no slot is left out."""
+        return False
 
     def start(self, wake: threading.Event) -> None:  # noqa: B027 - a file needs nobody who listens
         """Begin to listen; `wake` is set when the input ends."""

@@ -73,6 +73,29 @@ def difference(holes: Iterable[Hole], others: Sequence[Hole]) -> Iterator[Hole]:
             yield at, end
 
 
+def intersection(holes: Sequence[Hole], others: Sequence[Hole]) -> Iterator[Hole]:
+    """Return the ids that lie in holes and in others.
+
+    >>> list(intersection([(1, 4), (6, 9)], [(3, 7)]))
+    [(3, 4), (6, 7)]
+    """
+    return difference(holes, tuple(difference(holes, others)))
+
+
+def ranks(holes: Sequence[Hole], ids: Sequence[int]) -> Iterator[int]:
+    """Return, for some ids of holes in their order, how many ids of the holes come before each.
+
+    >>> list(ranks([(1, 3), (7, 9)], [2, 8]))
+    [1, 3]
+    """
+    place, before = 0, 0
+    for number in ids:
+        while holes[place][1] <= number:
+            before += holes[place][1] - holes[place][0]
+            place += 1
+        yield before + number - holes[place][0]
+
+
 def contains(holes: Sequence[Hole], number: int) -> bool:
     """Return whether an id lies in a hole."""
     place = bisect_right(holes, number, key=lambda hole: hole[0])
@@ -91,18 +114,18 @@ class Pending:
         return tuple(hole for doubt in self._doubts for hole in doubt.holes)
 
     def advance(self, opened: float, unfilled: Callable[[Holes], Iterable[Hole]], new: Iterable[Hole]) -> int:
-        """Take over what a snapshot shows that was opened then; return how many ids of holes it shows.
+        """Take over what a snapshot shows that was opened then; return how many ids have left the holes.
 
         `unfilled` tells what the snapshot leaves of holes, and `new` are its holes above all others.
         """
-        filled, doubts = 0, list[_Doubt]()
+        before, doubts = width(self.holes), list[_Doubt]()
         for doubt in self._doubts:
-            before, doubt.holes = doubt.holes, tuple(unfilled(doubt.holes))
-            filled += width(before) - width(doubt.holes)
+            doubt.holes = tuple(unfilled(doubt.holes))
             if doubt.holes and (doubt.ended is None or doubt.ended >= opened):
                 doubts.append(doubt)
+        after = sum(width(doubt.holes) for doubt in doubts)
         self._doubts = [*doubts, _Doubt(tuple(new))]
-        return filled
+        return before - after
 
     def settle(self, running: Running, now: float) -> None:
         """Take note of the transactions that are in flight, listed after the last snapshot and until now."""
@@ -124,7 +147,10 @@ class _Doubt:
 
     def settle(self, running: Running, now: float) -> None:
         """Take note of the transactions that are in flight at a moment."""
-        self.waiting = running if self.waiting is None else self.waiting & running
+        if self.waiting is None:
+            self.waiting = running
+            return
+        self.waiting &= running
         if not self.waiting and not self.renamed:
             self.waiting, self.renamed = running, True
         if not self.waiting and self.ended is None:

@@ -90,13 +90,16 @@ class KafkaTopic(Log):
             )  # fmt: skip
         open_spans = {part: span for part, span in self._kept(spans).items() if span.at < span.end}
         self._consumer.assign([self._partition(part, span.at) for part, span in open_spans.items()])
-        heard, patience = time.monotonic(), QUIET
+        heard, ended = time.monotonic(), set[str]()
         while open_spans:
             batch = self._consumer.consume(MESSAGES, 0.2)
-            if batch:  # the end of what may be read, below the mark: a transaction is open there
-                heard, patience = time.monotonic(), TRANSACTION if batch[-1].error() is not None else QUIET
-            elif time.monotonic() - heard > patience:
+            if batch:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > (TRANSACTION if open_spans.keys() <= ended else QUIET):
                 raise TimeoutError
+            # The end of what may be read, below a mark: a transaction is open there.
+            ended |= {str(each.partition()) for each in batch if each.error() is not None}
+            ended -= {str(each.partition()) for each in batch if each.error() is None}
             yield from self._sorted(batch, open_spans)
         self._consumer.unassign()
 

@@ -36,8 +36,10 @@ _STALE = 0.11
 """Seconds after which the server makes the list of transactions anew, if it was not read meanwhile."""
 _TRIES = 3
 _TABLE = """
-SELECT engine, auto_increment, @@global.auto_increment_increment FROM information_schema.tables
-WHERE table_schema = %s AND table_name = %s
+SELECT t.engine, t.auto_increment, c.extra, @@global.auto_increment_increment, @@global.read_only,
+       EXISTS (SELECT 1 FROM information_schema.processlist WHERE user = 'system user' AND command <> 'Daemon')
+FROM information_schema.tables t JOIN information_schema.columns c USING (table_schema, table_name)
+WHERE t.table_schema = %s AND t.table_name = %s AND c.column_name = %s
 """
 
 
@@ -51,6 +53,7 @@ class MariaTable(Table):
         address.check("socket", "tls", named="database")
         super().__init__(address, name, columns, done, known)
         schema, _, self._table = name.table.rpartition(".")
+        self._column = name.id
         self._schema = schema or address.name
 
     def _connect(self, timeout: float) -> Any:
@@ -74,17 +77,24 @@ class MariaTable(Table):
         return bool(error.args) and error.args[0] in (_NO_TABLE, _NO_COLUMN, _DENIED, _DENIED_COLUMN)
 
     def _begin(self, connection: Any) -> Made:
+        self._execute(
+            connection, "/*!80000 SET SESSION information_schema_stats_expiry = 0 */ "
+        )  # MySQL keeps it a day
         self._execute(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._execute(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         return self._made(connection)
 
     def _made(self, connection: Any) -> Made:
-        found = self._rows(connection, _TABLE, self._schema, self._table)
+        found = self._rows(connection, _TABLE, self._schema, self._table, self._column)
         if not found:
             raise self._lacking()
-        ((engine, following, step),) = found
+        ((engine, following, extra, step, read_only, replica),) = found
+        if read_only or replica:
+            raise StateError(f"{self.address.shown!r} is a replica: transactions in flight are seen by the primary.")
         if str(engine).lower() != "innodb":
             raise StateError(f"{self.table} must be a table of InnoDB: others have no snapshots.")
+        if "auto_increment" not in str(extra).lower():
+            raise StateError(f"{self.table}.{self.id} must be AUTO_INCREMENT: its ids must go up.")
         if int(step) > 1:
             raise StateError("ids must be given out by one server, one at a time: auto_increment_increment must be 1.")
         return Made("", int(following or 1) - 1)

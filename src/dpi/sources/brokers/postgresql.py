@@ -8,9 +8,10 @@ after the snapshot, the transaction is in the list or has ended. Transactions wi
 their `xmin` would not tell. One that was prepared for a commit in two phases holds its locks under another name,
 `-1/xid`: hence the second list of `dpi.sources.brokers.holes`.
 
-So that this holds, the id's default must be the sequence (`GENERATED … AS IDENTITY`, `serial`) with `CACHE 1`, which is
-looked at; ids that were drawn before (`SELECT nextval …`) must not be written; and the address must be that of the
-primary server, where the locks are.
+So that this holds, the table must be written itself (no view, no parent by INHERITS, no copy by replication), the id's
+default must be its sequence (`GENERATED … AS IDENTITY`, `serial`) with `CACHE 1`, and the address must be that of the
+primary server, where the locks are; these are looked at. Ids that were drawn before (`SELECT nextval …`) must not be
+written, and a partition must be attached before rows are written to it.
 
 A table that was removed and made again has another number, which names the part; one whose sequence was set back
 (`TRUNCATE … RESTART IDENTITY`) begins anew.
@@ -28,9 +29,13 @@ from dpi.sources.brokers.table import Made, Table, TableName
 from dpi.sources.live import Done, Known
 
 _TABLE = """
-SELECT c.oid::bigint, s.seqcache, pg_is_in_recovery(),
+SELECT c.oid::bigint, pg_is_in_recovery(),
+       c.relkind IN ('r', 'p') AND NOT (c.relkind = 'r' AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = c.oid))
+         AND NOT EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid = c.oid),
+       s.seqcache = 1 AND s.seqincrement = 1 AND NOT s.seqcycle,
        CASE WHEN has_sequence_privilege(s.seqrelid, 'SELECT') THEN coalesce(pg_sequence_last_value(s.seqrelid), 0) END
-FROM pg_class c LEFT JOIN pg_sequence s ON s.seqrelid = pg_get_serial_sequence(%s, %s)::regclass
+FROM pg_class c LEFT JOIN pg_sequence s ON s.seqrelid = CASE WHEN c.relkind IN ('r', 'p') THEN
+       pg_get_serial_sequence(%s, %s)::regclass END
 WHERE c.oid = %s::regclass
 """
 _INSERTING = """
@@ -64,7 +69,7 @@ class PostgresTable(Table):
             connect_timeout=2,
             autocommit=True,
             application_name="dpi",
-            options=f"-c statement_timeout={int(timeout * 1000)} -c jit=off",
+            options=f"-c statement_timeout={int(timeout * 1000)} -c idle_in_transaction_session_timeout=0 -c jit=off",
         )
 
     def _missing(self, error: BaseException) -> bool:
@@ -80,14 +85,24 @@ class PostgresTable(Table):
         return self._made(connection)  # the first query takes the snapshot
 
     def _made(self, connection: Any) -> Made:
-        ((oid, cache, standby, drawn),) = self._rows(connection, _TABLE, self.table, self._column, self.table)
+        ((oid, standby, plain, dense, drawn),) = self._rows(connection, _TABLE, self.table, self._column, self.table)
         if standby:
             raise StateError(f"{self.address.shown!r} is a standby: transactions in flight are seen by the primary.")
-        if cache is not None and cache > 1:
+        if not plain:
             raise StateError(
-                f"the sequence of {self.table}.{self.id} must give one id at a time: ALTER SEQUENCE … CACHE 1."
+                f"{self.table} must be the table that is written to, or a partitioned one: no view, no parent by "
+                "INHERITS, no copy by replication."
             )
-        return Made(str(oid), int(drawn or 0))
+        if not dense:
+            raise StateError(
+                f"{self.table}.{self.id} must have a sequence that gives one id at a time: GENERATED … AS IDENTITY, or "
+                "ALTER SEQUENCE … OWNED BY this column, with CACHE 1 INCREMENT 1 NO CYCLE."
+            )
+        if drawn is None:
+            raise StateError(
+                f"this reader must see the sequence of {self.table}.{self.id}: GRANT SELECT ON SEQUENCE …."
+            )
+        return Made(str(oid), int(drawn))
 
     def _among(self, holes: Holes) -> str:
         """Look each range up in the index: without OFFSET 0 the planner may hold all rows against all ranges."""

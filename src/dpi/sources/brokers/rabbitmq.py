@@ -19,7 +19,7 @@ from dpi.sources.brokers.log import LOOK, MESSAGES, Columns, End, Log, Piece, Sp
 from dpi.sources.live import Done, Known
 
 OFFSET = "x-stream-offset"
-_UNACKNOWLEDGED, _AT_END = 1 << 14, 1 << 10
+_UNACKNOWLEDGED, _AT_END = 1 << 14, 1 << 9
 """Messages that the server sends ahead, to a reader and to whoever stands at the end."""
 _QUIET = 10.0
 """Seconds without a message after which the connection is made anew."""
@@ -45,7 +45,7 @@ class RabbitStream(Log):
         if self._look is None:
             self._look = self._stand(last.get("", 0))
         before, self._told = self._told, self._look.count()
-        if self._told - before > 4 * _AT_END:
+        if self._told - before > _AT_END:
             self._look.close()
             self._look = self._stand(0)
         while self._look.messages:

@@ -25,11 +25,12 @@ that gives one id at a time. A transaction that holds rows of several users comm
 them decides about the others is the writer's responsibility.
 
 A look whose counting fails is dropped, and the next one takes its place; it never falls back to an older mark because
-there was much to count. While the database cannot be reached at all, the last mark stands. `LOOKS` looks may wait to be
-counted at a time. More than `HOLES` holes stop the input with an error.
+there was much to count. While the database cannot be reached at all, and no look waits to be counted, the last mark
+stands. `LOOKS` looks may wait to be counted at a time; those that close no slot are left out before. More waiting
+looks, or more than `HOLES` holes, stop the input with an error.
 
-If the last row that was read is gone when more is read, rows after it may be gone too, and are called lost; so is a row
-that a mark has and the reader does not find.
+If the last row that was read is gone when more is read, rows after it may be gone too, and are called lost; so is the
+last row of a mark that the reader does not find.
 
 Sees rows on their way; keeps none.
 """
@@ -47,7 +48,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dpi.errors import OptionError, SchemaError, StateError
 from dpi.sources.brokers.address import Address, client
-from dpi.sources.brokers.holes import Hole, Holes, Pending, Running, contains, difference, width, without_ids
+from dpi.sources.brokers.holes import (
+    Hole,
+    Holes,
+    Pending,
+    Running,
+    contains,
+    difference,
+    intersection,
+    ranks,
+    width,
+    without_ids,
+)
 from dpi.sources.brokers.log import AGAIN, AWAY, MESSAGES, Columns, End, Log, Piece, Span
 from dpi.sources.live import Block, Done, Known, Look, Reach
 from dpi.sources.ndjson import texts
@@ -60,7 +72,7 @@ STEP = 1 << 17
 PATIENCE = 60.0
 """Seconds that one step of counting, or one block of rows, may take."""
 LOOKS = 8
-"""Looks that may wait to be counted. A look that finds as many is dropped: each one holds a connection."""
+"""Looks that may wait to be counted: each one holds a connection."""
 HOLES = 1 << 20
 """Holes of one mark, at most."""
 _RANGES = 500
@@ -112,7 +124,12 @@ class Table(Log):
         self.table = ".".join(self._quoted(part) for part in name.table.split("."))
         self.id = self._quoted(name.id)
         self._library = client(*self.library)
-        self.errors = (self._library.OperationalError, self._library.InterfaceError, OSError)
+        self.errors = (
+            self._library.OperationalError,
+            self._library.InterfaceError,
+            self._library.InternalError,
+            OSError,
+        )
         self._reader: Any = None
         self._idle: list[Any] = []
         self._snapshots: list[Any] = []
@@ -153,10 +170,18 @@ class Table(Log):
     def look(self) -> Look:
         """Open a snapshot; what is returned counts in it."""
         if len(self._snapshots) >= LOOKS:
-            return lambda: None
+            raise StateError(
+                f"the rows of {self.table} cannot be counted as fast as slots close: {LOOKS} looks wait. Choose longer "
+                "slots, or let the database have more room; the same command goes on where it stopped."
+            )
         snapshot = self._snapshot() or self._snapshot()  # a connection that was idle may have been closed since
         self.away = snapshot is None
         return self._stand if snapshot is None else lambda: self._count(snapshot)
+
+    @property
+    def busy(self) -> bool:
+        """Whether looks still wait to be counted."""
+        return len(self._snapshots) > 1
 
     def reached(self) -> tuple[Reach, ...]:
         """How far the table has got or, while the database is away, had got."""
@@ -181,11 +206,22 @@ class Table(Log):
             self._drop(connection)
             raise
 
-    def _stand(self) -> tuple[Reach, ...]:
-        """What was counted last: the database is away."""
+    def _stand(self) -> tuple[Reach, ...] | None:
+        """What was counted last, while the database is away; None if a look before this one was not counted."""
         if not self._reaches:
             raise self.unreachable()
+        if self._failing is not None:
+            self._fail()
+            return None
         return tuple(self._reaches.values())
+
+    def _fail(self) -> None:
+        """Drop a look, and give up after a while in which none was counted. Doubts begin anew with the last mark."""
+        self._pending = Pending(tuple(hole for reach in self._reaches.values() for hole in reach.holes))
+        self._failing = self._failing or time.monotonic()
+        if time.monotonic() - self._failing > AWAY:
+            raise self.unreachable() from None
+        time.sleep(AGAIN)
 
     def _count(self, snapshot: Snapshot) -> tuple[Reach, ...] | None:
         """Count inside a snapshot; None if that failed."""
@@ -196,10 +232,7 @@ class Table(Log):
                 self._reaches = {reach.identity: reach}
         except self.errors:
             self._drop(snapshot.connection)
-            self._failing = self._failing or time.monotonic()
-            if time.monotonic() - self._failing > AWAY:
-                raise self.unreachable() from None
-            time.sleep(AGAIN)
+            self._fail()
             return None
         except BaseException:
             self._drop(snapshot.connection)
@@ -226,10 +259,10 @@ class Table(Log):
         holes = self._pending.holes
         if len(holes) > HOLES:
             raise StateError(
-                f"{self.table} has more than {HOLES:,} gaps among its ids that transactions in flight may still fill. "
-                "End transactions that have been open for long; the same command goes on where it stopped."
+                f"{self.table} has more than {HOLES:,} gaps among its ids, which is more than a mark holds. End "
+                "transactions that have been open for long, or read a table whose older rows are elsewhere."
             )
-        running = self._running(connection)
+        running = self._running(connection) if holes else frozenset()
         if running is not None:
             self._pending.settle(running, time.monotonic())
         return reach._replace(holes=holes, late=late)
@@ -267,14 +300,13 @@ class Table(Log):
         return int(self._rows(connection, query, end, at, end)[0][0])
 
     def _unfilled(self, connection: Any, holes: Holes) -> Iterator[Hole]:
-        """What is left of holes in a snapshot, found in steps."""
-        for some in _some(holes, STEP):
-            if width(some) > STEP:
-                for at, end in some:
-                    yield from self._gaps(connection, at, end)
+        """What is left of holes in a snapshot: near ones by going through what lies between, others one by one."""
+        for near in _near(holes):
+            if len(near) > _RANGES or near[-1][1] - near[0][0] > STEP:
+                yield from intersection(near, tuple(self._gaps(connection, near[0][0], near[-1][1])))
             else:
-                query = f"SELECT {self.id} {self._among(some)} ORDER BY {self.id}"
-                yield from without_ids(some, [int(row[0]) for row in self._rows(connection, query, *chain(*some))])
+                query = f"SELECT {self.id} {self._among(near)} ORDER BY {self.id}"
+                yield from without_ids(near, [int(row[0]) for row in self._rows(connection, query, *chain(*near))])
 
     def _among(self, holes: Holes) -> str:
         """Where the rows come from whose ids lie in holes, whose ends are its values."""
@@ -326,16 +358,16 @@ class Table(Log):
         self.lost = self.lost or at < end
 
     def _late_rows(self, part: str, span: Span) -> Iterator[Piece]:
-        """The rows that had been in holes of the mark before. A position is how many rows were late before it."""
-        at, end = span
-        stored = at - self._read[part.removesuffix(_LATE)].late
-        for rows in self._pages(self._holes[part]):
-            fresh = rows[stored:]
-            stored -= len(rows) - len(fresh)
+        """The rows that had been in holes of the mark before.
+
+        Positions number the ids that have left holes, so that they do not depend on which rows are still there.
+        """
+        left, before = self._holes[part], self._read[part.removesuffix(_LATE)].late
+        for rows in self._pages(left):
+            numbers = [before + number + 1 for number in ranks(left, [int(row[0]) for row in rows])]
+            fresh = [row for row, number in zip(rows, numbers, strict=True) if number > span.at]
             if fresh:
-                at += len(fresh)
-                yield Piece(part, self._frame(fresh), at)
-        self.lost = self.lost or at < end
+                yield Piece(part, self._frame(fresh), numbers[-1])
 
     def _pages(self, holes: Holes) -> Iterator[Sequence[Sequence[Any]]]:
         """The rows whose ids lie in some ranges, in the order of their ids, some at a time."""
@@ -403,6 +435,18 @@ class Table(Log):
                 self._snapshots.remove(connection)
             with suppress(self._library.Error, OSError):  # it was lost before
                 connection.close()
+
+
+def _near(holes: Holes) -> Iterator[Holes]:
+    """Holes that lie within a step of each other, as many as there are; or one that is wider."""
+    some: list[Hole] = []
+    for hole in holes:
+        if some and hole[1] - some[0][0] > STEP:
+            yield tuple(some)
+            some = []
+        some.append(hole)
+    if some:
+        yield tuple(some)
 
 
 def _some(holes: Holes, most: int) -> Iterator[Holes]:

@@ -95,13 +95,19 @@ class Timer:
         mark, last = Mark(looked.moment, looked.until, told), self._last
         if len(told) < len(reached):
             return None
-        if last is not None and not looked.always and told == last.reached and not self._closes(last, mark):
+        if (
+            last is not None
+            and not looked.always
+            and told == last.reached
+            and not self._closes(last.moment, mark.moment)
+        ):
             return None
         self._last = mark
         return mark
 
-    def _closes(self, last: Mark, mark: Mark) -> bool:
-        return self._slots.first_open(last.moment) < self._slots.first_open(mark.moment)
+    def _closes(self, before: int, moment: int) -> bool:
+        """Whether a slot closes after one moment and up to another."""
+        return self._slots.first_open(before) < self._slots.first_open(moment)
 
     def due(self, now: int) -> int:
         """When the next look is: at a closing time, or at a whole number of steps.
@@ -129,7 +135,8 @@ class Timer:
             while not ended:
                 now = self._clock()
                 ended = self._wait((self.due(now) - now) / 1e6)
-                self._seen.put(self._look(always=ended))
+                if ended or self._closes(self._moment, self._clock()) or not any(each.busy for each in self._inputs):
+                    self._seen.put(self._look(always=ended))
         except BaseException as error:  # raised by whoever waits for marks
             self._seen.put(error)
         self._seen.put(None)
