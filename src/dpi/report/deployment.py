@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dpi.budget.epsilon import UNITS
+from dpi.budget.odds import odds
 from dpi.budget.policy import POLICIES
 from dpi.certificates.declared import DeclaredOptions
 from dpi.domain.card import sentence
@@ -83,6 +84,11 @@ class Deployment:
         return "for ever" if self.period is None else f"in every epoch of {self.period} slots"
 
     @property
+    def odds(self) -> str:
+        """What ε means for the odds of a guess about one user."""
+        return odds(self.epsilon, epochs=self.period is not None)
+
+    @property
     def span(self) -> str:
         """Which slots were released."""
         return "none yet" if self.first is None else f"{self.releases:,}, of the slots {self.first} … {self.newest}"
@@ -97,7 +103,10 @@ def deployment_of(store: Store, stream: str) -> Deployment:
     slots, spent = options.slots, newest.get("epsilon_spent")
     kinds = {name: _kind(options, name) for name in ("mechanism", "compression", "accumulate")}
     when = "for ever" if options.period is None else f"per epoch of {options.period} slots"
-    promised = f"Pure differential privacy, ε = {float(options.epsilon):g} per user {when}, for this stream alone"
+    promised = (
+        f"Pure differential privacy, ε = {float(options.epsilon):g} per user {when}, for this stream alone; neighbours "
+        f"differ in all events of one user. {odds(float(options.epsilon), epochs=options.period is not None)}"
+    )
     return Deployment(
         stream=stream,
         program=None if "program" not in newest else str(newest["program"]),
@@ -105,7 +114,7 @@ def deployment_of(store: Store, stream: str) -> Deployment:
         period=options.period,
         accounts=options.ledger is not None,
         streams=len(texts),
-        guarantee=said or f"{promised}; neighbours differ in all events of one user.",
+        guarantee=said or promised,
         domain=sentence(from_description(json.loads(store.domain(options.domain)))),
         clock="slots by number" if slots is None else _clock(options),
         first_closing=None if slots is None or extent is None else slots.start(extent[1] + 1).date().isoformat(),

@@ -6,8 +6,6 @@ them for the program as a whole. Sees public facts.
 
 from __future__ import annotations
 
-import math
-
 from dpi.report.deployment import Deployment
 
 ASK = "*To be said by the curator.*"
@@ -41,7 +39,6 @@ def _head(found: Deployment) -> str:
 
 
 def _guarantee(found: Deployment) -> list[tuple[str, str]]:
-    odds = math.exp(found.epsilon)
     large = " This is above 1, up to which it is commonly held to be strong: say why." if found.epsilon > 1 else ""
     scope = f"The store has {found.streams} stream{'' if found.streams == 1 else 's'}."
     reset = (
@@ -54,8 +51,7 @@ def _guarantee(found: Deployment) -> list[tuple[str, str]]:
         ("Which variant?", "Pure ε-differential privacy. There is no δ, so no chance of a catastrophic failure."),
         (
             "How large is ε?",
-            f"{found.epsilon:g} per user, {found.lasting}. Whatever somebody believes of one user, the odds of it "
-            f"change by a factor of at most {odds:.3g} through all releases together.{large}",
+            f"{found.epsilon:g} per user, {found.lasting}. {found.odds}{large}",
         ),
         (
             "What is the unit?",

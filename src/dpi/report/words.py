@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 
+from dpi.budget.odds import odds, sure
 from dpi.display.markup import Html, element, join
 from dpi.report.facts import COLUMNS, Facts
 from dpi.report.figures import budget_text
@@ -31,30 +31,22 @@ def meaning(facts: Facts) -> Html:
     note = (
         "The promise holds for each epoch by itself, and so do these numbers: over E epochs the loss can grow to E·ε."
     )
-    return join(_meaning(facts.epsilon_total), *([element("p", note)] if epochs else []), *_limits())
+    return join(_meaning(facts.epsilon_total, epochs), *([element("p", note)] if epochs else []), *_limits())
 
 
-def _meaning(epsilon: float | None) -> Html:
-    start = (
+def _meaning(epsilon: float | None, epochs: bool) -> Html:
+    claim = (
         "Whoever sees everything that is ever released learns almost the same, whether or not all events of any one "
-        "user had been in the stream. “Almost” is the number ε: within the scope stated at the top, no conclusion "
-        "becomes more than e"
+        "user had been in the stream. “Almost” is the number ε, within the scope stated at the top. "
     )
-    claim = join(start, element("sup", "ε"), " times as likely through one user’s data. ")
     if epsilon is None:
         return element("p", claim)
-    factor, sure = _factor(epsilon), 100 / (1 + math.exp(-epsilon))
     return element(
         "p",
         claim,
-        f"Here ε = {budget_text(epsilon)}, a factor of {factor}. An example: somebody who held it as likely as not "
-        f"that your data is in the stream can be at most {sure:.3g} % sure of it after seeing the releases.",
+        f"Here ε = {budget_text(epsilon)}. {odds(epsilon, epochs=epochs)} An example: somebody who held both answers "
+        f"to be equally likely can become {sure(epsilon)}.",
     )
-
-
-def _factor(epsilon: float) -> str:
-    factor = math.exp(min(epsilon, 700.0))
-    return f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.1e}"
 
 
 _LIMITS = (
