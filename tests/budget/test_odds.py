@@ -75,7 +75,7 @@ def test_every_surface_says_it_in_the_words_of_the_one_function(period):
         assert sentence in text
         assert len(re.findall(r"\bodds\b", text)) == 2 * text.count(sentence)
     release = stream.release(["ada"], ["a"])
-    told = budget_of(Releases(store, "", {}), "", stream.guarantee)
+    told = budget_of(Releases(store, "", {}), "", stream.guarantee, 0.0)
     for text in [release.guarantee, *surfaces(), page([release], title="t"), told.guarantee]:
         assert sentence in text
         assert len(re.findall(r"\bodds\b", text)) == 2 * text.count(sentence)

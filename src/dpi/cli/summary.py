@@ -7,6 +7,7 @@ from pathlib import Path
 from dpi.cli.output import address, document, say
 from dpi.reader import Releases
 from dpi.report.nobody import WORDS, looks_like_nobody
+from dpi.store.spent import sentences, spent_in
 from dpi.stream import Stream
 
 JUDGED = 200
@@ -42,7 +43,7 @@ def summary(stream: Stream, following: int, store: str, out: Path | None, json: 
             + ", ".join(f"{label} {share:.3f}" for label, share in newest.top(3))
             + "."
         )
-        say(f"Spent so far: at most {newest.epsilon_spent:.4g} per user.")
+        say(sentences(newest.epsilon_spent, spent_in(stream.store), len(stream.store.streams())))
     say(f"Budget: {stream.budget!r}.", stream.guarantee)
     if out is not None:
         say(f"Releases: {out}")

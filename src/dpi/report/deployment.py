@@ -18,6 +18,7 @@ from dpi.certificates.declared import DeclaredOptions
 from dpi.domain.card import sentence
 from dpi.domain.file import from_description
 from dpi.options import DEFAULTS, complete
+from dpi.store.spent import sentences, spent_in
 
 if TYPE_CHECKING:
     from dpi.certificates.chain import Entry
@@ -64,7 +65,8 @@ class Deployment:
     releases: int
     first: int | None
     newest: int | None
-    spent_at_most: float
+    spent: str
+    """What one user can have lost by now: by this stream, and by all streams of the store."""
     mechanism: str
     compression: str
     budget: str
@@ -121,7 +123,7 @@ def deployment_of(store: Store, stream: str) -> Deployment:
         releases=0 if extent is None else extent[0],
         first=None if extent is None else extent[1],
         newest=None if extent is None else extent[2],
-        spent_at_most=float(spent) if isinstance(spent, int | float) else 0.0,
+        spent=sentences(float(spent) if isinstance(spent, int | float) else 0.0, spent_in(store), len(texts)),
         mechanism=MECHANISMS.get(kinds["mechanism"], f"a mechanism of its own ({kinds['mechanism']})"),
         compression=COMPRESSIONS.get(kinds["compression"], f"a compression of its own ({kinds['compression']})"),
         budget=_budget(options),

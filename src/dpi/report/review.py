@@ -59,7 +59,7 @@ def _guarantee(found: Deployment) -> list[tuple[str, str]]:
         ),
         ("Over what does it hold?", f"{scope} In the words of the releases: {found.guarantee}"),
         ("When is the budget renewed?", reset),
-        ("What is spent so far?", f"Nobody can have lost more than {found.spent_at_most:.4g}."),
+        ("What is spent so far?", found.spent),
         (
             "Can it be compared with others?",
             "With pure guarantees at user level over all time, by ε. Not with event-level, daily or (ε, δ) guarantees.",

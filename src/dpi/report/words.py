@@ -130,7 +130,8 @@ _NOTES = (
     "“12.3 % (11.8 … 12.9)” is an estimate and its 95 % interval: of a hundred such intervals about 95 hold the true "
     "share. Two values whose intervals overlap may stand in either order.",
     "ε of a slot is its budget: the more, the narrower the intervals. “Spent at most” is the most that any one user "
-    "can have lost so far. What users really have lost is private, and is not on this page.",
+    "can have lost so far by this stream; other streams of the same users add to it. What users really have lost is "
+    "private, and is not on this page.",
     "Asking, drawing or copying releases costs no privacy: everything here is made from releases alone.",
 )
 

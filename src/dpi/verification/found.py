@@ -28,6 +28,8 @@ class Verification:
     accounts_checked: bool = False
     spent: dict[str, float] = field(default_factory=dict)
     """The most that each stream can have cost any one user so far."""
+    spent_by_all: float | None = None
+    """The most that all streams of the store together can have cost any one user; None where not all were seen."""
     first_entry: int = 0
     last_entry: int = -1
     """Numbers of the first and the last entry of the chain that were seen."""

@@ -94,6 +94,7 @@ def verify(
                 "signed": found.signed,
                 "accounts_checked": found.accounts_checked,
                 "epsilon_spent": found.spent,
+                "epsilon_spent_by_all": found.spent_by_all,
                 "thinned": found.thinned,
             }
         )
@@ -169,7 +170,9 @@ def _print(found: Verification, *, of_store: bool) -> None:
         [f"measurements, {_stream(name)}", f"of slots before {slot} dropped by a rule; their releases are as certified"]
         for name, slot in found.thinned.items()
     ]
-    facts += [[f"spent, {_stream(name)}", f"at most {spent:.6g} per user"] for name, spent in found.spent.items()]
+    facts += [[f"spent by {_stream(name)}", f"at most {spent:.6g} per user"] for name, spent in found.spent.items()]
+    if len(found.spent) > 1 and found.spent_by_all is not None:
+        facts.append(["spent by all of them", f"at most {found.spent_by_all:.6g} per user"])
     table(["", ""], facts, left=2)
 
 

@@ -9,7 +9,8 @@ export function drawBudget({ budget }) {
   const part = Math.min(1, budget.spent_at_most / budget.holds), left = slotsLeft(budget);
   say($("tile-budget"), `≤ ${amount(budget.spent_at_most)} of ${amount(budget.holds)}`);
   const lasts = left === null ? "never runs out: later payments become smaller" : left === 0 ? "spent by who was always there; newcomers have all of it" : left === 1 ? "one slot left for who was always there" : `${count(left)} slots left for who was always there`;
-  say($("tile-budget-more"), `ε, ${budget.per}; ${lasts}`);
+  const together = budget.streams === 1 ? "" : `, ≤ ${amount(budget.spent_by_store)} by all ${budget.streams} streams`;
+  say($("tile-budget-more"), `ε by this stream${together}, ${budget.per}; ${lasts}`);
   $("meter").style.width = `${100 * part}%`;
   const words = budget.sentences.filter((each) => !each.startsWith("The next slots cost")); // the table has them
   if (left === 0) words.push("Somebody who was there in every slot has nothing left, and is counted in part or not at all; newcomers have all of it before them.");
