@@ -39,8 +39,8 @@ COMPRESSIONS = {
 }
 PAYING = {
     "spend_first": "a user counts in full until their account is empty, then with what is left, then not at all",
-    "fade": "a user counts a little less with every slot they are in, so that their account never ends",
-    "clocked": "a user pays by a public clock, ever more rarely, and never all that is left",
+    "fade": "a user counts less with every slot they are in, by a series, and no more than their account can pay",
+    "clocked": "a user pays by a public clock, ever more rarely, a share of what is left and never all of it",
 }
 
 
