@@ -22,12 +22,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
 
-from dpi.errors import StateError, StoreBusy, StoreError
+from dpi.errors import NewerVersion, StateError, StoreBusy, StoreError, newer
 from dpi.files import whole
 
 PATIENCE = 10.0
@@ -61,7 +61,10 @@ class Seen:
     def from_json(cls, text: str) -> Self:
         """What was written; raises `StateError` if it is damaged."""
         try:
-            seen = cls(**json.loads(text))
+            stated = json.loads(text)
+            if set(stated) - {each.name for each in fields(cls)}:
+                raise newer("the witness file")
+            seen = cls(**stated)
             lists = chain(*seen.largest.values(), *seen.restored.values())
             numbers = [seen.sequence, *seen.last.values(), *seen.spent.values(), *seen.quotas.values(), *lists]
             if (
@@ -70,6 +73,8 @@ class Seen:
                 or not all(type(number) is int for number in numbers)
             ):
                 raise ValueError
+        except NewerVersion:
+            raise
         except (ValueError, TypeError, AttributeError):
             raise StateError("the witness file is damaged: it no longer tells an old copy of the store.") from None
         return seen

@@ -47,8 +47,18 @@ class Chain:
                 {name: seen.most_spent(name) for name in seen.options},
             ),
             last_entry=self.head.sequence,
+            restored=tuple(seen.restored),
+            missing=tuple(
+                f"releases of {_slots(*slots)} of stream {name!r}, which a restored copy lacked (entry {each.entry})"
+                for each in seen.restored
+                for name, slots in each.slots.items()
+            ),
             spans={name: Span(seen.first[name], seen.last[name]) for name in seen.first},
         )
+
+
+def _slots(first: int, last: int) -> str:
+    return f"slot {first}" if first == last else f"slots {first} … {last}"
 
 
 def read_chain(links: Iterable[Link], verifier: Verifier | None, problems: list[str]) -> Chain:
