@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpi.cli.output import address, document, say
+from dpi.cli.output import address, document, next_command, say
 from dpi.reader import Releases
 from dpi.report.nobody import WORDS, looks_like_nobody
 from dpi.store.spent import sentences, spent_in
@@ -49,7 +49,8 @@ def summary(stream: Stream, following: int, store: str, out: Path | None, json: 
         say(f"Releases: {out}")
     if nobody:
         say(f"{WORDS} `dpi run … --dry-run` tells the curator.")
-    say(f"Next: dpi report {address(store)}")
+    named = ("--stream", stream.name) if len(stream.store.streams()) > 1 else ()
+    say(*next_command(store, "report", store, *named))
 
 
 def _nobody(stored: Releases, first: int, end: int) -> bool:
