@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from dpi.certificates.signature import Signer
 from dpi.errors import OptionError, StateError
+from dpi.files.whole import OWNER
 from dpi.store import export, relayout, rollback
 from dpi.store.engine import Engine
 from dpi.store.layout import MEMORY, beside
@@ -89,7 +91,8 @@ def open_store(
             if seen is not None and store.lacks(seen):
                 rollback.refuse(store, seen)
         elif path is not None:
-            _call(store, path, charge_lost, new_witness or new, signer)
+            mode = 0o666 if witness else OWNER  # beside the store as all that lies there
+            _call(store, Witness(path, mode=mode), charge_lost, new_witness or new, signer)
         elif store.witnessed_by is not None:
             raise StateError(
                 "this store has a witness, and an old copy is told by it alone: name it (`witness=`).",
@@ -161,9 +164,9 @@ def store_exists(target: str | os.PathLike[str]) -> bool:
         engine.close()
 
 
-def _call(store: SQLStore, path: Path, charge_lost: bool, new_witness: bool, signer: Signer | None) -> None:
+def _call(store: SQLStore, witness: Witness, charge_lost: bool, new_witness: bool, signer: Signer | None) -> None:
     """Ask the witness whether the store is the newest; from then on tell it of every release."""
-    seen, known = (None if new_witness else Witness(path).read()), store.witnessed_by
+    seen, known, path = (None if new_witness else witness.read()), store.witnessed_by, witness.path
     if seen is None and known is not None and not new_witness:
         raise StateError(
             f"the witness {path} is missing: without it nobody can tell whether the store is an old copy. Put it back; "
@@ -180,7 +183,7 @@ def _call(store: SQLStore, path: Path, charge_lost: bool, new_witness: bool, sig
                 "this copy is from before the witness, or of another store: what it has forgotten is not known."
             )
         rollback.charge(store, seen, signer)
-    store.witness = Witness(path, secrets.token_hex(16) if seen is None else seen.witness)
+    store.witness = replace(witness, name=secrets.token_hex(16) if seen is None else seen.witness)
     store.testify()  # before the store says that it has a witness: a crash in between must not leave it without one
     if store.witnessed_by != store.witness.name:
         store.witnessed_by = store.witness.name

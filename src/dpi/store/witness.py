@@ -86,6 +86,8 @@ class Witness:
 
     path: Path
     name: str = ""
+    mode: int = 0o666
+    """Of the file when it is made. It holds public facts: the owner's umask decides who reads them."""
 
     def read(self) -> Seen | None:
         """What was seen last; None if there is no file yet."""
@@ -100,7 +102,7 @@ class Witness:
     def alone(self) -> Iterator[None]:
         """One process at a time, by a lock that ends with its process; not for ever, if that one stands still."""
         try:
-            descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, self.mode)
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
         try:
@@ -119,7 +121,7 @@ class Witness:
         told = {name: fact for name, fact in told.items() if fact or name not in ("largest", "restored", "quotas")}
         text = json.dumps(told, sort_keys=True) + "\n"
         try:
-            whole.write(self.path, text.encode(), mode=0o666)  # public facts: the owner's umask decides who reads them
+            whole.write(self.path, text.encode(), mode=self.mode)
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
 
