@@ -14,7 +14,7 @@ from dpi.files import sealed
 from dpi.mechanism.boosted import state as boosted
 from dpi.mechanism.boosted import views
 from dpi.mechanism.cells import state as cells
-from dpi.release import Release
+from dpi.release import Release, from_frame, to_frame
 from dpi.store.layout import Layout
 from dpi.store.witness import Seen
 from dpi.verification import verify
@@ -37,6 +37,12 @@ def a_release(change):
     return Release.from_content(change(release.content()), DOMAIN, {})
 
 
+def a_table():
+    """Read a table of releases that has a column more."""
+    release = dpi.Stream(domain=DOMAIN, epsilon=1).release(["ada"], ["a"])
+    return from_frame(to_frame([release]).with_columns(flavour=1), DOMAIN)
+
+
 def saved(tmp_path, change):
     """Load a saved stream whose bytes were changed before they were sealed."""
     dpi.Stream(domain=DOMAIN, epsilon=1).save(tmp_path / "saved")
@@ -51,6 +57,7 @@ READ = {
     "a field of a ledger": (lambda _: DeclaredOptions.from_options(OPTIONS | {"budget": {"kind": "ledger", "f": 1}})),
     "a kind of budget": (lambda _: DeclaredOptions.from_options(OPTIONS | {"budget": {"kind": "futures"}})),
     "a field of a release": lambda _: a_release(with_field),
+    "a table of releases": lambda _: a_table(),
     "a witness": lambda _: Seen.from_json(json.dumps(SEEN | {"flavour": 1})),
     "a layout": lambda _: Layout.from_json(json.dumps(LAYOUT | {"flavour": 1})),
     "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 2\n", b"dpi saved 3\n")),

@@ -240,8 +240,12 @@ def from_frame(frame: pl.DataFrame, *domains: Domain) -> list[Release]:
     """The releases of `to_frame`, each of one of these domains: a stream's may have changed."""
     try:
         rows: Sequence[dict[str, object]] = frame.to_dicts()
+        if rows:
+            _refuse_newer(rows[0])
         return [
             Release._from_plain({**row, "certificate": json.loads(str(row["certificate"]))}, domains) for row in rows
         ]
+    except NewerVersion:
+        raise
     except (ValueError, TypeError, KeyError):
         raise StateError("the table holds no releases of this domain.") from None
