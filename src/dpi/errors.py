@@ -101,6 +101,25 @@ class StateError(AboutOptions, ValueError):
     """
 
 
+class NewerVersion(StateError):
+    """What was saved is of a later version of this program.
+
+    >>> issubclass(NewerVersion, StateError)     # who handles the one handles the other
+    True
+    """
+
+
+def newer(thing: str) -> NewerVersion:
+    """Return the error about what a later version of this program has written.
+
+    >>> str(newer("the store"))
+    'the store was written by a newer version of dpi: install that version, or a later one. Nothing was changed.'
+    """
+    return NewerVersion(
+        f"{thing} was written by a newer version of dpi: install that version, or a later one. Nothing was changed."
+    )
+
+
 class StoreError(AboutOptions, OSError):
     """A store cannot be opened, read or written; nothing is known to be lost, and opening it again tells.
 

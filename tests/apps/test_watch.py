@@ -134,7 +134,7 @@ def test_a_missing_extra_is_named(monkeypatch):
     """Without scikit-learn the message says what to install."""
     monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
     watch = Watch("forest")
-    with pytest.raises(dpi.OptionError, match="install the extra `apps`"):
+    with pytest.raises(dpi.OptionError, match=r"pip install .scikit-learn"):
         list(watch.over(quiet(20)))
 
 

@@ -113,7 +113,7 @@ def test_chains_of_the_older_format_go_on(monkeypatch):
     [
         ({"epsilon": 0.2}, "in two ways"),
         ({"epsilon_total": None}, "in two ways"),
-        ({"format": 3}, "format"),
+        ({"format": 0}, "format"),
         ({"first": -1}, "another first slot"),
         ({"first": None}, "another first slot"),
     ],

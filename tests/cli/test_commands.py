@@ -63,7 +63,7 @@ def test_demo(cli, warm):
     said = cli("demo", "--days", "1", "--folder", "shop")  # again, from the start
     assert "shop/report.html" in said
     command = said[said.index("  dpi run") :].partition("\n\n")[0].replace("\\\n", "")
-    for name in ("shop.db", "shop.db.key", "releases.parquet"):
+    for name in ("shop.db", "shop.db.key", "shop.db.witness", "releases.parquet"):
         Path("shop", name).unlink()
     done = subprocess.run([*warm, *_words(command)[1:]], capture_output=True, text=True, env=ENVIRONMENT, check=True)
     assert "24 slots released" in done.stdout

@@ -70,11 +70,12 @@ def test_a_store_that_is_used_is_never_removed(tmp_path, used):
         stream.append(["ada"], ["2026-01-01T00:10"], ["a"], now="2026-01-01T00:20")
     if used != "open":
         stream.close()
-    assert not remove_unused(path, [tmp_path / "s.db.key"])
+    beside = [tmp_path / f"s.db{suffix}" for suffix in (".key", ".witness", ".witness.lock")]
+    assert not remove_unused(path, beside)
     assert (tmp_path / "s.db.key").exists()
     stream.close()
     if used == "open":
-        assert remove_unused(path, [tmp_path / "s.db.key"])
+        assert remove_unused(path, beside)
         assert list(tmp_path.iterdir()) == []
 
 

@@ -61,7 +61,7 @@ def test_a_file_is_not_cut(cli, visits, out, period):
 def test_an_old_copy_of_the_store_does_not_cut_it(cli, visits, out):
     """Releases that the store has forgotten stay in the file."""
     Path("visits.db").unlink()
-    cli("run", *visits, *PART, "--store", "visits.db", "--name", "one")
+    cli("run", *visits, *PART, "--store", "visits.db", "--name", "one", "--new")
     assert "are not of this stream" in refused(cli, out, *visits, *PERIOD, "--store", "visits.db", "--name", "one")
 
 

@@ -169,6 +169,25 @@ def test_streams_of_one_store(cli, visits):
     assert "sum to 2 per user" in said["guarantee"]
 
 
+def test_what_is_lost_is_said_of_the_stream_and_of_the_store(cli, visits):
+    """One stream's part is said to be that stream's, and the sum over the store stands beside it."""
+    period = ("--from", "2026-01-01", "--to", "2026-01-01T02:00", "--store", "visits.db")
+    said = cli("run", *visits, *period, "--name", "one")
+    assert "By this stream no user can have lost more than 0.4 so far." in said
+    assert "spent by all of them" not in cli("verify", "visits.db")
+    said = cli("run", *visits, *period, "--name", "two", "--separate")
+    words = "By this stream no user can have lost more than 0.4 so far; by all 2 streams of this store together, 0.8."
+    assert words in said
+    assert cli.json("verify", "visits.db")["epsilon_spent_by_all"] == pytest.approx(0.8)
+    assert "spent by all of them" in cli("verify", "visits.db")
+    assert words in cli("registry", "visits.db", "--review", "--stream", "one")
+    assert words in " ".join(cli("top", "visits.db", "--once").split())
+    cli("report", "visits.db", "--stream", "one", "-o", "one.html")
+    page = (cli.folder / "one.html").read_text()
+    assert "Spent at most by this stream, per user" in page
+    assert "Spent at most by all 2 streams of the store" in page
+
+
 def test_a_change_is_certified(cli, visits):
     """Another domain in mid-stream needs `--change`; each release keeps the domain it was made for."""
     half = ["--from", "2026-01-01", "--to", "2026-01-01T03:00"]

@@ -112,6 +112,29 @@ def test_slots_that_a_store_has_lost_are_not_missing(cli, visits, lines):
     cli("verify", "after.ndjson", *DOMAIN, code=1)
 
 
+def test_a_store_that_was_restored_says_so_and_what_is_missing(cli, visits, lines):
+    """The restoration is named with its entry, the charge, and the slots whose releases cannot be checked any more."""
+    old, slot = Path("visits.db").read_bytes(), json.loads(lines[-1])["slot"]
+    assert cli.json("verify", "visits.db")["restored"] == []
+    later = ["--from", "2026-01-01T06:00", "--to", "2026-01-01T08:00", "--witness", "seen"]
+    cli("run", *visits, *later, "--store", "visits.db")
+    Path("visits.db").write_bytes(old)
+    after = ["--from", "2026-01-01", "--to", "2026-01-01T09:00", "--witness", "seen", "--charge-lost"]
+    cli("run", *visits, *after, "--store", "visits.db")
+    found = cli.json("verify", "visits.db")
+    assert (found["intact"], found["whole"]) == (True, False)
+    (restored,) = found["restored"]
+    assert (restored["entry"], restored["lost_entry"], restored["slots"]) == (7, 8, {"": [slot + 1, slot + 2]})
+    assert restored["charged"] == {"": pytest.approx(0.4)}
+    (missing,) = found["missing"]
+    assert missing == f"releases of slots {slot + 1} … {slot + 2} of stream '', which a restored copy lacked (entry 7)"
+    said = " ".join(cli("verify", "visits.db", "--witness", "seen").split())
+    assert "Releases are missing, and cannot be checked." in said
+    assert missing in said
+    assert "from an older copy, by entry 7." in said
+    assert "nothing from the first entry on" not in said
+
+
 def test_a_store_says_what_it_saw(cli, lines):
     """All entries from the first on; whether its end was cut off, a witness tells."""
     found = cli.json("verify", "visits.db")

@@ -250,7 +250,7 @@ def test_a_bucket_that_is_not_as_it_was_sealed_is_refused_and_never_taken_for_em
 def test_a_store_whose_bucket_is_missing_is_not_opened_for_writing(tmp_path, key_file):
     """Also an old copy of the database, whose files were removed since: it says what to do, and removes nothing."""
     path = tmp_path / "visits.db"
-    with dpi.open_store(path, key_file=key_file) as store:
+    with dpi.open_store(path, key_file=key_file, witness=False) as store:
         stream = opened(store, BucketEngine(Local()))
         close(stream, 0)
         folder = store.folder.path

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dpi
 from dpi.domain import Bins, Categories, Hashed, Product
 from dpi.errors import OptionError
 from dpi.release.queries import Answer, Distribution
@@ -30,6 +31,35 @@ def test_error_bars_match_a_simulation():
     noise -= noise.sum(axis=1, keepdims=True) * sd**2 / (sd**2).sum()
     simulated = (noise @ plain._middles()).std()
     assert plain.mean().error == pytest.approx(simulated, rel=0.03)
+
+
+@pytest.mark.parametrize("place", [0.0, 0.5, 0.999])
+def test_a_mean_holds_wherever_in_their_bins_values_lie(place):
+    """At a bin's edge the truth is half a width from the middle: in the interval, of the mean and of the sum."""
+    exact = distribution(Bins([0, 10, 20, 40]), [0, 2, 3, 4, 0])
+    truth = float(exact.pdf[1:-1] @ (np.array([0, 10, 20]) + place * np.array([10, 10, 20])))
+    for answer, true in ((exact.mean(), truth), (exact.sum(), 100 * truth)):
+        lower, upper = answer.interval()
+        assert lower <= true <= upper
+        assert answer.value - lower == pytest.approx(upper - answer.value)
+    noisy = distribution(exact.domain, [0, 2, 3, 4, 0], sd=0.01).mean()
+    assert noisy.interval()[1] - noisy.interval()[0] > exact.mean().interval()[1] - exact.mean().interval()[0]
+    beyond = distribution(exact.domain, [1, 0, 0, 0, 1]).mean()
+    assert beyond.interval() == (20, 20)  # by definition at the outer edges
+
+
+def test_means_of_days_hold_where_all_values_are_at_the_edge():
+    """Seven days of people whose ages are all at the lower edge of their bin: every day's mean is in its interval.
+
+    The level is 1 - 10^-8, so that noise is no reason to fail; without the width no day's interval would hold.
+    """
+    level, stream = 1 - 1e-8, dpi.Stream(domain=Bins([0, 10, 20, 30]), epsilon=7, budget=dpi.Ledger(per_slot=1))
+    ages = [0, 10, 20] * 700
+    for _ in range(7):
+        answer = stream.release([f"user {i}" for i in range(2100)], ages).mean()
+        lower, upper = answer.interval(level)
+        assert lower <= 10 <= upper
+        assert Answer(answer.value, answer.error).interval(level)[0] > 10
 
 
 def test_quantile_errors_match_a_simulation():

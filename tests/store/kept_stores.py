@@ -86,7 +86,7 @@ def keep(target: str) -> None:
         path, key = Path(folder) / "kept.db", Path(folder) / "kept.db.key"
         key.write_text(KEY.hex())
         key.chmod(0o600)
-        with dpi.open_store(path, key_file=key) as store:
+        with dpi.open_store(path, key_file=key, witness=False) as store:
             fill(store)
         with closing(sqlite3.connect(path)) as database:
             Path(f"{target}.sql").write_text("\n".join(database.iterdump()) + "\n")
@@ -106,7 +106,7 @@ def keep_pages(target: str) -> None:
         path, key = Path(folder) / "kept.db", Path(folder) / "kept.db.key"
         key.write_text(KEY.hex())
         key.chmod(0o600)
-        with dpi.open_store(path, key_file=key, memory=2 * 37 * 24) as store:
+        with dpi.open_store(path, key_file=key, witness=False, memory=2 * 37 * 24) as store:
             fill(store)
             pages = Path(store.folder.path)
         with closing(sqlite3.connect(path)) as database:

@@ -162,7 +162,7 @@ def test_a_copy_that_goes_on_beside_its_store_lets_nothing_out(store, tmp_path) 
 
 def test_a_store_without_a_witness_has_no_back_up(store, tmp_path) -> None:
     """Nobody could tell what was spent since; and a copy is not put back under another witness, or none."""
-    with store.open(witness=None) as opened:
+    with store.open(witness=False) as opened:
         stream(opened).release(USERS, ["DE"] * 4)
         with pytest.raises(StateError, match="has no witness"):
             back_up(store.address, tmp_path / "copy.db")

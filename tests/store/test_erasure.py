@@ -72,7 +72,7 @@ def test_what_a_crash_left_is_erased_on_opening(sqlite, key_file, monkeypatch) -
     list(stream.advance(now=LATER))
     assert any(name in on_disk(sqlite) for name in NAMES)
     copy = Path(sqlite).with_name("copy.db")  # the files as a crash leaves them
-    for suffix in ("", "-wal"):
+    for suffix in ("", "-wal", ".witness"):
         Path(f"{copy}{suffix}").write_bytes(Path(sqlite + suffix).read_bytes())
     store.close()
     monkeypatch.undo()

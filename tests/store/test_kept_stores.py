@@ -13,6 +13,7 @@ import pytest
 from kept_stores import DOMAIN, EMPTY, KEY, RELEASED, close_slot, names, opened
 
 import dpi
+from dpi.budget.odds import odds
 from dpi.certificates.declared import declared
 from dpi.events.identity import users
 from dpi.options import FORMAT
@@ -23,19 +24,20 @@ from dpi.verification import check_accounts, verify
 FIXTURES = Path(__file__).parent / "fixtures"
 KEPT = sorted(path.stem for path in FIXTURES.glob("*.sql"))
 GUARANTEES = {
-    "visits": "ε = 1 per user for ever, for the streams of the shared ledger together; neighbours differ in all events "
-    "of one user. Kept by accounts of every user.",
-    "series": "ε = 2 per user for ever, for this stream alone; neighbours differ in all events of one user. Kept by a "
-    "converging series.",
-    "plain": "ε = 1 per user for ever, for this stream alone; neighbours differ in all events of one user. Kept by "
-    "accounts of every user.",
+    "visits": (1, "the streams of the shared ledger together", "accounts of every user"),
+    "series": (2, "this stream alone", "a converging series"),
+    "plain": (1, "this stream alone", "accounts of every user"),
 }
 
 
 def promised(name, format):
-    """What is promised of a stream, then as now; the first programs left out the last two words."""
-    total = 3 if format < 3 else 4
-    return f"Pure differential privacy, {GUARANTEES[name]} All streams of this store sum to {total} per user for ever."
+    """What is promised of a stream from now on, in the words of today."""
+    (epsilon, scope, kept), total = GUARANTEES[name], 3 if format < 3 else 4
+    return (
+        f"Pure differential privacy, ε = {epsilon} per user for ever, for {scope}; neighbours differ in all events of "
+        f"one user. {odds(epsilon, epochs=False)} Kept by {kept}. All streams of this store sum to {total} per user "
+        "for ever."
+    )
 
 
 NOTHING = Fraction(1, 1 << 30)

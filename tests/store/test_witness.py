@@ -308,7 +308,7 @@ def test_two_ways_are_not_charged(paths) -> None:
 
 def test_a_copy_from_before_the_witness_is_not_charged(paths) -> None:
     """A copy that never had a witness may have gone on without one, so no charge is known to be enough."""
-    with paths.open(witness=None) as store:
+    with paths.open(witness=False) as store:
         go_on(stream(store), range(1))
     paths.copy()
     with paths.open() as store:

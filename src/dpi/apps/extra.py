@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from dpi._version import how_to_install
 from dpi.errors import OptionError
 
 
@@ -14,4 +15,4 @@ def learn(module: str) -> ModuleType:
     try:
         return import_module(f"sklearn.{module}")
     except ImportError:
-        raise OptionError("this needs scikit-learn: install the extra `apps`.") from None
+        raise OptionError(f"this needs scikit-learn: {how_to_install('apps')}.") from None

@@ -38,6 +38,7 @@ PUBLIC_OUTPUT = {
         "signed",
         "accounts_checked",
         "epsilon_spent",
+        "epsilon_spent_by_all",
     ),
     "export": ("export", "store", "streams", "entries"),
     "compact": ("store", "keep", "dropped", "thinned"),

@@ -18,7 +18,7 @@ from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS
 from dpi.budget.policy import POLICIES, Clocked, Policy, spend_first
 from dpi.certificates.chain import canonical, options_digest
-from dpi.errors import OptionError, StateError
+from dpi.errors import OptionError, StateError, newer
 from dpi.events.slots import Slots
 from dpi.options import DEFAULTS, Options, complete, fraction_of
 
@@ -27,7 +27,8 @@ PRINTED = 1
 FORMATS = (PRINTED, *DEFAULTS)
 
 _NEEDED = ("format", "domain", "epsilon_units")
-_DAMAGED = "the options of a stream are damaged, or of a newer version of dpi."
+_DAMAGED = "the options of a stream are damaged."
+_THING = "the options of a stream"
 _PRINTED_SLOTS = re.compile(r"Slots\(width=(\d+), origin=(-?\d+), zone='([^']+)', lateness=(\d+)\)")
 
 
@@ -75,13 +76,13 @@ class DeclaredOptions:
         if type(format) is not int or (format == PRINTED and "format" in options):
             raise StateError(_DAMAGED)
         if format not in FORMATS:
-            raise StateError(
-                f"the stream was declared by a newer version of dpi (its options are of format {format}, this program "
-                f"knows {max(FORMATS)})."
+            raise newer(
+                f"a declaration of a stream (its options are of format {format}, this program knows {max(FORMATS)})"
             )
         stated = options if format == PRINTED else {**DEFAULTS[format]["stream"], **options}
-        if format != PRINTED and set(options) - {*DEFAULTS[format]["stream"], *_NEEDED}:
-            raise StateError(_DAMAGED)  # what is not known cannot be left out of a promise
+        unknown = set(options) - {*DEFAULTS[format]["stream"], *_NEEDED} if format != PRINTED else set()
+        if unknown:
+            raise newer(_THING)  # what is not known cannot be left out of a promise
         budget = {} if format == PRINTED else _budget(stated["budget"], format)
         period = options.get("period") if format == PRINTED else budget.get("period")
         match {**stated, "rest": budget.get("rest"), "quota": budget.get("quota"), "end": stated.get("end")}:
@@ -215,12 +216,14 @@ def _from_text(text: str) -> DeclaredOptions:
 
 def _budget(stated: object, format: int) -> Options:
     """A budget's fields, which need not be made for it: its series, draw or policy may be somebody else's."""
-    if not isinstance(stated, dict) or stated.get("kind") not in BUDGETS.kinds:
+    if not isinstance(stated, dict) or not isinstance(stated.get("kind"), str):
         raise StateError(_DAMAGED)
+    if stated["kind"] not in BUDGETS.kinds:
+        raise newer(_THING)
     cls = BUDGETS.kinds[stated["kind"]]
     known: set[str] = {part.name for part in fields(cls)} if is_dataclass(cls) else set()
     if set(stated) - {"kind"} - known:
-        raise StateError(_DAMAGED)  # what is not known cannot be left out of a promise
+        raise newer(_THING)  # what is not known cannot be left out of a promise
     return {**DEFAULTS[format].get(stated["kind"], {}), **stated}
 
 

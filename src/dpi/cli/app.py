@@ -41,7 +41,7 @@ COMMANDS = {
     "ledger": "Say how much of ε one user has left. Private: it tells whether the user was there.",
     "keys": "Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.",
     "serve": "Serve streams over HTTP: events come in, releases go out by the public clock.",
-    "token": "Make, list and revoke the tokens of a service. A new one is printed once; its file keeps a hash of it.",
+    "token": "Make, list and revoke the tokens of a service. A new one is printed once, or written to --out.",
     "top": "Show how a service or a store does: lag, arrivals, accounts, next closings, releases, budgets.",
     "audit": "Try to refute every claim: all mechanisms, what an analyst can reach, and broken ones that must be "
     "caught.",

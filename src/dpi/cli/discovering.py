@@ -12,7 +12,7 @@ from pathlib import Path
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Signer
 from dpi.cli.ending import FOUND, fail
-from dpi.cli.output import address, document, note, number, say, table
+from dpi.cli.output import document, next_command, note, number, say, table
 from dpi.cli.progress import Bars
 from dpi.cli.reading import EventOptions
 from dpi.cli.signals import Interrupted, Signals
@@ -116,14 +116,36 @@ def discover(
         except Interrupted as stop:
             text = f"stopped after {discovery.stream.next_slot - following} slots; the same command goes on there."
             raise Interrupted(stop.number, text) from None
-        _tell(discovery, where.store, out, other, json)
+        following_run = _run(files, said, where, clock, (begin, end), sign, out, options.epsilon)
+        _tell(discovery, next_command(where.store, *following_run), out, other, json)
+
+
+def _run(
+    files: Sequence[str],
+    said: EventOptions,
+    where: StoreOptions,
+    clock: ClockOptions,
+    period: tuple[str, str],
+    sign: Path | None,
+    out: Path,
+    epsilon: str,
+) -> list[str]:
+    """The `run` of the same events that uses the domain, with all that was said of them, their clock and the store."""
+    told: dict[str, object] = {
+        "--user": said.user, "--time": said.time, "--value": said.value[0] if said.value else None, "--unit": said.unit,
+        "--format": said.format, "--separator": said.separator, "--columns": said.columns, "--domain": out,
+        "--slot": clock.slot, "--zone": clock.zone, "--origin": clock.origin, "--from": period[0], "--to": period[1],
+        "--epsilon": epsilon, "--store": where.store, "--key-file": where.key_file, "--witness": where.witness,
+        "--sign": sign,
+    }  # fmt: skip
+    return ["run", *files, *(word for flag, part in told.items() if part is not None for word in (flag, str(part)))]
 
 
 def _bytes(count: int) -> str:
     return "1 byte" if count == 1 else f"{count} bytes"
 
 
-def _tell(discovery: Discovery, store: str, out: Path, other: str | None, json: bool) -> None:
+def _tell(discovery: Discovery, following: Sequence[str], out: Path, other: str | None, json: bool) -> None:
     """Write the domain, and say what was found: made of releases alone."""
     found, needed = discovery.found, discovery.thresholds
     if found.users.keys() <= {other}:
@@ -161,5 +183,5 @@ def _tell(discovery: Discovery, store: str, out: Path, other: str | None, json: 
         f"Numbers of users have noise of ± {number(1 / discovery.cost)}; those that just passed are too high on "
         f"average. Of the values of one slot at most {found.failure:g}, on average, are nobody's.",
         discovery.stream.guarantee,
-        f"Next: dpi run … --domain {out} --epsilon {float(discovery.stream.epsilon):g} --store {address(store)}",
+        *following,
     )

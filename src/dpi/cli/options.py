@@ -21,8 +21,28 @@ StreamName = Annotated[
 ]
 WitnessFile = Annotated[
     Path | None,
-    typer.Option("--witness", metavar="FILE", rich_help_panel=STORE, help="Remembers the chain's head, elsewhere."),
+    typer.Option(
+        "--witness",
+        metavar="FILE",
+        rich_help_panel=STORE,
+        help="Remembers the chain's head, better elsewhere; STORE.witness unless given.",
+    ),
 ]
+NoWitness = Annotated[
+    bool,
+    typer.Option("--no-witness", rich_help_panel=STORE, help="Of a new store: no old copy of it will be noticed."),
+]
+NewStore = Annotated[
+    bool,
+    typer.Option(
+        "--new", rich_help_panel=STORE, help="Its key is there, the store is gone: every user has all of ε once more."
+    ),
+]
+ANEW = (
+    "a new store begins. Every user has all of ε once more: what an earlier store has published about the same users "
+    "adds to it."
+)
+"""What is said with it."""
 SigningKey = Annotated[
     Path | None, typer.Option("--sign", metavar="FILE", rich_help_panel=STORE, help="Private key; see dpi keys.")
 ]

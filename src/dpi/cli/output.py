@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -64,6 +65,11 @@ def address(store: str) -> str:
     """
     scheme, separator, rest = store.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}" if separator else store
+
+
+def next_command(store: str, *words: str) -> list[str]:
+    """The line that says what to do next, as a shell takes it; none where it would need a password that is not said."""
+    return [] if address(store) != store else [f"Next: {shlex.join(('dpi', *words))}"]
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -11,7 +11,9 @@ from pathlib import Path
 from dpi.budget import Converging, Ledger
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Signer
+from dpi.cli.options import ANEW
 from dpi.cli.outfile import OutFile
+from dpi.cli.output import note
 from dpi.cli.progress import Bars
 from dpi.cli.signals import Signals
 from dpi.domain import Domain, Product
@@ -24,6 +26,7 @@ from dpi.reader import Releases
 from dpi.settings.compressions import Keyed
 from dpi.sources import FileEvents
 from dpi.store import MemoryStore, Store, open_store, store_exists
+from dpi.store.opening import witness_beside
 from dpi.store.unused import remove_unused
 from dpi.stream import Stream
 from dpi.stream.prefix_tree import PrefixTree
@@ -56,9 +59,13 @@ class StoreOptions:
     charge_lost: bool = False
     new_witness: bool = False
     wait: float = 0.0
+    no_witness: bool = False
+    new: bool = False
 
     def check(self) -> None:
         """Refuse files that cannot be made, before any is."""
+        if self.no_witness and self.witness is not None:
+            raise OptionError("give `--witness` or `--no-witness`, not both.")
         for option, path in (("--key-file", self.key_file), ("--witness", self.witness)):
             if path is not None and not path.absolute().parent.is_dir():
                 raise OptionError(f"`{option}` must lie in a folder that exists. Got {str(path)!r}.")
@@ -71,7 +78,9 @@ class StoreOptions:
         """
         path = Path(self.store)
         key = path.with_name(path.name + ".key") if self.key_file is None else self.key_file
-        made = [file for file in (key, self.witness) if file is not None and not file.exists()]
+        witness = witness_beside(self.store) if self.witness is None else self.witness
+        beside = (key, witness, witness.with_name(witness.name + ".lock"))
+        made = [file for file in beside if not file.exists()]
         new = "://" not in self.store and not path.exists()
         try:
             yield
@@ -82,13 +91,16 @@ class StoreOptions:
 
     def open(self, signer: Signer | None = None) -> Store:
         """The store, for writing."""
+        if self.new:
+            note(ANEW)
         return open_store(
             self.store,
             key_file=self.key_file,
             wait=self.wait,
-            witness=self.witness,
+            witness=False if self.no_witness else self.witness,
             charge_lost=self.charge_lost,
             new_witness=self.new_witness,
+            new=self.new,
             signer=signer,
         )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpi.cli.output import address, document, say
+from dpi.cli.output import address, document, next_command, say
 from dpi.reader import Releases
 from dpi.report.nobody import WORDS, looks_like_nobody
+from dpi.store.spent import sentences, spent_in
 from dpi.stream import Stream
 
 JUDGED = 200
@@ -42,13 +43,14 @@ def summary(stream: Stream, following: int, store: str, out: Path | None, json: 
             + ", ".join(f"{label} {share:.3f}" for label, share in newest.top(3))
             + "."
         )
-        say(f"Spent so far: at most {newest.epsilon_spent:.4g} per user.")
+        say(sentences(newest.epsilon_spent, spent_in(stream.store), len(stream.store.streams())))
     say(f"Budget: {stream.budget!r}.", stream.guarantee)
     if out is not None:
         say(f"Releases: {out}")
     if nobody:
         say(f"{WORDS} `dpi run … --dry-run` tells the curator.")
-    say(f"Next: dpi report {address(store)}")
+    named = ("--stream", stream.name) if len(stream.store.streams()) > 1 else ()
+    say(*next_command(store, "report", store, *named))
 
 
 def _nobody(stored: Releases, first: int, end: int) -> bool:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dpi._version import how_to_install
 from dpi.errors import OptionError, StoreError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Requests:
         try:
             import httpx
         except ImportError:
-            raise OptionError("a client needs httpx: pip install 'dpi[service]'.") from None
+            raise OptionError(f"a client needs httpx: {how_to_install('service')}.") from None
         self._patience = patience
         self._lost = httpx.TransportError
         self.client = httpx.Client(

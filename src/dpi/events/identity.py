@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpi.errors import OptionError, StateError
+from dpi.errors import OptionError, newer
 from dpi.events.columns import canonical, whole
 from dpi.events.few import handful
 from dpi.exact.integers import Integers
@@ -46,9 +46,7 @@ def check_key(key: bytes, name: str = "key") -> bytes:
 def known_rule(rule: int) -> int:
     """The rule of a store; refuses one that this program does not know, for it would give users new accounts."""
     if rule not in range(1, RULE + 1):
-        raise StateError(
-            "the store was made by a newer version of dpi, which tells ids from each other by another rule."
-        )
+        raise newer("the store (it tells ids from each other by another rule)")
     return rule
 
 

@@ -27,7 +27,8 @@ def distribution_card(found: Distribution) -> Html:
 
 def release_card(release: Release) -> Html:
     """The slot, what it cost, its largest bins and the guarantee."""
-    facts = {"ε of this slot": f"{release.epsilon:.4g}", "spent at most, per user": f"{release.epsilon_spent:.4g}"}
+    spent = f"{release.epsilon_spent:.4g} by this stream"
+    facts = {"ε of this slot": f"{release.epsilon:.4g}", "spent at most, per user": spent}
     title = f"Slot {release.slot:,}" + (f", {release.start_text}" if release.start else "")
     fresh = [element("p", release.freshness)] if release.freshness else []
     return card(title, facts, *_shares(release, *release.interval()), *fresh, element("p", release.guarantee))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpi._version import how_to_install
 from dpi.domain import Bins, Categories, Domain, Product
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
@@ -44,7 +45,7 @@ def blank(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise OptionError("plots need matplotlib: install the extra `plot`.") from None
+        raise OptionError(f"plots need matplotlib: {how_to_install('plot')}.") from None
 
     class Picture(Figure):
         def _repr_png_(self) -> bytes:

@@ -81,6 +81,23 @@ class Count(Answer):
         return max(0.0, lower), max(0.0, upper)
 
 
+@dataclass(frozen=True)
+class Binned(Answer):
+    """An answer about numbers of which only the bins are known: each may lie anywhere in its bin.
+
+    `error` is that of noise alone. The interval also has the width of the bins.
+    """
+
+    low: Answer
+    """The answer if every number were at the lower end of its bin …"""
+    high: Answer
+    """… and if every number were at the upper end."""
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """From the lower end of the one to the upper end of the other: it holds wherever in their bins numbers lie."""
+        return self.low.interval(level)[0], self.high.interval(level)[1]
+
+
 @dataclass(frozen=True, eq=False)
 class Distribution:
     """A released PDF over a domain, with the variance of each probability and the (private) total where it is known.
@@ -130,13 +147,19 @@ class Distribution:
 
     # Ordered domains.
 
-    def mean(self) -> Answer:
-        """The mean of an ordered domain, each bin at its middle; values beyond the edges count as the outer edges."""
-        return self._linear(self._middles())
+    def mean(self) -> Binned:
+        """The mean of an ordered domain, each bin at its middle; values beyond the edges count as the outer edges.
 
-    def sum(self) -> Answer:
+        The interval holds wherever in their bins the values lie.
+        """
+        middle, low, high = (self._linear(at) for at in (self._middles(), *_ends(self.domain)))
+        return Binned(middle.value, middle.error, low, high)
+
+    def sum(self) -> Binned:
         """Mean times total: the sum over users of each user's average value."""
-        return self._times_total(self.mean())
+        mean = self.mean()
+        middle, low, high = (self._times_total(each) for each in (mean, mean.low, mean.high))
+        return Binned(middle.value, middle.error, low, high)
 
     def spread(self) -> Answer:
         """The variance of an ordered domain (between bins; the width within a bin is left out)."""
@@ -306,3 +329,11 @@ def _middles(domain: Domain) -> Floats:
     middles = (edges[:-1] + edges[1:]) / 2
     middles[0], middles[-1] = edges[1], edges[-2]
     return middles
+
+
+def _ends(domain: Domain) -> tuple[Floats, Floats]:
+    """The lower and the upper end of each bin; the outer bins at their edge."""
+    edges = _edges(domain)
+    low, high = edges[:-1].copy(), edges[1:].copy()
+    low[0], high[-1] = edges[1], edges[-2]
+    return low, high

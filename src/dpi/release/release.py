@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.domain import Domain
-from dpi.errors import OptionError, StateError
+from dpi.errors import NewerVersion, OptionError, StateError, newer
 from dpi.mechanism.base import Floats
 from dpi.release.interval import LEVEL, deviations_of_all, interval
 from dpi.release.queries import Distribution
@@ -139,9 +139,12 @@ class Release(Distribution):
         head, _, body = content.partition(b"\n")
         try:
             record = json.loads(head)
+            _refuse_newer(record)
             vectors = np.frombuffer(body, dtype="<f8").astype(np.float64).reshape(len(_VECTORS), -1)
             record.update(zip(_VECTORS, vectors, strict=True))
             return cls._from_plain({**record, "certificate": certificate}, (domain,))
+        except NewerVersion:
+            raise
         except (ValueError, TypeError, KeyError, AttributeError):
             raise StateError("the release is damaged, or belongs to another domain.") from None
 
@@ -168,7 +171,10 @@ class Release(Distribution):
         """The release of `to_json`, of one of these domains; refuses another one or damaged text."""
         try:
             record = json.loads(text)
+            _refuse_newer(record)
             return cls._from_plain(record, domains)
+        except NewerVersion:
+            raise
         except (ValueError, TypeError, KeyError, AttributeError):
             raise StateError("the release is damaged, or belongs to another domain.") from None
 
@@ -224,6 +230,12 @@ def freshness(carried: float, age: float) -> str:
     return f"{carried:.0%} of this picture is carried forward, {slots}.".replace("%", " %", 1)
 
 
+def _refuse_newer(record: object) -> None:
+    """Refuse fields that this program does not know: it would say less of a release than was certified."""
+    if isinstance(record, dict) and set(record) - {"domain", *_names(), *_VECTORS}:
+        raise newer("the release")
+
+
 @cache
 def _names() -> tuple[str, ...]:
     """The fields of a release but its domain and its vectors."""
@@ -254,8 +266,12 @@ def from_frame(frame: pl.DataFrame, *domains: Domain) -> list[Release]:
     """The releases of `to_frame`, each of one of these domains: a stream's may have changed."""
     try:
         rows: Sequence[dict[str, object]] = frame.to_dicts()
+        if rows:
+            _refuse_newer(rows[0])
         return [
             Release._from_plain({**row, "certificate": json.loads(str(row["certificate"]))}, domains) for row in rows
         ]
+    except NewerVersion:
+        raise
     except (ValueError, TypeError, KeyError):
         raise StateError("the table holds no releases of this domain.") from None

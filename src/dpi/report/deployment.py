@@ -12,11 +12,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dpi.budget.epsilon import UNITS
+from dpi.budget.odds import odds
 from dpi.budget.policy import POLICIES
 from dpi.certificates.declared import DeclaredOptions
 from dpi.domain.card import sentence
 from dpi.domain.file import from_description
 from dpi.options import DEFAULTS, complete
+from dpi.store.spent import sentences, spent_in
 
 if TYPE_CHECKING:
     from dpi.certificates.chain import Entry
@@ -37,8 +39,8 @@ COMPRESSIONS = {
 }
 PAYING = {
     "spend_first": "a user counts in full until their account is empty, then with what is left, then not at all",
-    "fade": "a user counts a little less with every slot they are in, so that their account never ends",
-    "clocked": "a user pays by a public clock, ever more rarely, and never all that is left",
+    "fade": "a user counts less with every slot they are in, by a series, and no more than their account can pay",
+    "clocked": "a user pays by a public clock, ever more rarely, a share of what is left and never all of it",
 }
 
 
@@ -63,7 +65,8 @@ class Deployment:
     releases: int
     first: int | None
     newest: int | None
-    spent_at_most: float
+    spent: str
+    """What one user can have lost by now: by this stream, and by all streams of the store."""
     mechanism: str
     compression: str
     budget: str
@@ -83,6 +86,11 @@ class Deployment:
         return "for ever" if self.period is None else f"in every epoch of {self.period} slots"
 
     @property
+    def odds(self) -> str:
+        """What ε means for the odds of a guess about one user."""
+        return odds(self.epsilon, epochs=self.period is not None)
+
+    @property
     def span(self) -> str:
         """Which slots were released."""
         return "none yet" if self.first is None else f"{self.releases:,}, of the slots {self.first} … {self.newest}"
@@ -97,7 +105,10 @@ def deployment_of(store: Store, stream: str) -> Deployment:
     slots, spent = options.slots, newest.get("epsilon_spent")
     kinds = {name: _kind(options, name) for name in ("mechanism", "compression", "accumulate")}
     when = "for ever" if options.period is None else f"per epoch of {options.period} slots"
-    promised = f"Pure differential privacy, ε = {float(options.epsilon):g} per user {when}, for this stream alone"
+    promised = (
+        f"Pure differential privacy, ε = {float(options.epsilon):g} per user {when}, for this stream alone; neighbours "
+        f"differ in all events of one user. {odds(float(options.epsilon), epochs=options.period is not None)}"
+    )
     return Deployment(
         stream=stream,
         program=None if "program" not in newest else str(newest["program"]),
@@ -105,14 +116,14 @@ def deployment_of(store: Store, stream: str) -> Deployment:
         period=options.period,
         accounts=options.ledger is not None,
         streams=len(texts),
-        guarantee=said or f"{promised}; neighbours differ in all events of one user.",
+        guarantee=said or promised,
         domain=sentence(from_description(json.loads(store.domain(options.domain)))),
         clock="slots by number" if slots is None else _clock(options),
         first_closing=None if slots is None or extent is None else slots.start(extent[1] + 1).date().isoformat(),
         releases=0 if extent is None else extent[0],
         first=None if extent is None else extent[1],
         newest=None if extent is None else extent[2],
-        spent_at_most=float(spent) if isinstance(spent, int | float) else 0.0,
+        spent=sentences(float(spent) if isinstance(spent, int | float) else 0.0, spent_in(store), len(texts)),
         mechanism=MECHANISMS.get(kinds["mechanism"], f"a mechanism of its own ({kinds['mechanism']})"),
         compression=COMPRESSIONS.get(kinds["compression"], f"a compression of its own ({kinds['compression']})"),
         budget=_budget(options),

@@ -103,7 +103,7 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
         *words.problems(status),
         *words.emptiness(facts),
         words.promise(facts),
-        _tiles(facts),
+        _tiles(facts, status),
     )
     which, few = "chosen" if facts.rows.chosen else "largest", len(facts.rows.curves)
     averaged = f" (here the mean of {facts.per_column} neighbouring slots)" if facts.per_column > 1 else ""
@@ -143,7 +143,7 @@ _ACTIVE = (
     "Estimated number of all active users in a slot, those who were not due to pay included, with its "
     f"{LEVEL_TEXT} interval."
 )
-_BUDGET = "What each slot cost, and the most that any one user can have lost so far."
+_BUDGET = "What each slot cost, and the most that any one user can have lost so far by this stream."
 
 
 def _which(facts: Facts) -> str:
@@ -173,14 +173,19 @@ def _headline(facts: Facts) -> Html:
     return element("p", element("strong", words.measured(facts)), " ", text, class_="lead")
 
 
-def _tiles(facts: Facts) -> Html:
+def _tiles(facts: Facts, status: Status) -> Html:
     users, *interval = count_text(*facts.total.last).split(" ", 1)
     tiles = [
         ("Newest picture measured", words.measured_ago(facts)),
         ("Slots", f"{facts.slots:,}"),
         ("Values", f"{facts.domain.size:,}"),
         ("ε per user", "see above" if facts.epsilon_total is None else budget_text(facts.epsilon_total)),
-        ("Spent at most, per user", budget_text(float(facts.spent[-1]))),
+        ("Spent at most by this stream, per user", budget_text(float(facts.spent[-1]))),
+        *(
+            [(f"Spent at most by all {status.streams} streams of the store", budget_text(status.spent))]
+            if status.streams > 1 and status.spent is not None
+            else []
+        ),
         ("Users in the newest slot", join(users, *(element("small", text) for text in interval))),
     ]
     return element(

@@ -93,10 +93,9 @@ def entry(found: Deployment, about: About) -> dict[str, object]:
             "privacy_loss": {
                 "privacy_unit": "User, over all time" if found.period is None else f"User, {found.lasting}",
                 "privacy_unit_details": "Two streams are adjacent if one is the other without all events of one user, "
-                "in all slots, for ever (unbounded, user level). One user is one id.",
+                f"in all slots, for ever (unbounded, user level). One user is one id. {found.odds}",
                 "privacy_parameters": {"epsilon": found.epsilon},
-                "privacy_parameters_details": f"{found.guarantee} There is no δ. So far nobody can have lost more than "
-                f"{found.spent_at_most:.4g}.",
+                "privacy_parameters_details": f"{found.guarantee} There is no δ. {found.spent}",
             },
             "deployment_model": _model(found, about),
             "accounting": {

@@ -6,8 +6,6 @@ them for the program as a whole. Sees public facts.
 
 from __future__ import annotations
 
-import math
-
 from dpi.report.deployment import Deployment
 
 ASK = "*To be said by the curator.*"
@@ -41,7 +39,6 @@ def _head(found: Deployment) -> str:
 
 
 def _guarantee(found: Deployment) -> list[tuple[str, str]]:
-    odds = math.exp(found.epsilon)
     large = " This is above 1, up to which it is commonly held to be strong: say why." if found.epsilon > 1 else ""
     scope = f"The store has {found.streams} stream{'' if found.streams == 1 else 's'}."
     reset = (
@@ -54,8 +51,7 @@ def _guarantee(found: Deployment) -> list[tuple[str, str]]:
         ("Which variant?", "Pure ε-differential privacy. There is no δ, so no chance of a catastrophic failure."),
         (
             "How large is ε?",
-            f"{found.epsilon:g} per user, {found.lasting}. Whatever somebody believes of one user, the odds of it "
-            f"change by a factor of at most {odds:.3g} through all releases together.{large}",
+            f"{found.epsilon:g} per user, {found.lasting}. {found.odds}{large}",
         ),
         (
             "What is the unit?",
@@ -63,7 +59,7 @@ def _guarantee(found: Deployment) -> list[tuple[str, str]]:
         ),
         ("Over what does it hold?", f"{scope} In the words of the releases: {found.guarantee}"),
         ("When is the budget renewed?", reset),
-        ("What is spent so far?", f"Nobody can have lost more than {found.spent_at_most:.4g}."),
+        ("What is spent so far?", found.spent),
         (
             "Can it be compared with others?",
             "With pure guarantees at user level over all time, by ε. Not with event-level, daily or (ε, δ) guarantees.",

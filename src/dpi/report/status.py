@@ -25,6 +25,10 @@ class Status:
     """Whether the head carries a valid signature."""
     curator_checked: bool | None = None
     """Whether the curator found no account above ε. Accounts are private: nobody else can check it."""
+    streams: int = 1
+    """How many streams the store has …"""
+    spent: float | None = None
+    """… and the most that one user can have lost by all of them together, if it is known."""
     problems: tuple[str, ...] = ()
     """What was found wrong, in words."""
 

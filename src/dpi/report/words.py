@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 
+from dpi.budget.odds import odds, sure
 from dpi.display.markup import Html, element, join
 from dpi.report.facts import COLUMNS, Facts
 from dpi.report.figures import budget_text
@@ -71,30 +71,22 @@ def meaning(facts: Facts) -> Html:
     note = (
         "The promise holds for each epoch by itself, and so do these numbers: over E epochs the loss can grow to E·ε."
     )
-    return join(_meaning(facts.epsilon_total), *([element("p", note)] if epochs else []), *_limits())
+    return join(_meaning(facts.epsilon_total, epochs), *([element("p", note)] if epochs else []), *_limits())
 
 
-def _meaning(epsilon: float | None) -> Html:
-    start = (
+def _meaning(epsilon: float | None, epochs: bool) -> Html:
+    claim = (
         "Whoever sees everything that is ever released learns almost the same, whether or not all events of any one "
-        "user had been in the stream. “Almost” is the number ε: within the scope stated at the top, no conclusion "
-        "becomes more than e"
+        "user had been in the stream. “Almost” is the number ε, within the scope stated at the top. "
     )
-    claim = join(start, element("sup", "ε"), " times as likely through one user’s data. ")
     if epsilon is None:
         return element("p", claim)
-    factor, sure = _factor(epsilon), 100 / (1 + math.exp(-epsilon))
     return element(
         "p",
         claim,
-        f"Here ε = {budget_text(epsilon)}, a factor of {factor}. An example: somebody who held it as likely as not "
-        f"that your data is in the stream can be at most {sure:.3g} % sure of it after seeing the releases.",
+        f"Here ε = {budget_text(epsilon)}. {odds(epsilon, epochs=epochs)} An example: somebody who held both answers "
+        f"to be equally likely can become {sure(epsilon)}.",
     )
-
-
-def _factor(epsilon: float) -> str:
-    factor = math.exp(min(epsilon, 700.0))
-    return f"{factor:.2g}" if factor < 10 else f"{factor:,.0f}" if factor < 1e6 else f"{factor:.1e}"
 
 
 _LIMITS = (
@@ -178,7 +170,8 @@ _NOTES = (
     "“12.3 % (11.8 … 12.9)” is an estimate and its 95 % interval: of a hundred such intervals about 95 hold the true "
     "share. Two values whose intervals overlap may stand in either order.",
     "ε of a slot is its budget: the more, the narrower the intervals. “Spent at most” is the most that any one user "
-    "can have lost so far. What users really have lost is private, and is not on this page.",
+    "can have lost so far by this stream; other streams of the same users add to it. What users really have lost is "
+    "private, and is not on this page.",
     "Asking, drawing or copying releases costs no privacy: everything here is made from releases alone.",
 )
 

@@ -27,6 +27,7 @@ from dpi.options import DEFAULTS, complete
 from dpi.options.schedule import Schedule
 from dpi.planning import NEWCOMERS, OTHERS
 from dpi.reader import Releases
+from dpi.store import spent
 
 AHEAD = 8
 """How many of the next slots are told."""
@@ -73,6 +74,11 @@ class Budget:
     quotas: dict[str, float]
     """The parts of ε that streams of the same ledger have to themselves, by stream. They may grow, never shrink."""
     spent_at_most: float
+    """By this stream …"""
+    spent_by_store: float
+    """… and by all streams of its store together."""
+    streams: int
+    """How many streams the store has."""
     newest: int | None
     costs: str
     """How the costs below are known: they are declared, or as they were last."""
@@ -89,7 +95,7 @@ class Budget:
         return [
             f"ε = {self.epsilon:g} per user, {self.per}.",
             *self._shared,
-            f"Nobody can have lost more than {self.spent_at_most:.4g} so far.",
+            spent.sentences(self.spent_at_most, self.spent_by_store, self.streams),
             f"A new user pays {self._said(new.cost)} in slot {new.slot}, and counts in full.",
             f"A user who was there from the beginning pays {self._said(old.cost)} in slot {old.slot}, "
             f"and counts {weight}.",
@@ -115,8 +121,8 @@ class Budget:
         return {**asdict(self), "sentences": self.sentences}
 
 
-def budget_of(releases: Releases, name: str, guarantee: str) -> Budget:
-    """What can be said of a stream of which these releases are seen."""
+def budget_of(releases: Releases, name: str, guarantee: str, by_store: float) -> Budget:
+    """What can be said of a stream of which these releases are seen; `by_store` is what all streams can have cost."""
     store = releases.store
     options = DeclaredOptions.from_text(store.streams()[name])
     newest = releases.newest if len(releases) else None
@@ -137,6 +143,8 @@ def budget_of(releases: Releases, name: str, guarantee: str) -> Budget:
         quotas={name: float(each.quota) for name, each in same.items() if each.quota is not None},
         per="for ever" if options.period is None else f"in every epoch of {options.period} slots",
         spent_at_most=float(cast("float", said.get("epsilon_spent", 0.0))),
+        spent_by_store=by_store,
+        streams=len(streams),
         newest=None if newest is None else newest.slot,
         guarantee=guarantee,
         **told,  # type: ignore[arg-type]
@@ -224,8 +232,8 @@ def _plain(seen: _Seen, stated: object, said: Entry, changes: Schedule[str]) -> 
     new = Turn(following, seen.begins(following), costs[0], 1.0, 0)
     old = new
     if isinstance(budget, Ledger) and drawn > 0:
-        spent = min(int(cast("int", said.get("epsilon_spent_units", 0))), epsilon.units)
-        left = (epsilon.units - spent) / UNITS
+        paid = min(int(cast("int", said.get("epsilon_spent_units", 0))), epsilon.units)
+        left = (epsilon.units - paid) / UNITS
         slots = drawn if seen.options.period is None else drawn % seen.options.period
         weight = 1.0
         if isinstance(seen.options.policy, SpendFirst) and seen.options.period is None and first:

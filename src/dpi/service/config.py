@@ -38,6 +38,10 @@ class Config:
     """A release is seen so long after its slot has closed, or at a later whole number of delays."""
     key_file: Path | None = None
     witness: Path | None = None
+    no_witness: bool = False
+    """A new store keeps no witness; one beside it otherwise, if it is a file."""
+    new: bool = False
+    """Begin a store though its key is there: every user then has all of ε once more."""
     sign: Path | None = None
     certificate: Path | None = None
     private_key: Path | None = None
@@ -70,6 +74,8 @@ class Config:
     """Brokers that feed streams, by the names of these."""
 
     def __post_init__(self) -> None:
+        if self.no_witness and self.witness is not None:
+            raise OptionError("give `witness` or `no_witness`, not both.", options=("witness", "no_witness"))
         if duration(self.delay, "delay") <= 0:
             raise OptionError(f"`delay` must be above 0. Got {self.delay!r}.")
         if not 1_000_000 <= duration(self.lease, "lease") <= 3_600_000_000:

@@ -15,6 +15,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dpi._version import how_to_install
 from dpi.errors import OptionError, meant
 from dpi.events.slots import duration
 from dpi.service.issuer_keys import IssuerKeys, Key, is_url
@@ -98,7 +99,7 @@ class IssuedTokens:
         try:
             import jwt  # noqa: F401
         except ImportError:
-            raise OptionError("[serve.oidc] needs PyJWT: pip install 'dpi[oidc]'.") from None
+            raise OptionError(f"[serve.oidc] needs PyJWT: {how_to_install('oidc')}.") from None
         self._issuer, self._keys = issuer, IssuerKeys(issuer.jwks)
         self._skew = duration(issuer.skew, "skew") / 1e6
 

@@ -45,7 +45,9 @@ async def get_budget(call: Call) -> Response:
     name = call.stream
 
     def read() -> dict[str, object]:
-        with call.service.reading.releases(name) as releases:
-            return budget_of(releases, name, call.service.guarantees[name]).document()
+        reading = call.service.reading
+        by_store = reading.spent()
+        with reading.releases(name) as releases:
+            return budget_of(releases, name, call.service.guarantees[name], by_store).document()
 
     return document(await call.read(read))

@@ -17,6 +17,7 @@ from dpi.service.budgets import Budget, budget_of
 from dpi.service.measured import measured_until
 from dpi.store import Store
 from dpi.store.bank import stored_accounts
+from dpi.store.spent import spent_in
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ def stream_operations(
     releases: Releases,
     now: int,
     *,
+    by_store: float,
     guarantee: str | None = None,
     late: int | None = None,
     arrivals: Arrivals | None = None,
@@ -96,12 +98,15 @@ def stream_operations(
     accounts: Holders | None = None,
     failing: str | None = None,
 ) -> StreamOperations:
-    """How a stream does of which these releases are seen, at a moment in microseconds since 1970."""
+    """How a stream does of which these releases are seen, at a moment in microseconds since 1970.
+
+    `by_store` is the most that all streams of the store can have cost one user.
+    """
     store, name = releases.store, releases.name
     options = DeclaredOptions.from_text(store.streams()[name])
     newest = releases.newest if len(releases) else None
     promise = guarantee if guarantee is not None else "" if newest is None else newest.guarantee
-    budget = budget_of(releases, name, promise)
+    budget = budget_of(releases, name, promise, by_store)
     reached, slots = store.reached(name), options.slots
     following = None if options.end is not None else reached[0] + 1 if reached is not None else options.start
     closes = None if slots is None or following is None else slots.closing(following)
@@ -138,10 +143,11 @@ def store_operations(store: Store, names: tuple[str, ...], now: int, *, accounts
     """What a store alone tells: no arrivals, and accounts only if it was opened by a curator, who asks."""
     streams = []
     with store.snapshot():
+        by_store = spent_in(store)
         for name in names:
             releases = Releases(store, name)
             held = _held(store, releases) if accounts else None
-            streams.append(stream_operations(releases, now, accounts=held))
+            streams.append(stream_operations(releases, now, by_store=by_store, accounts=held))
     return Operations(moment(now), None, tuple(streams))
 
 
@@ -149,7 +155,7 @@ def _held(store: Store, releases: Releases) -> Holders | None:
     options = DeclaredOptions.from_text(store.streams()[releases.name])
     if options.accounts is None or options.accounts not in store.ledgers():
         return None
-    budget = budget_of(releases, releases.name, "")
+    budget = budget_of(releases, releases.name, "", 0.0)
     due = due_next(budget, options)
     return Holders(*stored_accounts(store, options.accounts).holders(budget.next_slots[0].slot, due.units))
 

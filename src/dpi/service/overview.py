@@ -37,13 +37,14 @@ class Overview:
         """How it does at this moment."""
         service = self._service
         at = service.clock()
-        streams = []
+        streams, by_store = [], service.reading.spent()
         for name in sorted(service.closing.streams):
             with service.reading.releases(name) as releases:
                 streams.append(
                     stream_operations(
                         releases,
                         at,
+                        by_store=by_store,
                         guarantee=service.guarantees[name],
                         late=self._counted("dpi_late_releases_total", stream=name),
                         arrivals=Arrivals(
@@ -70,7 +71,7 @@ class Overview:
             if time.monotonic() - counted < FRESH:
                 return known
             options = DeclaredOptions.from_text(releases.store.streams()[name])
-            budget = budget_of(releases, name, "")
+            budget = budget_of(releases, name, "", 0.0)
             due, slot, closing = due_next(budget, options), budget.next_slots[0].slot, self._service.closing
 
             def count() -> Holders | None:

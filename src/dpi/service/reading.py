@@ -13,6 +13,7 @@ from dpi.reader import Releases
 from dpi.service.problems import Problem
 from dpi.service.publication import Publication
 from dpi.store import Store, open_store
+from dpi.store.spent import spent_in
 
 CONNECTIONS = 4
 
@@ -50,6 +51,11 @@ class Reading:
             upto = self.publication.upto(stream)
             seen = Releases(store, stream, self._keys)
             yield seen.between(0, 0) if upto is None else seen.between(None, upto + 1)
+
+    def spent(self) -> float:
+        """The most that one user can have lost by all streams together, by the releases that are seen by now."""
+        with self.store() as store:
+            return spent_in(store, {name: self.publication.upto(name) for name in store.streams()})
 
     def close(self) -> None:
         """Let go of the connections that nobody uses."""

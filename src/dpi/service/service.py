@@ -12,8 +12,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from threading import Lock
-from typing import Self
+from typing import Literal, Self
 
 from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
@@ -40,7 +41,7 @@ from dpi.service.silence import SILENT, Silence
 from dpi.service.tokens import Tokens
 from dpi.service.watching import Watching
 from dpi.settings.streams import StreamSettings
-from dpi.store import open_store
+from dpi.store import open_store, store_exists
 from dpi.store.base import Arrival
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream
@@ -70,7 +71,9 @@ class Batch:
 
 def opened(config: Config, signer: Signer | None) -> SQLStore:
     """The store of a service, for the one process that writes to it."""
-    return open_store(config.store, key_file=config.key_file, witness=config.witness, signer=signer)
+    witness: Path | Literal[False] | None = False if config.no_witness else config.witness
+    new = config.new and not store_exists(config.store)  # a process may open it again
+    return open_store(config.store, key_file=config.key_file, witness=witness, new=new, signer=signer)
 
 
 class Service:

@@ -47,7 +47,7 @@ def asked(words: Sequence[str], level: float = LEVEL) -> Callable[[Distribution]
     >>> from dpi.domain import Bins
     >>> ages = Distribution(Bins([0, 10, 20]), np.array([0.0, 0.5, 0.5, 0.0]), np.zeros(4), total=100.0)
     >>> asked(["mean"])(ages), asked(["total"])(ages)[0].value
-    ([Row(label=None, value=10.0, lower=10.0, upper=10.0)], 100.0)
+    ([Row(label=None, value=10.0, lower=5.0, upper=15.0)], 100.0)
     """
     match list(words):
         case ["top", k]:

@@ -11,12 +11,12 @@ Sees names of files; no account.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Self
 
 from dpi.budget.buckets import Buckets
-from dpi.errors import StateError
+from dpi.errors import NewerVersion, StateError, newer
 from dpi.store.engine import Engine
 from dpi.store.schema import fact
 
@@ -55,8 +55,13 @@ class Layout:
     def from_json(cls, text: str) -> Self:
         """As it was stored."""
         try:
-            layout = cls(**json.loads(text))
+            stated = json.loads(text)
+            if set(stated) - {each.name for each in fields(cls)}:
+                raise newer("the store")
+            layout = cls(**stated)
             layout.buckets  # noqa: B018 - raises if there cannot be so many
+        except NewerVersion:
+            raise
         except (ValueError, TypeError):
             raise StateError("the store is damaged: where its accounts are cannot be read.") from None
         return layout

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from dpi.certificates.signature import Signer
 from dpi.errors import OptionError, StateError
+from dpi.files.whole import OWNER
 from dpi.store import export, relayout, rollback
 from dpi.store.engine import Engine
 from dpi.store.layout import MEMORY, beside
+from dpi.store.schema import lacks_key, prepare
 from dpi.store.sql import SQLStore
 from dpi.store.sqlite import SQLite, ledger_key
 from dpi.store.witness import Witness
@@ -29,19 +33,25 @@ def open_store(
     read_only: bool = False,
     curator: bool = False,
     wait: float = 0.0,
-    witness: str | os.PathLike[str] | None = None,
+    witness: str | os.PathLike[str] | Literal[False] | None = None,
     charge_lost: bool = False,
     new_witness: bool = False,
+    new: bool = False,
     signer: Signer | None = None,
     memory: int | None = None,
 ) -> SQLStore:
     """The store at a path or URL; made if there is none, unless `read_only`.
 
-    Read-only, the key is left alone unless a `curator` asks, who looks at accounts. `witness` is a file kept elsewhere
-    that remembers the head of the chain: a store that is older than it is refused, or with `charge_lost` every account
-    is charged for what the store has forgotten (an entry of the chain says so, signed by `signer`). From then on the
-    store is not written to without its witness; if that is lost, `new_witness` begins another, and whoever says it
+    Read-only, the key is left alone unless a `curator` asks, who looks at accounts. `witness` is a file that remembers
+    the head of the chain: a store that is older than it is refused, or with `charge_lost` every account is charged for
+    what the store has forgotten (an entry of the chain says so, signed by `signer`). A new store in a file has one
+    beside it (the same name with .witness added); it is better kept elsewhere, and `witness=False` keeps none. A store
+    that has a witness is not written to without it; if that is lost, `new_witness` begins another, and whoever says it
     vouches that no newer copy of the store has released anything.
+
+    A key that was made with a store is refused if that store is gone: the same slots would be published again from full
+    accounts. `new` begins another store with it, in which every user has all of ε once more. A `key_file` that is named
+    may be made before its store; there the witness tells that a store is gone.
 
     One process writes to a store: another gets `StoreBusy`, at once or after `wait` seconds. The ledger's key lies in
     `key_file` (for a path, the same name with .key added), is made with the store, and belongs into your back-up of
@@ -66,17 +76,23 @@ def open_store(
         raise StateError(f"there is no store at {name}.")
     if not remote and (curator or not read_only):
         export.refuse(Path(name))
+    kept = key_path if key_file is None and not new else None
+    if not read_only and not remote and not Path(name).exists():
+        _refuse_key(kept)  # before an empty file is made
     engine = engine_at(name, read_only=read_only, wait=wait)
     try:
-        key = None if read_only and not curator else ledger_key(key_path, new=not read_only and not engine.exists())
+        if not read_only:
+            _begin(engine, kept, new)
+        key = None if read_only and not curator else ledger_key(key_path, new=not read_only and lacks_key(engine))
         store = SQLStore(engine, key, MEMORY if memory is None else memory)
-        path = None if witness is None else Path(witness)
+        path = Path(witness) if witness else None if witness is False or read_only else _witness_of(store, name)
         if read_only:
             seen = None if path is None else Witness(path).read()
             if seen is not None and store.lacks(seen):
                 rollback.refuse(store, seen)
         elif path is not None:
-            _call(store, path, charge_lost, new_witness, signer)
+            mode = 0o666 if witness else OWNER  # beside the store as all that lies there
+            _call(store, Witness(path, mode=mode), charge_lost, new_witness or new, signer)
         elif store.witnessed_by is not None:
             raise StateError(
                 "this store has a witness, and an old copy is told by it alone: name it (`witness=`).",
@@ -90,6 +106,37 @@ def open_store(
     except BaseException:
         engine.close()
         raise
+
+
+def _begin(engine: Engine, key: Path | None, new: bool) -> None:
+    """Make the tables of a new store, before its key: one that is there by its own name already had another store."""
+    if engine.exists():
+        if new:
+            raise OptionError("`new` begins a store where there is none. There is one: leave it out.")
+        return
+    _refuse_key(key)
+    prepare(engine, None)
+
+
+def _refuse_key(key: Path | None) -> None:
+    if key is not None and key.exists():
+        raise StateError(
+            f"the ledger key {key} is there and its store is not: the same slots would be published again from full "
+            "accounts. Put the store back from a back-up (`dpi restore`); or say `new=True`, after which every user "
+            "has all of ε once more, beside what the lost store has published.",
+            options=("new",),
+        )
+
+
+def witness_beside(name: str) -> Path:
+    """Where the witness of a store in a file is, unless another place is named."""
+    return Path(name + ".witness")
+
+
+def _witness_of(store: SQLStore, name: str) -> Path | None:
+    """The witness of a store that names none: beside a file that is new, or has one there."""
+    path = witness_beside(name)
+    return path if not is_remote(name) and (store.head().sequence < 0 or path.exists()) else None
 
 
 def _folder_of(name: str, remote: bool) -> Path:
@@ -117,9 +164,9 @@ def store_exists(target: str | os.PathLike[str]) -> bool:
         engine.close()
 
 
-def _call(store: SQLStore, path: Path, charge_lost: bool, new_witness: bool, signer: Signer | None) -> None:
+def _call(store: SQLStore, witness: Witness, charge_lost: bool, new_witness: bool, signer: Signer | None) -> None:
     """Ask the witness whether the store is the newest; from then on tell it of every release."""
-    seen, known = (None if new_witness else Witness(path).read()), store.witnessed_by
+    seen, known, path = (None if new_witness else witness.read()), store.witnessed_by, witness.path
     if seen is None and known is not None and not new_witness:
         raise StateError(
             f"the witness {path} is missing: without it nobody can tell whether the store is an old copy. Put it back; "
@@ -136,7 +183,7 @@ def _call(store: SQLStore, path: Path, charge_lost: bool, new_witness: bool, sig
                 "this copy is from before the witness, or of another store: what it has forgotten is not known."
             )
         rollback.charge(store, seen, signer)
-    store.witness = Witness(path, secrets.token_hex(16) if seen is None else seen.witness)
+    store.witness = replace(witness, name=secrets.token_hex(16) if seen is None else seen.witness)
     store.testify()  # before the store says that it has a witness: a crash in between must not leave it without one
     if store.witnessed_by != store.witness.name:
         store.witnessed_by = store.witness.name

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qsl, quote, urlencode
 
+from dpi._version import how_to_install
 from dpi.errors import OptionError, StoreBusy, StoreError
 from dpi.store.engine import OTHER_WRITER, Engine
 
@@ -33,7 +34,7 @@ class PostgreSQL(Engine):
         try:
             import psycopg
         except ImportError:
-            raise OptionError("a PostgreSQL store needs psycopg: pip install 'dpi[postgres]'.") from None
+            raise OptionError(f"a PostgreSQL store needs psycopg: {how_to_install('postgres')}.") from None
         super().__init__()
         self._url, self.schema = _split(url)
         self._read_only = read_only

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpi.errors import StateError
+from dpi.errors import StateError, newer
 from dpi.events.identity import RULE
 from dpi.options.schedule import BEGINNING
 from dpi.store.engine import Engine
@@ -88,9 +88,7 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
     if version == 0 and engine.read_only:
         raise StateError("there is no store here.")
     if version > newest:
-        raise StateError(
-            f"the store was written by a newer version of dpi (its schema is {version}, this program knows {newest})."
-        )
+        raise newer(f"the store (its schema is {version}, this program knows {newest})")
     if 0 < version < newest and fact(engine, EXPORT) is not None:
         raise StateError("the export was written by an older version of dpi: make it anew with `dpi export`.")
     if version < newest and engine.read_only:
@@ -100,13 +98,19 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
     if version < newest:
         with engine.transaction():
             build(engine, version)
-            if fingerprint is not None and version == 0:
-                set_fact(engine, "key", fingerprint)
+    if fingerprint is not None and not engine.read_only and lacks_key(engine):
+        with engine.transaction():
+            set_fact(engine, "key", fingerprint)
     if fingerprint is not None and fact(engine, "key") != fingerprint:
         raise StateError(
             "the ledger key is not the one this store was made with: users would get new accounts. Put the right key "
             "back; without it the store can be read, not continued."
         )
+
+
+def lacks_key(engine: Engine) -> bool:
+    """Whether a store was begun and is without a key yet: nothing was declared in it."""
+    return fact(engine, "key") is None and not engine.rows("SELECT 1 FROM chain LIMIT 1")
 
 
 def build(engine: Engine, since: int = 0) -> None:

@@ -22,12 +22,12 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
 
-from dpi.errors import StateError, StoreBusy, StoreError
+from dpi.errors import NewerVersion, StateError, StoreBusy, StoreError, newer
 from dpi.files import whole
 
 PATIENCE = 10.0
@@ -61,7 +61,10 @@ class Seen:
     def from_json(cls, text: str) -> Self:
         """What was written; raises `StateError` if it is damaged."""
         try:
-            seen = cls(**json.loads(text))
+            stated = json.loads(text)
+            if set(stated) - {each.name for each in fields(cls)}:
+                raise newer("the witness file")
+            seen = cls(**stated)
             lists = chain(*seen.largest.values(), *seen.restored.values())
             numbers = [seen.sequence, *seen.last.values(), *seen.spent.values(), *seen.quotas.values(), *lists]
             if (
@@ -70,6 +73,8 @@ class Seen:
                 or not all(type(number) is int for number in numbers)
             ):
                 raise ValueError
+        except NewerVersion:
+            raise
         except (ValueError, TypeError, AttributeError):
             raise StateError("the witness file is damaged: it no longer tells an old copy of the store.") from None
         return seen
@@ -81,6 +86,8 @@ class Witness:
 
     path: Path
     name: str = ""
+    mode: int = 0o666
+    """Of the file when it is made. It holds public facts: the owner's umask decides who reads them."""
 
     def read(self) -> Seen | None:
         """What was seen last; None if there is no file yet."""
@@ -95,7 +102,7 @@ class Witness:
     def alone(self) -> Iterator[None]:
         """One process at a time, by a lock that ends with its process; not for ever, if that one stands still."""
         try:
-            descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, self.mode)
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
         try:
@@ -114,7 +121,7 @@ class Witness:
         told = {name: fact for name, fact in told.items() if fact or name not in ("largest", "restored", "quotas")}
         text = json.dumps(told, sort_keys=True) + "\n"
         try:
-            whole.write(self.path, text.encode(), mode=0o666)  # public facts: the owner's umask decides who reads them
+            whole.write(self.path, text.encode(), mode=self.mode)
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
 

@@ -38,7 +38,7 @@ def stream_card(course: StreamState, guarantee: str | None) -> Html:
         return card("Stream", told, element("p", _UNKNOWN))
     following = last + 1 if last is not None else setting.start or 0
     begins = "" if setting.slots is None else f", from {setting.slots.start(following).isoformat()}"
-    told["spent at most, per user"] = f"{course.most_spent / UNITS:.4g}"
+    told["spent at most, per user"] = f"{course.most_spent / UNITS:.4g} by this stream"
     told["next slot"] = f"{following:,}{begins}" if last is not None or setting.start is not None else "not yet chosen"
     return card("Stream", told, element("p", guarantee))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dpi.budget.epsilon import UNITS
+from dpi.budget.odds import odds
 from dpi.certificates.declared import DeclaredOptions, rest_of
 from dpi.stream.options import StreamOptions
 
@@ -21,9 +22,10 @@ def guarantee(options: StreamOptions, streams: Mapping[str, DeclaredOptions]) ->
     if len(pools) > 1:
         scope = "this stream alone" if options.ledger != "" else "the streams of the shared ledger together"
         total = f" All streams of this store sum to {_sum(list(pools.values()))}."
+    means = odds(float(options.epsilon), epochs=options.period is not None)
     return (
         f"Pure differential privacy, ε = {float(options.epsilon):g} per user {unit}, for {scope}; "
-        f"neighbours differ in all events of one user. Kept by {kept}.{_quotas(options, streams)}{total}"
+        f"neighbours differ in all events of one user. {means} Kept by {kept}.{_quotas(options, streams)}{total}"
     )
 
 

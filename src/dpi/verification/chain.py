@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dpi.budget.epsilon import UNITS
 from dpi.certificates.chain import Entry, Head, Link, canonical, text_digest
 from dpi.errors import StateError
+from dpi.store.spent import spent_by_all
 from dpi.verification.entries import Streams
 from dpi.verification.found import Span, Verification
 
@@ -41,9 +42,23 @@ class Chain:
             tuple(problems),
             signed,
             spent=spent,
+            spent_by_all=spent_by_all(
+                {name: options.newest for name, options in seen.options.items()},
+                {name: seen.most_spent(name) for name in seen.options},
+            ),
             last_entry=self.head.sequence,
+            restored=tuple(seen.restored),
+            missing=tuple(
+                f"releases of {_slots(*slots)} of stream {name!r}, which a restored copy lacked (entry {each.entry})"
+                for each in seen.restored
+                for name, slots in each.slots.items()
+            ),
             spans={name: Span(seen.first[name], seen.last[name]) for name in seen.first},
         )
+
+
+def _slots(first: int, last: int) -> str:
+    return f"slot {first}" if first == last else f"slots {first} … {last}"
 
 
 def read_chain(links: Iterable[Link], verifier: Verifier | None, problems: list[str]) -> Chain:

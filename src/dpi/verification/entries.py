@@ -21,11 +21,14 @@ from dpi.budget.policy import clocked
 from dpi.budget.quota import assignable
 from dpi.certificates.chain import Entry, most_spent
 from dpi.certificates.declared import DeclaredOptions, assigned, rest_of
-from dpi.errors import OptionError, StateError
+from dpi.errors import NewerVersion, OptionError, StateError
 from dpi.options.schedule import BEGINNING, Schedule
+from dpi.verification.found import Restored
 
 FORMATS = (1, 2)
 """Of entries. In the first, releases stated ε in units alone, and their mechanism as Python writes it."""
+KINDS = ("options", "release", "restored")
+NEWER = "was written by a newer version of dpi: this one cannot check it"
 CLASS_FACTS = ("epsilon_units", "share_steps", "most_left_units")
 """What a release states of each class that was due, and what is checked of it."""
 SHOWN = ("epsilon", "epsilon_spent", "epsilon_total")
@@ -46,10 +49,15 @@ class Streams:
     levies: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     """What each ledger's future accounts were charged, and in which slot's epoch."""
 
+    restored: list[Restored] = field(default_factory=list)
+
     def read(self, entry: Entry) -> Iterator[str]:
         """Take in one entry; say what is wrong with it."""
+        if self._newer(entry):
+            yield NEWER
+            return
         if entry.get("format") not in FORMATS:
-            yield "is of a format that this program does not know"
+            yield "is of a format that no program has"
         match entry:
             case {"kind": "options", "stream": str(stream), "options": dict(options)}:
                 yield from self._declared(stream, options, entry.get("from"))
@@ -60,13 +68,19 @@ class Streams:
             case _:
                 yield "is of no known kind"
 
+    @staticmethod
+    def _newer(entry: Entry) -> bool:
+        """Whether a later program has written an entry, in a format or of a kind that is not known here."""
+        format, kind = entry.get("format"), entry.get("kind")
+        return (isinstance(format, int) and format > max(FORMATS)) or (isinstance(kind, str) and kind not in KINDS)
+
     def _declared(self, stream: str, options: Entry, first: object) -> Iterator[str]:
         """Take in options; without a first slot they hold for all that comes, and for what is kept of what was."""
         first = BEGINNING if first is None else first
         try:
             now = DeclaredOptions.from_options(options)
-        except StateError:
-            yield "is of no known kind"
+        except StateError as error:
+            yield NEWER if isinstance(error, NewerVersion) else "is of no known kind"
             return
         if not isinstance(first, int):
             yield "states no whole numbers"
@@ -115,6 +129,7 @@ class Streams:
             yield "states no whole numbers"
             return
         lost: dict[str, dict[str, Lost]] = defaultdict(dict)
+        self.restored.append(_gone(entry, {name: end for name, (end, *_) in last.items()}, self.last))
         for stream, options in self.options.items():
             (end,), (before, units) = last.get(stream, (self.last.get(stream, 0),)), self._reached(stream)
             (sum_,) = spent.get(stream, (units,))
@@ -222,6 +237,19 @@ class Streams:
         first, last = self.first.get(stream, 0), self.last.get(stream, 0)
         options = self.options[stream].at(last)
         return most_spent(options.held, options.period, first, last, self.units[stream])
+
+
+def _gone(entry: Entry, ends: dict[str, int], last: dict[str, int]) -> Restored:
+    """What a restored copy lacked, and what was charged for it, as its entry says."""
+    number, before, charged = (entry.get(name) for name in ("sequence", "lost_sequence", "charged_units"))
+    units = _numbers(charged) or {}
+    return Restored(
+        number if isinstance(number, int) else -1,
+        before if isinstance(before, int) else None,
+        str(entry.get("lost_head", "")),
+        {name: (last[name] + 1, end) for name, end in ends.items() if name in last and end > last[name]},
+        {ledger: amount / UNITS for ledger, (amount, *_) in units.items()},
+    )
 
 
 def _numbers(facts: object) -> dict[str, tuple[int, ...]] | None:

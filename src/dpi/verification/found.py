@@ -16,6 +16,20 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Restored:
+    """A copy of the store that had forgotten slots went on: an entry of the chain says so, and what was charged."""
+
+    entry: int
+    lost_entry: int | None
+    lost_head: str
+    """The last entry of the chain that was lost, and its digest: who has it can check what lay before it."""
+    slots: dict[str, tuple[int, int]]
+    """By stream the first and the last slot that were lost; their releases were published."""
+    charged: dict[str, float]
+    """By ledger what an account was charged that was not there yet; others at most as much, or by their class."""
+
+
+@dataclass(frozen=True)
 class Verification:
     """What was found."""
 
@@ -28,6 +42,8 @@ class Verification:
     accounts_checked: bool = False
     spent: dict[str, float] = field(default_factory=dict)
     """The most that each stream can have cost any one user so far."""
+    spent_by_all: float | None = None
+    """The most that all streams of the store together can have cost any one user; None where not all were seen."""
     first_entry: int = 0
     last_entry: int = -1
     """Numbers of the first and the last entry of the chain that were seen."""
@@ -35,6 +51,8 @@ class Verification:
     """The slots of each stream that were seen."""
     missing: tuple[str, ...] = ()
     """What is known to be there and was not seen, in words; it need not be wrong."""
+    restored: tuple[Restored, ...] = ()
+    """Where a copy of the store went on that lacked slots."""
     begin_known: bool = True
     """Whether it is told where each stream began; certificates of older programs do not say it."""
     end_known: bool = False

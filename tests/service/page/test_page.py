@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 import dpi
+from dpi.budget.odds import odds
 from dpi.certificates.signature import Signer
 from service.conftest import free_port
 from service.page.shop import shop
@@ -87,6 +88,11 @@ def test_what_is_released_is_drawn(there, view, place, request):
     assert page.locator(".alert strong", has_text="offer").count() >= 1
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert "ε = 1 per user, for ever." in page.locator("#budget-words").text_content()
+    assert odds(1, epochs=False) in page.locator("#promise-words").text_content()
+    assert page.locator("#odds-words").text_content() == (
+        "After all releases, for ever, whatever else they know: that I was ever here, with 26.9 % at least and 73.1 % "
+        "at most (upper bar); that I did A instead of B here, with 11.9 % at least and 88.1 % at most (lower bar)."
+    )
 
 
 def test_an_arrow_only_where_the_interval_leaves_no_doubt(there, desk):

@@ -124,7 +124,7 @@ def _clear(files: dict[str, Path]) -> None:
         with open_store(path, read_only=True) as store:
             if set(store.streams()) - {NAME}:
                 raise OptionError(f"{path} is not the store of a demo; name another `--folder`.")
-        for suffix in ("", ".key", ".lock", "-wal", "-shm"):
+        for suffix in ("", ".key", ".lock", "-wal", "-shm", ".witness", ".witness.lock"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)
         files["releases.parquet"].unlink(missing_ok=True)
     elif any(other.exists() for other in files.values()):
@@ -182,6 +182,6 @@ def _print(
         str(found["guarantee"]),
         "",
         f"Look at  {files['report.html']}" + ("" if picture is None else f" and {picture}"),
-        f"Ask      dpi query {files['shop.db']} top 3",
-        f"Check    dpi verify {files['shop.db']} --curator",
+        f"Ask      dpi query {shlex.quote(str(files['shop.db']))} top 3",
+        f"Check    dpi verify {shlex.quote(str(files['shop.db']))} --curator",
     )

@@ -21,6 +21,8 @@ from dpi.cli.options import (
     End,
     Format,
     Json,
+    NewStore,
+    NoWitness,
     Origin,
     Separator,
     SigningKey,
@@ -143,6 +145,8 @@ def domain(
         str, typer.Option("--name", metavar="NAME", rich_help_panel=STORE, help="Of the discovery in the store.")
     ] = "discovery",
     witness: WitnessFile = None,
+    no_witness: NoWitness = False,
+    new: NewStore = False,
     sign: SigningKey = None,
     wait: Annotated[
         float, typer.Option("--wait", metavar="SECONDS", rich_help_panel=STORE, help="For another process.")
@@ -175,7 +179,7 @@ def domain(
     if discovering:
         said = EventOptions(user, time, [value], unit, None, form, separator, columns)
         looked = DiscoveryOptions(store, epsilon, quota, slots, failure, most, length, alphabet, characters)
-        where = StoreOptions(store or "", name, key_file, witness, wait=wait)
+        where = StoreOptions(store or "", name, key_file, witness, wait=wait, no_witness=no_witness, new=new)
         clock = None if slot is None else ClockOptions(slot, origin, zone)
         discover(values or [], said, looked, where, clock, (begin, end), sign, out, None if no_other else other, json)
         return

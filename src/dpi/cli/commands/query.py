@@ -9,12 +9,15 @@ import typer
 
 from dpi.cli.config import Config
 from dpi.cli.options import DomainKeys, Json, StoreArgument, StreamName
-from dpi.cli.output import address, document, note, number, table
+from dpi.cli.output import address, document, note, number, say, table
 from dpi.reader import Releases, open
 from dpi.release import Release
 from dpi.release.interval import LEVEL, LEVEL_TEXT
 from dpi.settings.domains import domain_keys
 from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, narrowed
+
+EVENLY = ("median", "quantile", "range", "spread")
+"""Questions whose answers take values as spread evenly within a bin, or at its middle, also for the interval."""
 
 
 def query(
@@ -113,3 +116,5 @@ def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
     ]
     headings = ["slot", *(["value"] if labelled else []), "share" if labelled else words, f"{LEVEL_TEXT} interval"]
     table(headings, rows, left=2 if labelled else 1)
+    if words.split(" ")[0] in EVENLY:
+        say("The interval is of noise alone: where in their bins values lie is not in it.")

@@ -100,6 +100,8 @@ def write_page(
         head=found.head,
         chain_intact=found.intact,
         signed=found.signed,
+        streams=len(found.spent),
+        spent=found.spent_by_all,
         problems=found.problems,
     )
     if not target.absolute().parent.is_dir():

@@ -28,6 +28,8 @@ from dpi.cli.options import (
     Id,
     Json,
     KeyFile,
+    NewStore,
+    NoWitness,
     Origin,
     Other,
     PasswordFile,
@@ -239,6 +241,8 @@ def run(
     ] = False,
     key_file: KeyFile = None,
     witness: WitnessFile = None,
+    no_witness: NoWitness = False,
+    new: NewStore = False,
     charge_lost: Annotated[
         bool,
         typer.Option("--charge-lost", rich_help_panel=STORE, help="Go on with an old copy; everybody pays for it."),
@@ -327,7 +331,7 @@ def run(
         Signals() as signals,
         engines.engine(None if dry_run else engine, path, workers) as driven,
         opened(
-            StoreOptions(store, name, key_file, witness, charge_lost, new_witness, wait),
+            StoreOptions(store, name, key_file, witness, charge_lost, new_witness, wait, no_witness, new),
             clock,
             begin,
             domain=meant,

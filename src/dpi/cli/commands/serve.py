@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
+from dpi._version import how_to_install
 from dpi.cli.config import Config
-from dpi.cli.options import STORE, Json, KeyFile, SigningKey, WitnessFile
+from dpi.cli.options import ANEW, STORE, Json, KeyFile, NewStore, NoWitness, SigningKey, WitnessFile
 from dpi.cli.output import document, note
 from dpi.errors import OptionError
 from dpi.settings.budgets import size
+from dpi.store import store_exists
 
 NETWORK, LIMITS = "Network", "Limits"
 NEEDED = ("httpx", "msgspec", "prometheus_client", "starlette", "uvicorn", "zstandard")
@@ -25,6 +27,8 @@ def serve(
     ] = None,
     key_file: KeyFile = None,
     witness: WitnessFile = None,
+    no_witness: NoWitness = False,
+    new: NewStore = False,
     sign: SigningKey = None,
     tokens: Annotated[
         Path, typer.Option("--tokens", metavar="FILE", rich_help_panel=NETWORK, help="As dpi token makes it.")
@@ -117,7 +121,7 @@ def serve(
     """
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise OptionError(f"a service needs {', '.join(missing)}: pip install 'dpi[service]'.")
+        raise OptionError(f"a service needs {', '.join(missing)}: {how_to_install('service')}.")
     from dpi.service import config as settings
     from dpi.service import logs
     from dpi.service.alerts.config import alerts_of
@@ -140,6 +144,8 @@ def serve(
         delay=delay,
         key_file=key_file,
         witness=witness,
+        no_witness=no_witness,
+        new=new,
         sign=sign,
         certificate=certificate,
         private_key=private_key,
@@ -158,6 +164,10 @@ def serve(
         oidc=None if config is None else settings.issuer_in(config),
         sources=sources,
     )
+    if new:
+        if store_exists(store):
+            raise OptionError("`--new` begins a store where there is none. There is one: leave it out.")
+        note(ANEW)
     url = f"{'http' if certificate is None else 'https'}://{host}:{port}"
     if json:
         document({"url": url, "streams": sorted(streams)})

@@ -14,6 +14,7 @@ from dpi.cli.options import Json
 from dpi.cli.output import document, note, say, table
 from dpi.errors import OptionError
 from dpi.events.slots import duration
+from dpi.files import private
 
 _HERE = "command line"
 
@@ -30,6 +31,10 @@ def token(
     expires: Annotated[
         str | None, typer.Option("--expires", metavar="DURATION", help="From now on, such as 90d; never unless given.")
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write the new token to this file, which its owner alone may read."),
+    ] = None,
     tokens: Annotated[Path, typer.Option("--tokens", metavar="FILE", help="The file of the service's tokens.")] = Path(
         "tokens.json"
     ),
@@ -40,13 +45,15 @@ def token(
     json: Json = False,
     config: Config = None,
 ) -> None:
-    """Make, list and revoke the tokens of a service. A new one is printed once; its file keeps a hash of it.
+    """Make, list and revoke the tokens of a service. A new one is printed once, or written to --out.
+
+    The service's file keeps a hash of it.
 
     A running service hears of it at once. Roles: an admin opens and changes streams, a curator brings events, an
     analyst reads releases and asks questions, an auditor reads the chain.
 
     Examples:
-      dpi token create --role curator --name gate --expires 90d
+      dpi token create --role curator --name gate --expires 90d --out curator.token
       dpi token list
       dpi token revoke 5f0c3f8e7a6b1d42
     """
@@ -59,14 +66,22 @@ def token(
             if role is None:
                 raise OptionError("`--role` must be said: admin, curator, analyst or auditor.")
             end = None if expires is None else _end(expires)
+            if out is not None:
+                _check_new(out)
             made = known.create(role, name=name, expires=end)
             about: Entry = {"id": made.split("_")[1], "role": role, "name": name}
             noted.note("token created", by=_HERE, about=about)
+            if out is not None:
+                private.create(out, made.encode() + b"\n")
             if json:
-                document({"token": made, "role": role})
+                document({"token": made, "role": role} if out is None else {"file": str(out), "role": role})
+            elif out is not None:
+                note(f"the token is in {out}, which its owner alone may read: keep it like a password.")
             else:
                 print(made)
                 note("this token is shown once: keep it like a password.")
+        case "list" | "revoke" if out is not None:
+            raise OptionError("`--out` is for `create`.")
         case "list":
             entries = known.entries()
             if json:
@@ -84,6 +99,14 @@ def token(
             say(f"{identity} opens nothing any more.")
         case _:
             raise OptionError(f"ask to create, list or revoke a token. Got {action!r}.")
+
+
+def _check_new(out: Path) -> None:
+    """Refuse a file that cannot be made, before there is a token that would be lost."""
+    if out.exists():
+        raise OptionError(f"`--out` {str(out)!r} is there, and it is not replaced.")
+    if not out.absolute().parent.is_dir():
+        raise OptionError(f"`--out` must lie in a folder that exists. Got {str(out)!r}.")
 
 
 def _end(text: str) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as json_values
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +27,7 @@ from dpi.store import Store, open_store
 from dpi.store.witness import Seen, Witness
 from dpi.verification import Span, Verification, check_accounts
 from dpi.verification import verify as verify_store
+from dpi.verification.found import Restored
 from dpi.verification.releases import verify_releases
 
 
@@ -94,7 +95,9 @@ def verify(
                 "signed": found.signed,
                 "accounts_checked": found.accounts_checked,
                 "epsilon_spent": found.spent,
+                "epsilon_spent_by_all": found.spent_by_all,
                 "thinned": found.thinned,
+                "restored": [asdict(each) for each in found.restored],
             }
         )
     else:
@@ -152,12 +155,15 @@ def _store(
 
 
 def _print(found: Verification, *, of_store: bool) -> None:
-    good = "The chain is whole." if of_store else "The releases that were seen are consistent."
+    good = "The releases that were seen are consistent."
+    if of_store:
+        good = "The chain is whole." + ("" if found.whole else " Releases are missing, and cannot be checked.")
     say(good if found.intact else "Something is wrong:", *(f"  {problem}" for problem in found.problems))
     seen = f"{found.entries}, entries {found.first_entry} … {found.last_entry}" if found.entries else "none"
     facts: list[list[object]] = [["certificates", seen + " of the chain"], ["head", found.head or "–"]]
     facts += [[f"slots, {_stream(name)}", _span(span)] for name, span in found.spans.items()]
     facts.append(["missing", "; ".join(found.missing) or _nothing(found, of_store)])
+    facts += [["restored", _restored(each)] for each in found.restored]
     if not found.end_known:
         teller = "a witness tells (--witness)" if of_store else "a store or a witness tells (--store, --witness)"
         facts.append(["after the end", f"what was cut off cannot be known from this alone: {teller}"])
@@ -169,7 +175,9 @@ def _print(found: Verification, *, of_store: bool) -> None:
         [f"measurements, {_stream(name)}", f"of slots before {slot} dropped by a rule; their releases are as certified"]
         for name, slot in found.thinned.items()
     ]
-    facts += [[f"spent, {_stream(name)}", f"at most {spent:.6g} per user"] for name, spent in found.spent.items()]
+    facts += [[f"spent by {_stream(name)}", f"at most {spent:.6g} per user"] for name, spent in found.spent.items()]
+    if len(found.spent) > 1 and found.spent_by_all is not None:
+        facts.append(["spent by all of them", f"at most {found.spent_by_all:.6g} per user"])
     table(["", ""], facts, left=2)
 
 
@@ -183,6 +191,14 @@ def _nothing(found: Verification, of_store: bool) -> str:
     if found.begin_known:
         return f"no release of these streams; {unseen} (options, other streams)"
     return f"no slot that cost anybody more; {unseen} (options, other streams, slots at no more cost)"
+
+
+def _restored(each: Restored) -> str:
+    """What an entry says of a copy that went on."""
+    lost = "" if each.lost_entry is None else f" The chain that was lost ended with entry {each.lost_entry}."
+    charged = ", ".join(f"{amount:.6g}" for amount in each.charged.values())
+    told = f" Every account was charged for the lost slots (a new one {charged})." if charged else ""
+    return f"from an older copy, by entry {each.entry}.{told}{lost}"
 
 
 def _stream(name: str) -> str:

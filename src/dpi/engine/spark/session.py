@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from dpi._version import how_to_install
 from dpi.errors import OptionError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ QUIET = {"spark.ui.enabled": "false", "spark.eventLog.enabled": "false", "spark.
 """Pages, event logs and progress bars show how many rows tasks have read, which is private."""
 ONE_THREAD = "spark.executorEnv.POLARS_MAX_THREADS"
 """Tasks are what runs side by side: each has one thread."""
-MISSING = "the Spark engine needs `pip install 'dpi[spark]'` and Java 17 or later."
+MISSING = "the Spark engine needs PySpark and Java 17 or later: {}."
 
 
 def installed() -> None:
@@ -48,7 +49,7 @@ def installed() -> None:
     try:
         import pyspark  # noqa: F401
     except ImportError:
-        raise OptionError(MISSING) from None
+        raise OptionError(MISSING.format(how_to_install("spark"))) from None
 
 
 def java() -> int:

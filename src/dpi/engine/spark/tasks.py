@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
-from dpi._version import __version__
+from dpi._version import __version__, how_to_install
 from dpi.errors import OptionError, SchemaError, StateError, StoreError
 
 if TYPE_CHECKING:
@@ -78,7 +78,10 @@ def failed(error: BaseException) -> BaseException:
     if "Cannot run program" in text:
         return OptionError("Spark's workers have no Python at PYSPARK_PYTHON: set it to one that is on every machine.")
     if "No module named" in text:
-        return OptionError("Spark's workers lack dpi or what it needs: install `dpi[spark]` for the Python they run.")
+        return OptionError(
+            "Spark's workers lack dpi or what it needs. For the Python they run, install this program and "
+            f"{how_to_install('spark')}."
+        )
     return StoreError(
         "Spark gave up on a job; nothing was paid, and the same call goes on. Its own logs, which are private, say why."
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
+from dpi.files.numbered import refuse_newer
 from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted.assimilation import Dispersion
 from dpi.mechanism.boosted.coverage import Payers
@@ -148,6 +149,7 @@ def from_bytes(data: bytes) -> BoostedState:
     log-walks had brought was not told apart.
     """
     magic, digest, body = data[: len(_MAGIC)], data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
+    refuse_newer(_MAGIC, data, "the state of the boosted mechanism")
     if magic not in (_MAGIC, _MAGIC_4, _MAGIC_3, _MAGIC_2):
         raise StateError("the state was not written by this version of the boosted mechanism.")
     if _digest(magic, body) != digest:

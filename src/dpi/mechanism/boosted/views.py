@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpi.errors import StateError
+from dpi.files.numbered import refuse_newer
 from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted import state as _state
 from dpi.mechanism.boosted.layout import Layout, View
@@ -74,6 +75,7 @@ def to_bytes(views: Views) -> bytes:
 def from_bytes(layout: Layout, data: bytes) -> Views:
     """The state of `to_bytes`, bit for bit; its parts may still belong to other options."""
     digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
+    refuse_newer(_MAGIC, data, "the state of the boosted mechanism")
     if not data.startswith(_MAGIC):
         raise StateError("the state was not written by this version of the boosted mechanism with these partitions.")
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:

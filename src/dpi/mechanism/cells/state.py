@@ -15,6 +15,7 @@ from operator import attrgetter
 import numpy as np
 
 from dpi.errors import StateError
+from dpi.files.numbered import refuse_newer
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells import dynamics, sizes
 from dpi.mechanism.cells.activity import Activity
@@ -242,6 +243,7 @@ def from_bytes(data: bytes) -> CellsState:
     """
     digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
     version = _MAGICS.get(data[: len(_MAGIC)])
+    refuse_newer(_MAGIC, data, "the state of the clocked ledger's estimator")
     if version is None:
         raise StateError("the state was not written by this version of the clocked ledger's estimator.")
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:

@@ -7,6 +7,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from dpi._version import how_to_install
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 from dpi.research.baselines.accounting import Floats
@@ -77,7 +78,7 @@ def _least_largest(
     try:
         from scipy.optimize import linprog
     except ImportError:
-        raise OptionError("boosting on the simplex needs scipy: install the extra `compare`.") from None
+        raise OptionError(f"boosting on the simplex needs scipy: {how_to_install('compare')}.") from None
     rows, bins = matrix.shape
     slack = np.ones((rows, 1))
     left = [np.block([[matrix, -slack], [-matrix, -slack]])]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpi._version import __version__
+from dpi._version import __version__, how_to_install
 from dpi.errors import OptionError
 from dpi.research.reproduce.experiment import Sheet, Summary, Table, Value
 from dpi.research.reproduce.running import Outcome
@@ -151,7 +151,7 @@ def _html(text: str) -> str:
     try:
         from markdown_it import MarkdownIt
     except ImportError:
-        raise OptionError("the report's page needs markdown-it-py: install the extra `reproduce`.") from None
+        raise OptionError(f"the report's page needs markdown-it-py: {how_to_install('reproduce')}.") from None
     body = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'

@@ -9,7 +9,8 @@ export function drawBudget({ budget }) {
   const part = Math.min(1, budget.spent_at_most / budget.holds), left = slotsLeft(budget);
   say($("tile-budget"), `≤ ${amount(budget.spent_at_most)} of ${amount(budget.holds)}`);
   const lasts = left === null ? "never runs out: later payments become smaller" : left === 0 ? "spent by who was always there; newcomers have all of it" : left === 1 ? "one slot left for who was always there" : `${count(left)} slots left for who was always there`;
-  say($("tile-budget-more"), `ε, ${budget.per}; ${lasts}`);
+  const together = budget.streams === 1 ? "" : `, ≤ ${amount(budget.spent_by_store)} by all ${budget.streams} streams`;
+  say($("tile-budget-more"), `ε by this stream${together}, ${budget.per}; ${lasts}`);
   $("meter").style.width = `${100 * part}%`;
   const words = budget.sentences.filter((each) => !each.startsWith("The next slots cost")); // the table has them
   if (left === 0) words.push("Somebody who was there in every slot has nothing left, and is counted in part or not at all; newcomers have all of it before them.");
@@ -28,23 +29,24 @@ export function drawBudget({ budget }) {
 
 export function drawOdds({ budget }) {
   if (budget === null) return;
-  const prior = Number($("prior").value) / 100, [least, most] = posterior(prior, budget.epsilon);
+  const prior = Number($("prior").value) / 100, was = posterior(prior, budget.epsilon), did = posterior(prior, 2 * budget.epsilon);
   const said = `${Math.round(100 * prior)}\u00a0%`;
   say($("prior-text"), said);
   $("prior").setAttribute("aria-valuetext", said);
-  const to = prepare($("odds"), 58), { pen } = to, left = 10, width = to.width - 20, x = (p) => left + p * width;
-  pen.fillStyle = to.faint;
-  pen.fillRect(left, 20, width, 12);
-  pen.fillStyle = styled("--bar");
-  pen.fillRect(x(least), 20, x(most) - x(least), 12);
+  const to = prepare($("odds"), 76), { pen } = to, left = 10, width = to.width - 20, x = (p) => left + p * width;
+  for (const [top, [least, most]] of [[18, was], [38, did]]) {
+    pen.fillStyle = to.faint;
+    pen.fillRect(left, top, width, 12);
+    pen.fillStyle = styled("--bar");
+    pen.fillRect(x(least), top, x(most) - x(least), 12);
+  }
   pen.fillStyle = to.ink;
-  pen.fillRect(x(prior) - 1, 14, 2, 24);
+  pen.fillRect(x(prior) - 1, 14, 2, 40);
   pen.fillStyle = to.soft;
   for (const [p, align] of [[0, "left"], [0.5, "center"], [1, "right"]]) {
     pen.textAlign = align;
-    pen.fillText(`${100 * p} %`, x(p), 48);
+    pen.fillText(`${100 * p} %`, x(p), 66);
   }
-  const factor = Math.exp(budget.epsilon).toFixed(budget.epsilon > 3 ? 0 : 2);
-  const per = budget.per === "for ever" ? "all releases, for ever" : `all releases ${budget.per}`;
-  say($("odds-words"), `After ${per}, they can believe it with ${percent(least)} at least and ${percent(most)} at most, whatever else they know: the odds change by a factor of e^ε = ${factor} at the very most.`);
+  const per = budget.per === "for ever" ? "all releases, for ever" : `all releases ${budget.per}`, ends = ([least, most]) => `${percent(least)} at least and ${percent(most)} at most`;
+  say($("odds-words"), `After ${per}, whatever else they know: that I was ever here, with ${ends(was)} (upper bar); that I did A instead of B here, with ${ends(did)} (lower bar).`);
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from dpi._version import how_to_install
 from dpi.errors import OptionError
 
 PASSWORD = "DPI_BROKER_PASSWORD"  # noqa: S105 - where it is looked for
@@ -94,4 +95,4 @@ def client(module: str, extra: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError:
-        raise OptionError(f"this source needs a library that is not installed: pip install 'dpi[{extra}]'.") from None
+        raise OptionError(f"this source needs a library that is not installed: {how_to_install(extra)}.") from None

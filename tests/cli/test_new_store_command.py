@@ -1,0 +1,24 @@
+"""A store that is gone is not made anew without a word."""
+
+from pathlib import Path
+
+from cli_files import PERIOD
+
+
+def test_a_key_without_its_store_is_refused_and_new_says_what_it_costs(cli, visits):
+    """`run` refuses a key without its store, `--new` says what it costs; `--no-witness` keeps none."""
+    words = ("run", *visits, *PERIOD, "--store", "visits.db")
+    cli(*words)
+    assert Path("visits.db.witness").exists()
+    for file in Path().glob("visits.db*"):
+        if file.suffix != ".key":
+            file.unlink()
+    said = cli(*words, code=3)
+    assert "`--new`" in said
+    assert "dpi restore" in said
+    assert not Path("visits.db").exists()
+    assert "Every user has all of ε once more" in " ".join(cli(*words, "--new").split())
+    assert "`--new`" in cli(*words, "--new", code=2)
+    cli(*words[:-1], "plain.db", "--no-witness")
+    assert not Path("plain.db.witness").exists()
+    assert "not both" in cli(*words[:-1], "both.db", "--no-witness", "--witness", "seen", code=2)
