@@ -20,6 +20,7 @@ import random
 import resource
 import signal
 import sys
+import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -101,11 +102,16 @@ def traced(session: Any, file: str) -> Coverage | None:
             lines.add(frame.f_lineno)
             return local
 
+        def begun(frame: FrameType, event: str, argument: object, local: Any = local) -> Any:
+            return local if frame.f_code.co_filename == file else None
+
         _forget()
         start = time.monotonic()
-        sys.settrace(lambda frame, event, argument: local if frame.f_code.co_filename == file else None)  # type: ignore[arg-type,return-value]
+        threading.settrace(begun)  # a service answers in threads
+        sys.settrace(begun)
         good = passed(session, [item])
         sys.settrace(None)
+        threading.settrace(None)  # type: ignore[arg-type]
         if not good:
             return None
         seen[item.nodeid] = (time.monotonic() - start, sorted(lines))
