@@ -111,7 +111,7 @@ def traced(session: Any, file: str) -> Coverage | None:
         sys.settrace(begun)
         good = passed(session, [item])
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
         if not good:
             return None
         seen[item.nodeid] = (time.monotonic() - start, sorted(lines))
