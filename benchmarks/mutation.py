@@ -222,7 +222,7 @@ def outcomes(module: str, chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, st
         return
     files = [f for f in (*TESTS[module], str(SOURCE.relative_to(ROOT) / module)) if Path(f).exists()]
     coverage = covered(module, files)
-    paths = [None if module in SETTINGS["anew"] else owner(mutant) for mutant in chosen]
+    paths = [None if module.startswith(tuple(SETTINGS["anew"])) else owner(mutant) for mutant in chosen]
     reader, writer = os.pipe()
 
     def loop(session: Any) -> None:
