@@ -4,7 +4,8 @@
     python benchmarks/mutation.py budget/ledger.py chain.py --sample 100 --seed 1 --report out.json
 
 All runs are forks of a process that has the tests collected, so nothing is loaded twice: the change (`mutants.py`) is
-put into the function's code. Where it is made while modules load, an import hook hands it out, in a process of its own.
+put into the function's code. Where it is made while modules load, or the tests do not pass unchanged in such a fork, an
+import hook hands it out, in a process of its own.
 A first run notes which test executes which line; a mutant is shown to the tests of its lines, the fastest first, until
 one fails. Hypothesis draws the same examples for all and does not shrink. What survives is listed; `mutation.toml`
 says which tests are asked, and explains survivors that no test can kill.
@@ -36,6 +37,8 @@ ROOT = SOURCE.parents[1]
 HEAVY = ("numpy", "polars", "hypothesis", "pytest", "cryptography", "mpmath", "z3", "pandas", "pyarrow", "zoneinfo")
 MEMORY = 8 << 30
 """Bytes that a run may take: a mutant that wants more has failed."""
+COLLECTING = 60
+"""Seconds that loading and collecting tests may take, on a machine that does other things as well."""
 SETTINGS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 TESTS: dict[str, list[str]] = SETTINGS["tests"]
 """The modules, and the tests that are asked about each, besides its own examples."""
@@ -146,6 +149,7 @@ def in_place(mutant: Mutant, path: tuple[str, ...], coverage: Coverage, session:
 def anew(mutant: Mutant, coverage: Coverage) -> object:
     """Whether the tests pass where the changed module is loaded in its place."""
     names, seconds = chosen_tests(mutant, coverage)
+    seconds += COLLECTING
     files = [*dict.fromkeys(name.partition("::")[0] for name in names)]
 
     def work() -> object:
@@ -226,6 +230,9 @@ def outcomes(module: str, chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, st
     reader, writer = os.pipe()
 
     def loop(session: Any) -> None:
+        seconds = 10 + 2 * sum(took for took, _ in coverage.values())
+        if not any(paths) or forked(lambda: passed(session, in_order(session, list(coverage))), seconds) is not True:
+            return  # a fork lacks threads that collecting has started: what it ends by says nothing of a mutant
         for number, (mutant, path) in enumerate(zip(chosen, paths, strict=True)):
             if path is not None:
                 os.write(writer, json.dumps([number, in_place(mutant, path, coverage, session)]).encode() + b"\n")
@@ -237,13 +244,15 @@ def outcomes(module: str, chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, st
             served(files, loop)
         os._exit(0)
     os.close(writer)
+    tried = set()
     with os.fdopen(reader) as stream:
         for line in stream:
             number, good = json.loads(line)
+            tried.add(number)
             yield chosen[number], _end_of(good)
     os.waitpid(child, 0)
-    for mutant, path in zip(chosen, paths, strict=True):
-        if path is None:
+    for number, mutant in enumerate(chosen):
+        if number not in tried:
             yield mutant, _end_of(anew(mutant, coverage))
 
 
