@@ -155,7 +155,10 @@ def anew(mutant: Mutant, coverage: Coverage) -> object:
     def work() -> object:
         sys.meta_path.insert(0, Hook(mutant))
         good: list[bool] = []
-        served(files, lambda session: good.append(passed(session, in_order(session, names))))
+        try:
+            served(files, lambda session: good.append(passed(session, in_order(session, names))))
+        except Warning:  # such as of a file that was left open: an error in tests
+            return False
         return good == [True]
 
     return forked(work, seconds)

@@ -2,10 +2,12 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 import dpi
+from dpi.service import receipts as receipts_module
 from dpi.service import service as service_module
 from dpi.service.publication import Publication
 from dpi.service.receipts import Receipts
@@ -243,6 +245,27 @@ def test_a_receipt_holds_a_slot_until_it_is_done():
     receipts.done(second)
     waiting.join(10)
     assert not waiting.is_alive()
+
+
+def test_a_slot_waits_as_long_as_it_is_told_for_what_was_received(monkeypatch):
+    """All of the time that is left, and no longer: what is done meanwhile counts."""
+    receipts, now, waited = Receipts(SetClock(100)), [5.0], []
+    first, second = receipts.stamp(), receipts.stamp()
+    done = iter([first, second])
+
+    def wait(rest):
+        waited.append(rest)
+        now[0] += 0.25
+        receipts.done(next(done))
+
+    monkeypatch.setattr(receipts_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(receipts._changed, "wait", wait)
+    assert receipts.settle_before(101, timeout=0.5)
+    assert waited == [0.5, 0.25]
+    third, _ = receipts.stamp(), receipts.stamp()
+    done = iter([third])
+    assert not receipts.settle_before(102, timeout=0.25)
+    assert waited == [0.5, 0.25, 0.25]
 
 
 def test_nothing_is_seen_before_its_moment_where_slots_have_negative_numbers(tmp_path):

@@ -139,6 +139,11 @@ def test_acts_are_chained_and_a_change_is_found(tmp_path) -> None:
     assert acts.check().sequence == 29
     acts.note("service stopped")
     assert acts.check().sequence == 30
+    with acts.path.open("ab") as file:
+        file.write(b"x" * 5_000)  # longer than the line that is written in its place
+    acts.note("service started")
+    assert acts.check().sequence == 31
+    assert b"x" * 9 not in acts.path.read_bytes()
     with pytest.raises(ValueError, match="unknown act"):
         acts.note("something else")
 
