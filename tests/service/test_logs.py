@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import threading
 
 import pytest
@@ -146,6 +147,15 @@ def test_acts_are_chained_and_a_change_is_found(tmp_path) -> None:
     assert b"x" * 9 not in acts.path.read_bytes()
     with pytest.raises(ValueError, match="unknown act"):
         acts.note("something else")
+
+
+def test_an_act_is_on_disk_before_it_is_answered(tmp_path, monkeypatch) -> None:
+    """The file is whole when the system is asked to write it down, which is before `note` returns."""
+    acts, written = Acts(tmp_path / "acts.ndjson"), []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: written.append((os.fstat(descriptor).st_size, acts.check())))
+    for number in range(3):
+        acts.note("service started")
+        assert written[number:] == [(acts.path.stat().st_size, acts.check())]
 
 
 def test_administrative_acts_are_noted_with_who_did_them(tmp_path) -> None:
