@@ -247,6 +247,11 @@ def test_a_receipt_holds_a_slot_until_it_is_done():
     assert not waiting.is_alive()
 
 
+def test_a_moment_is_told_as_the_time_that_it_is():
+    """Microseconds since 1970, in UTC."""
+    assert Publication.moment(MOMENT + 1) == "2026-01-01T00:00:00.000001+00:00"
+
+
 def test_a_slot_waits_as_long_as_it_is_told_for_what_was_received(monkeypatch):
     """All of the time that is left, and no longer: what is done meanwhile counts."""
     receipts, now, waited = Receipts(SetClock(100)), [5.0], []
