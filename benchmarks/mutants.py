@@ -168,7 +168,9 @@ def owner(mutant: Mutant) -> tuple[str, ...] | None:
             if isinstance(statement, ast.ClassDef):
                 if found := search(statement.body, (*path, statement.name)):
                     return found
-            elif isinstance(statement, ast.FunctionDef) and any(node is n for s in statement.body for n in ast.walk(s)):
+            elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and any(
+                node is n for s in statement.body for n in ast.walk(s)
+            ):
                 return (*path, statement.name)
         return None
 

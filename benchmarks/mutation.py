@@ -4,7 +4,8 @@
     python benchmarks/mutation.py budget/ledger.py chain.py --sample 100 --seed 1 --report out.json
 
 All runs are forks of a process that has the tests collected, so nothing is loaded twice: the change (`mutants.py`) is
-put into the function's code. Where it is made while modules load, an import hook hands it out, in a process of its own.
+put into the function's code. Where it is made while modules load, or the tests do not pass unchanged in such a fork, an
+import hook hands it out, in a process of its own.
 A first run notes which test executes which line; a mutant is shown to the tests of its lines, the fastest first, until
 one fails. Hypothesis draws the same examples for all and does not shrink. What survives is listed; `mutation.toml`
 says which tests are asked, and explains survivors that no test can kill.
@@ -20,6 +21,7 @@ import random
 import resource
 import signal
 import sys
+import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +37,8 @@ ROOT = SOURCE.parents[1]
 HEAVY = ("numpy", "polars", "hypothesis", "pytest", "cryptography", "mpmath", "z3", "pandas", "pyarrow", "zoneinfo")
 MEMORY = 8 << 30
 """Bytes that a run may take: a mutant that wants more has failed."""
+COLLECTING = 60
+"""Seconds that loading and collecting tests may take, on a machine that does other things as well."""
 SETTINGS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 TESTS: dict[str, list[str]] = SETTINGS["tests"]
 """The modules, and the tests that are asked about each, besides its own examples."""
@@ -101,11 +105,16 @@ def traced(session: Any, file: str) -> Coverage | None:
             lines.add(frame.f_lineno)
             return local
 
+        def begun(frame: FrameType, event: str, argument: object, local: Any = local) -> Any:
+            return local if frame.f_code.co_filename == file else None
+
         _forget()
         start = time.monotonic()
-        sys.settrace(lambda frame, event, argument: local if frame.f_code.co_filename == file else None)  # type: ignore[arg-type,return-value]
+        threading.settrace(begun)  # a service answers in threads
+        sys.settrace(begun)
         good = passed(session, [item])
         sys.settrace(None)
+        threading.settrace(None)
         if not good:
             return None
         seen[item.nodeid] = (time.monotonic() - start, sorted(lines))
@@ -140,12 +149,16 @@ def in_place(mutant: Mutant, path: tuple[str, ...], coverage: Coverage, session:
 def anew(mutant: Mutant, coverage: Coverage) -> object:
     """Whether the tests pass where the changed module is loaded in its place."""
     names, seconds = chosen_tests(mutant, coverage)
+    seconds += COLLECTING
     files = [*dict.fromkeys(name.partition("::")[0] for name in names)]
 
     def work() -> object:
         sys.meta_path.insert(0, Hook(mutant))
         good: list[bool] = []
-        served(files, lambda session: good.append(passed(session, in_order(session, names))))
+        try:
+            served(files, lambda session: good.append(passed(session, in_order(session, names))))
+        except Warning:  # such as of a file that was left open: an error in tests
+            return False
         return good == [True]
 
     return forked(work, seconds)
@@ -216,10 +229,13 @@ def outcomes(module: str, chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, st
         return
     files = [f for f in (*TESTS[module], str(SOURCE.relative_to(ROOT) / module)) if Path(f).exists()]
     coverage = covered(module, files)
-    paths = [None if module in SETTINGS["anew"] else owner(mutant) for mutant in chosen]
+    paths = [None if module.startswith(tuple(SETTINGS["anew"])) else owner(mutant) for mutant in chosen]
     reader, writer = os.pipe()
 
     def loop(session: Any) -> None:
+        seconds = 10 + 2 * sum(took for took, _ in coverage.values())
+        if not any(paths) or forked(lambda: passed(session, in_order(session, list(coverage))), seconds) is not True:
+            return  # a fork lacks threads that collecting has started: what it ends by says nothing of a mutant
         for number, (mutant, path) in enumerate(zip(chosen, paths, strict=True)):
             if path is not None:
                 os.write(writer, json.dumps([number, in_place(mutant, path, coverage, session)]).encode() + b"\n")
@@ -231,13 +247,15 @@ def outcomes(module: str, chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, st
             served(files, loop)
         os._exit(0)
     os.close(writer)
+    tried = set()
     with os.fdopen(reader) as stream:
         for line in stream:
             number, good = json.loads(line)
+            tried.add(number)
             yield chosen[number], _end_of(good)
     os.waitpid(child, 0)
-    for mutant, path in zip(chosen, paths, strict=True):
-        if path is None:
+    for number, mutant in enumerate(chosen):
+        if number not in tried:
             yield mutant, _end_of(anew(mutant, coverage))
 
 
@@ -257,7 +275,7 @@ def main() -> None:
     options = parser.parse_args()
     os.chdir(ROOT)
     os.environ |= {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    sys.path.insert(0, str(ROOT / "src"))
+    sys.path[0] = str(ROOT / "src")  # in place of the benchmarks, which have a `store` as the tests do
     for name in HEAVY:
         with suppress(ImportError):
             importlib.import_module(name)

@@ -8,6 +8,7 @@ import pytest
 
 from dpi import audit
 from dpi.audit import AuditReport, Row, running
+from dpi.audit.lives import LIVES
 from dpi.audit.shipped import DRAWS, STREAMS
 from dpi.audit.zoo import PAIRS
 
@@ -69,6 +70,7 @@ def test_the_whole_audit(monkeypatch):
     quick = not os.environ.get("DPI_SLOW")
     if quick:
         monkeypatch.setattr(running, "STREAMS", STREAMS[:1])  # each of them has a test below
+        monkeypatch.setattr(running, "LIVES", LIVES[-1:])  # see test_lives.py
         monkeypatch.setattr(running, "DRAWS", DRAWS[-1:])  # see test_samplers.py
         monkeypatch.setattr(running, "PAIRS", PAIRS[:1])
         monkeypatch.setattr(running, "BOXES", ())

@@ -19,6 +19,8 @@ REQUIRED = {
     "a clock of payments that depends on the data", "classes without users are not measured",
     "a change that begins after the last event", "quotas that sum to more than one",
     "a quota that shrinks after it was spent", "a quota of what was spent without one",
+    "nothing is charged after 64 payments", "nothing is charged after a thousand payments",
+    "every hundredth payment is free", "nothing is charged in high classes",
 }  # fmt: skip
 
 

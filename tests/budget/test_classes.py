@@ -1,5 +1,6 @@
 """Public bounds of classes: no account ever holds, or has spent, more than is said of its class."""
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -270,6 +271,45 @@ def test_a_snapshot_with_other_bounds():
     assert (bounds_of(text), classes_of(text)) == (after, ())
     allocation.restore(text)
     assert allocation.bounds == after
+
+
+def test_accounts_that_hold_more_go_on_with_what_was_added():
+    """As a quota grows: bounds of what is left grow by it, and what was spent stays spent."""
+    before = ClassAllocation(Epsilon(UNITS), TOP)
+    drawn(before, 2)
+    same, larger = ClassAllocation(Epsilon(UNITS), TOP), ClassAllocation(Epsilon(3 * UNITS), TOP)
+    for after in (same, larger):
+        after.succeed(before.snapshot())
+    assert (same.bounds, same.classes) == (before.bounds, before.classes)
+    assert (larger.bounds, larger.classes) == (before.bounds.grown(3 * UNITS), ())
+    assert json.loads(larger.snapshot())["rule"] == f"classes {3 * UNITS} {TOP}"
+
+
+@pytest.mark.parametrize("options", [{"top": TOP + 1}, {"period": 2}])
+def test_other_classes_or_epochs_begin_anew(options):
+    """What was drawn for other classes says nothing of these; nor does what another rule has drawn."""
+    before = ClassAllocation(Epsilon(UNITS), TOP)
+    drawn(before, 2)
+    after = ClassAllocation(**{"epsilon": Epsilon(UNITS), "top": TOP} | options)
+    for text in (before.snapshot(), '{"rule": "constant 5", "state": null}', ""):
+        after.succeed(text)
+        assert after.bounds == Bounds.initial(Epsilon(UNITS), options.get("top", TOP), options.get("period"))
+
+
+@pytest.mark.parametrize("name", ["left", "spent", "largest", "restored"])
+def test_every_number_of_a_snapshot_is_a_whole_one(name):
+    """What is left and what is spent is known of one class at least; nothing is read as a number that is none."""
+    allocation = ClassAllocation(Epsilon(UNITS), TOP, period=2)
+    drawn(allocation, 2)
+    saved = json.loads(allocation.snapshot())
+    wrong = (
+        [[*saved["state"][name], number] for number in (True, 1.5, None)] + [None] + [[]] * (name in ("left", "spent"))
+    )
+    for numbers in wrong:
+        text = json.dumps(saved | {"state": saved["state"] | {name: numbers}})
+        with pytest.raises(StateError, match="damaged"):
+            ClassAllocation(Epsilon(UNITS), TOP, period=2).restore(text)
+    assert bounds_of(allocation.snapshot()).period == 2
 
 
 def test_other_allocations_know_no_classes():

@@ -1,4 +1,5 @@
 import math
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 
@@ -7,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.budget.epsilon import UNITS, Epsilon, rational
-from dpi.errors import OptionError
+from dpi.budget.epsilon import LARGEST, UNITS, Epsilon, promised, rational
+from dpi.errors import OptionError, WeakPromise
 
 
 @given(st.fractions(Fraction(1, UNITS), 1024))
@@ -68,3 +69,23 @@ def test_units_lie_between_nothing_and_1024():
     for bad in (-1, 1024 * UNITS + 1):
         with pytest.raises(OptionError, match="between 0 and 1024"):
             Epsilon(bad)
+
+
+@pytest.mark.parametrize("kind", [str, Decimal])
+def test_an_exponent_of_four_digits_is_refused_before_the_number_is_written_out(kind):
+    """Zeros before it do not count; one of three digits is a number."""
+    assert rational(kind("1e-0999")) == Fraction(1, 10**999)
+    for long in ("1e1000", "1E-1000", "1e+9999"):
+        with pytest.raises(OptionError, match="finite number"):
+            rational(kind(long))
+
+
+def test_the_largest_amount_is_an_amount_and_ten_is_not_yet_warned_of():
+    """1,024, and not a unit more; a warning begins above ten."""
+    assert Epsilon.at_most(1024).units == Epsilon.at_least(1024).units == LARGEST
+    with pytest.raises(OptionError, match="at most 1024"):
+        Epsilon.at_most(Fraction(LARGEST + 1, UNITS))
+    with warnings.catch_warnings(action="error"):
+        assert promised(10) == Epsilon(10 * UNITS)
+    with pytest.warns(WeakPromise):
+        promised(Fraction(10 * UNITS + 1, UNITS))

@@ -7,8 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from dpi.budget import Accounts, Bill, Epsilon, Geometric, Zeta, fade, spend_first
+from dpi.budget import Accounts, Bill, Epsilon, Geometric, Zeta, clocked, fade, spend_first
 from dpi.budget.account_table import AccountTable
+from dpi.budget.clock import HIGHEST
 from dpi.budget.epsilon import LARGEST, UNITS
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
 from dpi.exact.integers import GRAINS
@@ -74,6 +75,21 @@ def test_policies_tell_themselves_apart():
             if saved is not other:
                 with pytest.raises(StateError, match="other options"):
                     accounts(**other).restore(accounts(**saved).snapshot())
+
+
+@pytest.mark.parametrize("top", [0, -1, HIGHEST + 1, True, 2.0, "3", None])
+def test_the_top_class_is_a_whole_number_that_the_clock_knows(top):
+    """From 1 to 40, and nothing that only looks like one."""
+    with pytest.raises(OptionError, match=f"`top` must be a whole number from 1 to {HIGHEST}"):
+        clocked(top)
+    assert [clocked(good).top for good in (1, HIGHEST)] == [1, HIGHEST]
+
+
+def test_stored_accounts_are_read_by_their_policy():
+    """What a description says of classes is read; policies that say weights are all read as one."""
+    read = [Accounts.of_description(accounts(policy=p).description, KEY).policy for p in (clocked(7), fade())]
+    assert read == [clocked(7), spend_first]
+    assert clocked(7).grains(np.array([0, 99])).tolist() == [GRAINS, GRAINS]
 
 
 @pytest.mark.parametrize("grains", [-5, GRAINS + 7])

@@ -130,6 +130,11 @@ def test_the_chain_and_the_export_verify(shop, tmp_path):
     assert certificate["digest"] in {each["digest"] for each in chain["entries"]}
     part = get(shop, "/v1/chain", role="auditor", after=1, limit=1).json()["entries"]
     assert part == [chain["entries"][2]]
+    for after in range(-1, chain["head"] + 1):
+        assert get(shop, "/v1/chain", role="auditor", after=after).json()["entries"] == chain["entries"][after + 1 :]
+    for wrong in ({"after": -2}, {"limit": 0}, {"limit": 1001}):
+        assert shop.client("auditor").get("/v1/chain", params=wrong).status_code == 422, wrong
+    assert get(shop, "/v1/chain", role="auditor", limit=1000).json() == chain
     (tmp_path / "public.db").write_bytes(get(shop, "/v1/export", role="auditor").content)
     with open_store(tmp_path / "public.db", read_only=True) as store:
         assert verify(store).intact

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import threading
 
 import pytest
@@ -139,8 +140,22 @@ def test_acts_are_chained_and_a_change_is_found(tmp_path) -> None:
     assert acts.check().sequence == 29
     acts.note("service stopped")
     assert acts.check().sequence == 30
+    with acts.path.open("ab") as file:
+        file.write(b"x" * 5_000)  # longer than the line that is written in its place
+    acts.note("service started")
+    assert acts.check().sequence == 31
+    assert b"x" * 9 not in acts.path.read_bytes()
     with pytest.raises(ValueError, match="unknown act"):
         acts.note("something else")
+
+
+def test_an_act_is_on_disk_before_it_is_answered(tmp_path, monkeypatch) -> None:
+    """The file is whole when the system is asked to write it down, which is before `note` returns."""
+    acts, written = Acts(tmp_path / "acts.ndjson"), []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: written.append((os.fstat(descriptor).st_size, acts.check())))
+    for number in range(3):
+        acts.note("service started")
+        assert written[number:] == [(acts.path.stat().st_size, acts.check())]
 
 
 def test_administrative_acts_are_noted_with_who_did_them(tmp_path) -> None:
@@ -151,13 +166,28 @@ def test_administrative_acts_are_noted_with_who_did_them(tmp_path) -> None:
         assert admin.post("/v1/streams", json={"name": "other", **options}).status_code == 201
         assert admin.put("/v1/streams/other", json={**options, "domain": ["a", "c"]}).status_code == 200
         told = auditor.get("/v1/acts").json()
+        for after, acts in ((-1, told["acts"]), (0, told["acts"][1:]), (1, [])):
+            assert auditor.get("/v1/acts", params={"after": after}).json() == told | {"acts": acts}
+        assert auditor.get("/v1/acts", params={"after": -2}).status_code == 422
         assert [found.client(role).get("/v1/acts").status_code for role in ("analyst", "curator")] == [403] * 2
         by = next(entry.id for entry in found.service.tokens.entries() if entry.role == "admin")
-    assert told["whole"]
+    assert (told["whole"], told["head"]) == (True, 1)
     assert [(each["act"], each["by"], each["about"]["stream"]) for each in told["acts"]] == [
         ("stream opened", f"admin {by}", "other"),
         ("stream changed", f"admin {by}", "other"),
     ]
+
+
+def test_a_log_of_acts_that_was_changed_says_so(tmp_path) -> None:
+    """Whoever reads it by HTTP is told that it is not whole."""
+    with running(tmp_path) as found:
+        acts = found.service.acts
+        for number in range(3):
+            acts.note("token created", about={"id": str(number)})
+        lines = acts.path.read_bytes().splitlines(keepends=True)
+        acts.path.write_bytes(b"".join(lines[:1] + lines[2:]))
+        told = found.client("auditor").get("/v1/acts").json()
+        assert (told["whole"], told["head"], len(told["acts"])) == (False, -1, len(lines) - 1)
 
 
 def test_a_log_that_is_renamed_is_begun_anew(tmp_path) -> None:

@@ -198,6 +198,35 @@ def test_what_cannot_be_kept_is_refused(quota, options, match):
         stream(store, "one", "0.3001", change=True)
 
 
+@pytest.mark.parametrize("per_slot", ["auto", "0.25"])
+@pytest.mark.parametrize("released", [0, 1])
+def test_a_slot_that_is_paid_for_and_not_yet_released_counts_as_spent(per_slot, released, monkeypatch):
+    """A quota gets nothing of it: users have paid, though no entry of the chain says so yet."""
+    store = dpi.MemoryStore()
+    rest = stream(store, "rest", per_slot=per_slot)
+    for _ in range(released):
+        close(rest)
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "publish", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            close(rest)
+    before = 0 if released == 0 else store.reached("rest")[1]
+    most = store.pending("rest").spent_after(before)
+    assert most > before
+    assert spent(store)[""] > Fraction(before, UNITS)
+    with pytest.raises(OptionError, match="is in no other quota"):
+        stream(store, "one", Fraction(UNITS - most + 1, UNITS), per_slot="0.01")
+    one = stream(store, "one", Fraction(UNITS - most, UNITS), per_slot="0.01")
+    assert rest.next_slot == released + 1  # it is released now
+    close(one)
+    assert sum(spent(store).values()) <= 1
+    assert verify(store).problems == ()
+
+
+def _interrupted(*_):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("wrong", [0, -1, "1.01", "nan", True])
 def test_a_quota_is_a_part(wrong):
     """Above zero and at most one."""

@@ -163,6 +163,21 @@ def classes(slots: int, values: Sequence[object]) -> Neighbours:
     )
 
 
+def staying(slots: int, values: Sequence[object]) -> Neighbours:
+    """The user is in every slot, beside another one who is: for lives of thousands of slots."""
+    both: Rows = (("regular", values[-1]), (TARGET, values[0]))
+    return pair("stays", [both] * slots)
+
+
+def straying(slots: int, values: Sequence[object]) -> Neighbours:
+    """The user is away for one slot and for ten in turn, and pays other numbers of times than the other one."""
+    here = [t % 17 != 5 and t % 41 < 31 for t in range(slots)]
+    there: Rows = (("regular", values[-1]),)
+    return pair(
+        "comes and goes", [(*there, (TARGET, values[t % len(values)])) if here[t] else there for t in range(slots)]
+    )
+
+
 FAMILIES: tuple[Family, ...] = (
     alone, every_slot, giant, returning, epochs, rounding, late, types, broken_rows, classes,
 )  # fmt: skip

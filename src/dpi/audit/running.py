@@ -12,8 +12,9 @@ from dpi.audit import neighbours
 from dpi.audit.accounting import excesses
 from dpi.audit.commands import command_line, odd_rows
 from dpi.audit.empirical import ERROR, lower_bound
-from dpi.audit.exact import search
+from dpi.audit.exact import Finding, search
 from dpi.audit.exports import exported
+from dpi.audit.lives import LIVES
 from dpi.audit.reach import Reach, compare
 from dpi.audit.report import AuditReport, Row
 from dpi.audit.session import StreamSession
@@ -61,6 +62,7 @@ def parts(quick: bool) -> list[Part]:
     odd = (odd_rows,) if quick else (odd_rows, neighbours.alone)
     return [
         *((mechanism.name, partial(_stream, i, quick)) for i, mechanism in enumerate(STREAMS)),
+        *((life.name, partial(_life, i, quick)) for i, life in enumerate(LIVES)),
         *((draw.name, partial(_draw, i)) for i, draw in enumerate(DRAWS)),
         *((name, partial(_box, i, quick)) for i, (name, *_) in enumerate(BOXES)),
         *((f"other bytes: {family.__name__}", partial(_reach, family, quick)) for family in families),
@@ -122,21 +124,17 @@ def _shipped(mechanism: Shipped, quick: bool) -> Row:
     )
 
 
+def _life(index: int, quick: bool) -> list[Row]:
+    return [_tight(LIVES[index].name, LIVES[index].worst(quick))]
+
+
 def _draw(index: int) -> list[Row]:
-    draw = DRAWS[index]
-    finding = draw.exact()
-    return [
-        Row(
-            "shipped",
-            draw.name,
-            float(finding.claimed),
-            float(finding.loss),
-            None,
-            finding.violates,
-            finding.witness,
-            tight=True,
-        )
-    ]
+    return [_tight(DRAWS[index].name, DRAWS[index].exact())]
+
+
+def _tight(name: str, found: Finding) -> Row:
+    claimed, loss = float(found.claimed), float(found.loss)
+    return Row("shipped", name, claimed, loss, None, found.violates, found.witness, tight=True)
 
 
 def _box(index: int, quick: bool) -> list[Row]:

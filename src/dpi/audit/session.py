@@ -237,8 +237,11 @@ class DeclaredCounts(StreamSession):
 class SeveralStreams:
     """Streams that take turns: step i goes to stream i mod n. `claimed` is ε of the accounts they share."""
 
+    session: type[StreamSession] = StreamSession
+    """What each of them is to the audit."""
+
     def __init__(self, makes: Sequence[MakeStream], claimed: Fraction) -> None:
-        self._sessions = [StreamSession(make) for make in makes]
+        self._sessions = [self.session(make) for make in makes]
         self._turn, self._claimed = 0, claimed
 
     def look(self, rows: Rows) -> Law:
