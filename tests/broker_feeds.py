@@ -67,7 +67,7 @@ class MockCluster:
     """The cluster in librdkafka: real brokers of Kafka's protocol in this process, in memory."""
 
     def __init__(self, brokers: int = 1) -> None:
-        kafka = pytest.importorskip("confluent_kafka", reason="needs pip install 'dpi[kafka]'")
+        kafka = pytest.importorskip("confluent_kafka", reason="needs pip install -e '.[kafka]'")
         beside = Path(kafka.__file__).parent.parent / "confluent_kafka.libs"
         found = glob.glob(f"{beside}/librdkafka*")
         if not found:
@@ -123,7 +123,7 @@ class Kafka(BrokerFeed):
     """A topic with one partition, so that there is one order; or with more."""
 
     def __init__(self, partitions: int = 1) -> None:
-        kafka = pytest.importorskip("confluent_kafka", reason="needs pip install 'dpi[kafka]'")
+        kafka = pytest.importorskip("confluent_kafka", reason="needs pip install -e '.[kafka]'")
         self.cluster = MockCluster()
         self.topic = f"visits-{secrets.token_hex(4)}"
         self.cluster.topic(self.topic, partitions)
@@ -197,7 +197,7 @@ class Redis(BrokerFeed):
     """A Redis stream."""
 
     def __init__(self) -> None:
-        redis = pytest.importorskip("redis", reason="needs pip install 'dpi[redis]'")
+        redis = pytest.importorskip("redis", reason="needs pip install -e '.[redis]'")
         host, port = needs("DPI_REDIS", 6379, "Redis")
         self.key = f"dpi-{secrets.token_hex(4)}"
         self.client = redis.Redis(host=host, port=port)
@@ -229,7 +229,7 @@ class Rabbit(BrokerFeed):
     """A RabbitMQ stream."""
 
     def __init__(self) -> None:
-        self.amqp = pytest.importorskip("amqp", reason="needs pip install 'dpi[rabbitmq]'")
+        self.amqp = pytest.importorskip("amqp", reason="needs pip install -e '.[rabbitmq]'")
         host, port = needs("DPI_RABBITMQ", 5672, "RabbitMQ")
         self.stream = f"dpi-{secrets.token_hex(4)}"
         self.address = f"rabbitmq://{host}:{port}/{self.stream}"
@@ -265,7 +265,7 @@ class Mqtt(BrokerFeed):
     resumes = False
 
     def __init__(self) -> None:
-        mqtt = pytest.importorskip("paho.mqtt.client", reason="needs pip install 'dpi[mqtt]'")
+        mqtt = pytest.importorskip("paho.mqtt.client", reason="needs pip install -e '.[mqtt]'")
         host, port = needs("DPI_MQTT", 1883, "Mosquitto, or another server of MQTT")
         self.topic = f"dpi-{secrets.token_hex(4)}"
         self.address = f"mqtt://{host}:{port}/{self.topic}"
@@ -358,7 +358,7 @@ class Postgres(TableFeed):
 
     def connect(self) -> Any:
         """By the address of the tests."""
-        psycopg = pytest.importorskip("psycopg", reason="needs pip install 'dpi[postgres]'")
+        psycopg = pytest.importorskip("psycopg", reason="needs pip install -e '.[postgres]'")
         try:
             return psycopg.connect(POSTGRES, autocommit=True)
         except psycopg.OperationalError:
@@ -379,7 +379,7 @@ class Maria(TableFeed):
 
     def connect(self) -> Any:
         """By the address of the tests, whose database is made if need be."""
-        pymysql = pytest.importorskip("pymysql", reason="needs pip install 'dpi[mariadb]'")
+        pymysql = pytest.importorskip("pymysql", reason="needs pip install -e '.[mariadb]'")
         from dpi.sources.brokers.address import parsed
 
         where = parsed(MARIADB, ["mariadb"])

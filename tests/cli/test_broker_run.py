@@ -127,7 +127,7 @@ def test_what_is_wrong_is_said_in_a_sentence(cli: object, words: list[str], said
     """And a password is in none of them."""
     if "cannot be reached" in said:
         library = LIBRARIES[words[1].partition(":")[0]]
-        pytest.importorskip(library, reason="needs pip install 'dpi[brokers]'")
+        pytest.importorskip(library, reason="needs pip install -e '.[brokers]'")
     Path("countries.txt").write_text("DE\nFR\n")
     Path("log.ndjson").write_text("")
     more = ["--domain", "countries.txt", "--epsilon", "1", "--store", "x.db", "--slot", "1d", "--from", "2026-01-01"]

@@ -2,12 +2,10 @@
 
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 
 import dpi
-from dpi.service import receipts as receipts_module
 from dpi.service import service as service_module
 from dpi.service.publication import Publication
 from dpi.service.receipts import Receipts
@@ -286,27 +284,6 @@ def test_a_release_that_is_in_time_is_not_seen_sooner_for_a_late_one():
 def test_a_moment_is_told_as_the_time_that_it_is():
     """Microseconds since 1970, in UTC."""
     assert Publication.moment(MOMENT + 1) == "2026-01-01T00:00:00.000001+00:00"
-
-
-def test_a_slot_waits_as_long_as_it_is_told_for_what_was_received(monkeypatch):
-    """All of the time that is left, and no longer: what is done meanwhile counts."""
-    receipts, now, waited = Receipts(SetClock(100)), [5.0], []
-    first, second = receipts.stamp(), receipts.stamp()
-    done = iter([first, second])
-
-    def wait(rest):
-        waited.append(rest)
-        now[0] += 0.25
-        receipts.done(next(done))
-
-    monkeypatch.setattr(receipts_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(receipts._changed, "wait", wait)
-    assert receipts.settle_before(101, timeout=0.5)
-    assert waited == [0.5, 0.25]
-    third, _ = receipts.stamp(), receipts.stamp()
-    done = iter([third])
-    assert not receipts.settle_before(102, timeout=0.25)
-    assert waited == [0.5, 0.25, 0.25]
 
 
 def test_nothing_is_seen_before_its_moment_where_slots_have_negative_numbers(tmp_path):

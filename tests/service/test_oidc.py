@@ -19,7 +19,7 @@ from dpi.service.issuer_keys import FORGOTTEN, FRESH, PAUSE, IssuerKeys
 from dpi.service.oidc import IssuedTokens, Issuer
 from serving import BEGIN, running
 
-jwt = pytest.importorskip("jwt", reason="needs PyJWT: pip install 'dpi[oidc]'")
+jwt = pytest.importorskip("jwt", reason="needs PyJWT: pip install -e '.[oidc]'")
 
 URL = "https://login.example.org"
 KEYS = {

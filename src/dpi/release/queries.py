@@ -94,8 +94,9 @@ class Binned(Answer):
     """… and if every number were at the upper end."""
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """From the lower end of the one to the upper end of the other: it holds wherever in their bins numbers lie."""
-        return self.low.interval(level)[0], self.high.interval(level)[1]
+        """From the lowest to the highest end of both: it holds wherever in their bins numbers lie."""
+        ends = (*self.low.interval(level), *self.high.interval(level))
+        return min(ends), max(ends)
 
 
 @dataclass(frozen=True, eq=False)

@@ -352,10 +352,10 @@ class Store(ABC):
 
     def _told(self) -> Seen:
         """What the witness is told."""
-        head = self.head()
-        reached = {name: at for name in self.streams() if (at := self.reached(name)) is not None}
+        head, texts = self.head(), self.streams()
+        reached = {name: at for name in texts if (at := self.reached(name)) is not None}
         bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}
-        streams = declared({name: text for name, text in self.streams().items() if name in reached})
+        streams = declared({name: text for name, text in texts.items() if name in reached})
         return Seen(
             head.sequence,
             head.digest,

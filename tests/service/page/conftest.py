@@ -15,7 +15,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 @pytest.fixture(scope="session")
 def chromium():
     """One browser for all tests."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="no browser: pip install 'dpi[page]'")
+    playwright = pytest.importorskip("playwright.sync_api", reason="no browser: pip install -e '.[page]'")
     path = os.environ.get("DPI_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
         pytest.skip("no Chromium: install it (Debian: apt install chromium), or name it in DPI_CHROMIUM")

@@ -304,7 +304,7 @@ def test_ordered_and_product_domains_have_their_own_pictures(tmp_path, view, dom
 
 def axe(page, **options):
     """Hold that axe-core finds nothing against it."""
-    sync = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core: pip install 'dpi[page]'")
+    sync = pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe-core: pip install -e '.[page]'")
     found = sync.Axe().run(page, options=options)
     assert found.violations_count == 0, json.dumps(
         [[each["id"], each["nodes"][0]["html"], each["nodes"][0]["any"][:1]] for each in found.response["violations"]]
