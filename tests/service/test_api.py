@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 import dpi
+from dpi.service.reading import Reading
 from dpi.service.routes import ENDPOINTS
 from dpi.store import open_store
 from dpi.verification import verify
@@ -267,3 +268,31 @@ def test_across_a_change_of_the_domain_answers_are_given_where_they_can_be(tmp_p
         assert get(found, path, value="home", **period).json()["undefined"] == []
         refused = found.client("analyst").get(path, params={"value": "none", **period})
         assert (refused.status_code, "not in the domain" in refused.json()["detail"]) == (422, True)
+
+
+def test_a_budget_says_what_the_whole_store_can_have_cost(tmp_path):
+    """Beside the stream's own part, the sum over streams of the same accounts, of what is seen by now."""
+    with running(tmp_path, settings(quota="0.5"), settings(name="other", quota="0.25")) as found:
+        found.clock.now = MOMENT + 5 * SECOND
+        assert found.send([("ada", 1.0, "home")], 0).status_code == 200
+        before = found.client("analyst").get("/v1/streams/visits/budget").json()
+        assert (before["spent_at_most"], before["spent_by_store"], before["streams"]) == (0, 0, 2)
+        found.set(21)
+        parts = [found.client("analyst").get(f"/v1/streams/{name}/budget").json() for name in ("visits", "other")]
+        assert all(part["spent_at_most"] > 0 for part in parts)
+        for part in parts:
+            assert part["spent_by_store"] == pytest.approx(sum(each["spent_at_most"] for each in parts), abs=1e-9)
+
+
+def test_connections_that_fail_or_are_let_go_are_closed(tmp_path):
+    """A reader that has failed is used by nobody after it, and none is left open when the service ends."""
+    with running(tmp_path) as found:
+        reading = Reading(found.service.config.store, found.service.publication, {})
+        with pytest.raises(OSError, match="broken"), reading.store() as failed:
+            raise OSError("broken")
+        with reading.store() as kept:
+            assert kept is not failed
+        reading.close()
+        for each in (failed, kept):
+            with pytest.raises(Exception, match="closed"):
+                each.head()

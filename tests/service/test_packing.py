@@ -83,3 +83,15 @@ def test_what_is_unpacked_after_the_first_part_counts(packing):
     assert refused.value.status == 413
     # A block of 256 bytes becomes 8 MiB at most, and what is found is copied once: at the limit, not at three times it.
     assert most < 3 * limit + (8 << 20)
+
+
+@pytest.mark.parametrize(("log", "holds"), [(20, True), (27, True), (28, False)])
+def test_a_frame_that_wants_much_remembered_is_refused(log, holds):
+    """A few bytes may ask for gigabytes of memory: 128 MiB are given, and no more."""
+    frame = b"\x28\xb5\x2f\xfd\x00" + bytes([(log - 10) << 3]) + b"\x09\x00\x00a"
+    if holds:
+        assert unpacked(frame, "zstd", 10) == b"a"
+    else:
+        with pytest.raises(Problem) as refused:
+            unpacked(frame, "zstd", 10)
+        assert refused.value.status == 400

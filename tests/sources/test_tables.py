@@ -258,6 +258,30 @@ def test_no_older_mark_stands_for_a_look_that_was_made(feed: TableFeed, monkeypa
 
 
 @BOTH
+def test_a_reader_whose_connection_was_closed_makes_another(feed: TableFeed) -> None:
+    """Between two marks, and in the midst of one."""
+    follower = started(feed)
+    feed.send(["ada"])
+    assert follower.new() == ["ada"]
+    assert isinstance(follower.input, Table)
+    follower.input._reader.close()
+    feed.send(["bob"])
+    assert follower.new() == ["bob"]
+    assert not follower.input.lost
+    follower.input.close()
+
+
+@BOTH
+def test_a_database_that_is_away_from_the_start_is_said_to_be(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no mark yet that could stand."""
+    follower = started(feed)
+    monkeypatch.setattr(follower.input, "_snapshot", lambda: None)
+    with pytest.raises(dpi.StateError, match="cannot be reached"):
+        follower.input.reached()
+    follower.input.close()
+
+
+@BOTH
 def test_looks_that_pile_up_stop_the_input_and_are_not_left_out(feed: TableFeed) -> None:
     """A look that closes a slot is made when its time comes, or an error says that it cannot be."""
     follower = started(feed)
