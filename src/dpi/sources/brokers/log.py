@@ -157,10 +157,7 @@ class Log(LiveInput):
         last = self._last(identity)
         if not end.anew and end.offset >= last.offset:
             return last._replace(offset=end.offset)
-        generation = last.generation + 1
-        while self._stored(identity, generation) >= 0:
-            generation += 1
-        return Reach(identity, generation, end.offset)
+        return Reach(identity, last.generation + 1, end.offset)  # the last one that is known: nothing is stored beyond
 
     def _stored(self, identity: str, generation: int) -> int:
         return self._done(self._producer(identity, generation))
