@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import partial
 
 import numpy as np
@@ -28,8 +29,9 @@ class BrokenAccounts(Accounts):
         made.standing["spent"][free] = before["spent"][free]
         return made
 
+    @abstractmethod
     def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
-        raise NotImplementedError
+        """Which payments are free."""
 
 
 class BrokenRegulars(BrokenAccounts):
