@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import dpi
-from broker_feeds import Maria, Postgres, TableFeed
+from broker_feeds import MARIADB, Maria, Postgres, TableFeed
 from dpi.events.clock import Window
 from dpi.sources.brokers import table
 from dpi.sources.brokers.table import Table
@@ -455,6 +455,26 @@ def test_transactions_elsewhere_keep_no_hole(postgres: Postgres) -> None:
     follower.input.close()
     postgres.execute(elsewhere, "ROLLBACK")
     other.close()
+
+
+def test_a_reader_that_may_not_see_transactions_is_refused_at_the_start() -> None:
+    """Whoever has a transaction open, or has none: a refusal does not wait for a hole."""
+    if "root@" not in MARIADB:
+        pytest.skip("needs the root of a MariaDB, who may make a user")
+    feed = Maria()
+    feed.send(["ada"])
+    reader = f"{feed.table}_reader"
+    feed.execute(feed.connection, f"CREATE USER {reader}@localhost")
+    try:
+        feed.execute(feed.connection, f"GRANT SELECT ON {feed.table} TO {reader}@localhost")
+        feed.address = feed.address.replace("root@", f"{reader}@")
+        follower = started(feed)
+        with pytest.raises(dpi.StateError, match="GRANT PROCESS"):
+            follower.new()
+        follower.input.close()
+    finally:
+        feed.execute(feed.connection, f"DROP USER {reader}@localhost")
+        feed.close()
 
 
 def test_a_table_of_mariadb_without_snapshots_is_refused() -> None:

@@ -262,7 +262,8 @@ class Table(Log):
                 f"{self.table} has more than {HOLES:,} gaps among its ids, which is more than a mark holds. End "
                 "transactions that have been open for long, or read a table whose older rows are elsewhere."
             )
-        running = self._running(connection) if holes else frozenset()
+        # The first look asks in any case: whether this reader may see transactions does not depend on rows.
+        running = self._running(connection) if holes or not self._reaches else frozenset()
         if running is not None:
             self._pending.settle(running, time.monotonic())
         return reach._replace(holes=holes, late=late)
