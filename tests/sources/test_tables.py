@@ -458,7 +458,7 @@ def test_transactions_elsewhere_keep_no_hole(postgres: Postgres) -> None:
 
 
 def test_a_reader_that_may_not_see_transactions_is_refused_at_the_start() -> None:
-    """Whoever has a transaction open, or has none: a refusal does not wait for a hole."""
+    """The refusal does not wait for a hole, so it does not depend on rows."""
     if "root@" not in MARIADB:
         pytest.skip("needs the root of a MariaDB, who may make a user")
     feed = Maria()

@@ -22,7 +22,7 @@ from dpi.sources import FollowedEvents, broker
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Names of streams that can stand in an address."""
 SHORTEST_SLOT = 1_000_000
-"""Microseconds. Closing a slot of nobody takes 9 ms of computing, and one thread closes those of all streams: a stream
+"""Microseconds. Closing an empty slot takes 9 ms of computing, and one thread closes those of all streams: a stream
 of such slots takes a hundredth of it. A shorter slot would be seen no sooner, for a release waits for its delay."""
 
 

@@ -57,7 +57,7 @@ class Feeding:
         self._thread.start()
 
     def leave(self) -> None:
-        """Keep nothing more; by whoever has `turn`."""
+        """Keep nothing more. The caller holds `turn`."""
         self._stop.set()
 
     def stop(self) -> None:

@@ -204,7 +204,7 @@ def _unchecked(body: bytes) -> list[pl.DataFrame]:
 
 
 def _check_rows(rows: int) -> None:
-    """Refuse a batch by how many rows its producer put into it, readable or not, and whoever's they are."""
+    """Refuse a batch by how many rows its producer put into it, readable or not, of any user."""
     if rows > MOST_ROWS:
         raise Problem(413, f"a batch has at most {MOST_ROWS} rows: split it, and send its parts.")
 

@@ -43,7 +43,7 @@ class Keeping:
         self.turn = threading.Lock()
         """Held while batches are written."""
         self.stopped: set[str] = set()
-        """Streams that take no more of them; changed by whoever has `turn`."""
+        """Streams that take no more of them; changed while `turn` is held."""
         self._thread = threading.Thread(target=self._run, name="dpi keeping", daemon=True)
 
     def start(self) -> None:

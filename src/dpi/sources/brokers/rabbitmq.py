@@ -20,7 +20,7 @@ from dpi.sources.live import Done, Known
 
 OFFSET = "x-stream-offset"
 _UNACKNOWLEDGED, _AT_END = 1 << 14, 1 << 9
-"""Messages that the server sends ahead, to a reader and to whoever stands at the end."""
+"""Messages that the server sends ahead, to the reader and to the consumer at the end."""
 _QUIET = 10.0
 """Seconds without a message after which the connection is made anew."""
 
