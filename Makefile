@@ -22,7 +22,7 @@ test-slow: .venv/dev
 
 # Half a gigabyte and a Java: what `make test` skips.
 test-spark: .venv/spark
-	$(BIN)/python -m pytest -q tests/engine/spark
+	$(BIN)/python -m pytest -q packages/spark/tests
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -70,24 +70,25 @@ docs: .venv/docs
 	$(INSTALL) -e '.[plot]'
 	touch $@
 
-.venv/dev: .venv/core
-	$(INSTALL) -e '.[test,lint,service,page,brokers]'
+.venv/dev: .venv/core packages/audit/pyproject.toml packages/research/pyproject.toml
+	$(INSTALL) -e '.[test,lint,service,page,brokers]' -e packages/audit -e packages/research
+	$(INSTALL) --no-deps -e packages/spark
 	touch $@
 
 .venv/spark: .venv/dev
-	$(INSTALL) -e '.[spark]'
+	$(INSTALL) -e packages/spark
 	touch $@
 
 .venv/reproduce: .venv/core
-	$(INSTALL) -e '.[reproduce]'
+	$(INSTALL) -e . -e packages/audit -e packages/research
 	touch $@
 
 .venv/bench: .venv/core
-	$(INSTALL) -e '.[bench]'
+	$(INSTALL) -e '.[bench]' -e packages/audit -e packages/research
 	touch $@
 
 .venv/docs: .venv/core
-	$(INSTALL) -e '.[docs]'
+	$(INSTALL) -e '.[docs]' -e packages/audit -e packages/research
 	touch $@
 
 .venv/sbom: .venv/core

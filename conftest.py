@@ -1,7 +1,231 @@
-"""Examples in docstrings run where what they need is installed: Spark is an extra (`make test-spark`)."""
+"""Sets hypothesis up for a noisy machine, and imports the package before doctests do so module by module.
+
+Tests of a file run in one process, which makes once what they share.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-collect_ignore_glob = [] if find_spec("pyspark") else ["src/dpi/engine/spark/*"]
+import pytest
+from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
+
+import dpi  # noqa: F401 - a module that a doctest imports first, by its path, would exist twice
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from xdist.remote import Producer
+
+# What decides whether a change may land is the same on every machine; `make test-slow` looks for new examples.
+settings.register_profile(
+    "default", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("slow", deadline=None, max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("slow" if os.environ.get("DPI_SLOW") else "default")
+
+# numpy, which nothing has loaded so far, reads them here and in children: processes share the cores already.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+collect_ignore_glob = [] if find_spec("pyspark") else ["packages/spark/src/*"]
+"""Examples in docstrings run where what they need is installed: Spark is an extra (`make test-spark`)."""
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own there
+ROOM = 4 << 30
+"""Bytes that a disk in memory must have to spare: a container's own has less than the largest files of tests."""
+
+# Stores wait for a disk at every commit, which no test can tell from one in memory: none takes the power away.
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+TOGETHER = ("packages/spark/tests/", "tests/service/page/")
+"""All tests of these have something in common that takes long to start: a JVM, a browser."""
+
+LONGEST = (
+    "tests/service/page/test_page.py",
+    "tests/cli/test_follow.py",
+    "tests/service/test_on_time.py",
+    "packages/audit/tests/test_report.py",
+    "tests/service/test_commands.py",
+    "tests/service/test_leader.py",
+    "packages/audit/tests/test_zoo.py",
+    "tests/sources/test_flood.py",
+    "tests/docs/test_blocks.py",
+    "packages/research/tests/test_reproduce_command.py",
+    "tests/store/test_kill.py",
+    "tests/service/test_kills.py",
+    "tests/engine/test_failures.py",
+    "packages/audit/tests/test_reach_commands.py",
+    "packages/research/tests/experiments/test_reproduction.py",
+    "tests/engine/test_same.py",
+    "tests/sources/test_one_rule.py",
+    "tests/cli/test_broker_run.py",
+    "tests/cli/test_docs.py",
+    "tests/mechanism/test_estimator.py",
+    "tests/cli/test_signals.py",
+    "tests/test_extremes.py",
+    "tests/test_hot_paths.py",
+    "tests/engine/test_engine_docs.py",
+    "packages/audit/tests/test_empirical.py",
+    "tests/service/test_connections.py",
+    "tests/service/test_described.py",
+    "tests/sources/test_brokers.py",
+    "tests/discovery/test_discovery_page.py",
+    "tests/service/test_following.py",
+    "tests/service/test_feeding.py",
+    "tests/mechanism/test_rotation.py",
+    "tests/docs/test_notebooks.py",
+    "packages/audit/tests/test_exact.py",
+    "tests/noise/test_selection.py",
+    "tests/service/test_once.py",
+    "tests/sources/test_slot_sorter.py",
+    "tests/test_wheel.py",
+    "tests/cli/test_commands.py",
+    "tests/mechanism/test_published.py",
+    "tests/store/test_export.py",
+)
+"""Files that take about ten seconds or more, waiting included, the longest first (see `pytest --durations=0`)."""
+
+PATIENCE = 60.0
+"""Seconds after which a process compiles tests itself: the first one may have been stopped."""
+
+
+class ByFile(LoadScopeScheduling):
+    """A file goes to whoever is free, the longest first: nobody is left at the end with a long one.
+
+    (The groups of pytest-xdist 3.8 do nothing under pytest 9.2, which has no `_nodeid` to write them to; its own order
+    is by the number of tests, which says nothing about how long they take.)
+    """
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return next((folder for folder in TOGETHER if file.startswith(folder)), file)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """Half as many processes again as there are cores: tests of a service or a command wait for much of their time."""
+    cores = yield
+    return cores + cores // 2
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """On a clean checkout the first process compiles the tests, and the others follow when half of them are done."""
+    worker = getattr(session.config, "workerinput", {"workerid": "gw0"})
+    if worker["workerid"] != "gw0" and not sys.dont_write_bytecode:
+        root, end = Path(__file__).parent, time.monotonic() + PATIENCE
+        tests = [root / "tests", *root.glob("packages/*/tests")]
+        half = sum(1 for folder in tests for _ in folder.rglob("test_*.py")) / 2
+        while (
+            sum(1 for folder in tests for _ in folder.rglob("__pycache__/test_*.pyc")) < half and time.monotonic() < end
+        ):
+            time.sleep(0.5)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    """The order in which processes get their tests."""
+    return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What takes long stands first, where processes share the work; the rest stays in its order."""
+    if hasattr(config, "workerinput"):
+        rank = {file: number for number, file in enumerate(LONGEST)}
+        items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...]]:
+    """The command line as a process of its own, which need not load everything first (see warm.py)."""
+    from cli_files import ENVIRONMENT, PROGRAM
+
+    if not Path("/proc/self/task").is_dir():
+        yield PROGRAM
+        return
+    words = str(Path(__file__).parent / "tests" / "warm.py"), str(tmp_path_factory.mktemp("warm") / "calls")
+    with subprocess.Popen([sys.executable, *words], env=ENVIRONMENT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield (sys.executable, "-I", "-S", *words)
+        process.terminate()
+
+
+class Cli:
+    """Runs commands in this process; every call states the exit code that it expects."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        from typer.testing import CliRunner
+
+        self._runner = CliRunner()
+
+    def __call__(self, *words: object, code: int = 0, stdin: str | None = None) -> str:
+        """Both outputs of a command, which hold nothing private."""
+        from cli_files import SECRETS
+        from dpi.cli.app import app
+
+        result = self._runner.invoke(app, [str(word) for word in words], input=stdin, prog_name="dpi")
+        self.stdout, self.stderr = result.stdout, result.stderr
+        assert result.exit_code == code, f"{result.exit_code}: {result.output} {result.exception!r}"
+        for secret in SECRETS:
+            assert secret not in result.output
+        assert "Traceback" not in result.output
+        return result.output
+
+    def json(self, *words: object, code: int = 0) -> dict[str, object]:
+        """The document that a command prints with --json: one, and nothing else."""
+        self(*words, "--json", code=code)
+        found = json.loads(self.stdout)
+        assert isinstance(found, dict)
+        return found
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch):
+    """Commands in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+    return Cli(tmp_path)
+
+
+@pytest.fixture
+def visits(cli):
+    """Options of a run over a CSV file; the store and the period are left to the test."""
+    from cli_files import rows
+
+    lines = ["user,at,country,age"]
+    lines += [",".join("" if v is None else str(v) for v in row.values()) for row in rows()]
+    lines += ["secret-user-broken,2026", '"secret-user-open,2026-01-01T00:30:00,DE,4']
+    (cli.folder / "visits.csv").write_text("\n".join(lines) + "\n")
+    (cli.folder / "countries.txt").write_text("DE\nFR\nIT\n")
+    return [
+        "visits.csv", "--time", "at", "--value", "country", "--domain", "countries.txt", "--other", "elsewhere",
+        "--slot", "1h", "--epsilon", "1", "--per-slot", "0.2",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    """A key that is the same in every store of these tests."""
+    from dpi.testing.workload import KEY
+
+    path = tmp_path / "key"
+    path.write_text(KEY.hex())
+    path.chmod(0o600)
+    return path

@@ -39,14 +39,14 @@ import apps_limits as limits
 import dpi
 from dpi.apps import Recommender, Watch
 from dpi.apps.detectors import DETECTORS
-from dpi.apps.evaluation import agreement, highest
 from dpi.apps.scoring import Scorer, unshared
 from dpi.apps.watch import BY_CLASS
 from dpi.noise import UnsafeSeededSource
 from dpi.release.queries import Distribution, Floats
-from dpi.research.compare.contenders import as_pdf
-from dpi.research.datasets import cases, load
-from dpi.research.reproduce.real import RealStream, by_clock, frequent, in_slots
+from dpi_research.compare.contenders import as_pdf
+from dpi_research.datasets import cases, load
+from dpi_research.evaluation import agreement, highest
+from dpi_research.reproduce.real import RealStream, by_clock, frequent, in_slots
 
 EPSILON = 2
 SHARE = 0.05

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpi.research.baselines import CATALOGUE, PublicFacts, baseline
-from dpi.research.datasets.generators import stream_named
+from dpi_research.baselines import CATALOGUE, PublicFacts, baseline
+from dpi_research.datasets.generators import stream_named
 
 BEGIN, END = "<!-- measured: made by benchmarks/baselines.py -->", "<!-- end of measured -->"
 

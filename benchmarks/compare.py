@@ -21,8 +21,9 @@ import numpy as np
 
 import dpi
 from dpi.noise import RandomSource, UnsafeSeededSource
-from dpi.research.baselines import PublicFacts
-from dpi.research.compare import (
+from dpi.sources import SlotRows
+from dpi_research.baselines import PublicFacts
+from dpi_research.compare import (
     OURS,
     USUAL,
     Comparison,
@@ -37,8 +38,7 @@ from dpi.research.compare import (
     plot_loss,
     plot_trade_off,
 )
-from dpi.research.datasets.generators import Slot, stream_named
-from dpi.sources import SlotRows
+from dpi_research.datasets.generators import Slot, stream_named
 from real import STREAMS as REAL
 from real import load
 

@@ -28,8 +28,8 @@ from dpi.mechanism.boosted import Boosted
 from dpi.mechanism.filtering.laplace_gauss import score
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
-from dpi.research.datasets.generators import Floats, drifting, ordered, published, seasonal, zipf
-from dpi.research.tracking import ExactFilter, PlainTracker
+from dpi_research.datasets.generators import Floats, drifting, ordered, published, seasonal, zipf
+from dpi_research.tracking import ExactFilter, PlainTracker
 
 Counts = Iterator[tuple[np.ndarray, Floats]]
 

@@ -21,7 +21,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import SystemSource, add_laplace
-from dpi.research.datasets.generators import drifting
+from dpi_research.datasets.generators import drifting
 from measure import row
 
 EPSILON = Epsilon.at_most("0.05")

@@ -1,7 +1,7 @@
 """Processor time of one slot by mechanism of ours and by system of others, on one stream, all taking turns.
 
 A slot of ours is whole: accounts, noise, estimate, certificate, in memory. A slot of the others is what they publish,
-without accounts or certificate (`dpi.research.baselines`, each set up from public facts).
+without accounts or certificate (`dpi_research.baselines`, each set up from public facts).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import dpi
-from dpi.research.baselines import CATALOGUE, PublicFacts, baseline
-from dpi.research.datasets.generators import stream_named
+from dpi_research.baselines import CATALOGUE, PublicFacts, baseline
+from dpi_research.datasets.generators import stream_named
 
 STREAM, EPSILON, WARM = "small20", "1", 20
 Step = Callable[[np.ndarray, np.ndarray], object]

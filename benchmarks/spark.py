@@ -25,7 +25,7 @@ import polars as pl
 
 import dpi
 from dpi.engine import BucketEngine, local
-from dpi.engine.spark import SparkExecutor, replay, session
+from dpi_spark import SparkExecutor, replay, session
 from measure import row
 
 if TYPE_CHECKING:

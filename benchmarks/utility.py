@@ -34,7 +34,7 @@ from dpi.mechanism.base import Estimate
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
-from dpi.research.datasets.generators import STREAMS, Floats
+from dpi_research.datasets.generators import STREAMS, Floats
 
 Budget = Callable[[], Allocation]
 """Opens the budget of slot 0, 1, … for one run."""

@@ -8,13 +8,13 @@ from fractions import Fraction
 import polars as pl
 from hypothesis import strategies as st
 
-from dpi.audit.class_sums import ClassSums
 from dpi.budget import Accounts, Epsilon, clocked
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.clock import level
 from dpi.budget.epsilon import UNITS
 from dpi.noise import SystemSource
+from dpi.testing.class_sums import ClassSums
 
 KEY = bytes(range(32))
 TOP = 4

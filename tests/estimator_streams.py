@@ -23,7 +23,7 @@ from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
-from dpi.research.datasets.generators import bursts, drifting, ordered, published, seasonal, smooth, zipf
+from dpi_research.datasets.generators import bursts, drifting, ordered, published, seasonal, smooth, zipf
 
 STORED = Path(__file__).parent / "mechanism" / "estimator.json"
 

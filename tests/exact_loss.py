@@ -10,7 +10,7 @@ import numpy as np
 
 from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import UnsafeSeededSource
-from dpi.research.baselines import Baseline
+from dpi_research.baselines import Baseline
 
 Noised = list[tuple[Integers, Fraction]]
 Make = Callable[[UnsafeSeededSource], Baseline]

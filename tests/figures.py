@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpi.research.reproduce.experiment import Sheet
+from dpi_research.reproduce.experiment import Sheet
 
 
 def saved(sheet: Sheet, folder: Path) -> None:

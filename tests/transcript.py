@@ -16,7 +16,7 @@ import numpy as np
 
 from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import UnsafeSeededSource
-from dpi.research.baselines import Baseline, Concentrated
+from dpi_research.baselines import Baseline, Concentrated
 
 Make = Callable[[UnsafeSeededSource], Baseline]
 

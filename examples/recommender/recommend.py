@@ -16,7 +16,7 @@ import polars as pl
 
 import dpi
 from dpi.apps import Recommender
-from dpi.apps.evaluation import agreement
+from dpi_research.evaluation import agreement
 from tastes import KINDS, START, make, tastes, towns
 
 BEST = 5

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 import dpi
-from dpi.engine.spark import replay, session, spark
+from dpi_spark import replay, session, spark
 
 COUNTRIES = ["DE", "ES", "FR", "IT", "PL"]
 

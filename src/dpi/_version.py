@@ -4,8 +4,8 @@ from __future__ import annotations
 
 __version__ = "0.2.0"
 
-DISTRIBUTION = "dpi"
-"""The name under which pip knows this program."""
+DISTRIBUTION = "dpi-streams"
+"""The name under which pip knows this program; those of its further packages begin with it."""
 
 
 def how_to_install(extra: str) -> str:
@@ -31,3 +31,16 @@ def how_to_install(extra: str) -> str:
     ]
     named = " ".join(f"'{package}'" for package in wanted)
     return f"pip install {named}" if wanted else f"install the extra `{extra}`"
+
+
+def load_plugin(group: str, name: str, package: str) -> object:
+    """Return what a further package offers under a name in a group of entry points, or say how to install it."""
+    from importlib.metadata import entry_points
+
+    from dpi.errors import OptionError
+
+    for entry in entry_points(group=group, name=name):
+        return entry.load()
+    raise OptionError(
+        f"{name} is in the package {DISTRIBUTION}-{package}: install that, or packages/{package} of a checkout."
+    )

@@ -7,8 +7,8 @@ import pytest
 import dpi
 import made_releases
 from dpi.apps import Statistic, frame
-from dpi.apps.evaluation import agreement, divergence, highest, mean_squared_error
 from dpi.noise import UnsafeSeededSource
+from dpi_research.evaluation import agreement, divergence, highest, mean_squared_error
 
 AGES = dpi.Bins([0, 10, 20, 30])
 
@@ -57,7 +57,7 @@ def test_unknown_questions_and_arguments_are_refused():
 
 def test_evaluation_is_not_loaded_by_the_applications():
     """Neither the package, nor its applications, nor the command line load the module that takes a truth."""
-    code = "import sys, dpi, dpi.apps, dpi.cli.app, dpi.report; print('dpi.apps.evaluation' in sys.modules)"
+    code = "import sys, dpi, dpi.apps, dpi.cli.app, dpi.report; print('dpi_research.evaluation' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

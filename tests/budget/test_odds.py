@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 
 import dpi
-from dpi.audit.exact import loss_on
-from dpi.audit.neighbours import TARGET, Neighbours, pair
-from dpi.audit.small import EPSILON, VALUES, stream_session
 from dpi.budget.odds import factor, odds, sure
 from dpi.reader import Releases
 from dpi.report import page
@@ -20,6 +17,9 @@ from dpi.report.deployment import deployment_of
 from dpi.report.registry import entry
 from dpi.report.review import review
 from dpi.service.budgets import budget_of
+from dpi_audit.exact import loss_on
+from dpi_audit.neighbours import TARGET, Neighbours, pair
+from dpi_audit.small import EPSILON, VALUES, stream_session
 
 ROOT = Path(__file__).parents[2]
 ABOUT = dict.fromkeys(("intended_use", "data_product_region", "name", "publication_date"), "x") | {

@@ -5,14 +5,14 @@ import random
 import pytest
 
 import dpi
-from dpi.audit import neighbours
-from dpi.audit.exact import worst_of
-from dpi.audit.small import VALUES, stream_session
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.saving import BEGINNING, LONGEST, SHORTEST, Saving
 from dpi.errors import OptionError, StateError
 from dpi.noise import UnsafeSeededSource
 from dpi.verification import verify
+from dpi_audit import neighbours
+from dpi_audit.exact import worst_of
+from dpi_audit.small import VALUES, stream_session
 
 SOURCE = UnsafeSeededSource(0)
 PER_SLOT = Epsilon.at_most("0.05")

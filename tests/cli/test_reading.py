@@ -7,7 +7,7 @@ import pytest
 
 import dpi
 from cli_files import PERIOD
-from dpi.audit.class_sums import ClassSums
+from dpi.testing.class_sums import ClassSums
 
 
 @pytest.fixture

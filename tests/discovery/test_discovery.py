@@ -10,12 +10,6 @@ import polars as pl
 import pytest
 
 import dpi
-from dpi.audit import neighbours
-from dpi.audit.discovering import DiscoverySession, discovered
-from dpi.audit.exact import worst_of
-from dpi.audit.laws import Shown
-from dpi.audit.session import SeveralStreams, StreamSession
-from dpi.audit.small import EPSILON, VALUES, stream
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.discovery.driver import TextEngine
 from dpi.discovery.seen import SeenTexts
@@ -25,7 +19,13 @@ from dpi.histogram.texts import TextHistogram
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram, unpacked
 from dpi.noise import UnsafeSeededSource
 from dpi.store.bank import stored_accounts
+from dpi.testing.laws import Shown
 from dpi.verification import verify
+from dpi_audit import neighbours
+from dpi_audit.discovering import DiscoverySession, discovered
+from dpi_audit.exact import worst_of
+from dpi_audit.session import SeveralStreams, StreamSession
+from dpi_audit.small import EPSILON, VALUES, stream
 
 USERS = [f"user {number}" for number in range(1800)]
 WORDS = ["red", "blue", "yellow"]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from dpi.engine import BucketEngine, pool
 from dpi.engine.executor import Local
 from dpi.engine.pool import Pool
-from dpi.testing.workload import KEY
 
 
 @pytest.fixture(scope="session")
@@ -24,12 +22,3 @@ def workers() -> Iterator[Pool]:
 def engine(request: pytest.FixtureRequest) -> BucketEngine:
     """Each engine of this machine."""
     return BucketEngine(request.getfixturevalue("workers") if request.param == "pool" else Local(), bits=2)
-
-
-@pytest.fixture
-def key_file(tmp_path: Path) -> Path:
-    """A key that is the same in every store of these tests."""
-    path = tmp_path / "key"
-    path.write_text(KEY.hex())
-    path.chmod(0o600)
-    return path

@@ -3,9 +3,9 @@
 import pytest
 
 import dpi
-from dpi.audit.class_sums import ClassSums
 from dpi.mechanism.published.linear import Ranges
 from dpi.testing import MECHANISM_CHECKS
+from dpi.testing.class_sums import ClassSums
 
 FOUR = dpi.Categories(["a", "b", "c", "d"], other=None)
 MECHANISMS = {

@@ -11,7 +11,7 @@ from dpi.exact.integers import GRAINS
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
 from dpi.mechanism.boosted.coverage import ALL, GROWTH, Payers
-from dpi.research.datasets.generators import zipf
+from dpi_research.datasets.generators import zipf
 
 DAY = [100, 90, 60, 20, 10, 50]
 SIZES = st.lists(st.floats(1, 1e6), min_size=1, max_size=20)

@@ -16,8 +16,8 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
-from dpi.research.datasets.generators import ordered
-from dpi.research.tracking import ExactFilter, PlainTracker, steady_variance
+from dpi_research.datasets.generators import ordered
+from dpi_research.tracking import ExactFilter, PlainTracker, steady_variance
 from estimator_streams import STORED, STREAMS, divergence, play
 
 WORSE = 1.1
@@ -50,7 +50,7 @@ def laws(kind, rng, bins, spread, slots):
             yield (other if slot >= slots // 2 + 1 else pdf), 1
         elif kind == "empty beginning":
             yield pdf, int(slot >= slots // 8)
-        elif kind == "bursts":  # as `dpi.research.datasets.generators.bursts`: one bin draws ten times all users
+        elif kind == "bursts":  # as `dpi_research.datasets.generators.bursts`: one bin draws ten times all users
             yield (0.1 * pdf + 0.9 * (np.arange(bins) == 0), 10) if slot % 24 >= 20 else (pdf, 1)
         elif kind == "season":
             moved = pdf * np.exp(np.sin(2 * np.pi * slot / 24 + phase))

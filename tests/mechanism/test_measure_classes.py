@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.audit.class_sums import ClassSums
-from dpi.audit.laws import law_of_classes
 from dpi.budget.classes import ClassBudget
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.noise import UnsafeSeededSource, add_laplace
+from dpi.testing.class_sums import ClassSums
+from dpi.testing.laws import law_of_classes
 
 DOMAIN = dpi.Categories(["a", "b"], other=None)
 HALF = Fraction(1, 2)

@@ -4,10 +4,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpi.audit.samplers import PRECISION, boundary
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
 from dpi.noise.binomial import Rounding, passing, tail
+from dpi_audit.samplers import PRECISION, boundary
 from statistics_ import assert_law
 
 CASES = [

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpi.audit.samplers import coins_law, selection_law
 from dpi.errors import OptionError
 from dpi.noise import (
     SystemSource,
@@ -20,6 +19,7 @@ from dpi.noise import (
 )
 from dpi.noise.selection import _exponential_exact, _gaps
 from dpi.noise.source import LazyUniform
+from dpi_audit.samplers import coins_law, selection_law
 from statistics_ import assert_law
 
 scores = st.lists(st.integers(-4, 4), min_size=2, max_size=4)

@@ -26,8 +26,8 @@ import numpy.ma  # noqa: F401
 import polars as pl  # noqa: F401
 
 import dpi
-import dpi.audit.laws
 import dpi.engine
+import dpi.testing.laws
 import dpi.verification
 from dpi.files import private
 from dpi.store import opening, paged_table

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.audit import StoredSession, compare, exported, neighbours
-from dpi.audit.reach import MARKER
-from dpi.audit.small import VALUES, stream
 from dpi.errors import OptionError, StateError
 from dpi.store import export
 from dpi.store.schema import VERSIONS
 from dpi.stream.prefix_tree import PrefixTree
 from dpi.testing.workload import KEY, close_slot, open_streams, outcome, run
 from dpi.verification import verify
+from dpi_audit import StoredSession, compare, exported, neighbours
+from dpi_audit.reach import MARKER
+from dpi_audit.small import VALUES, stream
 
 PRIVATE = {"arrivals", "manifest", "trees", "ledgers", "levies", "account_runs", "sequences", "events", "marks"}
 

@@ -12,12 +12,12 @@ import pytest
 
 import dpi
 from clocked import OneClass
-from dpi.audit.class_sums import ClassSums
 from dpi.certificates.chain import extend
 from dpi.errors import StateError
 from dpi.histogram.compression import GRAINS
 from dpi.noise import UnsafeSeededSource
 from dpi.stream.prefix_tree import PrefixSums, PrefixTree
+from dpi.testing.class_sums import ClassSums
 from dpi.testing.workload import DOMAIN, open_streams
 from dpi.verification import check_accounts, verify
 from dpi.verification.chain import read_chain

@@ -7,12 +7,12 @@ from functools import partial
 import pytest
 
 import dpi
-from dpi.audit.class_sums import ClassSums
 from dpi.budget.policy import Clocked, SpendFirst
 from dpi.certificates.declared import DeclaredOptions, declared
 from dpi.errors import OptionError, StateError
 from dpi.options import FORMAT
 from dpi.stream.options import StreamOptions
+from dpi.testing.class_sums import ClassSums
 from dpi.verification import check_accounts, verify
 
 DOMAIN = dpi.Categories(["DE", "FR"], other="elsewhere")

@@ -8,7 +8,6 @@ import pytest
 
 import dpi
 from clocked import OneClass
-from dpi.audit.class_sums import ClassSums
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import Bounds
 from dpi.budget.clock import level
@@ -19,6 +18,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.grouping import Rows
 from dpi.noise import UnsafeSeededSource
 from dpi.stream.closing import Offer, measured, released, weighed
+from dpi.testing.class_sums import ClassSums
 from dpi.verification import verify
 
 TOP = 4

@@ -17,13 +17,13 @@ import polars as pl
 import pytest
 
 import dpi
-from dpi.audit.class_sums import ClassSums
 from dpi.budget.accounts import Accounts
 from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.clock import level
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.noise import UnsafeSeededSource
 from dpi.store.bank import stored_accounts
+from dpi.testing.class_sums import ClassSums
 from dpi.verification import check_accounts, verify
 
 GRAINS = 1 << 24

@@ -9,10 +9,6 @@ import polars as pl
 import pytest
 
 import dpi
-from dpi.audit import neighbours, small
-from dpi.audit.class_sums import ClassSums
-from dpi.audit.exact import worst_of
-from dpi.audit.session import SeveralStreams
 from dpi.budget.epsilon import UNITS
 from dpi.certificates.chain import Head, extend
 from dpi.errors import OptionError, StateError
@@ -20,7 +16,11 @@ from dpi.noise import UnsafeSeededSource
 from dpi.store.bank import stored_accounts
 from dpi.store.rollback import charge
 from dpi.store.witness import Seen
+from dpi.testing.class_sums import ClassSums
 from dpi.verification import check_accounts, verify
+from dpi_audit import neighbours, small
+from dpi_audit.exact import worst_of
+from dpi_audit.session import SeveralStreams
 
 DOMAIN = dpi.Categories(["a", "b", "c"], other=None)
 REGULARS = [f"regular {number}" for number in range(20)]

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.audit.class_sums import ClassSums
-from dpi.audit.laws import Laplace
 from dpi.budget.epsilon import Epsilon
 from dpi.exact.integers import GRAINS
 from dpi.mechanism.base import Measurement
 from dpi.noise import UnsafeSeededSource
 from dpi.testing import MECHANISM_CHECKS, check_mechanism
 from dpi.testing.checking import run_checks
+from dpi.testing.class_sums import ClassSums
+from dpi.testing.laws import Laplace
 
 DOMAIN = dpi.Categories(["a", "b", "c", "d"], other=None)
 SEEN = []

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn, cast
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
-from dpi._version import __version__
+from dpi._version import __version__, load_plugin
 from dpi.cli import config
 from dpi.cli.ending import exit_on_error, usage_error
 
@@ -51,6 +51,9 @@ COMMANDS = {
     "gives.",
 }
 """The first sentence of each, as its docstring says it: the list of commands is shown without loading one."""
+
+ELSEWHERE = {"audit": "audit", "compare": "research", "reproduce": "research"}
+"""Commands that further packages bring (entry points of the group `dpi.commands`), and which package."""
 
 
 class Program(TyperGroup):
@@ -112,7 +115,9 @@ def dpi(
 
 @cache
 def function(name: str) -> Callable[..., None]:
-    """What a command does: the function of its name, in the module of its name."""
+    """What a command does: the function of its name, in the module of its name or in a further package."""
+    if name in ELSEWHERE:
+        return cast("Callable[..., None]", load_plugin("dpi.commands", name, ELSEWHERE[name]))
     found: Callable[..., None] = getattr(import_module(f"dpi.cli.commands.{name}"), name)
     return found
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
+from dpi._version import load_plugin
 from dpi.engine import BucketEngine, local, pool
 from dpi.engine.executor import Local
 from dpi.errors import OptionError, meant
@@ -34,8 +36,7 @@ def engine(name: str | None, path: Path | None, workers: int | None) -> Iterator
 
 
 def _spark(path: Path | None) -> BucketEngine:
-    from dpi.engine.spark import spark  # the others run without it
-
+    spark = cast("Callable[..., BucketEngine]", load_plugin("dpi.executors", "spark", "spark"))
     return spark(path=path)
 
 

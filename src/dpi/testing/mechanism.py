@@ -14,7 +14,6 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from dpi.audit.laws import law_of
 from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
@@ -29,6 +28,7 @@ from dpi.sources import SlotRows
 from dpi.store import MemoryStore
 from dpi.stream import Stream
 from dpi.testing.checking import refused, require, run_checks
+from dpi.testing.laws import law_of
 
 State = TypeVar("State")
 MechanismCheck = Callable[[Mechanism[State], Domain], None]
@@ -207,9 +207,9 @@ def a_stream_keeps_its_budget(mechanism: Mechanism[State], domain: Domain) -> No
 
 
 def neighbours_lose_at_most_their_weight(mechanism: Mechanism[State], domain: Domain) -> None:
-    """Where its law is known (`law`, see `dpi.audit`), no output is more than e^(ε·w) times as likely with one user.
+    """Where its law is known (`law`, see `dpi_audit`), no output is more than e^(ε·w) times as likely with one user.
 
-    Of a mechanism without a law nothing is checked here; `dpi.audit` can be run on it blindly.
+    Of a mechanism without a law nothing is checked here; `dpi_audit` can be run on it blindly.
     """
     for state in (mechanism.initial(domain), _grown(mechanism, domain)):
         for grains, removed in _neighbours(domain):

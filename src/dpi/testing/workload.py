@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterator
 from typing import TypedDict
 
-from dpi.audit.class_sums import ClassSums
 from dpi.budget.account_table import merged
 from dpi.budget.allocation import RBA
 from dpi.budget.epsilon import Amount
@@ -26,6 +25,7 @@ from dpi.store.sql import SQLStore
 from dpi.stream import Stream
 from dpi.stream.driver import Engine
 from dpi.stream.prefix_tree import PrefixTree
+from dpi.testing.class_sums import ClassSums
 from dpi.verification import check_accounts, verify
 
 

@@ -1,0 +1,260 @@
+"""One run of a mechanism whose outputs are chosen by the auditor.
+
+A session takes the rows of one step, tells the law of what it would let out, and is then forced to let out a given
+output. Two sessions on neighbouring streams, forced to the same outputs, are one transcript seen from both sides.
+
+`StreamSession` does that to a real `Stream`, through its public interface: a mechanism that stands before the
+stream's own one looks at the histogram that compression, accounts and allocation have made of the rows, and gives up;
+the stream, which has paid nothing, is then asked again, and gets the forced measurement. All that is private stays as
+it would be.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from dpi.budget.classes import ClassBudget
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.ledger import Ledger
+from dpi.domain import Domain
+from dpi.errors import StateError
+from dpi.histogram.compression import Histogram, counts
+from dpi.mechanism.base import Estimate, Measurement, Mechanism
+from dpi.noise import RandomSource
+from dpi.options import FORMAT, Options
+from dpi.release import Release
+from dpi.stream import Stream
+from dpi.testing.laws import Joint, Law, Point, law_of, law_of_classes
+from dpi_audit.neighbours import Rows
+
+
+class Session(Protocol):
+    """One run, step by step."""
+
+    def look(self, rows: Rows) -> Law:
+        """The law of this step's output, given all outputs so far."""
+        ...
+
+    def force(self, output: object) -> object:
+        """Let out this output; returns what an analyst sees of the step besides."""
+        ...
+
+    @property
+    def claimed(self) -> Fraction:
+        """The loss that the mechanism admits to, so far."""
+        ...
+
+
+Wrap = Callable[[Mechanism[object]], Mechanism[object]]
+MakeStream = Callable[[Wrap], Stream]
+"""Makes a stream whose mechanism went through a function: `lambda wrap: Stream(mechanism=wrap(Boosted()), …)`."""
+
+
+class _Looked(Exception):
+    """The histogram was seen, and nothing was let out."""
+
+
+class Probe(Mechanism[object]):
+    """Stands before a mechanism: shows what it would look at, and lets out what it is told to."""
+
+    _last: tuple[object, tuple[object, Estimate]] | None = None
+
+    def __init__(self, inner: Mechanism[object]) -> None:
+        self.inner = inner
+        self.seen: Law | None = None
+        self.forced: object = None
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+    @property
+    def name(self) -> str:
+        """As the mechanism behind."""
+        return self.inner.name
+
+    def to_options(self, format: int = FORMAT) -> Options:
+        """As the mechanism behind."""
+        return self.inner.to_options(format)
+
+    @property
+    def whole_weights(self) -> bool:
+        """As the mechanism behind."""
+        return self.inner.whole_weights
+
+    @property
+    def by_class(self) -> bool:  # type: ignore[override]
+        """As the mechanism behind."""
+        return self.inner.by_class
+
+    def initial(self, domain: Domain, classes: int = 1) -> object:
+        """As the mechanism behind."""
+        return self.inner.initial(domain) if classes == 1 else self.inner.initial(domain, classes)
+
+    def drift(self, state: object) -> float | None:
+        """As the mechanism behind."""
+        return self.inner.drift(state)
+
+    def shares(self, state: object, slot: int) -> tuple[Fraction, ...]:
+        """As the mechanism behind."""
+        return self.inner.shares(state, slot)
+
+    def measure(
+        self, state: object, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
+    ) -> Measurement:
+        """Gives up after a look, or returns what is forced."""
+        self.seen = Joint((Point(("budget", epsilon.units)), law_of(self.inner, state, histogram, epsilon)))
+        if self.forced is None:
+            raise _Looked
+        return Measurement(slot, epsilon, np.asarray(self.forced, dtype=np.int64))
+
+    def measure_classes(
+        self, state: object, histogram: Histogram, classes: tuple[ClassBudget, ...], slot: int, source: RandomSource
+    ) -> Measurement:
+        """Gives up after a look at all classes, or returns what is forced."""
+        budgets = tuple((due.epsilon.units, due.steps, due.most_left) for due in classes)
+        self.seen = Joint((Point(("budgets", budgets)), law_of_classes(histogram, classes)))
+        if self.forced is None:
+            raise _Looked
+        parts = [np.asarray(part, dtype=np.int64) for part in self.forced]  # type: ignore[attr-defined]
+        return Measurement(slot, max(due.epsilon for due in classes), np.concatenate(parts), classes=classes)
+
+    def update(self, state: object, measurement: Measurement) -> tuple[object, Estimate]:
+        """As the mechanism behind: a pure function, so the two sides of a transcript share its result."""
+        given = (self.inner, self.inner.to_bytes(state), measurement.slot, measurement.epsilon, measurement.partial)
+        key = (*given, measurement.classes, measurement.values.tobytes())
+        if Probe._last is None or Probe._last[0] != key:
+            Probe._last = key, self.inner.update(state, measurement)
+        return Probe._last[1]
+
+    def moved(self, state: object, old: Domain, new: Domain, classes: int = 1) -> object:
+        """As the mechanism behind."""
+        return self.inner.moved(state, old, new) if classes == 1 else self.inner.moved(state, old, new, classes)
+
+    def to_bytes(self, state: object) -> bytes:
+        """As the mechanism behind."""
+        return self.inner.to_bytes(state)
+
+    def from_bytes(self, domain: Domain, data: bytes) -> object:
+        """As the mechanism behind."""
+        return self.inner.from_bytes(domain, data)
+
+
+class StreamSession:
+    """A stream under audit. With `restart_every`, it is saved, thrown away and loaded after every so many slots."""
+
+    def __init__(self, make: MakeStream, *, restart_every: int | None = None) -> None:
+        self._make, self._restart_every = make, restart_every
+        self._probe: Probe | None = None
+        self._rows: Rows = ()
+        self._slots = 0
+        self.last: Release | None = None
+        self.stream = self._open()
+
+    def _open(self) -> Stream:
+        return self._make(self._wrap)
+
+    def _wrap(self, mechanism: Mechanism[object]) -> Mechanism[object]:
+        self._probe = Probe(mechanism)
+        return self._probe
+
+    def look(self, rows: Rows) -> Law:
+        """The law of the slot's measurement, together with the slot's budget, which is public."""
+        assert self._probe is not None  # noqa: S101 - `make` has called `wrap`
+        self._rows, self._probe.forced, self._probe.seen = rows, None, None
+        with contextlib.suppress(_Looked):
+            self._release()
+        if self._probe.seen is None:
+            raise StateError(
+                "the stream released a slot without a look at its mechanism: give `make` a mechanism it wraps."
+            )
+        return self._probe.seen
+
+    def force(self, output: object) -> str:
+        """The release, as an analyst gets it."""
+        assert self._probe is not None  # noqa: S101 - `look` has checked
+        self._probe.forced = output[1] if isinstance(output, tuple) else output
+        self.last = self._release()
+        self._slots += 1
+        if self._restart_every and self._slots % self._restart_every == 0:
+            self.restart()
+        return self.last.to_json()
+
+    def attempt(self, users: object, values: object, **options: int) -> None:
+        """Ask for a release without letting one out: raises what the stream refuses with, if it does."""
+        assert self._probe is not None  # noqa: S101 - `make` has called `wrap`
+        self._probe.forced = None
+        with contextlib.suppress(_Looked):
+            self.stream.release(users, values, **options)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of the last step: private."""
+        return self._rows
+
+    def _release(self) -> Release:
+        return self.stream.release([user for user, _ in self._rows], [value for _, value in self._rows])
+
+    def restart(self) -> None:
+        """Save, throw away, load."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "saved"
+            self.stream.save(path)
+            self.stream = self._open()
+            self.stream.load(path)
+
+    @property
+    def claimed(self) -> Fraction:
+        """`epsilon_spent` of the last release; with epochs, ε for each one that was entered."""
+        budget = self.stream.budget
+        period = budget.period if isinstance(budget, Ledger) else None
+        if period:
+            return self.stream.epsilon.fraction * -(-self._slots // period)
+        if self.last is None:
+            return Fraction(0)
+        return Fraction(int(str(self.last.certificate["epsilon_spent_units"])), UNITS)
+
+
+class DeclaredCounts(StreamSession):
+    """A stream of counts without ids: `per_user` is what one user adds to a slot at most, on the caller's word."""
+
+    def __init__(self, make: MakeStream, values: Sequence[object], per_user: int) -> None:
+        self._values, self._per_user = list(values), per_user
+        super().__init__(make)
+
+    def _release(self) -> Release:
+        seen = [value for _, value in self._rows]
+        totals = [sum(value == bin_ for value in seen) for bin_ in self._values]
+        return self.stream.release_counts(counts(totals, per_user=self._per_user))
+
+
+class SeveralStreams:
+    """Streams that take turns: step i goes to stream i mod n. `claimed` is ε of the accounts they share."""
+
+    session: type[StreamSession] = StreamSession
+    """What each of them is to the audit."""
+
+    def __init__(self, makes: Sequence[MakeStream], claimed: Fraction) -> None:
+        self._sessions = [self.session(make) for make in makes]
+        self._turn, self._claimed = 0, claimed
+
+    def look(self, rows: Rows) -> Law:
+        """The law of the stream whose turn it is."""
+        return self._sessions[self._turn].look(rows)
+
+    def force(self, output: object) -> object:
+        """The release of the stream whose turn it is."""
+        seen = self._sessions[self._turn].force(output)
+        self._turn = (self._turn + 1) % len(self._sessions)
+        return seen
+
+    @property
+    def claimed(self) -> Fraction:
+        """ε, once for all streams."""
+        return self._claimed

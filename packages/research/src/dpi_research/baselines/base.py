@@ -1,0 +1,204 @@
+"""What a baseline is: a mechanism of others that sees a count, or a histogram, in every slot and releases at once.
+
+One protocol for all, so that comparisons treat them alike: `update`, `event_epsilon`, `user_epsilon`, `variance`,
+`memory`. A baseline never sees a user: most protect *one record*, and `user_epsilon` says what that is worth to a user
+who has records in every slot. `dpi_research.baselines.user_level` makes any of them protect a user.
+
+Values are held in *grains*, 2^24 to a record, and noise is exact discrete Laplace noise in grains: pure DP without
+floating point, and a law that differs from the published continuous one by less than 10^-7 of its scale.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.budget.epsilon import Amount, rational
+from dpi.errors import OptionError
+from dpi.exact.integers import GRAINS, Integers
+from dpi.noise import RandomSource, SystemSource, add_laplace
+from dpi.noise.laplace import LARGEST_VALUE
+from dpi_research.baselines.accounting import Floats, Loss
+
+LARGEST_EPSILON = 1024
+LARGEST_COUNT = 1 << 30
+"""A count of one bin in one slot is cut to this, by itself."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is public about a mechanism; the documentation's table is made of these."""
+
+    source: str
+    """Whose it is, and where it was published."""
+    releases: Literal["prefix", "slot"]
+    """Whether a release estimates the sum of all slots so far, or the slot alone."""
+    unit: str
+    """What is protected with ε."""
+    horizon: str
+    delta: str
+    memory: str
+    variance: str
+    user_loss: str
+    """The loss of a user with c records in each of t slots."""
+    reconstructed: str
+    """Where this differs from the published text, or had to be filled in."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Baseline(ABC):
+    """A mechanism's public options, and its state.
+
+    epsilon: the mechanism's own ε, for one record.
+    bins: how many counters run side by side; a record is in one bin, so they cost ε together, not each.
+    """
+
+    facts: ClassVar[Facts]
+    protects_users: ClassVar[bool] = False
+    """Whether ε is for all records of a user, so that neither slots nor records add to the loss."""
+
+    epsilon: Amount
+    bins: int = 1
+    unsafe_source: RandomSource | None = field(default=None, repr=False)
+    slot: int = field(default=0, init=False, repr=False)
+    """How many slots were released."""
+
+    def __post_init__(self) -> None:
+        self.rate = self._rate()
+        if type(self.bins) is not int or self.bins < 1:
+            raise OptionError(f"`bins` must be a whole number of at least 1. Got {self.bins!r}.")
+        self._source: RandomSource = SystemSource() if self.unsafe_source is None else self.unsafe_source
+        self._start()
+
+    def _rate(self) -> Fraction:
+        rate = rational(self.epsilon)
+        if not 0 < rate <= LARGEST_EPSILON:
+            raise OptionError(f"`epsilon` must be above 0 and at most {LARGEST_EPSILON}. Got {self.epsilon}.")
+        return rate
+
+    # The protocol.
+
+    def update(self, counts: npt.ArrayLike) -> Floats:
+        """Close a slot: see its counts once and release one estimate per bin; NaN where nothing is released yet.
+
+        A value that is not a number counts as 0, one outside 0 … 2^30 as the nearest border, each by itself.
+        """
+        return self.advance(self._read(counts))
+
+    def advance(self, grains: Integers) -> Floats:
+        """The same for values in grains (2^24 to a record), as one mechanism hands them to another inside it."""
+        if self.horizon is not None and self.slot >= self.horizon:
+            raise OptionError(f"the mechanism was set up for {self.horizon} slots, and all are released.")
+        self.slot += 1
+        return self._step(grains)
+
+    def observe(self, users: npt.ArrayLike, values: npt.ArrayLike) -> Floats:
+        """Close a slot from its records: one id and one bin each; values outside the bins are dropped.
+
+        Most mechanisms see the histogram alone; one that tells users apart overrides this.
+        """
+        bins = np.asarray(values, dtype=np.int64)
+        if np.asarray(users).shape != bins.shape:
+            raise OptionError("`users` and `values` must be as long as each other, one of each for a record.")
+        return self.update(np.bincount(bins[(bins >= 0) & (bins < self.bins)], minlength=self.bins))
+
+    @property
+    def horizon(self) -> int | None:
+        """How many slots the mechanism can release; None: for ever."""
+        return None
+
+    @property
+    def warm_up(self) -> int:
+        """How many slots at the start are seen and not released."""
+        return 0
+
+    @property
+    def event_epsilon(self) -> float:
+        """The loss about one record."""
+        return float(self.rate * self.record_share)
+
+    @property
+    def record_share(self) -> Fraction:
+        """What one record can lose, as a share of ε: less than 1 where ε is for a window, or for a whole series."""
+        return Fraction(1)
+
+    @property
+    def delta(self) -> float:
+        """The δ of the mechanism's own guarantee."""
+        return 0.0
+
+    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
+        """The ε to run with so that `cap` records, wherever they are, cost `epsilon` together."""
+        return min(epsilon / cap / self.record_share, Fraction(LARGEST_EPSILON))
+
+    def group_delta(self, epsilon: Fraction, cap: int) -> float:
+        """The δ that goes with it: `cap` records are removed one by one."""
+        one = float(epsilon / cap)
+        return self.delta and min(1.0, cap * math.exp((cap - 1) * one) * self.delta)
+
+    def user_epsilon(self, slots: int, records: Amount = 1, delta: float | None = None) -> float:
+        """The loss about a user with up to `records` records in each of the first `slots` slots.
+
+        Without δ the loss is pure. A mechanism for a limited number of slots says nothing more after its last.
+        """
+        if slots < 0:
+            raise OptionError(f"`slots` must be at least 0. Got {slots}.")
+        factor = rational(records, "records")
+        if factor <= 0:
+            raise OptionError(f"`records` must be above 0. Got {records}.")
+        last = slots if self.horizon is None else min(slots, self.horizon)
+        return self._user_epsilon(last, factor, delta)
+
+    def _user_epsilon(self, slots: int, records: Fraction, delta: float | None) -> float:
+        return self.loss(slots).scaled(records).epsilon(delta)
+
+    @abstractmethod
+    def loss(self, slots: int) -> Loss:
+        """What a user with one record in each of the first `slots` slots loses."""
+
+    def variance(self, slot: int) -> float | None:
+        """Variance of each bin's release in a slot (1, 2, …), where it is known in advance."""
+        return None
+
+    @property
+    @abstractmethod
+    def memory(self) -> int:
+        """How many numbers are held now, apart from the options."""
+
+    # For the mechanisms.
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Check the options and set the state up."""
+
+    @abstractmethod
+    def _step(self, grains: Integers) -> Floats:
+        """The release of slot number `self.slot`."""
+
+    def _laplace(self, grains: Integers, scale: Fraction) -> Integers:
+        """Grains with exact noise of this scale, in records: the only way in which a mechanism adds noise.
+
+        A move of the grains by s records costs s/scale. Cutting at 2^60 grains moves nothing further apart.
+        """
+        return add_laplace(np.minimum(grains, LARGEST_VALUE), scale * GRAINS, self._source)
+
+    def _read(self, counts: npt.ArrayLike) -> Integers:
+        values = np.atleast_1d(np.asarray(counts))
+        if values.shape != (self.bins,) or values.dtype.kind not in "iufb":
+            raise OptionError(f"`counts` must be {self.bins} numbers, one for each bin.")
+        if values.dtype.kind == "f":
+            values = np.nan_to_num(values, nan=0.0, posinf=LARGEST_COUNT, neginf=0.0)
+            return np.asarray(np.rint(np.clip(values, 0, LARGEST_COUNT) * GRAINS).astype(np.int64))
+        return np.asarray(np.clip(values, 0, LARGEST_COUNT).astype(np.int64) * GRAINS)
+
+
+def check_count(value: int, name: str, least: int = 1) -> None:
+    """Refuse an option that is not a whole number of at least `least`."""
+    if type(value) is not int or value < least:
+        raise OptionError(f"`{name}` must be a whole number of at least {least}. Got {value!r}.")

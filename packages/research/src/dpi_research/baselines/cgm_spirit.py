@@ -1,0 +1,143 @@
+"""Correlated Gaussian noise for a slowly changing series, in the spirit of CGM of Bao et al."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from dpi.exact.integers import GRAINS, Integers
+from dpi_research.baselines.accounting import Floats, Loss
+from dpi_research.baselines.base import Facts, check_count
+from dpi_research.baselines.concentrated import Concentrated
+
+STEPS = 256
+"""The correlation is a multiple of 1/256, so that everything noised is a whole number of grains."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """Correlation a and variances s₁², s² of the innovations at ρ = 1/2, for d values in 0 … R with steps of at most C.
+
+    Two series Δ apart lose Δ_1²/s₁² + Σ(Δ_i - a·Δ_(i-1))²/s² (twice ρ). |Δ_i| ≤ R and |Δ_i - Δ_(i-1)| ≤ 2·min(C, R), so
+    a term is at most ((1 - a)·R + 2·a·min(C, R))².
+    """
+
+    correlation: Fraction
+    first: float
+    other: float
+    mean_variance: float
+
+    @classmethod
+    def best(cls, largest: int, step: int, period: int) -> Design:
+        """The one with the smallest mean variance over the period, of all a = 0, 1/256, …, 255/256.
+
+        >>> best = Design.best(largest=1000, step=5, period=50)
+        >>> best.correlation > Fraction(9, 10), best.mean_variance < Design.of(0, 1000, 5, 50).mean_variance / 5
+        (True, True)
+        """
+        designs = (cls.of(numerator, largest, step, period) for numerator in range(STEPS))
+        return min(designs, key=lambda design: design.mean_variance)
+
+    @classmethod
+    def of(cls, numerator: int, largest: int, step: int, period: int) -> Design:
+        """The best split between the first slot and the others, for one correlation."""
+        a = numerator / STEPS
+        moved = (1 - a) * largest + 2 * a * min(step, largest)
+        from_first, from_other, own = 0.0, 0.0, 0.0
+        weight = 1.0
+        for i in range(period):
+            from_first += weight
+            own = a * a * own + 1 if i else 0.0
+            from_other += own
+            weight *= a * a
+        # Minimise s₁²·P + s²·Q with R²/s₁² + (d - 1)·D²/s² = 1: the shares are as the roots of the products.
+        one, rest = largest * math.sqrt(from_first), moved * math.sqrt((period - 1) * from_other)
+        share = one / (one + rest)
+        first = largest**2 / share
+        other = (period - 1) * moved**2 / (1 - share) if rest else 0.0
+        return cls(Fraction(numerator, STEPS), first, other, (first * from_first + other * from_other) / period)
+
+
+@dataclass(kw_only=True, eq=False)
+class CgmSpirit(Concentrated):
+    """Counts of single slots, each bin a series in 0 … `largest` that changes by at most `step` a slot; more is cut.
+
+    In the spirit of CGM, not the published algorithm: an autoregressive noise n_i = a·n_(i-1) + innovation, with a and
+    the variances chosen for the smallest mean error over a period of `period` slots. After a period it starts afresh.
+
+    **Guarantee.** ρ-zCDP, and (ε, δ)-DP by the stated conversion, for *all that one bin's series says in a period*.
+    *Why:* what is released is a function of v_1 = x_1 and v_i = x_i - a·x_(i-1) with exact discrete Gaussian noise;
+    `Design` bounds how far any two series of the class lie apart there. A smaller change loses less: a user with a
+    record a slot moves the cut series by 0 to 1, so each v_i by at most 1.
+
+    >>> mechanism = CgmSpirit(epsilon=1000, largest=2, step=1, period=2)
+    >>> [round(float(mechanism.update(x)[0])) for x in (0, 2, 7)]
+    [0, 1, 2]
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        source="in the spirit of CGM: Bao, Yang, Xiao, Ding, PVLDB 2021",
+        releases="slot",
+        unit="the series of one bin in a period of d slots (also in the local model)",
+        horizon="for ever, in periods",
+        delta="declared (10^-6); ρ-zCDP, converted as Canonne, Kamath, Steinke 2020",
+        memory="2 numbers a bin",
+        variance="s₁²·a^(2(i-1)) + s²·(1 - a^(2(i-1)))/(1 - a²) in slot i of a period",
+        user_loss="at most c²·K·⌈t/d⌉·min(ρ, (1/s₁² + (d - 1)/s²)/2) zCDP for K bins; pure: infinite",
+        reconstructed="all but the idea: the form of the noise, its calibration and its design are our own",
+    )
+
+    largest: int = 1 << 16
+    step: int = 1 << 10
+    period: int = 20
+
+    def _start(self) -> None:
+        for name in ("largest", "step", "period"):
+            check_count(getattr(self, name), name)
+        self.design = Design.best(self.largest, self.step, self.period)
+        up = Fraction(1 + 1e-9)
+        self.first_variance = Fraction(self.design.first) * up / (2 * self.rho)
+        self.other_variance = Fraction(max(self.design.other, 1e-6)) * up / (2 * self.rho)
+        self._cut = np.zeros(self.bins, dtype=np.int64)
+        self._released = np.zeros(self.bins)
+
+    def _step(self, grains: Integers) -> Floats:
+        counts = np.minimum(grains // GRAINS, self.largest)
+        if (self.slot - 1) % self.period == 0:
+            self._cut = counts
+            self._released = self._gaussian(counts * GRAINS, self.first_variance) / GRAINS
+            return self._released
+        before, self._cut = self._cut, np.clip(counts, self._cut - self.step, self._cut + self.step)
+        change = self._cut * GRAINS - before * (
+            self.design.correlation.numerator * GRAINS // self.design.correlation.denominator
+        )
+        noisy = self._gaussian(change, self.other_variance) / GRAINS
+        self._released = float(self.design.correlation) * self._released + noisy
+        return self._released
+
+    def loss(self, slots: int) -> Loss:
+        """All bins, since a user may move and the limit on steps keeps a record's trace; all periods."""
+        full, rest = divmod(slots, self.period)
+        return Loss(rho=self.bins * (full * self._period_loss(self.period) + self._period_loss(rest)))
+
+    def _period_loss(self, slots: int) -> Fraction:
+        """ρ of a user with one record a slot, for the first slots of a period."""
+        if slots == 0:
+            return Fraction(0)
+        return min(self.rho, (1 / self.first_variance + (slots - 1) / self.other_variance) / 2)
+
+    def variance(self, slot: int) -> float:
+        """Around the cut series."""
+        place = (slot - 1) % self.period
+        square = float(self.design.correlation) ** 2
+        rest = place if square == 1 else (1 - square**place) / (1 - square)
+        return float(self.first_variance) * square**place + float(self.other_variance) * rest
+
+    @property
+    def memory(self) -> int:
+        """The cut counts and the last release."""
+        return 2 * self.bins

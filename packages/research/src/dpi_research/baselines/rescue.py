@@ -1,0 +1,165 @@
+"""RescueDP of Wang et al.: adaptive sampling and budgets for every region, small regions measured together."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from dpi.budget.epsilon import Amount, rational
+from dpi.errors import OptionError
+from dpi.exact.integers import GRAINS, Integers
+from dpi_research.baselines.accounting import Floats, Loss
+from dpi_research.baselines.base import Baseline, Facts, check_count
+from dpi_research.baselines.window import rounded_down
+
+LARGEST_PART = Fraction(1, 5)
+"""No slot of a region costs more than this share of ε."""
+HISTORY = 10
+"""Releases of a region that similarity is judged by."""
+_PREDICT, _ERRORS = 3, 3
+
+
+@dataclass(kw_only=True, eq=False)
+class RescueDP(Baseline):
+    """Counts of single slots; a bin is a region.
+
+    alone: τ₁, regions predicted above it are measured alone. alike: τ₂, the least correlation within a group. near: τ₃,
+    how far predictions in a group may lie apart. process: Q, the variance that a count gains from slot to slot.
+
+    **Guarantee.** ε-DP for all records of a user within any `window` slots *in one region*, one record a slot. *Why:* a
+    sampled region offers at most what its last w - 1 slots have left of ε; a group's sum gets noise for the
+    smallest offer of its members, and all members pay that. Predictions, groups, filters and intervals are made of
+    releases alone. *A user who moves* between regions meets other accounts: the loss is bounded by ε/5 a slot.
+
+    >>> mechanism = RescueDP(epsilon=1000, bins=2, window=5)
+    >>> [round(x) for x in mechanism.update([70, 9]).tolist()]
+    [70, 9]
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        source="Wang, Zhang, Lu, Wang, Qin, Ren, INFOCOM 2016",
+        releases="slot",
+        unit="a window of w slots of a user in one region (bin), one record in each",
+        horizon="for ever",
+        delta="none",
+        memory="18 numbers and w - 1 budgets a bin",
+        variance="depends on budgets and groups; a sample has 2/(e·g)², g the group's size, the filter less",
+        user_loss="at most c·min(t·ε/5, K·⌈t/w⌉·ε) for K bins",
+        reconstructed="process variance is a public option (a port takes it from the raw data), the filter corrects "
+        "with the group's fresh value (a port: with the stale one); correlation over the last 10 releases",
+    )
+
+    window: int = 20
+    alone: float = 30.0
+    alike: float = 0.5
+    near: float = 25.0
+    process: Amount = 100
+
+    def _start(self) -> None:
+        check_count(self.window, "window")
+        self._process = float(rational(self.process, "process"))
+        if self._process < 0:
+            raise OptionError(f"`process` must be at least 0. Got {self.process}.")
+        self._estimate = np.zeros(self.bins)
+        self._uncertainty = np.full(self.bins, 100.0)
+        self._interval = np.ones(self.bins)
+        self._next = np.ones(self.bins, dtype=np.int64)
+        self._errors: list[list[float]] = [[] for _ in range(self.bins)]
+        self._history: deque[Floats] = deque(maxlen=HISTORY)
+        self._recent: list[deque[Fraction]] = [deque(maxlen=self.window - 1) for _ in range(self.bins)]
+        self.budgets: list[Fraction] = [Fraction(0)] * self.bins
+        """What the last slot cost in each region: public."""
+
+    def _step(self, grains: Integers) -> Floats:
+        self._uncertainty += self._process
+        self.budgets = [Fraction(0)] * self.bins
+        for group in self.groups(np.flatnonzero(self._next <= self.slot)):
+            self._measure(group, grains)
+        for recent, budget in zip(self._recent, self.budgets, strict=True):
+            recent.append(budget)
+        self._history.append(self._estimate.copy())
+        return self._estimate.copy()
+
+    def remaining(self, region: int) -> Fraction:
+        """What a window has left for this slot."""
+        return self.rate - sum(self._recent[region], Fraction(0))
+
+    def _offer(self, region: int) -> Fraction:
+        """min(p·remaining, ε/5) with p = min(0.2·ln(I + 1), 0.6), rounded down: more after a longer interval."""
+        part = Fraction(min(0.2 * math.log(self._interval[region] + 1), 0.6))
+        return self.rate * rounded_down(min(part * self.remaining(region) / self.rate, LARGEST_PART))
+
+    def groups(self, regions: Integers) -> list[list[int]]:
+        """Regions that are measured together: predicted small, near each other, and correlated; a public choice."""
+        past = np.array(self._history)
+        if past.shape[0] < 2:
+            return [[int(i)] for i in regions]
+        predicted = past[-_PREDICT:].mean(axis=0)
+        groups: list[list[int]] = []
+        total = math.inf
+        for i in sorted(regions.tolist(), key=lambda i: float(predicted[i])):
+            first = groups[-1][0] if groups else i
+            joins = (
+                total + predicted[i] < self.alone
+                and predicted[i] - predicted[first] < self.near
+                and _correlation(past[:, i], past[:, first]) > self.alike
+            )
+            if joins:
+                groups[-1].append(i)
+                total += predicted[i]
+            else:
+                groups.append([i])
+                total = predicted[i] if predicted[i] <= self.alone else math.inf
+        return groups
+
+    def _measure(self, group: list[int], grains: Integers) -> None:
+        """One noisy sum for the group, shared evenly; each member's filter and interval."""
+        offer = min(self._offer(i) for i in group)
+        if offer <= 0:
+            return
+        total = np.array([min(sum(int(grains[i]) for i in group), 1 << 60)])
+        value = float(self._laplace(total, 1 / offer)[0]) / GRAINS / len(group)
+        noise = 2 / float(offer * len(group)) ** 2
+        for i in group:
+            prior = self._estimate[i] if self._errors[i] else value
+            gain = self._uncertainty[i] / (self._uncertainty[i] + noise)
+            self._estimate[i] = prior + gain * (value - prior)
+            self._uncertainty[i] *= 1 - gain
+            self._plan(i, abs(self._estimate[i] - prior) / max(self._estimate[i], 1.0))
+            self.budgets[i] = offer
+
+    def _plan(self, region: int, error: float) -> None:
+        """I + 10·(1 - (Δ/λ)²), at least 1, with λ = 1/remaining and Δ = 0.9·E + 0.1·mean of the last three E."""
+        self._errors[region] = [*self._errors[region][1 - _ERRORS :], error]
+        feedback = 0.9 * error + 0.1 * sum(self._errors[region]) / len(self._errors[region])
+        change = 10 * (1 - (feedback * float(self.remaining(region))) ** 2)
+        self._interval[region] = max(1.0, self._interval[region] + change)
+        self._next[region] = self.slot + round(self._interval[region])
+
+    @property
+    def record_share(self) -> Fraction:
+        """One slot of a region."""
+        return LARGEST_PART
+
+    def loss(self, slots: int) -> Loss:
+        """A slot's largest budget in every slot, or all windows of all regions."""
+        windows = -(-slots // self.window)
+        return Loss(pure=min(slots * self.rate * LARGEST_PART, self.bins * windows * self.rate))
+
+    @property
+    def memory(self) -> int:
+        """Filters, intervals, errors, releases and budgets."""
+        kept = sum(map(len, self._errors)) + sum(map(len, self._recent))
+        return 5 * self.bins + len(self._history) * self.bins + kept
+
+
+def _correlation(one: Floats, other: Floats) -> float:
+    """Pearson's correlation; 0 where a series is constant."""
+    a, b = one - one.mean(), other - other.mean()
+    size = math.sqrt(float(a @ a) * float(b @ b))
+    return float(a @ b) / size if size > 0 else 0.0

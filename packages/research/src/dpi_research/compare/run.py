@@ -1,0 +1,207 @@
+"""Runs any set of systems on one stream, under one kind of guarantee."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from dpi.budget.epsilon import Amount, rational
+from dpi.domain import Bins
+from dpi.errors import OptionError, meant
+from dpi.exact.integers import Integers
+from dpi.noise import RandomSource
+from dpi_research.baselines import CATALOGUE, PublicFacts, baseline
+from dpi_research.compare.comparison import Comparison, Result
+from dpi_research.compare.contenders import AsPublished, Capped, Contender, Ours
+from dpi_research.datasets.generators import Floats, Slot, stream_named
+
+Mode = Literal["user", "published"]
+Progress = Callable[[int], None]
+"""Is told how many slots are over."""
+
+OURS = "dpi"
+USUAL = (OURS, "binary", "hybrid", "pegasus", "perrier", "tops", "boosting", "noisy", "demo")
+"""The systems that are compared unless others are named: those for histograms that take no part in another one."""
+PUBLISHED_FOUR = ("hybrid", "pegasus", "perrier", "tops")
+"""The methods of the published comparison, in their forms for histograms."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms systems are compared.
+
+    mode: "user" gives every system ε for all records of a user: baselines are capped at `cap` records a user, over all
+    time, and run with ε/cap, unless they protect users by themselves. "published" gives each baseline ε for its own
+    unit, and shows beside it what a user with `records` records in every slot loses, at δ if one is given.
+    """
+
+    epsilon: Amount
+    mode: Mode = "user"
+    cap: int = 10
+    records: Amount = 1
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("user", "published"):
+            raise OptionError(f'`mode` must be "user" or "published". Got {self.mode!r}.')
+        if self.cap < 1:
+            raise OptionError(f"`cap` must be a whole number above 0. Got {self.cap!r}.")
+
+    def contender(self, name: str, facts: PublicFacts) -> Contender:
+        """A system by name: "dpi", or one of the baselines."""
+        if name == OURS:
+            return Ours.default(self.epsilon, facts.bins, facts.unsafe_source, ordered=facts.ordered)
+        mechanism = baseline(name, facts)
+        if self.mode == "published" or mechanism.protects_users:
+            return AsPublished(mechanism, self.records, self.delta)
+        share = rational(self.epsilon) / self.cap
+        return Capped(baseline(name, replace(facts, epsilon=share)), self.epsilon, self.cap, self.records)
+
+    def settings(self) -> dict[str, object]:
+        """For the result."""
+        if self.mode == "user":
+            return {"cap": self.cap}
+        return {"records": float(rational(self.records)), "delta": self.delta}
+
+
+@dataclass
+class _Tally:
+    l1: list[float] = field(default_factory=list)
+    kl: list[float] = field(default_factory=list)
+    accumulated_l1: list[float] = field(default_factory=list)
+    accumulated_kl: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def compare(
+    contenders: Mapping[str, Contender],
+    slots: Iterable[Slot],
+    bins: int,
+    terms: Terms,
+    *,
+    stream: str = "stream",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Play the stream once to all contenders, and measure each release against the slot and against all so far."""
+    tallies = {name: _Tally() for name in contenders}
+    total = np.zeros(bins, dtype=np.int64)
+    count = 0
+    for count, slot in enumerate(slots, 1):
+        histogram = np.bincount(slot.values, minlength=bins)
+        total += histogram
+        for name, contender in contenders.items():
+            tally = tallies[name]
+            start = time.perf_counter()
+            released, accumulated = contender.release(slot)
+            tally.seconds += time.perf_counter() - start
+            tally.l1.append(distance(histogram, released))
+            tally.kl.append(divergence(histogram, released))
+            tally.accumulated_l1.append(distance(total, accumulated))
+            tally.accumulated_kl.append(divergence(total, accumulated))
+        if progress is not None:
+            progress(count)
+    if not count:
+        raise OptionError("the stream has no slots.")
+    courses = {
+        name: Result(
+            guarantee=contenders[name].guarantee,
+            delta=contenders[name].delta,
+            l1=tuple(tally.l1),
+            kl=tuple(tally.kl),
+            accumulated_l1=tuple(tally.accumulated_l1),
+            accumulated_kl=tuple(tally.accumulated_kl),
+            loss=_losses(contenders[name], count, every=terms.delta is None),
+            seconds=tally.seconds,
+        )
+        for name, tally in tallies.items()
+    }
+    return Comparison(stream, terms.mode, float(rational(terms.epsilon)), count, terms.settings(), courses)
+
+
+def _losses(contender: Contender, slots: int, *, every: bool) -> tuple[float, ...]:
+    """The loss after each slot; with δ, which takes a while, at some slots, and in between that of the next one."""
+    times = range(1, slots + 1) if every else sorted({slots, *np.geomspace(1, slots, 24).astype(int).tolist()})
+    known = [contender.loss(t) for t in times]
+    return tuple(known[int(np.searchsorted(times, t))] for t in range(1, slots + 1))
+
+
+def mechanisms() -> list[str]:
+    """The names of all systems."""
+    return [OURS, *CATALOGUE]
+
+
+def compare_slots(
+    names: Sequence[str],
+    slots: Iterable[Slot],
+    facts: PublicFacts,
+    terms: Terms,
+    *,
+    stream: str = "stream",
+    progress: Progress | None = None,
+) -> Comparison:
+    """Systems by name on any slots, of which `facts` are declared; its ε is that of the terms."""
+    known = mechanisms()
+    for name in names:
+        if name not in known:
+            raise OptionError(f"there is no mechanism {name!r}{meant(name, known)}")
+    facts = replace(facts, epsilon=terms.epsilon)
+    contenders = {name: terms.contender(name, facts) for name in names}
+    return compare(contenders, slots, facts.bins, terms, stream=stream, progress=progress)
+
+
+def compare_named(
+    names: Sequence[str],
+    stream: str,
+    terms: Terms,
+    *,
+    slots: int,
+    seed: int = 0,
+    churn: float | None = None,
+    unsafe_source: RandomSource | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Systems by name on a generated stream by name.
+
+    >>> result = compare_named(["dpi", "hybrid"], "n50k20", Terms(epsilon=1), slots=5)
+    >>> result.mode, sorted(result.courses), result.courses["hybrid"].loss[-1] <= 1
+    ('user', ['dpi', 'hybrid'], True)
+    """
+    source = stream_named(stream)
+    facts = PublicFacts(
+        terms.epsilon,
+        source.bins,
+        slots,
+        largest=source.rows,
+        rows=source.rows,
+        ordered=isinstance(source.domain(source.bins), Bins),
+        unsafe_source=unsafe_source,
+    )
+    played = source.slots(seed, slots, churn)
+    result = compare_slots(names, played, facts, terms, stream=stream, progress=progress)
+    settings = {**result.settings, "churn": source.churn if churn is None else churn, "seed": seed}
+    return replace(result, settings=settings)
+
+
+def _own(histogram: Integers) -> Floats | None:
+    total = histogram.sum()
+    return None if total == 0 else np.asarray(histogram / total)
+
+
+def distance(histogram: Integers, released: Floats) -> float:
+    """Σ|p - q|; NaN for an empty histogram."""
+    own = _own(histogram)
+    return math.nan if own is None else float(np.abs(own - released).sum())
+
+
+def divergence(histogram: Integers, released: Floats) -> float:
+    """KL(p ‖ q); NaN for an empty histogram."""
+    own = _own(histogram)
+    if own is None:
+        return math.nan
+    seen = own > 0
+    return float(own[seen] @ np.log(own[seen] / released[seen]))

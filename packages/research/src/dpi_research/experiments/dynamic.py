@@ -1,0 +1,323 @@
+"""Highly dynamic streams: medians, errors and spread over 3,000 slots (published: Figures of "Highly dynamic")."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpi_research.datasets.generators import Counts, drifting, published
+from dpi_research.reproduce.drawing import Style, boxes, finish, legend, line, panels
+from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.rows import column, mean, number, select
+from dpi_research.reproduce.systems import LABELS, SYSTEMS, System
+from dpi_research.reproduce.truth import Moment, Reference, follow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BINS, USERS, SLOTS, WINDOW, RESHUFFLE = 100, 10_000, 3_000, 125, 1_000
+EPSILONS: tuple[float, ...] = (0.5, 1, 2, 5, 10)
+EPSILON, CHURN = 2, 0.05
+"""Where one ε or one churn is shown."""
+
+STREAMS: Mapping[str, Callable[[np.random.Generator, int, int], Counts]] = {
+    "published": lambda rng, slots, _: published(rng, slots, BINS, USERS / BINS),
+    "zipf": lambda rng, slots, every: drifting(rng, slots, BINS, USERS, drift=0.01, reshuffle=every),
+}
+NAMES = {"published": "published stream", "zipf": "zipf, drifting and reshuffled"}
+SHOWN = (0.5, 2, 10)
+"""Values of ε in the figure of medians."""
+KINDS = {"kl": "instantaneous", "accumulated_kl": "accumulative"}
+MEDIANS = {"median": "instantaneous", "accumulated_median": "accumulative"}
+ERRORS = {"kl": "KL (nats)", "mse": "MSE, (p - q)²"}
+ACCUMULATED = {"accumulated_kl": "accumulative KL", "accumulated_mse": "accumulative MSE"}
+QUANTILES = {"p05": 0.05, "lq": 0.25, "m": 0.5, "uq": 0.75, "p95": 0.95}
+
+
+def course(
+    stream: str,
+    system: System | Reference,
+    epsilon: float,
+    churn: float,
+    slots: int,
+    window: int,
+    every: int,
+    seed: int,
+) -> list[dict[str, Value]]:
+    """For each window the mean errors, and how its last slot's output is spread."""
+    data = STREAMS[stream](np.random.default_rng([seed, 0]), slots, every)
+    rows: list[dict[str, Value]] = []
+    sums: defaultdict[str, float] = defaultdict(float)
+    for count, moment in enumerate(follow(system, data, BINS, epsilon, churn=churn, seed=seed), 1):
+        for name, error in moment.errors.items():
+            sums[name] += error
+        if count % window == 0:
+            setting: dict[str, Value] = {
+                "stream": stream,
+                "system": system,
+                "epsilon": epsilon,
+                "churn": churn,
+                "slot": count,
+            }
+            means = {name: total / window for name, total in sums.items()}
+            rows.append({**setting, **means, **_spread(moment), "spent": moment.spent})
+            sums.clear()
+    return rows
+
+
+def _spread(moment: Moment) -> dict[str, float]:
+    """Medians over bins of the counts, and quantiles of densities: a share times the number of bins."""
+    own, accumulated = moment.own.released, moment.accumulated.released
+    return {
+        "median": moment.users * float(np.median(own)),
+        "accumulated_median": USERS * float(np.median(accumulated)),
+        **{name: BINS * float(np.quantile(own, level)) for name, level in QUANTILES.items()},
+    }
+
+
+def cases(quick: bool) -> list[Case]:
+    """Every system at every ε, or some of them on the stream that is ours; the ledger at other churns too.
+
+    With a series everybody pays, whoever it is.
+    """
+    slots, window, every = (90, 10, 30) if quick else (SLOTS, WINDOW, RESHUFFLE)
+    common = {"slots": slots, "window": window, "every": every, "seed": 0}
+    found = []
+    for stream in STREAMS:
+        settings: list[tuple[System | Reference, float, float]] = [("truth", 0, 0), ("uniform", 0, 0)]
+        for epsilon in SHOWN if quick or stream == "zipf" else EPSILONS:
+            settings += [(system, epsilon, CHURN) for system in SYSTEMS]
+        for system, epsilon, churn in [*settings, *(("ledger", EPSILON, churn) for churn in (0, 1))]:
+            found.append(
+                Case(course, {"stream": stream, "system": system, "epsilon": epsilon, "churn": churn, **common})
+            )
+    return found
+
+
+def sheet(rows: Rows) -> Sheet:
+    """Medians, errors and boxes; means over all slots in tables."""
+    last = max(int(row["slot"] or 0) for row in rows)
+    streams = [stream for stream in STREAMS if select(rows, stream=stream, system="uniform")]
+    return Sheet(
+        found=(*(text for stream in streams for text in _found(rows, stream)), *_spread_found(rows)),
+        figures={
+            "medians": (
+                _medians(rows),
+                "Published stream: the users in the median bin, which the released PDF makes of the size of the slot "
+                f"(instantaneous), or of {USERS:,} users (accumulative, all slots so far); one slot of every window. "
+                f"Churn {CHURN:.0%}.",
+            ),
+            "errors": (
+                _errors(rows),
+                f"Errors of the slot's PDF over {last:,} slots, means of windows, by total ε; churn {CHURN:.0%}. Above "
+                "the published stream, below one on which there is something to follow.",
+            ),
+            "spread": (
+                _spreads(rows),
+                "Published stream: quartiles and median over the bins of the released densities (shares times the "
+                "number of bins, so that 1 is uniform), whiskers from 5 to 95 %. Left, the last slot by total ε; "
+                f"right, over time at ε = {EPSILON}.",
+            ),
+        },
+        tables=tuple(table for stream in streams for table in (_by_epsilon(rows, stream), _by_churn(rows, stream))),
+        summary=tuple(_summary(rows, stream) for stream in streams),
+    )
+
+
+def _epsilons(rows: Rows) -> list[float]:
+    return sorted({float(row["epsilon"] or 0) for row in rows if row["system"] in SYSTEMS})
+
+
+def _lines(axes: Axes, rows: Rows, name: str, epsilons: Sequence[float]) -> None:
+    """One line for each ε, over slots."""
+    for epsilon in epsilons:
+        index = EPSILONS.index(epsilon)
+        own = select(rows, epsilon=epsilon, churn=CHURN)
+        line(axes, column(own, "slot"), column(own, name), f"ε = {epsilon:g}", style=Style.numbered(index))
+        axes.lines[-1].set_markevery((index, len(EPSILONS)))  # in turns: lines that lie upon each other are told apart
+
+
+def _medians(rows: Rows) -> Figure:
+    """A row of panels for each kind of PDF, a column for each system."""
+    own = select(rows, stream="published")
+    epsilons = [epsilon for epsilon in _epsilons(own) if epsilon in SHOWN]
+    figure, grid = panels(len(SYSTEMS), 2)
+    for (name, kind), row in zip(MEDIANS.items(), _rows_of(grid), strict=True):
+        for axes, system in zip(row, SYSTEMS, strict=True):
+            _lines(axes, select(own, system=system), name, epsilons)
+            for reference in ("uniform", "truth"):
+                known = select(own, system=reference)
+                line(axes, column(known, "slot"), column(known, name), reference)
+            finish(axes, f"{LABELS[system]}: {kind}", "slot", "users in the median bin")
+            axes.ticklabel_format(axis="y", useOffset=False)
+        _compared(row)
+    legend(figure, grid[0])
+    return figure
+
+
+def _errors(rows: Rows) -> Figure:
+    """For each stream a row of panels with KL and one with MSE, a column for each system."""
+    figure, grid = panels(len(SYSTEMS), 2 * len(STREAMS), height=2.5)
+    wanted = [(stream, name, unit) for stream in STREAMS for name, unit in ERRORS.items()]
+    for (stream, name, unit), row in zip(wanted, _rows_of(grid), strict=True):
+        own = select(rows, stream=stream)
+        guess = select(own, system="uniform")
+        for axes, system in zip(row, SYSTEMS, strict=True):
+            _lines(axes, select(own, system=system), name, _epsilons(own))
+            line(axes, column(guess, "slot"), column(guess, name), "uniform")
+            title = LABELS[system] if axes in grid[: len(SYSTEMS)] else ""
+            finish(axes, title, "slot", f"{stream} stream\n{unit}", log_y=stream == "zipf")
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.minorticks_off()
+            axes.grid(False)  # twelve panels: a light file
+            axes.locator_params(axis="x", nbins=4)
+            if stream == "published":
+                axes.set_ylim(bottom=0)
+        _compared(row)
+    legend(figure, grid[0])
+    return figure
+
+
+def _spreads(rows: Rows) -> Figure:
+    """Box plots of the output's densities beside those of the truth."""
+    own = select(rows, stream="published")
+    ends = sorted({int(row["slot"] or 0) for row in own}) or [0]
+    last, times = ends[-1], ends[:: -max(1, len(ends) // 6)][::-1]
+    figure, (by_epsilon, by_time) = panels(2, width=5.5, height=3.4)
+    groups: dict[str, list[list[float]]] = {"truth": [_box(own, "truth", last, 0)] * len(_epsilons(own))}
+    groups |= {system: [_box(own, system, last, epsilon) for epsilon in _epsilons(own)] for system in SYSTEMS}
+    boxes(by_epsilon, groups, [f"{epsilon:g}" for epsilon in _epsilons(own)])
+    groups = {"truth": [_box(own, "truth", slot, 0) for slot in times]}
+    groups |= {system: [_box(own, system, slot, EPSILON) for slot in times] for system in SYSTEMS}
+    boxes(by_time, groups, [f"{slot:,}" for slot in times])
+    finish(by_epsilon, f"Slot {last:,}", "total ε", "density (1 = uniform)")
+    finish(by_time, f"ε = {EPSILON}", "slot", "density (1 = uniform)")
+    _compared([by_epsilon, by_time])
+    legend(figure, by_epsilon)
+    return figure
+
+
+def _box(rows: Rows, system: str, slot: int, epsilon: float) -> list[float]:
+    """Five quantiles: their own box plot has them as whiskers, box and line."""
+    churn = 0 if system == "truth" else CHURN
+    found = select(rows, system=system, slot=slot, epsilon=epsilon, churn=churn)
+    return [float(found[0][name] or 0) for name in QUANTILES] if found else []
+
+
+def _rows_of(grid: Sequence[Axes]) -> list[Sequence[Axes]]:
+    return [grid[start : start + len(SYSTEMS)] for start in range(0, len(grid), len(SYSTEMS))]
+
+
+def _compared(row: Sequence[Axes]) -> None:
+    """The panels of a row with the same height, and labels at the outside alone."""
+    lows, highs = zip(*(axes.get_ylim() for axes in row), strict=True)
+    for axes in row:
+        axes.set_ylim(min(lows), max(highs))
+        axes.label_outer(remove_inner_ticks=True)
+
+
+def _found(rows: Rows, stream: str) -> list[str]:
+    """How each system does against the uniform guess, over all ε."""
+    own, texts = select(rows, stream=stream), []
+    for system in SYSTEMS:
+        told = []
+        for name, kind in KINDS.items():
+            guess = mean(own, name, system="uniform")
+            errors = {e: mean(own, name, system=system, epsilon=e, churn=CHURN) for e in _epsilons(own)}
+            ratios = {e: error / guess for e, error in errors.items() if error is not None and guess}
+            if ratios:
+                better = ", ".join(f"{epsilon:g}" for epsilon, ratio in ratios.items() if ratio < 1)
+                told.append(
+                    f"{kind} KL {min(ratios.values()):.3g} to {max(ratios.values()):.3g} times the uniform guess "
+                    f"({number(guess)}), " + (f"below it at ε = {better}" if better else "never below it")
+                )
+        if told:
+            texts.append(f"{NAMES[stream].capitalize()}, {LABELS[system]}: {'; '.join(told)}.")
+    return texts
+
+
+def _spread_found(rows: Rows) -> list[str]:
+    """Whether the spread of the output is that of the data, on the published stream."""
+    own = select(rows, stream="published")
+
+    def width(**wanted: Value) -> float | None:
+        some = select(own, **wanted)
+        return float((column(some, "uq") - column(some, "lq")).mean()) if some else None
+
+    truth = width(system="truth")
+    widths = {system: width(system=system, epsilon=EPSILON, churn=CHURN) for system in SYSTEMS}
+    told = [f"{LABELS[system]} {number(wide)}" for system, wide in widths.items() if wide is not None]
+    if truth is None or not told:
+        return []
+    return [
+        f"Mean distance of the quartiles of densities: true data {number(truth)}; at ε = {EPSILON} {', '.join(told)}. "
+        "A spread that is stable is not yet the spread of the data."
+    ]
+
+
+def _by_epsilon(rows: Rows, stream: str) -> Table:
+    own = select(rows, stream=stream)
+    lines = []
+    for name, unit in (*ERRORS.items(), *ACCUMULATED.items()):
+        for system in ("uniform", *SYSTEMS):
+            if system == "uniform":
+                cells = [mean(own, name, system=system)] * len(_epsilons(own))
+            else:
+                cells = [mean(own, name, system=system, epsilon=e, churn=CHURN) for e in _epsilons(own)]
+            lines.append((unit, LABELS[system], *map(number, cells)))
+    heads = (f"ε = {epsilon:g}" for epsilon in _epsilons(own))
+    return Table(f"{NAMES[stream]}: mean over all slots, churn {CHURN:.0%}", ("error", "system", *heads), tuple(lines))
+
+
+def _by_churn(rows: Rows, stream: str) -> Table:
+    """A series takes the same from everybody, so that it does not matter who is there."""
+    own = select(rows, stream=stream, epsilon=EPSILON)
+    same = [mean(own, "kl", system=system, churn=CHURN) for system in ("strict", "converging")]
+    guess = mean(rows, "kl", stream=stream, system="uniform")
+    lines = tuple(
+        (f"{churn:.0%}", *map(number, (guess, *same, mean(own, "kl", system="ledger", churn=churn))))
+        for churn in (0, CHURN, 1)
+    )
+    title = f"{NAMES[stream]}: KL by churn, ε = {EPSILON}, mean over all slots (a series does not depend on churn)"
+    return Table(title, ("churn", *(LABELS[name] for name in ("uniform", *SYSTEMS))), lines)
+
+
+def _summary(rows: Rows, stream: str) -> Summary:
+    own = select(rows, stream=stream)
+    kl = {system: number(mean(own, "kl", system=system, epsilon=EPSILON, churn=CHURN)) for system in SYSTEMS}
+    return Summary(
+        f"{NAMES[stream]}: KL, ε = {EPSILON}",
+        published="“very small”" if stream == "published" else "–",
+        uniform=number(mean(own, "kl", system="uniform")),
+        **kl,
+    )
+
+
+EXPERIMENT = Experiment(
+    name="dynamic",
+    title="Highly dynamic streams",
+    published="“The DPI outputs are close to the true values by well preserving the original data distribution”; “the "
+    "values of MSE and KL divergence are very small even in case of small ε (e.g., 0.5 and 1)”; “although the "
+    "distribution changes significantly over time, the MSE and KL divergence of DPI are very stable”; “the spread of "
+    "the distributions remains stable over time”. No numbers are printed.",
+    setting=f"{BINS} items whose counts are N(100, σ²) with σ of 1 … 10 drawn for every slot, {SLOTS:,} slots, one "
+    f"user for each of the about {USERS:,} records. Such a stream is uniform but for independent deviations in every "
+    "slot, so that the guess that all items are alike is hard to beat, and that it is met says little. Beside it "
+    f"stands a stream that one can follow: zipf 1.1 over {BINS} items, {USERS:,} users in a slot, log-levels that walk "
+    f"by 0.01 a slot, and all items reshuffled every {RESHUFFLE:,} slots.",
+    deviations=(
+        f"The published text has 3,000 slots, its figure 1,000; here {SLOTS:,}. One run of each.",
+        f"Moving averages are means of windows of {WINDOW} slots; medians and spreads are of each window's last slot.",
+        "Counts are the released PDF times the true size of the slot, which the published text takes as public; a "
+        "stream's own releases have a private total.",
+        "“Density” is taken as the released share of a bin, times the number of bins.",
+        "The zipf stream is ours. Its truth is the slot's own PDF: 10,000 users drawn from the rate.",
+        "Users are played as cohorts (`dpi_research.reproduce.crowd`).",
+    ),
+    cases=cases,
+    sheet=sheet,
+)

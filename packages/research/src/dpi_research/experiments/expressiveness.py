@@ -1,0 +1,220 @@
+"""What a public pool of synopses can say (published: Figure "information theory of 0-DP synopsis generation")."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpi.mechanism.published.pool import DirichletPool, MixedPool, Multinomial, Pool, expressiveness, nearest
+from dpi.theory import entropy_approximation
+from dpi_research.datasets.generators import zipf
+from dpi_research.evaluation import divergence
+from dpi_research.reproduce.drawing import STYLES, Style, finish, legend, line, panels
+from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.rows import value
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LAWS = ("multinomial", "Dirichlet", "mixed")
+SIZE = 6_500
+PRECISIONS = (10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000)
+BINS = (3, 10, 100)
+SIZES = (100, 1_000, 10_000, 100_000)
+
+
+def pool_of(law: str, size: int, precision: int) -> Pool:
+    """A pool by the name of its law."""
+    if law == "multinomial":
+        return Multinomial(size, precision)
+    if law == "Dirichlet":
+        return DirichletPool(size, precision=precision)
+    return MixedPool(size, precision=precision)
+
+
+def entropies(law: str, size: int, precision: int, bins: int) -> list[dict[str, Value]]:
+    """All that is called the entropy of one pool, and how near its best synopsis is to a zipf PDF and to uniform."""
+    pool, target = pool_of(law, size, precision), zipf(bins)
+    found = expressiveness(pool, bins)
+    even = np.full(bins, 1 / bins)
+    printed = entropy_approximation(precision, bins).printed if law == "multinomial" else None
+    return [
+        {"law": law, "size": size, "precision": precision, "bins": bins, "ln_size": found.bound,
+         "empirical": found.empirical, "distinct": found.distinct, "draw": found.draw,
+         "approximation": found.approximation, "printed": printed, "ratio": found.ratio,
+         "nearest_zipf": nearest(pool, target)[1], "uniform_zipf": divergence(target, even),
+         "nearest_uniform": nearest(pool, even)[1]}
+    ]  # fmt: skip
+
+
+def cases(quick: bool) -> list[Case]:
+    """Each law at each precision and number of bins; then larger and larger multinomial pools."""
+    size, precisions = (300, (10, 100, 1_000)) if quick else (SIZE, PRECISIONS)
+    grid: list[dict[str, Value]] = [
+        {"law": law, "size": size, "precision": precision, "bins": bins}
+        for bins in BINS
+        for law in LAWS
+        for precision in precisions
+    ]
+    sizes = (100, 1_000) if quick else SIZES
+    grid += [{"law": "multinomial", "size": size, "precision": 100, "bins": bins} for bins in BINS for size in sizes]
+    return [Case(entropies, options) for options in grid]
+
+
+def sheet(rows: Rows) -> Sheet:
+    """The published ratio against p, n_p and N; the entropies behind it; the nearest synopsis."""
+    size = _main_size(rows)
+    main = [row for row in rows if row["size"] == size]
+    largest = max(int(row["bins"] or 0) for row in rows)
+    figures = {
+        "nearest": (
+            _behind(main, largest),
+            f"k = {largest}, N = {size:,}. Left: the entropies that the ratio is made of. Middle and right: KL from a "
+            "zipf and from the uniform PDF to the nearest synopsis of each pool, the best that any choice from it can "
+            "do.",
+        )
+    }
+    if any(row["law"] == "multinomial" for row in rows):
+        caption = (
+            f"H(pool)/H(ideal) of the multinomial pool: against p and n_p = 1/p with N = {size:,} synopses, and "
+            "against N with n_p = 100."
+        )
+        figures = {"ratio": (_ratios(rows, main), caption), **figures}
+    return Sheet(
+        found=tuple(_found(rows, main, largest)),
+        figures=figures,
+        tables=(_table(main),),
+        summary=(_summary(main, largest, size),),
+    )
+
+
+def _main_size(rows: Rows) -> int:
+    """The number of synopses at which the precision is varied."""
+    return next(int(row["size"] or 0) for row in rows if row["law"] != "multinomial")
+
+
+def _line(rows: Rows, x: str, y: str, **wanted: Value) -> tuple[list[float], list[float]]:
+    """Places and values of the rows with these options, one for each place."""
+    own = {value(r, x): value(r, y) for r in rows if all(r[key] == at for key, at in wanted.items())}
+    return sorted(own), [own[place] for place in sorted(own)]
+
+
+def _ratios(rows: Rows, main: Rows) -> Figure:
+    figure, (by_p, by_n, by_size) = panels(3, height=3.2)
+    for index, bins in enumerate(BINS):
+        label, style = f"k = {bins}", Style.numbered(index)
+        precisions, ratios = _line(main, "precision", "ratio", law="multinomial", bins=bins)
+        line(by_p, [1 / n for n in precisions], ratios, label, style=style)
+        line(by_n, precisions, ratios, label, style=style)
+        line(by_size, *_line(rows, "size", "ratio", law="multinomial", bins=bins, precision=100), label, style=style)
+    finish(by_p, "against the precision p", "p", "H(pool)/H(ideal)", log_x=True)
+    finish(by_n, "against n_p", "n_p = 1/p", "H(pool)/H(ideal)", log_x=True)
+    finish(by_size, "against the size of the pool, n_p = 100", "N", "H(pool)/H(ideal)", log_x=True)
+    for axes in (by_p, by_n, by_size):
+        axes.set_ylim(0, 1.08)
+    legend(figure, by_p)
+    return figure
+
+
+def _behind(main: Rows, bins: int) -> Figure:
+    figure, (entropy, skewed, flat) = panels(3, height=3.4)
+    names = {"draw": "one draw, exact", "approximation": "one draw, approximation",
+             "printed": "printed formula (negative)", "ln_size": "ln N", "empirical": "pool, empirical"}  # fmt: skip
+    for index, (key, label) in enumerate(names.items()):
+        precisions, values = _line(main, "precision", key, law="multinomial", bins=bins)
+        line(entropy, precisions, values, label, style=Style.numbered(index))
+    entropy.axhline(0, color="black", lw=0.6)
+    entropy.set_xlim(min(PRECISIONS) / 2, 2 * max(PRECISIONS))
+    for index, law in enumerate(LAWS):
+        for axes, key in ((skewed, "nearest_zipf"), (flat, "nearest_uniform")):
+            line(axes, *_line(main, "precision", key, law=law, bins=bins), law, style=Style.numbered(index))
+    line(skewed, *_line(main, "precision", "uniform_zipf", law="multinomial", bins=bins), "uniform",
+         style=STYLES["uniform"])  # fmt: skip
+    finish(entropy, "entropies, multinomial pool", "n_p", "nats", log_x=True)
+    finish(skewed, "nearest synopsis to a zipf PDF", "n_p", "KL (nats)", log_x=True)
+    finish(flat, "nearest synopsis to the uniform PDF", "n_p", "KL (nats)", log_x=True, log_y=True)
+    skewed.set_ylim(bottom=0)
+    entropy.legend(fontsize=7, framealpha=0.8, loc="upper left")
+    for axes in (skewed, flat):
+        axes.legend(fontsize=7, framealpha=0.8)
+    return figure
+
+
+def _found(rows: Rows, main: Rows, bins: int) -> list[str]:
+    multinomial = sorted(
+        (r for r in main if r["law"] == "multinomial" and r["bins"] == bins), key=lambda r: value(r, "precision")
+    )
+    if not multinomial:
+        return []
+    first, last = multinomial[0], multinomial[-1]
+    found = [
+        f"The ratio H(pool)/H(ideal) at k = {bins} is {value(first, 'ratio'):.3f} at n_p = "
+        f"{first['precision']:,} and {value(last, 'ratio'):.3f} at n_p = {last['precision']:,}. One draw then has "
+        f"{value(last, 'draw'):.1f} nats, a pool of {last['size']:,} at most ln N = {value(last, 'ln_size'):.2f}: "
+        f"about e^{value(last, 'draw'):.0f} synopses would be needed for a ratio near 1.",
+        f"The first printed formula gives {value(last, 'printed'):.1f} there (an entropy is never negative), the "
+        f"approximation {value(last, 'approximation'):.1f}, exact is {value(last, 'draw'):.1f}.",
+    ]
+    near = [row for row in rows if row["law"] == "multinomial" and value(row, "ratio") >= 0.99]
+    if near:
+        where = {f"k = {row['bins']}, n_p = {row['precision']:,}, N = {row['size']:,}" for row in near}
+        text = "; ".join(sorted(where))
+        found.append(f"The ratio is 0.99 or more at: {text}.")
+    for law in LAWS:
+        precisions, values = _line(main, "precision", "nearest_zipf", law=law, bins=bins)
+        if values:
+            found.append(
+                f"{law}: the nearest of its synopses to a zipf PDF has KL {values[0]:.3f} at n_p = "
+                f"{precisions[0]:,.0f} and {values[-1]:.3f} at n_p = {precisions[-1]:,.0f}; the uniform guess has "
+                f"{value(first, 'uniform_zipf'):.3f}."
+            )
+    return found
+
+
+def _table(main: Rows) -> Table:
+    keys = ("draw", "approximation", "printed", "ln_size", "empirical", "ratio", "nearest_zipf", "nearest_uniform")
+    lines = [
+        (str(row["bins"]), str(row["law"]), f"{row['precision']:,}", f"{row['distinct']:,}",
+         *("–" if math.isnan(x := value(row, key)) else f"{x:.4g}" for key in keys))
+        for row in sorted(main, key=lambda row: (value(row, "bins"), LAWS.index(str(row["law"])),
+                                                 value(row, "precision")))
+    ]  # fmt: skip
+    columns = ("k", "law", "n_p", "distinct", "H of one draw, exact", "approximation", "printed formula", "ln N",
+               "H of the pool, empirical", "ratio", "KL, nearest to zipf", "KL, nearest to uniform")  # fmt: skip
+    return Table("Entropies in nats", columns, tuple(lines))
+
+
+def _summary(main: Rows, bins: int, size: int) -> Summary:
+    ends = {law: _line(main, "precision", "nearest_zipf", law=law, bins=bins)[1][-1:] for law in LAWS}
+    guess = _line(main, "precision", "uniform_zipf", law="multinomial", bins=bins)[1][-1:]
+    text = {law: f"{values[0]:.2f}" if values else "–" for law, values in ends.items()}
+    return Summary(
+        f"KL from a zipf PDF to the nearest of {size:,} synopses, k = {bins}",
+        published="“can universally emulate any PDF with minimal error”",
+        uniform=f"{guess[0]:.2f}" if guess else "–",
+        strict="; ".join(f"{law} {kl}" for law, kl in text.items()),
+        converging="no pool of this kind",
+        ledger="no pool of this kind",
+    )
+
+
+EXPERIMENT = Experiment(
+    name="expressiveness",
+    title="Expressiveness of the pool",
+    published="The pool is “a set of PDFs that can universally emulate any PDF with minimal error”; “the ratio "
+    "H(pool)/H(ideal) converges to 1” as N grows; expressiveness is plotted against p and n_p, without numbers.",
+    setting=f"Pools of N = {SIZE:,} synopses over k = 3, 10 and 100 bins: the published multinomial law, a Dirichlet "
+    "law (uniform over all PDFs), and a mixture of five concentrations. Each is made from its public seed; entropies "
+    "in nats: of one draw, exact and approximated, and of a uniform choice among the N synopses. The nearest synopsis "
+    "to a PDF is what a choice that knows the truth, with no privacy, would take.",
+    deviations=(
+        "k and N of the published figure are not stated.",
+        "n_p = 1/p: the published 1/p + 1 units of p sum to 1 + p.",
+        "“Expressiveness” is taken for the ratio of the lemma, H(pool)/H(ideal); that of the Dirichlet pools is not "
+        "shown, as their ideal has no entropy that is known in closed form.",
+    ),
+    cases=cases,
+    sheet=sheet,
+)

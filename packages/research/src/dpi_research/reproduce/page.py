@@ -1,0 +1,156 @@
+"""The report: one page of Markdown, the same as HTML, the figures as SVG, and the rows of every experiment as CSV."""
+
+from __future__ import annotations
+
+import csv
+import html
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpi._version import __version__
+from dpi_research.reproduce.experiment import Sheet, Summary, Table, Value
+from dpi_research.reproduce.running import Outcome
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SVG: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "dpi", "path.simplify_threshold": 0.3}
+"""Text stays text, and the same figure has the same bytes."""
+
+SUMMARY = ("measure", "published", "uniform guess", "strict", "boosted + converging", "boosted + ledger")
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1c1f24 }
+table { border-collapse: collapse; margin: 1rem 0; font-size: .9rem; display: block; overflow-x: auto }
+th, td { border-bottom: 1px solid #d5d9e0; padding: .3rem .7rem; text-align: left; vertical-align: top }
+img { max-width: 100%; height: auto; background: white } code { background: #f1f3f6; padding: 0 .2rem }
+"""
+
+
+def write(outcomes: Sequence[Outcome], folder: Path, *, quick: bool, elapsed: float | None = None) -> Path:
+    """Write the report of these experiments; `elapsed` are the seconds that the run took. Returns the HTML page.
+
+    Two runs with the same results write the same bytes, but for the times.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    sheets: dict[str, Sheet] = {}
+    for outcome in outcomes:
+        name = outcome.experiment.name
+        sheets[name] = outcome.experiment.sheet(outcome.rows) if outcome.rows else Sheet()
+        _write_csv(folder / f"{name}.csv", outcome.rows)
+        for end, (figure, _) in sheets[name].figures.items():
+            _save(figure, folder / f"{name}-{end}.svg")
+    text = _markdown(outcomes, sheets, quick, elapsed)
+    (folder / "report.md").write_text(text, encoding="utf-8")
+    page = folder / "index.html"
+    page.write_text(_html(text), encoding="utf-8")
+    return page
+
+
+def _save(figure: Figure, file: Path) -> None:
+    import matplotlib
+
+    with matplotlib.rc_context(SVG):
+        figure.savefig(file, metadata={"Date": None})
+
+
+def _write_csv(file: Path, rows: Sequence[Mapping[str, Value]]) -> None:
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    with file.open("w", newline="", encoding="utf-8") as sink:
+        writer = csv.writer(sink, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+
+
+def _cell(value: Value) -> Value:
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _markdown(outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: bool, elapsed: float | None) -> str:
+    core = sum(outcome.seconds for outcome in outcomes)
+    form = "quick form: fewer slots, seeds and values than the full one" if quick else "full form"
+    took = "" if elapsed is None else f" This run took {_time(elapsed)} with {os.cpu_count()} cores."
+    lines = [
+        "# The evaluation, reproduced",
+        "",
+        f"Written by `dpi reproduce`, version {__version__}, {form}. All results together are {_time(core)} of work "
+        f"for one core; each is kept with its options, its seed and a digest of its code, so that a run goes on where "
+        f"it was interrupted, and computes again what the code has changed.{took}",
+        "",
+        "The total ε is the same for all systems of a line, per user and for ever. *Published* is what the published "
+        "text states; *strict* its algorithm with a guarantee that holds; the others are this package, the last one as "
+        "it is by default: `Ledger()`, which measures users by class (`returning=False` where each person is there "
+        "once).",
+        "",
+    ]
+    summary = [(name, line) for name, sheet in sheets.items() for line in sheet.summary]
+    if summary:
+        lines += ["## Summary", "", *_table(SUMMARY, [_summary_row(name, line) for name, line in summary]), ""]
+    for outcome in outcomes:
+        lines += _section(outcome, sheets[outcome.experiment.name])
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _summary_row(name: str, line: Summary) -> tuple[str, ...]:
+    measure = f"[{line.measure}](#{name})"
+    return (measure, line.published, line.uniform, line.strict, line.converging, line.ledger)
+
+
+def _section(outcome: Outcome, sheet: Sheet) -> list[str]:
+    experiment = outcome.experiment
+    lines = [f'## {experiment.title} <a id="{experiment.name}"></a>', ""]
+    lines += [f"**Published.** {experiment.published}", "", f"**Here.** {experiment.setting}", ""]
+    if experiment.deviations:
+        lines += ["**Other than published.**", "", *(f"- {text}" for text in experiment.deviations), ""]
+    for name in outcome.missing:
+        lines += [
+            f"*Not computed: the data set `{name}`; set DPI_DATA to the folder that has it (docs: data sets).*",
+            "",
+        ]
+    lines += [f"{text}\n" for text in sheet.found]
+    for end, (_, caption) in sheet.figures.items():
+        lines += [f"![{html.escape(caption)}]({experiment.name}-{end}.svg)", "", f"*{caption}*", ""]
+    for table in sheet.tables:
+        lines += [*_titled(table), ""]
+    lines += [
+        f"{len(outcome.results)} cases, {_time(outcome.seconds)} of one core, code {', '.join(outcome.codes)}. Data: "
+        f"[{experiment.name}.csv]({experiment.name}.csv).",
+        "",
+    ]
+    return lines
+
+
+def _titled(table: Table) -> list[str]:
+    return [f"**{table.title}**", "", *_table(table.columns, table.rows)]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A table of Markdown; bars would end a cell."""
+    lines = [[*columns], ["---"] * len(columns), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+def _time(seconds: float) -> str:
+    """For a person.
+
+    >>> _time(4.2), _time(90), _time(7500)
+    ('4 s', '1 min 30 s', '2 h 5 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _html(text: str) -> str:
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>The evaluation, reproduced</title><style>{STYLE}</style></head><body>\n{body}</body></html>\n"
+    )

@@ -1,0 +1,146 @@
+"""A crowd without users is played as a `Stream` with all its users would be."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dpi
+from dpi.domain import Categories
+from dpi.errors import OptionError
+from dpi.exact.integers import GRAINS, Integers
+from dpi.stream.closing import Counting, Offer, billed
+from dpi_research.datasets.generators import populate, published
+from dpi_research.reproduce.crowd import Cohorts, Played, without_replacement
+from dpi_research.reproduce.systems import SYSTEMS, System, open_stream
+
+BINS = 12
+
+
+def slots(count: int) -> list[np.ndarray]:
+    """Counts of some slots."""
+    return [counts for counts, _ in published(np.random.default_rng(3), count, BINS, 40)]
+
+
+@pytest.mark.parametrize("churn", [0.0, 1.0])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_releases_are_those_of_all_users(system: System, churn: float) -> None:
+    """Where all users of a slot have the same account, nothing is drawn: every bit must agree."""
+    data = [np.full(BINS, 40) + np.arange(BINS) * (slot % 3) for slot in range(8)]
+    largest = max(int(counts.sum()) for counts in data)
+    data = [np.append(counts[:-1], largest - counts[:-1].sum()) for counts in data]  # nobody rests
+    domain = Categories(range(BINS), other=None)
+    crowd = Played(open_stream(system, domain, 2, seed=5), churn=churn, seed=5)
+    everybody = open_stream(system, domain, 2, seed=5)
+    pairs = populate(((c, c / c.sum()) for c in data), np.random.default_rng(0), churn=churn)
+    for counts, slot in zip(data, pairs, strict=True):
+        one, other = crowd.release(counts), everybody.release(slot.users, slot.values)
+        assert one.epsilon == other.epsilon
+        assert np.array_equal(one.pdf, other.pdf)
+        assert np.array_equal(one.accumulated, other.accumulated)
+
+
+def test_payers_of_a_mixed_crowd_have_the_same_mean() -> None:
+    """With 30 % churn and accounts for two slots, the weighted total is that of the ledger with all users."""
+    domain, budget = Categories(range(BINS), other=None), dpi.Ledger(slots=2)
+    counts = np.full(BINS, 200)
+    totals: dict[str, list[float]] = {"crowd": [], "everybody": []}
+    for seed in range(12):
+        crowd = Played(open_stream("ledger", domain, 200, seed=seed, ledger=budget), churn=0.3, seed=seed)
+        everybody = open_stream("ledger", domain, 200, seed=seed, ledger=budget)
+        pairs = populate(((counts, counts / counts.sum()) for _ in range(6)), np.random.default_rng(seed), churn=0.3)
+        for slot in pairs:
+            last = crowd.release(counts).total, everybody.release(slot.users, slot.values).total
+        totals["crowd"].append(last[0])
+        totals["everybody"].append(last[1])
+    expected = counts.sum() * (1 - 0.7**2)
+    for found in totals.values():
+        assert np.mean(found) == pytest.approx(expected, abs=4 * np.std(found) / np.sqrt(12) + 1)
+
+
+def test_cohorts_keep_the_number_of_users_and_lose_a_share() -> None:
+    """Nobody appears or is lost but by churn."""
+    cohorts = Cohorts(0.25, np.random.default_rng(0))
+    for users in (10_000, 12_000, 5_000):
+        cohorts.step(users)
+        assert cohorts.sizes.sum() == users
+    cohorts = Cohorts(0.25, np.random.default_rng(0))
+    for _ in range(3):
+        cohorts.step(100_000)
+    assert cohorts.births.tolist() == [0, 1, 2]
+    assert cohorts.sizes / 100_000 == pytest.approx([0.5625, 0.1875, 0.25], abs=0.01)
+
+
+def test_a_draw_without_replacement_is_a_part() -> None:
+    """No bin gives more than it has, at sizes of real slots."""
+    rng = np.random.default_rng(1)
+    counts = np.array([5, 0, 7_000_000, 9])
+    drawn = without_replacement(counts, 6_000_000, rng)
+    assert drawn.sum() == 6_000_000
+    assert (drawn <= counts).all()
+
+
+def test_wrong_churn_is_refused() -> None:
+    """A share is between 0 and 1."""
+    with pytest.raises(OptionError, match="churn"):
+        Cohorts(1.5, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("budget", [dpi.Ledger(), dpi.Ledger(policy=dpi.spend_first)], ids=["by class", "spend first"])
+def test_cohorts_pay_what_their_users_would(budget: dpi.Ledger) -> None:
+    """If all users have one value nothing is drawn: with any churn every bit and every account agree."""
+    domain, rng = Categories(range(3), other=None), np.random.default_rng(9)
+    crowd = Played(open_stream("ledger", domain, 2, seed=5, ledger=budget), churn=0.2, seed=5)
+    everybody = open_stream("ledger", domain, 2, seed=5, ledger=budget)
+    for slot in range(40):
+        counts = np.array([0, int(rng.integers(300, 400)), 0])
+        one = crowd.release(counts)
+        left, sizes = crowd.remaining()
+        births = crowd._cohorts.births
+        users = [f"{birth} {i}" for birth, size in zip(births, sizes, strict=True) for i in range(size)]
+        other = everybody.release(users, [1] * len(users))
+        assert np.array_equal(one.pdf, other.pdf)
+        assert (one.total, one.epsilon, one.epsilon_spent) == (other.total, other.epsilon, other.epsilon_spent)
+        firsts = everybody._accounts.remaining(pl.Series([f"{birth} 0" for birth in births]), slot)
+        assert left.tolist() == [float(amount) for amount in firsts]
+    assert len(births) > 15  # so that the classes had several cohorts
+
+
+def grains_of(crowd: Played, counts: Integers) -> tuple[Integers, list[int]]:
+    """The histograms by class of the next slot, and how many grains the bills of each class have."""
+    offer = Offer.drawn(crowd._state, crowd._allocation, crowd._slot, crowd._source)
+    crowd._cohorts.step(int(counts.sum()))
+    bill = billed(Counting.of(crowd._state.setting), crowd._accounts, crowd._cohorts.ids, offer, crowd._slot)
+    due = [int((bill.weights * crowd._cohorts.sizes)[bill.member == m].sum()) for m in range(offer.histograms)]
+    grains = crowd._grains(counts, offer)
+    crowd._slot += 1
+    return grains.reshape(offer.histograms, -1), due
+
+
+def test_each_user_is_in_one_class_with_at_most_one_unit() -> None:
+    """What enters a class's histogram is what its users are billed for, and no bin gives more than it has."""
+    crowd = Played(open_stream("ledger", Categories(range(BINS), other=None), 1, seed=0), churn=0.2)
+    most = 0
+    for counts in slots(20):
+        grains, due = grains_of(crowd, counts)
+        most = max(most, sum(billed > 0 for billed in due))
+        assert (grains.sum(axis=0) <= counts * GRAINS).all()
+        light = crowd._cohorts.sizes.sum()  # cohorts that count as one: less than a grain for each user
+        assert np.abs(grains.sum(axis=1) - due).max() <= light
+    assert most > 3
+
+
+def test_values_are_dealt_to_classes_at_random() -> None:
+    """The users of a class have the values that a draw without replacement gives, on average and in its spread."""
+    counts, drawn = np.array([900, 90, 10]), []
+    for seed in range(300):
+        stream = open_stream("ledger", Categories(range(3), other=None), 1, seed=0)
+        crowd = Played(stream, churn=0.3, seed=seed)
+        grains_of(crowd, counts)
+        grains, _ = grains_of(crowd, counts)
+        newcomers = crowd._cohorts.sizes[-1]
+        assert grains[0].sum() == newcomers * GRAINS
+        drawn.append(grains[0] / GRAINS - newcomers * counts / 1000)
+    found = np.array(drawn)
+    variance = 300 * counts / 1000 * (1 - counts / 1000) * 700 / 999
+    assert np.abs(found.mean(axis=0)).max() < 4 * np.sqrt(variance.max() / 300)
+    assert found.var(axis=0) == pytest.approx(variance, rel=0.35)  # 4 standard errors: √(2/300) each

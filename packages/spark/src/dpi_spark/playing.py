@@ -1,0 +1,64 @@
+"""Playing a DataFrame: all events of a public period are read once, and slot after slot is released.
+
+Sees sections on the driver; events are seen by tasks alone (`dpi_spark.reading`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from dpi.engine.driver import BucketDriver
+from dpi.errors import OptionError
+from dpi.release import Release
+from dpi.store.arrival_files import Section
+from dpi.stream import Stream, clocked
+from dpi_spark.reading import Columns, Reader, check_columns, read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def replay(
+    stream: Stream,
+    events: DataFrame,
+    *,
+    start: str | datetime,
+    end: str | datetime,
+    user: str = "user",
+    time: str = "time",
+    value: str | Mapping[str, str] = "value",
+    unit: str | None = None,
+) -> Generator[Release, None, None]:
+    """Release every slot of the public period [start, end) of a batch DataFrame, empty ones too: as `Stream.replay`.
+
+    Rows that cannot be read, without user or value, or of another time are dropped, each by itself. What was read lies
+    encrypted in the store's folder, and the keys in this process alone: after a stop the same call reads again what is
+    needed, and goes on.
+    """
+    driver, slots = buckets_of(stream), clocked(stream.slots, "replay")
+    if events.isStreaming:
+        raise OptionError("`events` is a streaming DataFrame: use `follow`, which closes slots by the clock.")
+    first, last = slots.boundary(start, "start"), slots.boundary(end, "end")
+    if last <= first:
+        raise OptionError("`end` must be after `start`.")
+    driver.following(first)
+    columns, reading = Columns(user, time, value, unit), driver.reading(slots, first, last)
+    check_columns(events, columns, reading)
+
+    def sections(attempt: str) -> list[list[Section]]:
+        return [read(events, Reader(columns, reading, driver.folder, attempt, durable=False))]
+
+    with closing(driver.close_read(sections, first, last)) as slots_read:
+        for _, close in slots_read:
+            yield close()
+
+
+def buckets_of(stream: Stream) -> BucketDriver:
+    """What drives a stream on Spark; refuses a stream without an engine."""
+    driver = stream.driver
+    if not isinstance(driver, BucketDriver):
+        raise OptionError("the stream holds its accounts in this process: give it `engine=dpi_spark.spark()`.")
+    return driver

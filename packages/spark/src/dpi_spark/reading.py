@@ -1,0 +1,156 @@
+"""From a DataFrame to arrivals: events are named, encoded and pre-summed where they are, and never shuffled.
+
+A task reads its partition in pieces, makes arrivals of each (`dpi.engine.job.arrivals`), and writes them to a file of
+its own, a section for each slot and in it a segment for each bucket (`dpi.store.arrival_files`). What goes to the
+driver is the list of sections. So no event passes through Spark's shuffle, and neither a giant user nor a giant slot
+makes a giant task: equal events of a piece are one row, and a slot's rows are cut by account.
+
+**Guarantee.** Which rows there are does not depend on partitions, on how often a task was tried, or on which attempt
+was taken. *Why:* `arrivals` is a function of rows by themselves, a file has a name that nobody else has, and a file
+whose section was not handed back is listed by nobody.
+
+Sees events, on the workers; the driver sees sections.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from dpi.engine.job import FOR_EVER, Reading, arrivals
+from dpi.engine.tasks import Ingest, ingest
+from dpi.errors import SchemaError
+from dpi.store.arrival_files import Section
+from dpi.store.folder import Folder
+from dpi.stream.admission.events import Events, stamped
+from dpi_spark.session import without_pandas
+from dpi_spark.tasks import Guarded, Refused, failed, told
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+RESULT = "result"
+PIECE = 1 << 20
+"""Rows of a partition that are worked on at once."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a DataFrame are what."""
+
+    user: str = "user"
+    time: str = "time"
+    value: str | Mapping[str, str] = "value"
+    """The column of values or, for a Product domain, a column for each part."""
+    unit: str | None = None
+    """Of times that are numbers."""
+    arrived: str | None = None
+    """When an event reached the input."""
+
+    @property
+    def _parts(self) -> dict[str, str]:
+        return dict(self.value) if isinstance(self.value, Mapping) else {"": self.value}
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, each once."""
+        arrived = () if self.arrived is None else (self.arrived,)
+        return list(dict.fromkeys([self.user, self.time, *self._parts.values(), *arrived]))
+
+    def events(self, frame: pl.DataFrame) -> Events:
+        """The columns of some events."""
+        values = {part: frame[name] for part, name in self._parts.items()}
+        return Events(frame[self.user], frame[self.time], values.get("", values), self.unit)
+
+
+@dataclass(frozen=True, repr=False)
+class Reader:
+    """What a task does with its partition. Holds the key of the accounts' names: private."""
+
+    columns: Columns
+    reading: Reading
+    folder: Folder
+    attempt: str
+    durable: bool
+    """Whether a store will list the sections."""
+    until: int | None = None
+    """Of events with an arrival: the moment at which they were read. None where a public period is played."""
+
+    def sections(self, piece: pl.DataFrame) -> list[Section]:
+        """Some events, in a file."""
+        events, window = self.columns.events(piece), FOR_EVER
+        if self.columns.arrived is not None and self.until is not None:
+            stamps = piece[self.columns.arrived]
+            window = stamped(stamps, self.columns.unit, self.reading.slots, self.until)
+        return ingest(Ingest(self.reading, self.folder, self.attempt, self.durable), (events, window))
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All of a partition, piece by piece; one result for each."""
+        import pyarrow as pa
+
+        run = Guarded(self._piece)
+        for piece in _pieces(batches):
+            yield pa.record_batch({RESULT: pa.array([pickle.dumps(run(piece))], pa.binary())})
+
+    def _piece(self, batches: list[pa.RecordBatch]) -> list[Section]:
+        import pyarrow as pa
+
+        frame = pl.from_arrow(pa.Table.from_batches(batches), rechunk=True)
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table is no series
+        return self.sections(frame)
+
+
+def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """The batches of a partition, together up to about `PIECE` rows."""
+    held, rows = [], 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= PIECE:
+            yield held
+            held, rows = [], 0
+    if held:
+        yield held
+
+
+def check_columns(frame: DataFrame, columns: Columns, reading: Reading) -> None:
+    """Refuse a DataFrame that lacks a column, or has one of a type that cannot be read: by its schema alone."""
+    missing = [name for name in columns.names if name not in frame.columns]
+    if missing:
+        raise SchemaError(
+            f"the DataFrame must have a column {missing[0]!r}. Its columns are: {', '.join(frame.columns)}."
+        )
+    kinds = frame.select(*map(quoted, columns.names)).schema
+    with without_pandas():
+        empty = pl.from_arrow(frame.sparkSession.createDataFrame([], kinds).toArrow())
+    assert isinstance(empty, pl.DataFrame)  # noqa: S101 - a table is no series
+    arrivals(columns.events(empty), FOR_EVER, reading)
+    if columns.arrived is not None:
+        stamped(empty[columns.arrived], columns.unit, reading.slots, 0)
+
+
+def read(frame: DataFrame, reader: Reader) -> list[Section]:
+    """Read a DataFrame once; what a store lists of it. Nothing is paid, and nothing is listed yet."""
+    results = _job(frame.select(*map(quoted, reader.columns.names)), reader)
+    return [section for sections in told(results) for section in sections]
+
+
+def _job(frame: DataFrame, reader: Reader) -> Iterator[list[Section] | Refused]:
+    with without_pandas():
+        mapped = frame.mapInArrow(reader, f"{RESULT} binary")
+    try:
+        rows = mapped.collect()
+    except Exception as error:
+        raise failed(error) from None
+    for row in rows:
+        yield pickle.loads(row[0])  # noqa: S301 - written by our own tasks
+
+
+def quoted(name: str) -> str:
+    """A column's name, which may have a dot."""
+    return "`" + name.replace("`", "``") + "`"

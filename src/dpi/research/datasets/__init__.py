@@ -1,7 +1,0 @@
-"""Streams to try things on: real ones, read from their publishers' files, and made-up ones whose truth is known."""
-
-from dpi.research.datasets.catalogue import DATASETS, load
-from dpi.research.datasets.covid import cases
-from dpi.research.datasets.dataset import Dataset
-
-__all__ = ["DATASETS", "Dataset", "cases", "load"]
