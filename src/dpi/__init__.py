@@ -57,7 +57,7 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi.reader import Releases as Releases
     from dpi.reader import open as open
     from dpi.release import Release as Release
-    from dpi.release.plots import plot_series as plot_series
+    from dpi.release.series_plot import plot_series as plot_series
     from dpi.sources import Batch as Batch
     from dpi.sources import BrokerEvents as BrokerEvents
     from dpi.sources import FileEvents as FileEvents
@@ -109,7 +109,7 @@ _EXPORTS = {
     "dpi.planning": ("plan",),
     "dpi.reader": ("Releases", "open"),
     "dpi.release": ("Release",),
-    "dpi.release.plots": ("plot_series",),
+    "dpi.release.series_plot": ("plot_series",),
     "dpi.sources": ("Batch", "BrokerEvents", "FileEvents", "broker", "read"),
     "dpi.store": ("MemoryStore", "open_store"),
     "dpi.stream": ("Stream",),

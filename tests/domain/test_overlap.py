@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.domain.domain import OUTSIDE
-from dpi.domain.overlap import Overlap, recoding
-from dpi.domain.scheduled import encode
+from dpi.domain.overlap import Overlap, encode, recoding
 from dpi.errors import SchemaError
 from dpi.options.schedule import Schedule
 

@@ -1,6 +1,6 @@
 import pytest
 
-from dpi.domain.record_lines import is_record
+from dpi.domain.file import is_record
 
 
 @pytest.mark.parametrize(

@@ -38,11 +38,11 @@ def test_a_short_text_has_the_same_bin_as_a_number(rows: list[str], letters: int
 
 def test_short_texts_are_read_as_numbers_and_others_are_not() -> None:
     """The way that is compared above is the way that is taken."""
-    short = SHORT_DOMAIN._short
-    assert short.find(np.array(["ab", "xy", "7"]), -5).tolist() == [1, -5, 4]
+    find = SHORT_DOMAIN._find_short
+    assert find(np.array(["ab", "xy", "7"])).tolist() == [1, -2, 4]
     others = [["ab"], np.array(["é"]), np.array(["ab" * 5]), np.array([["ab"]]), np.array([1]), np.array([], "U2")]
-    assert all(short.find(column, -5) is None for column in others)
-    assert short.find(np.array(["ab"]).astype(np.array(["ab"]).dtype.newbyteorder()), -5) is None
+    assert all(find(column) is None for column in others)
+    assert find(np.array(["ab"]).astype(np.array(["ab"]).dtype.newbyteorder())) is None
 
 
 @given(COLUMNS, st.sampled_from(DOMAINS), st.booleans())

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.errors import OptionError
-from dpi.release.choice import catch_all, choose, values_from_text
-from dpi.release.grid import drawn, grid, neighbours, pairs
+from dpi.release.choice import catch_all, choose, drawn, neighbours, values_from_text
+from dpi.release.grid import grid, pairs
 from made_releases import releases
 
 PAGES = dpi.Categories(["home", "cart", "help"], other="elsewhere")

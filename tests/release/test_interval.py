@@ -28,7 +28,7 @@ def test_intervals_hold_the_estimate(bins, total, level):
 @pytest.mark.parametrize("level", [0.0, 1.0, 1.5, float("nan")])
 def test_levels_lie_between_zero_and_one(level):
     """A level outside (0, 1) is an error."""
-    with pytest.raises(OptionError, match="`level` must lie between 0 and 1"):
+    with pytest.raises(OptionError, match="`level` must be above 0 and below 1"):
         interval(np.ones(1), np.ones(1), np.zeros(1), 1.0, level)
 
 

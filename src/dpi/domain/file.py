@@ -3,34 +3,48 @@
 A domain file is written before any data is seen. It holds no key: a hashed domain is described by the fingerprint of
 its key, and the key lies in a file of its own.
 
-What a list holds is published, so a list that looks like records of data is refused (`dpi.domain.record_lines`), and no
-error shows a line of it: it may be private. A JSON description is what somebody has written on purpose, and is not
-judged.
+What a list holds is published, and a file of events that is taken for one would be published line by line. So a list
+that looks like records of data is refused (`is_record`), and no error shows a line of it: it may be private. A JSON
+description was written on purpose, and is not judged.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpi.domain import Bins, Categories, Domain, Hashed, Product, Texts
-from dpi.domain.record_lines import is_record
 from dpi.errors import OptionError
 from dpi.files import whole
 
 if TYPE_CHECKING:
     import os
 
-Description = dict[str, object]
 _ALPHABET = {"alphabet", "characters"}
 _PUBLIC = 0o666
 """Permissions of a public file, of which the system takes what its owner wants to have taken."""
 
 
-def describe(domain: Domain) -> Description:
-    """The domain as JSON values, without any key.
+_SEPARATORS, _QUOTES = ",;\t|", " \t\"'"
+"""What fields of a record are separated by, and what may stand around one."""
+_DATE = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
+_MOMENT = re.compile(rf"{_DATE}[T ]\d{{1,2}}:\d{{2}}(?::\d{{2}}(?:[.,]\d+)?)?(?: ?(?:Z|[+-]\d{{2}}:?\d{{2}}))?")
+"""A date with a time of day."""
+_MARK = re.compile(
+    rf"{_DATE}"
+    r"|\d{9,}"  # a long number: an id, or a time since 1970
+    r"|(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{16,}"
+    r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    r"|[^\s@]+@[^\s@]+\.[^\s@]+"
+)
+"""A date, or an id that only few people share."""
+
+
+def describe(domain: Domain) -> dict[str, object]:
+    """Return the domain as JSON values, without any key.
 
     >>> describe(Categories(["DE", "FR"], other="elsewhere"))
     {'kind': 'categories', 'values': ['DE', 'FR'], 'other': 'elsewhere'}
@@ -55,7 +69,7 @@ def describe(domain: Domain) -> Description:
 
 
 def from_description(description: object, keys: Mapping[str, bytes] | None = None) -> Domain:
-    """The domain of `describe`; `keys` are those of hashed domains, by fingerprint.
+    """Return the domain of `describe`; `keys` are those of hashed domains, by fingerprint.
 
     >>> from_description({"kind": "bins", "edges": [0, 10]})
     Bins([0, 10])
@@ -89,24 +103,24 @@ def from_description(description: object, keys: Mapping[str, bytes] | None = Non
 
 
 def keys_of(domain: Domain) -> dict[str, bytes]:
-    """The keys that the hashed domains in a domain have, by fingerprint: for another one that is hashed by them."""
+    """Return the keys that the hashed domains in a domain have, by fingerprint."""
     if isinstance(domain, Product):
         return {name: key for part in domain.parts.values() for name, key in keys_of(part).items()}
     return domain.keys if isinstance(domain, Hashed) else {}
 
 
 def lacks_key(domain: Domain) -> bool:
-    """Whether a hashed domain in it was opened without its key, so that no value can be told."""
+    """Tell whether a hashed domain in it was opened without its key, so that no value can be told."""
     if isinstance(domain, Product):
         return any(lacks_key(part) for part in domain.parts.values())
     return isinstance(domain, Hashed) and not domain.keys
 
 
 def read(path: str | os.PathLike[str], *, keys: Mapping[str, bytes] | None = None) -> Domain:
-    """The domain in a file: JSON if it ends in .json, otherwise one value a line (empty lines are left out)."""
+    """Return the domain in a file: JSON if it ends in .json, otherwise one value a line (empty lines are left out)."""
     file = Path(path)
     if file.suffix != ".json":
-        return Categories(listed(file))
+        return Categories(read_list(file))
     text = _text(file)
     try:
         description = json.loads(text)
@@ -115,8 +129,8 @@ def read(path: str | os.PathLike[str], *, keys: Mapping[str, bytes] | None = Non
     return from_description(description, keys)
 
 
-def listed(path: str | os.PathLike[str], *, as_values: bool = False) -> list[str]:
-    """The values in a list, one a line.
+def read_list(path: str | os.PathLike[str], *, as_values: bool = False) -> list[str]:
+    """Return the values in a list, one a line.
 
     Refuses a list with a line that looks like a record, unless `as_values` says that the list is public all the same;
     and one that repeats a value, as a column does that was cut out of data.
@@ -137,6 +151,33 @@ def listed(path: str | os.PathLike[str], *, as_values: bool = False) -> list[str
                 f"the domain file {path} must list every value once: lines {seen[line]} and {number} are the same."
             )
     return list(seen)
+
+
+def is_record(line: str) -> bool:
+    """Tell whether a line of text looks like a record of data rather than a value of a list.
+
+    It does if it is a JSON object or array; if it holds a date with a time of day and something else; or if it has
+    three or more fields, separated by commas, semicolons, tabs or bars, one of which is a date, a number of nine or
+    more digits, 16 or more hexadecimal digits, a UUID or a mail address. A line is judged by itself, and the answer is
+    one bit, without the line.
+
+    >>> is_record("ada,2026-01-01T00:10,DE"), is_record('{"user": "ada"}'), is_record("Korea, Republic of")
+    (True, True, False)
+    """
+    text = line.strip()
+    if text[:1] in ("{", "["):
+        try:
+            return isinstance(json.loads(text), dict | list)
+        except (ValueError, RecursionError):
+            pass
+    moment = _MOMENT.search(text)
+    if moment is not None and (text[: moment.start()] + text[moment.end() :]).strip(_QUOTES):
+        return True
+    for separator in _SEPARATORS:
+        fields = [field.strip(_QUOTES) for field in text.split(separator)]
+        if len(fields) > 2 and any(_MARK.fullmatch(field) or _MOMENT.fullmatch(field) for field in fields):
+            return True
+    return False
 
 
 def _text(path: Path) -> str:

@@ -1,23 +1,28 @@
-"""How the bins of one domain are found again in another: what a stream remembers when its domain changes.
+"""Domains that change: how bins of one are found again in another, and which domain tells the values of a slot.
 
 Two bins overlap if some value lies in both, by what the domains are: a listed value in itself, a value that is no
 longer listed in `other`, a new one in the old `other`; intervals where they intersect; a combination where all its
 parts do. Domains of different kinds, of other parts, or hashed in another way have nothing to do with each other.
 
-Knows public domains only; no event, no histogram, no user.
+Knows public domains, and values by themselves; no histogram, no user.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
-from dpi.domain.domain import OUTSIDE, Bins, Categories, Domain, Product
+from dpi.domain import OUTSIDE, Bins, Categories, Domain, Product
+from dpi.errors import SchemaError
 from dpi.exact.integers import Integers
+from dpi.options.schedule import Schedule
 
 Floats = npt.NDArray[np.float64]
+Domains = Domain | Schedule[Domain]
+"""One domain for all slots, or domains by the first slot that each holds for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +48,7 @@ class Overlap:
 
     @classmethod
     def of(cls, old: Domain, new: Domain) -> Overlap | None:
-        """The overlap of two domains; None if they have nothing to do with each other."""
+        """Return the overlap of two domains; None if they have nothing to do with each other."""
         if old == new:
             every = np.arange(old.size)
             return cls._of_pairs(old.size, new.size, every, every, every)
@@ -53,16 +58,12 @@ class Overlap:
             case Bins(), Bins():
                 return cls._of_bins(old, new)
             case Product(), Product() if list(old.parts) == list(new.parts):
-                parts = [cls.of(part, new.parts[name]) for name, part in old.parts.items()]
-                found, *rest = parts
-                for part in rest:
-                    found = None if found is None or part is None else found._times(part)
-                return found
+                parts = [found for name, part in old.parts.items() if (found := cls.of(part, new.parts[name]))]
+                return reduce(cls._times, parts) if len(parts) == len(old.parts) else None
         return None
 
     @classmethod
     def _of_pairs(cls, before: int, after: int, old: Integers, new: Integers, into: Integers | None) -> Overlap:
-        """The pairs, each once, in the order of the old bins."""
         old, new = np.unique(np.stack([old, new]), axis=1)
         return cls((before, after), old, new, 1 / np.bincount(old, minlength=before)[old], into)
 
@@ -86,7 +87,6 @@ class Overlap:
         return cls._of_pairs(old.size, new.size, before, after, after if whole else None)
 
     def _times(self, other: Overlap) -> Overlap:
-        """Of combinations of two parts."""
         old = np.add.outer(self.old * other.sizes[0], other.old).ravel()
         new = np.add.outer(self.new * other.sizes[1], other.new).ravel()
         into = None
@@ -98,7 +98,7 @@ class Overlap:
         return Overlap(sizes, old, new, np.multiply.outer(self.share, other.share).ravel(), into)
 
     def of_blocks(self, old: Integers, new: Integers) -> Overlap:
-        """The overlap of blocks of bins, given the block of every old and of every new bin."""
+        """Return the overlap of blocks of bins, given the block of every old and of every new bin."""
         sizes = (int(old.max()) + 1, int(new.max()) + 1)
         pairs, at = np.unique(np.stack([old[self.old], new[self.new]]), axis=1, return_inverse=True)
         found = np.bincount(self.old, minlength=self.sizes[0]) > 0
@@ -117,18 +117,18 @@ class Overlap:
         return bool((np.bincount(self.old, minlength=self.sizes[0]) > 0).all())
 
     def spread(self, values: Floats) -> Floats:
-        """What lies in every new bin, if the old ones hold `values`. One bin that is still the same keeps every bit."""
+        """Return what lies in every new bin, if the old ones hold `values`; a bin that stays keeps every bit."""
         return np.asarray(np.bincount(self.new, values[self.old] * self.share, self.sizes[1]))
 
     def gathered(self, values: Floats) -> Floats:
-        """What was counted in the old bins, in the new bins that take it (`into`)."""
+        """Return what was counted in the old bins, in the new bins that take it (`into`)."""
         assert self.into is not None  # noqa: S101 - asked by whoever gathers
         kept = self.into >= 0
         return np.asarray(np.bincount(self.into[kept], values[kept], self.sizes[1]))
 
 
 def recoding(old: Domain, new: Domain) -> Integers:
-    """The new bin for events of every old one; `OUTSIDE` for a bin of values that the new domain has no place for."""
+    """Return the new bin for events of every old one; `OUTSIDE` where the new domain has no place for its values."""
     overlap = Overlap.of(old, new)
     if overlap is None:
         return np.full(old.size, OUTSIDE)
@@ -137,3 +137,25 @@ def recoding(old: Domain, new: Domain) -> Integers:
     bins = np.full(old.size, OUTSIDE)
     bins[overlap.old[::-1]] = overlap.new[::-1]  # the first of several
     return bins
+
+
+def by_slot(domains: Domains) -> Schedule[Domain]:
+    """Return domains by slot, also where there is one alone."""
+    return Schedule.of(domains) if isinstance(domains, Domain) else domains
+
+
+def encode(domains: Domains, slots: Integers, values: object) -> Integers:
+    """Return the codes of a column of values of these slots, each by the domain of its own slot.
+
+    Whether a column can be read follows from its type and from the domains, never from the slots of its rows.
+
+    >>> encode(Schedule.of(Categories(["DE"])).changed(7, Categories(["FR"])), np.array([6, 7]), ["FR", "FR"]).tolist()
+    [1, 0]
+    """
+    (_, first), *later = by_slot(domains).entries
+    codes = first.encode(values)
+    if codes.size != slots.size:
+        raise SchemaError("`values` must have as many rows as the other columns.")
+    for begins, domain in later:
+        codes = np.where(slots >= begins, domain.encode(values), codes)
+    return codes

@@ -30,7 +30,7 @@ class Partition(Option, ABC):
 
     @abstractmethod
     def labels(self, domain: Domain) -> Integers:
-        """The block of every bin: whole numbers from 0, none of them left out."""
+        """Return the block of every bin: whole numbers from 0, none of them left out."""
 
 
 PARTITIONS: Family[Partition] = Family("partition")
@@ -55,7 +55,7 @@ class Blocks(Partition):
             raise OptionError(f"`count` must be a whole number from 2. Got {self.count!r}.")
 
     def labels(self, domain: Domain) -> Integers:
-        """The run of every bin."""
+        """Return the run of every bin."""
         if self.count >= domain.size:
             raise OptionError(f"`Blocks({self.count})` must have fewer blocks than the domain's {domain.size} bins.")
         return np.arange(domain.size) * self.count // domain.size
@@ -81,7 +81,7 @@ class Marginal(Partition):
         return cls(*values.pop("names"), **values)  # type: ignore[misc]
 
     def labels(self, domain: Domain) -> Integers:
-        """The combination of the named parts of every bin."""
+        """Return the combination of the named parts of every bin."""
         if not isinstance(domain, Product) or not set(self.names) < set(domain.parts):
             raise OptionError(f"`{self!r}` must name some parts of a Product domain, and not all of them.")
         left, label = np.arange(domain.size), np.zeros(domain.size, dtype=np.int64)

@@ -33,11 +33,10 @@ _WIDTHS = ((0, 0x7F), (0x80, 0x7FF), (0x800, 0xFFFF), (0x10000, 0x10FFFF))
 
 
 class _Characters(NamedTuple):
-    """The characters that have one number of bytes."""
+    """The characters that have one number of bytes: how many, how many before each range, and the ranges."""
 
     number: int
     before: list[int]
-    """How many of them are before each range."""
     ranges: _Ranges
 
 
@@ -64,7 +63,9 @@ class Texts(Domain):
         if characters is None and alphabet not in ALPHABETS:
             raise OptionError(f"`alphabet` must be one of: {', '.join(ALPHABETS)}. Got {alphabet!r}.")
         allowed = ALPHABETS["text"]
-        if characters is not None and not (characters and all(_inside(ord(each), allowed) for each in characters)):
+        if characters is not None and not (
+            characters and all(any(a <= ord(each) <= b for a, b in allowed) for each in characters)
+        ):
             raise OptionError("`characters` must be at least one character, and no control characters.")
         self.length, self.alphabet = length, alphabet
         self.characters = None if characters is None else "".join(sorted(set(characters)))
@@ -75,12 +76,12 @@ class Texts(Domain):
     def _widths(self) -> list[_Characters]:
         """The characters of 1 … 4 bytes."""
         points = ALPHABETS[self.alphabet] if self.characters is None else [(ord(c), ord(c)) for c in self.characters]
-        found = []
+        widths = []
         for first, last in _WIDTHS:
             ranges = [(max(a, first), min(b, last)) for a, b in points if a <= last and b >= first]
             *before, number = accumulate((b - a + 1 for a, b in ranges), initial=0)
-            found.append(_Characters(number, before, ranges))
-        return found
+            widths.append(_Characters(number, before, ranges))
+        return widths
 
     @cached_property
     def _exact(self) -> list[int]:
@@ -116,7 +117,7 @@ class Texts(Domain):
         return self._pattern.fullmatch(text) is not None and len(text.encode()) <= self.length
 
     def rank(self, text: str) -> int | None:
-        """The number of a text, 0 … count - 1, shorter ones first; None for one that is not of this universe."""
+        """Return the number of a text, 0 … count - 1, shorter ones first; None for one that is not of this universe."""
         if text not in self:
             return None
         left = len(text.encode())
@@ -131,7 +132,7 @@ class Texts(Domain):
         return rank
 
     def text(self, rank: int) -> str:
-        """The text of a number."""
+        """Return the text of a number."""
         left = bisect_right(self._shorter, rank)
         rank -= self._shorter[left - 1]
         made = []
@@ -147,23 +148,18 @@ class Texts(Domain):
         return "".join(made)
 
     def encode(self, column: object) -> Integers:
-        """Refused: what a value of a universe is, only discovery asks."""
+        """Refuse: only discovery asks what a value of a universe is."""
         raise OptionError("a domain of all texts is for discovery (dpi.Discovery, `dpi domain --discover`).")
 
     def label(self, code: int) -> str:
-        """What all texts are called together."""
-        if code != 0:
-            raise OptionError("`code` must be 0: there is one bin.")
+        """Return what all texts are called together."""
+        self._check_code(code)
         made_of = _WORDS[self.alphabet] if self.characters is None else f"{len(self.characters)} characters"
         return f"texts of up to {self.length} bytes, of {made_of}"
 
     def _description(self) -> Iterable[object]:
-        yield [self.length, self.alphabet, self.characters]
+        return [[self.length, self.alphabet, self.characters]]
 
     def __repr__(self) -> str:
         made_of = "" if self.alphabet == "text" else f", {self.alphabet!r}"
         return f"Texts({self.length}{made_of if self.characters is None else f', characters={self.characters!r}'})"
-
-
-def _inside(point: int, ranges: _Ranges) -> bool:
-    return any(first <= point <= last for first, last in ranges)

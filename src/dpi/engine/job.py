@@ -24,7 +24,7 @@ import numpy as np
 from dpi.budget.buckets import Buckets
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
-from dpi.domain.scheduled import Domains
+from dpi.domain.overlap import Domains
 from dpi.errors import StateError
 from dpi.events.clock import Window
 from dpi.events.identity import KEY_BYTES, Digests, digests

@@ -7,21 +7,22 @@ it is drawn only where it is asked for by name; elsewhere its share is told in w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
-from dpi.domain import Bins, Categories, Domain, Hashed, Product
+from dpi.domain import OUTSIDE, Bins, Categories, Domain, Hashed, Product
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
-from dpi.release.queries import Floats, bin_of
 
+Floats = npt.NDArray[np.float64]
 Values = int | Sequence[object] | Mapping[str, int | Sequence[object]]
 """The k largest, or the values named, or the same for parts of a product by their names."""
 
 
 def choose(domain: Domain, weight: Floats, values: Values) -> Integers:
-    """The bins that are drawn, in their order: that of an ordered domain, or as named, or by falling weight.
+    """Return the bins that are drawn, in their order: that of an ordered domain, or as named, or by falling weight.
 
     >>> pages = Categories(["home", "cart", "help"])
     >>> choose(pages, np.array([0.1, 0.2, 0.0, 0.7]), 2).tolist(), choose(pages, np.ones(4), ["help", "other"]).tolist()
@@ -37,38 +38,33 @@ def choose(domain: Domain, weight: Floats, values: Values) -> Integers:
 
 
 def part_values(values: Values, part: str) -> int | Sequence[object] | None:
-    """What is chosen of one part of a product; None if nothing is."""
+    """Return what is chosen of one part of a product; None if nothing is."""
     if isinstance(values, Mapping):
         return values.get(part)
     return values if isinstance(values, int) else None
 
 
 def catch_all(domain: Domain) -> npt.NDArray[np.bool_]:
-    """Which bins are the declared `other`, or have a part that is.
+    """Tell which bins are the declared `other`, or have a part that is.
 
     >>> catch_all(Product(country=Categories(["DE"]), age=Bins([18]))).tolist()
     [False, False, True, True]
     """
     if isinstance(domain, Product):
-        found = np.zeros(1, dtype=np.bool_)
-        for part in domain.parts.values():
-            found = (found[:, None] | catch_all(part)).ravel()
-        return found
-    found = np.zeros(domain.size, dtype=np.bool_)
-    if isinstance(domain, Categories) and domain.other is not None:
-        found[-1] = True
-    return found
+        return np.asarray(reduce(np.logical_or.outer, map(catch_all, domain.parts.values()))).ravel()
+    other = isinstance(domain, Categories) and domain.other is not None
+    return np.arange(domain.size) == (domain.size - 1 if other else OUTSIDE)
 
 
 def short_label(domain: Domain, code: int) -> str:
-    """The bin's name; in a product its parts' labels alone, where what the parts are is said beside it."""
+    """Return the bin's name; of a product its parts' labels alone, where what the parts are is said beside it."""
     if not isinstance(domain, Product):
         return domain.label(code)
     return " · ".join(domain.parts[name].label(part) for name, part in domain.codes(code).items())
 
 
 def values_from_text(domain: Domain, texts: Iterable[str]) -> Values:
-    """What words of a command line choose: values with commas between them, or PART=VALUE,VALUE for a product.
+    """Return what words of a command line choose: values with commas between, or PART=VALUE,VALUE of a product.
 
     A text that is a value of the domain as it stands is not taken apart.
 
@@ -82,8 +78,8 @@ def values_from_text(domain: Domain, texts: Iterable[str]) -> Values:
     chosen: dict[str, list[object]] = {}
     for text in texts:
         name, _, rest = text.partition("=")
-        chosen.setdefault(name, []).extend(_apart(_part(domain, name), rest))
-    return {name: list(values) for name, values in chosen.items()}
+        chosen.setdefault(name, []).extend(_apart(check_part(domain, name), rest))
+    return {**chosen}
 
 
 def _apart(domain: Domain, text: str) -> list[object]:
@@ -95,7 +91,7 @@ def _apart(domain: Domain, text: str) -> list[object]:
 
 
 def located(domain: Domain, value: object) -> int:
-    """The bin of a value, or of a text that is a bin's label or, in an ordered domain, a number."""
+    """Return the bin of a value, or of a text that is a bin's label or, in an ordered domain, a number."""
     if isinstance(value, str) and isinstance(domain, Bins):
         labels = [code for code in range(domain.size) if domain.label(code) == value]
         if labels:
@@ -126,13 +122,12 @@ def _named(domain: Domain, values: Sequence[object]) -> Integers:
 
 
 def _combinations(domain: Domain, weight: Floats, values: Mapping[str, int | Sequence[object]]) -> Integers:
-    """The combinations of the chosen values of some parts, largest first."""
     if not isinstance(domain, Product):
         raise OptionError("`values` by parts are for a product domain: give a list of values.")
     shape = tuple(part.size for part in domain.parts.values())
     joint = weight.reshape(shape)
     for name in values:
-        _part(domain, name)
+        check_part(domain, name)
     chosen = np.ones(1, dtype=np.bool_)
     for place, (name, part) in enumerate(domain.parts.items()):
         inside = ~catch_all(part)
@@ -144,7 +139,61 @@ def _combinations(domain: Domain, weight: Floats, values: Mapping[str, int | Seq
     return codes[np.argsort(-weight[codes], kind="stable")]
 
 
-def _part(domain: Product, name: str) -> Domain:
+def check_part(domain: Product, name: str) -> Domain:
+    """Return a part of a product, or refuse a name that is none."""
     if name not in domain.parts:
         raise OptionError(f"{name!r} is not a part of the domain; its parts are {', '.join(domain.parts)}.")
     return domain.parts[name]
+
+
+def bin_of(domain: Domain, value: object) -> int:
+    """Return the bin of a value that an analyst asks for; one that is not in the domain is refused, not `other`."""
+    code = domain.index(value)
+    listed = isinstance(domain, Hashed | Bins | Product) or value == getattr(domain, "other", None)
+    if isinstance(domain, Categories) and not listed:
+        listed = code != OUTSIDE and code < len(domain.values)
+    elif isinstance(domain, Categories):
+        code = domain.size - 1
+    if code == OUTSIDE or not listed:
+        raise OptionError(f"{value!r} is not in the domain.")
+    return code
+
+
+def drawn(
+    domain: Domain, weight: Floats, values: int | Sequence[object] | None, bound: int
+) -> tuple[list[Integers], tuple[str, ...]]:
+    """Return sets of bins, each drawn as one, and their names: single bins, or neighbours of an ordered domain.
+
+    A number of values is how many there are at most; of an ordered domain all is drawn in so many sets.
+
+    >>> sets, labels = drawn(Bins(range(7)), np.ones(8), None, 5)
+    >>> [each.tolist() for each in sets], labels
+    ([[0], [1, 2], [3, 4], [5, 6], [7]], ('< 0', '[0, 2)', '[2, 4)', '[4, 6)', '≥ 6'))
+    """
+    if isinstance(domain, Bins) and (values is None or isinstance(values, int)):
+        sets = neighbours(domain, bound if values is None else max(values, 3))
+        return sets, tuple(span(domain, int(codes[0]), int(codes[-1])) for codes in sets)
+    codes = choose(domain, weight, bound if values is None else values)
+    return [codes[place : place + 1] for place in range(codes.size)], tuple(domain.label(int(code)) for code in codes)
+
+
+def neighbours(domain: Bins, bound: int) -> list[Integers]:
+    """Return all bins in order, in at most `bound` (above 2) sets: the two without an end, and equal runs between.
+
+    Equally many, so that bins of one width make sets of one width, whose shares can be compared; the last may be less.
+    """
+    size = domain.size
+    if size <= bound:
+        return [np.array([code]) for code in range(size)]
+    step = -(-(size - 2) // (bound - 2))
+    inner = [np.arange(first, min(first + step, size - 1)) for first in range(1, size - 1, step)]
+    return [np.array([0]), *inner, np.array([size - 1])]
+
+
+def span(domain: Bins, first: int, last: int) -> str:
+    """Return what neighbouring bins are called together.
+
+    >>> span(Bins([0, 1, 2]), 0, 0), span(Bins([0, 1, 2]), 1, 2)
+    ('< 0', '[0, 2)')
+    """
+    return domain.label(first) if first == last else f"[{domain.edges[first - 1]:g}, {domain.edges[last]:g})"

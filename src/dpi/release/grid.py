@@ -12,12 +12,12 @@ from itertools import combinations
 
 import numpy as np
 
-from dpi.domain import Bins, Domain, Product
+from dpi.domain import Domain, Product
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
-from dpi.release.choice import Values, choose, part_values
+from dpi.release.choice import Floats, Values, check_part, choose, drawn, part_values
 from dpi.release.interval import LEVEL, interval
-from dpi.release.queries import Distribution, Floats
+from dpi.release.queries import Distribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +63,10 @@ class Grid:
 
 
 def pairs(domain: Domain) -> list[tuple[str, str]]:
-    """The pairs of parts that can be drawn, in the order of the parts; none if there is no pair.
+    """Return the pairs of parts that can be drawn, in the order of the parts; none if there is no pair.
 
-    >>> from dpi.domain import Categories
-    >>> pairs(Product(a=Bins([0]), b=Bins([0]), c=Bins([0]))), pairs(Categories(["DE"]))
+    >>> from dpi.domain import Bins
+    >>> pairs(Product(a=Bins([0]), b=Bins([0]), c=Bins([0]))), pairs(Bins([0]))
     ([('a', 'b'), ('a', 'c'), ('b', 'c')], [])
     """
     return list(combinations(domain.parts, 2)) if isinstance(domain, Product) else []
@@ -75,7 +75,7 @@ def pairs(domain: Domain) -> list[tuple[str, str]]:
 def grid(
     found: Distribution, rows: str, columns: str, values: Values | None = None, *, most: tuple[int, int] = (24, 12)
 ) -> Grid:
-    """The grid of two parts: chosen values, or the largest, at most so many rows and columns.
+    """Return the grid of two parts: chosen values, or the largest, at most so many rows and columns.
 
     Cells, and the shares of each part, sum over all values of the other parts, or over those that were named.
     """
@@ -83,8 +83,7 @@ def grid(
     if not isinstance(domain, Product) or {rows, columns} - domain.parts.keys() or rows == columns:
         raise OptionError("a grid needs two different parts of a product domain.")
     for name in values if isinstance(values, Mapping) else ():
-        if name not in domain.parts:
-            raise OptionError(f"{name!r} is not a part of the domain; its parts are {', '.join(domain.parts)}.")
+        check_part(domain, name)
     names = list(domain.parts)
     shape = tuple(part.size for part in domain.parts.values())
     others = tuple(place for place, name in enumerate(names) if name not in (rows, columns))
@@ -107,58 +106,18 @@ def grid(
     return Grid(down, across, cells, max(0.0, 1.0 - float(shares.sum())), summed)
 
 
-def _others(domain: Product, drawn: set[str], values: Values | None) -> tuple[tuple[str, ...], tuple[Integers, ...]]:
+def _others(domain: Product, shown: set[str], values: Values | None) -> tuple[tuple[str, ...], tuple[Integers, ...]]:
     """What is summed over, in words, and the codes of each part that are not left out."""
     words, codes = [], []
     for name, part in domain.parts.items():
         inside, named = np.arange(part.size), name
-        chosen = None if values is None or name in drawn else part_values(values, name)
+        chosen = None if values is None or name in shown else part_values(values, name)
         if chosen is not None and not isinstance(chosen, int):
             inside = choose(part, np.ones(part.size), chosen)
             named = f"{name} ({', '.join(part.label(int(code)) for code in inside)})"
         codes.append(inside)
-        words += [] if name in drawn else [named]
+        words += [] if name in shown else [named]
     return tuple(words), np.ix_(*codes)
-
-
-def drawn(
-    domain: Domain, weight: Floats, values: int | Sequence[object] | None, bound: int
-) -> tuple[list[Integers], tuple[str, ...]]:
-    """Sets of bins, each drawn as one, and what they are called: single bins, or neighbours where a domain is ordered.
-
-    A number of values is how many there are at most; of an ordered domain all is drawn in so many sets.
-
-    >>> sets, labels = drawn(Bins(range(7)), np.ones(8), None, 5)
-    >>> [each.tolist() for each in sets], labels
-    ([[0], [1, 2], [3, 4], [5, 6], [7]], ('< 0', '[0, 2)', '[2, 4)', '[4, 6)', '≥ 6'))
-    """
-    if isinstance(domain, Bins) and (values is None or isinstance(values, int)):
-        sets = neighbours(domain, bound if values is None else max(values, 3))
-        return sets, tuple(span(domain, int(codes[0]), int(codes[-1])) for codes in sets)
-    codes = choose(domain, weight, bound if values is None else values)
-    return [codes[place : place + 1] for place in range(codes.size)], tuple(domain.label(int(code)) for code in codes)
-
-
-def neighbours(domain: Bins, bound: int) -> list[Integers]:
-    """All bins in order, in at most `bound` (above 2) sets: the two that have no end, and equally many of the others.
-
-    Equally many, so that bins of one width make sets of one width, whose shares can be compared; the last may be less.
-    """
-    size = domain.size
-    if size <= bound:
-        return [np.array([code]) for code in range(size)]
-    step = -(-(size - 2) // (bound - 2))
-    inner = [np.arange(first, min(first + step, size - 1)) for first in range(1, size - 1, step)]
-    return [np.array([0]), *inner, np.array([size - 1])]
-
-
-def span(domain: Bins, first: int, last: int) -> str:
-    """What neighbouring bins are called together.
-
-    >>> span(Bins([0, 1, 2]), 0, 0), span(Bins([0, 1, 2]), 1, 2)
-    ('< 0', '[0, 2)')
-    """
-    return domain.label(first) if first == last else f"[{domain.edges[first - 1]:g}, {domain.edges[last]:g})"
 
 
 def _sums(array: Floats, sets: Sequence[Integers], axis: int) -> Floats:

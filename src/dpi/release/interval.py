@@ -20,14 +20,14 @@ has a longer tail upwards than its variance says."""
 
 
 def deviations(level: float) -> float:
-    """How many deviations around the mean hold `level` of a normal law."""
+    """Return how many deviations around the mean hold `level` of a normal law."""
     if not 0 < level < 1:
-        raise OptionError(f"`level` must lie between 0 and 1. Got {level!r}.")
+        raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def deviations_of_all(level: float, bins: int) -> float:
-    """How many hold all bins together with a probability of at least `level`, whatever they have to do with each other.
+    """Return how many hold all bins together with a probability of at least `level`, however they depend.
 
     Each bin may miss with a k-th of what is left to miss (Bonferroni's inequality). So far out it matters that noise is
     Laplace, of which e^(-√2·x) lies beyond x deviations, and a normal law has less beyond.
@@ -38,7 +38,7 @@ def deviations_of_all(level: float, bins: int) -> float:
 def interval(
     pdf: Floats, variance: Floats, skew: Floats, total: float, level: float, z: float | None = None
 ) -> tuple[Floats, Floats]:
-    """Lower and upper ends of the `level` intervals (0.95: 95 %) of the slot's probabilities.
+    """Return the lower and upper ends of the `level` intervals (0.95: 95 %) of the slot's probabilities.
 
     A probability is positive and its belief is skewed, so the interval is that of the gamma law with the estimate's
     mean and variance, by the cube-root approximation of Wilson and Hilferty (1931). Below shape 1 it starts at 0. Users

@@ -12,16 +12,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
-from dpi.domain import OUTSIDE, Bins, Categories, Domain, Hashed, Product
+from dpi.display.card import bar, card, table
+from dpi.display.markup import Html, element
+from dpi.domain import Bins, Domain, Product
 from dpi.errors import OptionError
-from dpi.release.interval import LEVEL, LEVEL_TEXT, interval
+from dpi.release.choice import bin_of, check_part, choose
+from dpi.release.interval import LEVEL, LEVEL_TEXT, deviations, interval
 
 Floats = npt.NDArray[np.float64]
+SHOWN = 12
+"""How many bins of a card have a row."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +40,14 @@ class Answer:
     error: float
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """The value plus and minus the normal quantile of the level times the error."""
-        if not 0 < level < 1:
-            raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
-        half = NormalDist().inv_cdf(0.5 + level / 2) * self.error
+        """Return the value minus and plus the normal quantile of the level times the error."""
+        half = deviations(level) * self.error
         return self.value - half, self.value + half
 
     def __float__(self) -> float:
         return self.value
 
     def _repr_html_(self) -> str:
-        from dpi.display.card import card
-
         lower, upper = self.interval()
         said = {"standard error": f"{self.error:.3g}", f"{LEVEL_TEXT} interval": f"{lower:.6g} … {upper:.6g}"}
         return card(f"{self.value:.6g}", said)
@@ -61,7 +61,7 @@ class Share(Answer):
     total: float = math.inf
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """The ends for this bin by `dpi.release.interval`: never below 0 or above 1."""
+        """Return the ends for this bin by `dpi.release.interval`: never below 0 or above 1."""
         total = self.total if math.isfinite(self.total) else math.inf
         ends = interval(np.array([self.value]), np.array([self.error**2]), np.array([self.skew]), total, level)
         return float(ends[0][0]), float(ends[1][0])
@@ -76,7 +76,7 @@ class Count(Answer):
     """
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """The ends of `Answer`, cut at 0. This is post-processing, and no number of users lies below."""
+        """Return the ends of `Answer`, cut at 0. This is post-processing, and no number of users lies below."""
         lower, upper = super().interval(level)
         return max(0.0, lower), max(0.0, upper)
 
@@ -114,46 +114,42 @@ class Distribution:
     total: float = math.nan
     total_variance: float = math.nan
 
-    # One value or a set of values.
-
     def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
-        """Lower and upper ends of a credible interval of each probability (`dpi.release.interval`)."""
+        """Return the lower and upper ends of a credible interval of each probability (`dpi.release.interval`)."""
         total = self.total if math.isfinite(self.total) else math.inf
         return interval(self.pdf, self.variance, np.zeros_like(self.pdf), total, level)
 
     def probability(self, value: object) -> Share:
-        """The share of one value of the domain."""
-        code = self._code(value)
+        """Return the share of one value of the domain."""
+        code = bin_of(self.domain, value)
         return Share(float(self.pdf[code]), math.sqrt(float(self.variance[code])), self._skew(code), self.total)
 
     def range(self, low: float, high: float) -> Answer:
-        """The share of numbers in [low, high) of an ordered domain; a bin that is cut counts in proportion."""
+        """Return the share of numbers in [low, high) of an ordered domain; a bin that is cut counts in part."""
         if not low <= high:
             raise OptionError(f"`low` must be at most `high`. Got {low!r} and {high!r}.")
-        edges = self._edges()
+        edges = _edges(self.domain)
         left, right = edges[:-1], edges[1:]
         return self._linear(np.clip((np.minimum(right, high) - np.maximum(left, low)) / (right - left), 0, 1))
 
     def count(self, value: object | None = None) -> Count:
-        """The number of users with one value, or of all users."""
+        """Return the number of users with one value, or of all users."""
         found = self._times_total(Answer(1.0, 0.0) if value is None else self.probability(value))
         return Count(found.value, found.error)
 
     def top(self, k: int) -> list[tuple[str, float]]:
-        """The k most frequent bins with their shares."""
+        """Return the k most frequent bins with their shares."""
         if not isinstance(k, int) or k < 1:
             raise OptionError(f"`k` must be a whole number above 0. Got {k!r}.")
         order = np.argsort(-self.pdf, kind="stable")[:k]
         return [(self.domain.label(int(code)), float(self.pdf[code])) for code in order]
 
-    # Ordered domains.
-
     def mean(self) -> Binned:
-        """The mean of an ordered domain, each bin at its middle; values beyond the edges count as the outer edges.
+        """Return the mean of an ordered domain, each bin at its middle; values beyond the edges count as these.
 
         The interval holds wherever in their bins the values lie.
         """
-        middle, low, high = (self._linear(at) for at in (self._middles(), *_ends(self.domain)))
+        middle, low, high = (self._linear(at) for at in (_middles(self.domain), *_ends(self.domain)))
         return Binned(middle.value, middle.error, low, high)
 
     def sum(self) -> Binned:
@@ -163,20 +159,20 @@ class Distribution:
         return Binned(middle.value, middle.error, low, high)
 
     def spread(self) -> Answer:
-        """The variance of an ordered domain (between bins; the width within a bin is left out)."""
-        x = self._middles()
+        """Return the variance of an ordered domain (between bins; the width within a bin is left out)."""
+        x = _middles(self.domain)
         centred = (x - float(self.pdf @ x)) ** 2
         return self._linear(centred)  # the gradient through the mean vanishes: Σ p·2(x - mean) = 0
 
     def median(self) -> Answer:
-        """The quantile of one half."""
+        """Return the quantile of one half."""
         return self.quantile(0.5)
 
     def quantile(self, q: float) -> Answer:
         """Where the distribution function of an ordered domain passes q, linear within a bin."""
         if not 0 <= q <= 1:
             raise OptionError(f"`q` must lie between 0 and 1. Got {q!r}.")
-        edges = self._edges()
+        edges = _edges(self.domain)
         cumulative = np.concatenate(([0.0], np.cumsum(self.pdf)))
         code = int(np.clip(np.searchsorted(cumulative, q * cumulative[-1]) - 1, 0, self.pdf.size - 1))
         density = self.pdf[code] / (edges[code + 1] - edges[code])
@@ -184,10 +180,8 @@ class Distribution:
         below = self._linear(np.clip((value - edges[:-1]) / (edges[1:] - edges[:-1]), 0, 1))
         return Answer(float(np.clip(value, edges[0], edges[-1])), below.error / max(density, 1e-300))
 
-    # Pairs of values.
-
     def conditional(self, **given: object) -> Distribution:
-        """The distribution of the other parts of a product, given values of some."""
+        """Return the distribution of the other parts of a product, given values of some."""
         domain = self._product(*given)
         rest = {name: part for name, part in domain.parts.items() if name not in given}
         if not rest:
@@ -202,7 +196,7 @@ class Distribution:
         return Distribution(left, pdf / mass, variance / mass**2, self.total * mass, self.total_variance * mass**2)
 
     def marginal(self, name: str) -> Distribution:
-        """The distribution of one part of a product."""
+        """Return the distribution of one part of a product."""
         domain = self._product(name)
         shape = tuple(part.size for part in domain.parts.values())
         others = tuple(i for i, part in enumerate(domain.parts) if part != name)
@@ -224,8 +218,6 @@ class Distribution:
         r = xy / math.sqrt(xx * yy)
         gradient = (x * y) / math.sqrt(xx * yy) - r / 2 * (x * x / xx + y * y / yy)
         return Answer(r, self._linear(gradient).error)
-
-    # Two releases.
 
     def l1(self, other: Distribution) -> Answer:
         """Σ |p - q|: between 0 (equal) and 2 (nothing in common)."""
@@ -251,11 +243,30 @@ class Distribution:
         return Count(pairs.value * second.value, math.hypot(pairs.error * second.value, pairs.value * second.error))
 
     def _repr_html_(self) -> str:
-        from dpi.release.card import distribution_card
+        return card("Distribution", {"bins": f"{self.domain.size:,}"}, *self._shares())
 
-        return distribution_card(self)
-
-    # What the answers are made of.
+    def _shares(self) -> list[Html]:
+        """Show the largest bins with intervals, ordered ones in their order, and say in a sentence what is left out."""
+        lower, upper = self.interval()
+        codes = choose(self.domain, self.pdf, SHOWN)
+        widest = max(float(upper[codes].max()), 1e-300)
+        rows = [
+            [
+                self.domain.label(int(code)),
+                f"{self.pdf[code]:.4f}",
+                f"{lower[code]:.4f} … {upper[code]:.4f}",
+                bar(*(float(end[code]) / widest for end in (self.pdf, lower, upper))),
+            ]
+            for code in codes
+        ]
+        shares = table(["value", "share", f"{LEVEL_TEXT} interval", ""], rows)
+        rest = np.setdiff1d(np.arange(self.domain.size), codes)
+        if not rest.size:
+            return [shares]
+        share = f"{100 * float(self.pdf[rest].sum()):.3g} %"
+        one = f"{self.domain.label(int(rest[0]))}, {share}"
+        many = f"{rest.size:,} more values, {share} together"
+        return [shares, element("p", f"Left out: {one if rest.size == 1 else many}.")]
 
     def _linear(self, coefficients: Floats) -> Answer:
         weight = float(self.variance.sum())
@@ -272,46 +283,16 @@ class Distribution:
         error = math.hypot(share.error * self.total, share.value * math.sqrt(self.total_variance))
         return Answer(share.value * self.total, error)
 
-    def _code(self, value: object) -> int:
-        return bin_of(self.domain, value)
-
-    def _indicator(self, codes: list[int]) -> Floats:
-        indicator = np.zeros(self.pdf.size)
-        indicator[codes] = 1.0
-        return indicator
-
-    def _edges(self) -> Floats:
-        return _edges(self.domain)
-
-    def _middles(self) -> Floats:
-        return _middles(self.domain)
-
     def _product(self, *names: str) -> Product:
         if not isinstance(self.domain, Product):
             raise OptionError("this question needs a Product domain.")
         for name in names:
-            if name not in self.domain.parts:
-                raise OptionError(
-                    f"{name!r} is not a part of the domain; its parts are {', '.join(self.domain.parts)}."
-                )
+            check_part(self.domain, name)
         return self.domain
 
     def _same(self, other: Distribution) -> None:
         if self.domain != other.domain:
             raise OptionError("the two releases must have the same domain.")
-
-
-def bin_of(domain: Domain, value: object) -> int:
-    """The bin of a value that an analyst asks for: one that is not in the domain is refused, not sent to `other`."""
-    code = domain.index(value)
-    listed = isinstance(domain, Hashed | Bins | Product) or value == getattr(domain, "other", None)
-    if isinstance(domain, Categories) and not listed:
-        listed = code != OUTSIDE and code < len(domain.values)
-    elif isinstance(domain, Categories):
-        code = domain.size - 1
-    if code == OUTSIDE or not listed:
-        raise OptionError(f"{value!r} is not in the domain.")
-    return code
 
 
 def _edges(domain: Domain) -> Floats:

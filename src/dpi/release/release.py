@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpi.display.card import card
+from dpi.display.markup import element
 from dpi.domain import Domain
-from dpi.errors import NewerVersion, OptionError, StateError, newer
-from dpi.mechanism.base import Floats
-from dpi.release.interval import LEVEL, deviations_of_all, interval
+from dpi.errors import NewerVersion, StateError, newer
+from dpi.release.choice import Floats, Values
+from dpi.release.interval import LEVEL, deviations, deviations_of_all, interval
 from dpi.release.queries import Distribution
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
-
-    from dpi.release.choice import Values
 
 _VECTORS = ("pdf", "variance", "skew", "accumulated")
 _BY_CLASS = ("carried", "age")
@@ -101,14 +101,12 @@ class Release(Distribution):
         return None if self.carried is None or self.age is None else freshness(self.carried, self.age)
 
     def interval(self, level: float = LEVEL, simultaneous: bool = False) -> tuple[Floats, Floats]:
-        """Lower and upper ends of a credible interval for the slot's true PDF, bin by bin.
+        """Return the lower and upper ends of a credible interval for the slot's true PDF, bin by bin.
 
         Each bin lies inside with a probability of `level`. If `simultaneous`, all bins together do
         (`dpi.release.interval.deviations_of_all`).
         """
-        if not 0 < level < 1:
-            raise OptionError(f"`level` must be above 0 and below 1. Got {level!r}.")
-        z = deviations_of_all(level, self.pdf.size) if simultaneous else None
+        z = deviations_of_all(level, self.pdf.size) if simultaneous else deviations(level)
         return interval(self.pdf, self.variance, self.skew, self.total, level, z)
 
     def _skew(self, code: int) -> float:
@@ -120,12 +118,9 @@ class Release(Distribution):
     def __hash__(self) -> int:
         return hash(self.to_json())
 
-    # What a certificate vouches for.
-
     def content(self) -> bytes:
-        """All of the release but its certificate, as canonical bytes: a line of JSON, then the vectors."""
-        record = {k: v for k, v in self._scalars().items() if k != "certificate"}
-        head = json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        """Return what the certificate vouches for, as canonical bytes: a line of JSON, then the vectors."""
+        head = _to_json({name: value for name, value in self._scalars().items() if name != "certificate"})
         return head.encode() + b"\n" + b"".join(getattr(self, name).astype("<f8").tobytes() for name in _VECTORS)
 
     @property
@@ -135,23 +130,17 @@ class Release(Distribution):
 
     @classmethod
     def from_content(cls, content: bytes, domain: Domain, certificate: dict[str, object]) -> Release:
-        """The release of `content` and its certificate; refuses another domain or damaged bytes."""
-        head, _, body = content.partition(b"\n")
-        try:
-            record = json.loads(head)
-            _refuse_newer(record)
-            vectors = np.frombuffer(body, dtype="<f8").astype(np.float64).reshape(len(_VECTORS), -1)
-            record.update(zip(_VECTORS, vectors, strict=True))
-            return cls._from_plain({**record, "certificate": certificate}, (domain,))
-        except NewerVersion:
-            raise
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise StateError("the release is damaged, or belongs to another domain.") from None
+        """Return the release of `content` and its certificate; refuse another domain or damaged bytes."""
 
-    # To and from text and tables.
+        def read() -> dict[str, object]:
+            head, _, body = content.partition(b"\n")
+            vectors = np.frombuffer(body, dtype="<f8").astype(np.float64).reshape(len(_VECTORS), -1)
+            return {**json.loads(head), "certificate": certificate, **dict(zip(_VECTORS, vectors, strict=True))}
+
+        return cls._read(read, (domain,))
 
     def _scalars(self) -> dict[str, object]:
-        """Everything but the vectors; a total that was not measured is None, and what does not apply is left out."""
+        """Return all but the vectors; a total that was not measured is None, and what does not apply is left out."""
         record: dict[str, object] = {"domain": self.domain.digest}
         for name in _names():
             value = self.start_text if name == "start" else getattr(self, name)
@@ -163,15 +152,21 @@ class Release(Distribution):
         return self._scalars() | {name: getattr(self, name).tolist() for name in _VECTORS}
 
     def to_json(self) -> str:
-        """The release as one line of canonical JSON; a total that was not measured is null."""
-        return json.dumps(self._plain(), sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        """Return the release as one line of canonical JSON; a total that was not measured is null."""
+        return _to_json(self._plain())
 
     @classmethod
     def from_json(cls, text: str, *domains: Domain) -> Release:
-        """The release of `to_json`, of one of these domains; refuses another one or damaged text."""
+        """Return the release of `to_json`, of one of these domains; refuse another one or damaged text."""
+        return cls._read(lambda: json.loads(text), domains)
+
+    @classmethod
+    def _read(cls, read: Callable[[], dict[str, object]], domains: Sequence[Domain]) -> Release:
+        """Make a release of a record; fields that this program does not know are not left out, but refused."""
         try:
-            record = json.loads(text)
-            _refuse_newer(record)
+            record = read()
+            if set(record) - {"domain", *_names(), *_VECTORS}:
+                raise newer("the release")
             return cls._from_plain(record, domains)
         except NewerVersion:
             raise
@@ -195,31 +190,35 @@ class Release(Distribution):
         record["start"] = None if start is None else datetime.fromisoformat(str(start))
         return cls(domain=domain, **record)  # type: ignore[arg-type]
 
-    # For people.
-
     def __repr__(self) -> str:
         best = ", ".join(f"{label} {share:.3g}" for label, share in self.top(3))
         return f"Release(slot={self.slot}, top=[{best}], epsilon={self.epsilon:.4g}, spent={self.epsilon_spent:.4g})"
 
     def _repr_html_(self) -> str:
-        from dpi.release.card import release_card
+        spent = f"{self.epsilon_spent:.4g} by this stream"
+        facts = {"ε of this slot": f"{self.epsilon:.4g}", "spent at most, per user": spent}
+        fresh = [element("p", self.freshness)] if self.freshness else []
+        title = self._title[0].upper() + self._title[1:]
+        return card(title, facts, *self._shares(), *fresh, element("p", self.guarantee))
 
-        return release_card(self)
+    @property
+    def _title(self) -> str:
+        return f"slot {self.slot:,}" + (f", {self.start_text}" if self.start else "")
 
     def plot(self, values: Values | None = None, *, parts: tuple[str, str] | None = None) -> Figure:
-        """The PDF with its 95 % intervals (needs the extra `plot`).
+        """Draw the PDF with its 95 % intervals (needs the extra `plot`).
 
         `values` is how many of the largest, or a list of values; without it, ordered bins are drawn as steps over their
         edges and a product as a grid of two of its `parts` (the first two, unless named). The bin `other` is drawn
         only if it is named, and its share is told below the picture.
         """
-        from dpi.release.plots import plot_release
+        from dpi.release import plots
 
-        return plot_release(self, values, parts=parts)
+        return plots.plot(self, self._title, values, parts)
 
 
 def freshness(carried: float, age: float) -> str:
-    """How much of a picture is carried forward, and from when, in words.
+    """Say how much of a picture is carried forward, and from when.
 
     >>> freshness(0.46, 12.3), freshness(0.001, 3.0)
     ('46 % of this picture is carried forward, from 12 slots ago on average.', 'This picture was measured in its slot.')
@@ -230,25 +229,23 @@ def freshness(carried: float, age: float) -> str:
     return f"{carried:.0%} of this picture is carried forward, {slots}.".replace("%", " %", 1)
 
 
-def _refuse_newer(record: object) -> None:
-    """Refuse fields that this program does not know: it would say less of a release than was certified."""
-    if isinstance(record, dict) and set(record) - {"domain", *_names(), *_VECTORS}:
-        raise newer("the release")
+def _to_json(record: dict[str, object]) -> str:
+    return json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 @cache
 def _names() -> tuple[str, ...]:
-    """The fields of a release but its domain and its vectors."""
+    """Return the fields of a release but its domain and its vectors."""
     return tuple(field.name for field in fields(Release) if field.name not in ("domain", *_VECTORS))
 
 
 def content_digest(content: bytes) -> str:
-    """The fingerprint of a release's content."""
+    """Return the fingerprint of a release's content."""
     return hashlib.blake2b(content, digest_size=32, person=b"dpi release").hexdigest()
 
 
 def to_frame(releases: Iterable[Release]) -> pl.DataFrame:
-    """One row for each release: a polars frame, which any Arrow library reads."""
+    """Return one row for each release: a polars frame, which any Arrow library reads."""
     import polars as pl
 
     records = [
@@ -263,15 +260,9 @@ def to_frame(releases: Iterable[Release]) -> pl.DataFrame:
 
 
 def from_frame(frame: pl.DataFrame, *domains: Domain) -> list[Release]:
-    """The releases of `to_frame`, each of one of these domains: a stream's may have changed."""
-    try:
-        rows: Sequence[dict[str, object]] = frame.to_dicts()
-        if rows:
-            _refuse_newer(rows[0])
-        return [
-            Release._from_plain({**row, "certificate": json.loads(str(row["certificate"]))}, domains) for row in rows
-        ]
-    except NewerVersion:
-        raise
-    except (ValueError, TypeError, KeyError):
-        raise StateError("the table holds no releases of this domain.") from None
+    """Return the releases of `to_frame`, each of one of these domains: a stream's may have changed."""
+    rows: Sequence[dict[str, object]] = frame.to_dicts()
+    return [
+        Release._read(lambda row=row: {**row, "certificate": json.loads(str(row["certificate"]))}, domains)  # type: ignore[misc]
+        for row in rows
+    ]

@@ -15,7 +15,6 @@ from dpi.budget.epsilon import UNITS
 from dpi.budget.odds import odds
 from dpi.budget.policy import POLICIES
 from dpi.certificates.declared import DeclaredOptions
-from dpi.domain.card import sentence
 from dpi.domain.file import from_description
 from dpi.options import DEFAULTS, complete
 from dpi.store.spent import sentences, spent_in
@@ -117,7 +116,7 @@ def deployment_of(store: Store, stream: str) -> Deployment:
         accounts=options.ledger is not None,
         streams=len(texts),
         guarantee=said or promised,
-        domain=sentence(from_description(json.loads(store.domain(options.domain)))),
+        domain=from_description(json.loads(store.domain(options.domain))).summary,
         clock="slots by number" if slots is None else _clock(options),
         first_closing=None if slots is None or extent is None else slots.start(extent[1] + 1).date().isoformat(),
         releases=0 if extent is None else extent[0],

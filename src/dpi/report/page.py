@@ -16,7 +16,6 @@ from importlib import resources
 from pathlib import Path
 
 from dpi.display.markup import Html, data_block, element, join
-from dpi.domain.card import sentence
 from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.release.choice import Values
@@ -167,7 +166,7 @@ def _headline(facts: Facts) -> Html:
     clock = f", times in {facts.zone}" if facts.zone else ""
     every = f" of {facts.width}" if facts.width else ""
     span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
-    text = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}. {sentence(facts.domain)}."
+    text = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}. {facts.domain.summary}."
     text += "".join(f" {sentence}" for sentence in words.changes(facts))
     text += f" In the newest slot: {facts.freshness}" if facts.freshness else ""
     return element("p", element("strong", words.measured(facts)), " ", text, class_="lead")

@@ -19,8 +19,7 @@ from dpi.domain import Bins
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 from dpi.release import Release
-from dpi.release.choice import Values, catch_all, choose, short_label
-from dpi.release.grid import neighbours, span
+from dpi.release.choice import Values, catch_all, choose, neighbours, short_label, span
 from dpi.release.interval import interval
 from dpi.release.queries import Floats
 

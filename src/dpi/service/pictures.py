@@ -21,8 +21,8 @@ from dpi.domain import Bins, Categories, Domain, Hashed, Product
 from dpi.exact.integers import Integers
 from dpi.reader import Releases
 from dpi.release import Release, to_frame
-from dpi.release.choice import catch_all, short_label
-from dpi.release.grid import Grid, Shares, drawn, grid
+from dpi.release.choice import catch_all, drawn, short_label
+from dpi.release.grid import Grid, Shares, grid
 from dpi.release.interval import LEVEL
 from dpi.release.queries import Answer, Floats
 from dpi.release.release import MEASURED

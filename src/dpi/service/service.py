@@ -18,7 +18,7 @@ from typing import Literal, Self
 
 from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
-from dpi.domain.scheduled import by_slot
+from dpi.domain.overlap import by_slot
 from dpi.errors import AboutOptions, ClockError
 from dpi.events.clock import Window
 from dpi.service import ingest, logs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.domain import Domain
-from dpi.domain.scheduled import Domains, by_slot, encode
+from dpi.domain.overlap import Domains, by_slot, encode
 from dpi.errors import OptionError
 from dpi.events.identity import users as canonical_users
 from dpi.events.slots import Slots

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
-from dpi.domain.scheduled import Domains, by_slot
+from dpi.domain.overlap import Domains, by_slot
 from dpi.errors import SchemaError
 from dpi.events.slots import Slots
 from dpi.events.tables import Table, take

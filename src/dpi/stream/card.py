@@ -11,7 +11,6 @@ from datetime import timedelta
 from dpi.budget.epsilon import UNITS
 from dpi.display.card import card
 from dpi.display.markup import Html, element
-from dpi.domain.card import facts as domain_facts
 from dpi.events.slots import Slots
 from dpi.stream.state import StreamState
 
@@ -23,7 +22,7 @@ def stream_card(course: StreamState, guarantee: str | None) -> Html:
     setting, last = course.setting, course.last
     told = {
         "name": setting.name or "(none)",
-        "domain": f"{type(setting.domain).__name__}: " + "; ".join(_words(domain_facts(setting.domain))),
+        "domain": f"{type(setting.domain).__name__}: " + "; ".join(_words(setting.domain.facts)),
         "ε per user": f"{float(setting.epsilon):g}" + ("" if setting.period is None else " in every epoch"),
         "slots": _clock(setting.slots, last if last is not None else setting.start or 0),
         "budget": repr(setting.budget),

@@ -146,7 +146,7 @@ def _command(files: dict[str, Path], begin: str, end: str) -> list[str]:
 
 def _picture(releases: list[Release], path: Path) -> Path | None:
     """The series as a picture, if matplotlib is there."""
-    from dpi.release.plots import plot_series
+    from dpi.release.series_plot import plot_series
 
     try:
         plot_series(releases).savefig(path)

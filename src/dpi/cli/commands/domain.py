@@ -194,7 +194,7 @@ def domain(
     elif product:
         made = _product(product, domain_keys(domain_key))
     else:
-        found = [value for path in lists or [] for value in domain_file.listed(path, as_values=as_values)]
+        found = [value for path in lists or [] for value in domain_file.read_list(path, as_values=as_values)]
         if len({*found, *(values or [])}) < len(found) + len({*(values or [])}):
             raise OptionError("every value must be listed once: one stands in two lists, or in a list and as VALUE.")
         made = Categories([*(values or []), *found], other=None if no_other else other)

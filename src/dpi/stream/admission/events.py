@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpi.domain.scheduled import Domains, encode
+from dpi.domain.overlap import Domains, encode
 from dpi.errors import SchemaError
 from dpi.events.clock import Window
 from dpi.events.identity import digests
