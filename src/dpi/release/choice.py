@@ -53,7 +53,7 @@ def catch_all(domain: Domain) -> npt.NDArray[np.bool_]:
     if isinstance(domain, Product):
         return np.asarray(reduce(np.logical_or.outer, map(catch_all, domain.parts.values()))).ravel()
     other = isinstance(domain, Categories) and domain.other is not None
-    return np.arange(domain.size) == (domain.size - 1 if other else OUTSIDE)
+    return np.isin(np.arange(domain.size), [domain.size - 1] if other else [])
 
 
 def short_label(domain: Domain, code: int) -> str:
