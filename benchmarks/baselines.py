@@ -1,8 +1,8 @@
 """Every baseline on one stream, as published: what it protects, and what it costs in memory, time and error.
 
-    python benchmarks/baselines.py [--stream small20] [--slots 300] [--epsilon 1] [--page docs/baselines.md]
+    python benchmarks/baselines.py [--stream small20] [--slots 300] [--epsilon 1] [--page docs/baselines.md [--facts]]
 
-Prints a table in Markdown, or writes it between the marks of a page.
+Prints a table in Markdown, or writes it between the marks of a page, and the table of facts too; `--facts`: only that.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from dpi_research.baselines import CATALOGUE, PublicFacts, baseline
+from dpi_research.baselines.catalogue import with_table
 from dpi_research.datasets.generators import stream_named
 
 BEGIN, END = "<!-- measured: made by benchmarks/baselines.py -->", "<!-- end of measured -->"
@@ -48,7 +49,12 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=300)
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--page", type=Path, help="a page with the two marks")
+    parser.add_argument("--facts", action="store_true", help="write the page's table of facts, and measure nothing")
     options = parser.parse_args()
+    if options.page:
+        options.page.write_text(with_table(options.page.read_text(encoding="utf-8")), encoding="utf-8")
+    if options.facts:
+        return
     head = ("mechanism", "protected with ε", "horizon", "δ", "numbers held", "ms a slot", "releases", "error of a bin")
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     lines += [measured(name, options.stream, options.slots, options.epsilon) for name in CATALOGUE]

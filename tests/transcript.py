@@ -16,7 +16,8 @@ import numpy as np
 
 from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import Baseline, Concentrated
+from dpi_research.baselines import Baseline
+from dpi_research.baselines.base import Concentrated
 
 Make = Callable[[UnsafeSeededSource], Baseline]
 

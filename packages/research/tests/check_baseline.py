@@ -15,7 +15,8 @@ import pytest
 
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import Baseline, Concentrated, user_level
+from dpi_research.baselines import Baseline, user_level
+from dpi_research.baselines.base import Concentrated
 
 Make = Callable[[int], Baseline]
 """A mechanism with a seeded source."""

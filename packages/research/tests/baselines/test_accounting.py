@@ -6,8 +6,9 @@ import pytest
 from scipy import integrate, stats
 
 from dpi.errors import OptionError
-from dpi_research.baselines import Binary, Hybrid, Loss
+from dpi_research.baselines import Loss
 from dpi_research.baselines.accounting import delta_at, from_law, from_renyi, renyi
+from dpi_research.baselines.counters import Binary, Hybrid
 
 
 @pytest.mark.parametrize("ratio", [0.1, 1.0, 3.0])

@@ -4,42 +4,22 @@ import pytest
 from check_baseline import CHECKS
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource as Seeded
-from dpi_research.baselines import (
-    CATALOGUE,
-    LBA,
-    LBD,
-    LBU,
-    LPA,
-    LPD,
-    LPU,
-    LSP,
-    Binary,
-    BudgetAbsorption,
-    BudgetDistribution,
-    BufferedToeplitz,
-    CgmSpirit,
-    Demo,
-    DongSpirit,
-    Fast,
-    Honaker,
-    Hybrid,
-    KeySelection,
-    Logarithmic,
-    NoisyHistogram,
-    Pegasus,
-    PerBin,
-    Perrier,
-    PublicFacts,
-    QueryBoosting,
-    RangeCounter,
-    RescueDP,
-    Restarted,
-    SquareRoot,
-    Thresh,
-    ToPL,
-    ToPS,
-    baseline,
-)
+from dpi_research.baselines import CATALOGUE, PublicFacts, baseline
+from dpi_research.baselines.boosting import QueryBoosting
+from dpi_research.baselines.counters import Binary, Hybrid, Logarithmic, RangeCounter
+from dpi_research.baselines.factorisations import BufferedToeplitz, SquareRoot
+from dpi_research.baselines.honaker import Honaker, KeySelection
+from dpi_research.baselines.ldp_ids import LBA, LBD, LBU, LPA, LPD, LPU, LSP
+from dpi_research.baselines.pegasus import Pegasus
+from dpi_research.baselines.perrier import Perrier
+from dpi_research.baselines.plain import Demo, NoisyHistogram
+from dpi_research.baselines.sampling import Fast, RescueDP
+from dpi_research.baselines.spirits import CgmSpirit, DongSpirit
+from dpi_research.baselines.thresh import Thresh
+from dpi_research.baselines.topl import ToPL
+from dpi_research.baselines.tops import ToPS
+from dpi_research.baselines.w_event import BudgetAbsorption, BudgetDistribution
+from dpi_research.baselines.wrappers import PerBin, Restarted
 
 MECHANISMS = {
     "binary": lambda seed: Binary(epsilon=1, bins=3, slots=50, unsafe_source=Seeded(seed)),

@@ -8,9 +8,15 @@ from hypothesis import strategies as st
 
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import QueryBoosting
-from dpi_research.baselines.base_synopsis import best_on_simplex, first_database, sample_size
-from dpi_research.baselines.boosting import RAMP, dyadic_queries, rounds_needed
+from dpi_research.baselines.boosting import (
+    RAMP,
+    QueryBoosting,
+    best_on_simplex,
+    dyadic_queries,
+    first_database,
+    rounds_needed,
+    sample_size,
+)
 
 OPTIONS = {"epsilon": 1000, "bins": 4, "rows": 40, "rounds": 4, "sample": 5}
 

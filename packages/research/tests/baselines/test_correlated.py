@@ -7,8 +7,14 @@ import pytest
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import BufferedToeplitz, Buffers, Honaker, SquareRoot, rational_approximation
-from dpi_research.baselines.square_root import coefficients
+from dpi_research.baselines.factorisations import (
+    BufferedToeplitz,
+    Buffers,
+    SquareRoot,
+    coefficients,
+    rational_approximation,
+)
+from dpi_research.baselines.honaker import Honaker
 from statistics_ import assert_variance
 from transcript import play, transcript_loss
 

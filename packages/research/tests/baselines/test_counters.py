@@ -7,19 +7,20 @@ from hypothesis import strategies as st
 
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import (
+from dpi_research.baselines.counters import (
     Binary,
     Consistent,
     Hybrid,
     Logarithmic,
-    NoisyHistogram,
-    PerBin,
     RangeCounter,
-    Restarted,
+    blocks,
     certain_gap,
+    covered,
+    lowest_bit,
     top_k,
 )
-from dpi_research.baselines.dyadic import blocks, covered, lowest_bit
+from dpi_research.baselines.plain import NoisyHistogram
+from dpi_research.baselines.wrappers import PerBin, Restarted
 from exact_loss import exact_loss, stated
 from statistics_ import FALSE_ALARM, assert_variance
 

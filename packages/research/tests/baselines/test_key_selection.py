@@ -6,7 +6,7 @@ import pytest
 
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import KeySelection
+from dpi_research.baselines.honaker import KeySelection
 from statistics_ import assert_variance
 from transcript import play, transcript_loss
 

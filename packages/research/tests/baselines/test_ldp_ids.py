@@ -6,8 +6,7 @@ import pytest
 
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import LBA, LBD, LBU, LPA, LPD, LPU, LSP
-from dpi_research.baselines.oracle import Oracle
+from dpi_research.baselines.ldp_ids import LBA, LBD, LBU, LPA, LPD, LPU, LSP, Oracle
 from statistics_ import assert_variance
 
 RUNS = 4_000

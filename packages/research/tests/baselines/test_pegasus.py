@@ -8,8 +8,15 @@ from hypothesis import strategies as st
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import Pegasus, SlidingWindow, jumps, low_signal
-from dpi_research.baselines.pegasus import _deviation, smooth, smoothed_variance
+from dpi_research.baselines.pegasus import (
+    Pegasus,
+    SlidingWindow,
+    _deviation,
+    jumps,
+    low_signal,
+    smooth,
+    smoothed_variance,
+)
 from exact_loss import noised
 from statistics_ import assert_variance
 

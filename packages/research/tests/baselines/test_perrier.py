@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import Perrier
-from dpi_research.baselines.quantile import QuantileThreshold, smooth_sensitivity
+from dpi_research.baselines.perrier import Perrier, QuantileThreshold, smooth_sensitivity
 from exact_loss import exact_loss, stated
 from statistics_ import assert_variance
 

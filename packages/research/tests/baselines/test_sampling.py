@@ -6,8 +6,7 @@ import pytest
 
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import Fast, RescueDP
-from dpi_research.baselines.fast import ERRORS_KEPT, feedback, next_interval
+from dpi_research.baselines.sampling import ERRORS_KEPT, Fast, RescueDP, feedback, next_interval
 from transcript import play, transcript_loss
 
 

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import CgmSpirit, DongSpirit, Hybrid
-from dpi_research.baselines.cgm_spirit import Design
-from dpi_research.baselines.dong_spirit import LAST_LEVEL
+from dpi_research.baselines.counters import Hybrid
+from dpi_research.baselines.spirits import LAST_LEVEL, CgmSpirit, Design, DongSpirit
 from statistics_ import assert_variance
 from transcript import play, transcript_loss
 

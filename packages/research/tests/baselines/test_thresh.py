@@ -5,8 +5,8 @@ import pytest
 
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import Thresh
-from dpi_research.baselines.oracle import users_randomness
+from dpi_research.baselines.ldp_ids import users_randomness
+from dpi_research.baselines.thresh import Thresh
 
 
 def make(seed=0, **options):

@@ -10,11 +10,8 @@ from hypothesis import strategies as st
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
 from dpi.noise import UnsafeSeededSource, exponential_mechanism
-from dpi_research.baselines import ToPL, ToPS
-from dpi_research.baselines.bary import BaryTree, node_weight
-from dpi_research.baselines.local import HybridReport, SquareWave
-from dpi_research.baselines.predictors import PREDICTORS
-from dpi_research.baselines.tops import SCORE_UNITS
+from dpi_research.baselines.topl import HybridReport, SquareWave, ToPL
+from dpi_research.baselines.tops import PREDICTORS, SCORE_UNITS, BaryTree, ToPS, node_weight
 from exact_loss import exact_loss, stated
 
 

@@ -11,9 +11,13 @@ import pytest
 
 from dpi.exact.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import Binary, Fast, Pegasus, RescueDP, Thresh, fast, pegasus
-from dpi_research.baselines.local import HybridReport
-from dpi_research.baselines.oracle import users_randomness
+from dpi_research.baselines import pegasus, sampling
+from dpi_research.baselines.counters import Binary
+from dpi_research.baselines.ldp_ids import users_randomness
+from dpi_research.baselines.pegasus import Pegasus
+from dpi_research.baselines.sampling import Fast, RescueDP
+from dpi_research.baselines.thresh import Thresh
+from dpi_research.baselines.topl import HybridReport
 from exact_loss import exact_loss
 from transcript import transcript_loss
 
@@ -95,12 +99,12 @@ def constant_errors_are_seen_as_they_are():
     """The controller's error for equal errors E is E."""
     mechanism = Fast(epsilon=1, slots=10)
     assert mechanism.most_samples == 2
-    assert fast.feedback([0.2] * 5) == pytest.approx(0.2)
+    assert sampling.feedback([0.2] * 5) == pytest.approx(0.2)
 
 
 def integral_is_a_sum():
     """The integral term without its division."""
-    return mock.patch.object(fast, "feedback", lambda errors: 0.9 * errors[-1] + 0.1 * sum(errors[-5:]))
+    return mock.patch.object(sampling, "feedback", lambda errors: 0.9 * errors[-1] + 0.1 * sum(errors[-5:]))
 
 
 def data_enter_through_noise():

@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import Binary, Cap, Demo, Hybrid, NoisyHistogram, Perrier, user_level
+from dpi_research.baselines import Cap, user_level
+from dpi_research.baselines.counters import Binary, Hybrid
+from dpi_research.baselines.perrier import Perrier
+from dpi_research.baselines.plain import Demo, NoisyHistogram
 from dpi_research.datasets.generators import published
 from exact_loss import exact_loss
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import BudgetAbsorption, BudgetDistribution
-from dpi_research.baselines.window import Absorption, Distribution
+from dpi_research.baselines.w_event import Absorption, BudgetAbsorption, BudgetDistribution, Distribution
 from statistics_ import assert_variance
 from transcript import transcript_loss
 

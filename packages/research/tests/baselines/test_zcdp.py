@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.errors import OptionError
-from dpi_research.baselines import Honaker, Loss, user_level
-from dpi_research.baselines.zcdp import delta_of, epsilon_of, rho_of
+from dpi_research.baselines import Loss, user_level
+from dpi_research.baselines.accounting import delta_of, epsilon_of, rho_of
+from dpi_research.baselines.honaker import Honaker
 
 RHOS = [1e-4, 0.01, 0.02, 0.5, 3.0, 50.0]
 DELTAS = [1e-2, 1e-6, 1e-10]

@@ -10,7 +10,9 @@ import dpi
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import CATALOGUE, Binary, NoisyHistogram, PublicFacts
+from dpi_research.baselines import CATALOGUE, PublicFacts
+from dpi_research.baselines.counters import Binary
+from dpi_research.baselines.plain import NoisyHistogram
 from dpi_research.compare import (
     AsPublished,
     Capped,

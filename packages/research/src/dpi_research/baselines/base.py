@@ -1,8 +1,8 @@
-"""What a baseline is: a mechanism of others that sees a count, or a histogram, in every slot and releases at once.
+"""The protocol of a baseline: a mechanism of others that sees a histogram in every slot and releases at once.
 
 One protocol for all, so that comparisons treat them alike: `update`, `event_epsilon`, `user_epsilon`, `variance`,
 `memory`. A baseline never sees a user: most protect *one record*, and `user_epsilon` says what that is worth to a user
-who has records in every slot. `dpi_research.baselines.user_level` makes any of them protect a user.
+who has records in every slot. `dpi_research.baselines.wrappers` makes any of them protect a user.
 
 Values are held in *grains*, 2^24 to a record, and noise is exact discrete Laplace noise in grains: pure DP without
 floating point, and a law that differs from the published continuous one by less than 10^-7 of its scale.
@@ -22,32 +22,36 @@ import numpy.typing as npt
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
-from dpi.noise import RandomSource, SystemSource, add_laplace
+from dpi.noise import RandomSource, SystemSource, add_gaussian, add_laplace
 from dpi.noise.laplace import LARGEST_VALUE
-from dpi_research.baselines.accounting import Floats, Loss
+from dpi_research.baselines.accounting import Floats, Loss, check_delta, delta_of, epsilon_of, rho_of
 
 LARGEST_EPSILON = 1024
 LARGEST_COUNT = 1 << 30
 """A count of one bin in one slot is cut to this, by itself."""
 
 
-@dataclass(frozen=True)
+CONVERTED = "declared (10^-6); ρ-zCDP, converted as Canonne, Kamath, Steinke 2020"
+"""The δ of mechanisms with Gaussian noise, for `Facts`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """What is public about a mechanism; the documentation's table is made of these."""
 
     source: str
     """Whose it is, and where it was published."""
-    releases: Literal["prefix", "slot"]
+    releases: Literal["prefix", "slot"] = "slot"
     """Whether a release estimates the sum of all slots so far, or the slot alone."""
-    unit: str
+    unit: str = "one record"
     """What is protected with ε."""
-    horizon: str
-    delta: str
+    horizon: str = "for ever"
+    delta: str = "none"
     memory: str
     variance: str
     user_loss: str
     """The loss of a user with c records in each of t slots."""
-    reconstructed: str
+    reconstructed: str = "nothing"
     """Where this differs from the published text, or had to be filled in."""
 
 
@@ -110,8 +114,8 @@ class Baseline(ABC):
 
     @property
     def horizon(self) -> int | None:
-        """How many slots the mechanism can release; None: for ever."""
-        return None
+        """How many slots the mechanism can release: `slots`, for those that have this option; None: for ever."""
+        return getattr(self, "slots", None)
 
     @property
     def warm_up(self) -> int:
@@ -202,3 +206,66 @@ def check_count(value: int, name: str, least: int = 1) -> None:
     """Refuse an option that is not a whole number of at least `least`."""
     if type(value) is not int or value < least:
         raise OptionError(f"`{name}` must be a whole number of at least {least}. Got {value!r}.")
+
+
+@dataclass(kw_only=True, eq=False)
+class Concentrated(Baseline):
+    """A mechanism that is ρ-zCDP for one record, where ρ is the largest that keeps (ε, `own_delta`).
+
+    c records of one user cost c²·ρ if they lie in one slot; `loss` says what a user in every slot loses. Without a δ
+    the loss is infinite: Gaussian noise has no pure guarantee.
+    """
+
+    own_delta: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_delta(self.own_delta)
+        self.rho = rho_of(self._rate(), self.own_delta)
+        """The guarantee about one record, in zCDP."""
+        super().__post_init__()
+
+    @property
+    def delta(self) -> float:
+        """The declared δ of the conversion."""
+        return self.own_delta
+
+    def group_rate(self, epsilon: Fraction, cap: int) -> Fraction:
+        """The ε of ρ/cap² at the declared δ, where ρ keeps (`epsilon`, δ): cap records cost at most cap²·ρ."""
+        return Fraction(epsilon_of(float(rho_of(epsilon, self.own_delta) / cap**2), self.own_delta) * (1 - 1e-9))
+
+    def group_delta(self, epsilon: Fraction, cap: int) -> float:
+        """δ of cap²·ρ."""
+        return delta_of(float(self.rho * cap**2), float(epsilon))
+
+    def _gaussian(self, grains: Integers, variance: Fraction) -> Integers:
+        """Grains with exact noise of this variance, in records²: the only way in which Gaussian noise is added.
+
+        A move of the grains by s records in ℓ₂ costs ρ = s²/(2·variance).
+        """
+        cut = np.clip(grains, -LARGEST_VALUE, LARGEST_VALUE)
+        return add_gaussian(cut, variance * GRAINS**2, self._source)
+
+
+@dataclass(kw_only=True, eq=False)
+class Prefixed(Baseline):
+    """What such systems share: `slots` values are released, each in 0 … `largest`, after `prefix` that are not."""
+
+    slots: int
+    prefix: int = 65_536
+    largest: int = 1 << 16
+
+    def _start(self) -> None:
+        if self.bins != 1:
+            raise OptionError("this mechanism has one bin; use PerBin(mechanism=..., bins=...) for more.")
+        for name in ("slots", "prefix", "largest"):
+            check_count(getattr(self, name), name)
+
+    @property
+    def horizon(self) -> int:
+        """The prefix and the declared slots."""
+        return self.prefix + self.slots
+
+    @property
+    def warm_up(self) -> int:
+        """The prefix."""
+        return self.prefix

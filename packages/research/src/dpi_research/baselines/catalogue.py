@@ -1,40 +1,31 @@
-"""The baselines by name, set up for a histogram stream from public facts alone."""
+"""The baselines by name, set up from public facts alone, and the documentation's table of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError, meant
 from dpi.noise import RandomSource
 from dpi_research.baselines.base import Baseline, check_count
-from dpi_research.baselines.binary import Binary
-from dpi_research.baselines.blt import BufferedToeplitz
 from dpi_research.baselines.boosting import QueryBoosting
-from dpi_research.baselines.budget_absorption import BudgetAbsorption
-from dpi_research.baselines.budget_distribution import BudgetDistribution
-from dpi_research.baselines.cgm_spirit import CgmSpirit
-from dpi_research.baselines.demo import Demo
-from dpi_research.baselines.dong_spirit import DongSpirit
-from dpi_research.baselines.fast import Fast
-from dpi_research.baselines.honaker import Honaker
-from dpi_research.baselines.hybrid import Hybrid
-from dpi_research.baselines.key_selection import KeySelection
-from dpi_research.baselines.ldp_budget import LBA, LBD, LBU, LSP
-from dpi_research.baselines.ldp_ids import LdpIds
-from dpi_research.baselines.ldp_population import LPA, LPD, LPU
-from dpi_research.baselines.logarithmic import Logarithmic
-from dpi_research.baselines.noisy_histogram import NoisyHistogram
+from dpi_research.baselines.counters import Binary, Hybrid, Logarithmic, RangeCounter
+from dpi_research.baselines.factorisations import BufferedToeplitz, SquareRoot
+from dpi_research.baselines.honaker import Honaker, KeySelection
+from dpi_research.baselines.ldp_ids import LBA, LBD, LBU, LPA, LPD, LPU, LSP, LdpIds
 from dpi_research.baselines.pegasus import Pegasus
-from dpi_research.baselines.per_bin import PerBin
 from dpi_research.baselines.perrier import Perrier
-from dpi_research.baselines.ranges import RangeCounter
-from dpi_research.baselines.rescue import RescueDP
-from dpi_research.baselines.square_root import SquareRoot
+from dpi_research.baselines.plain import Demo, NoisyHistogram
+from dpi_research.baselines.sampling import Fast, RescueDP
+from dpi_research.baselines.spirits import CgmSpirit, DongSpirit
 from dpi_research.baselines.thresh import Thresh
 from dpi_research.baselines.topl import ToPL
 from dpi_research.baselines.tops import ToPS
+from dpi_research.baselines.w_event import BudgetAbsorption, BudgetDistribution
+from dpi_research.baselines.wrappers import PerBin
 
 
 @dataclass(frozen=True)
@@ -55,8 +46,8 @@ class PublicFacts:
     unsafe_source: RandomSource | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("slots", self.slots), ("largest", self.largest), ("rows", self.rows)):
-            check_count(value, name)
+        for name in ("slots", "largest", "rows"):
+            check_count(getattr(self, name), name)
 
     @property
     def prefix(self) -> int:
@@ -73,90 +64,68 @@ class PublicFacts:
         """Twenty slots, for mechanisms that protect a window; fewer if there are not as many."""
         return min(20, self.slots)
 
-    def per_bin(self, mechanism: Baseline) -> PerBin:
-        """One copy of the mechanism for every bin."""
-        return PerBin(epsilon=self.epsilon, bins=self.bins, mechanism=mechanism, unsafe_source=self.unsafe_source)
+
+class Entry(NamedTuple):
+    """A mechanism, and the options that public facts give it beside ε and the bins."""
+
+    mechanism: type[Baseline]
+    options: Callable[[PublicFacts], dict[str, Any]]
+    per_bin: bool = False
+    """Whether it counts one bin, so that each bin has a copy."""
+
+    def make(self, facts: PublicFacts) -> Baseline:
+        """Set the mechanism up."""
+        shared: dict[str, Any] = {"epsilon": facts.epsilon, "bins": facts.bins, "unsafe_source": facts.unsafe_source}
+        if self.per_bin:
+            return PerBin(**shared, mechanism=self.mechanism(epsilon=facts.epsilon, **self.options(facts)))
+        return self.mechanism(**{**shared, **self.options(facts)})
 
 
-Make = Callable[[PublicFacts], Baseline]
-"""Sets a mechanism up."""
+def _plain(mechanism: type[Baseline], *declared: str) -> Entry:
+    """A mechanism that wants to know these of the facts."""
+    return Entry(mechanism, lambda facts: {name: getattr(facts, name) for name in declared})
 
 
-def _plain(mechanism: Callable[..., Baseline], *declared: str) -> Make:
-    """A mechanism that wants to know ε, bins, and these facts of the setting."""
+def _prefixed(mechanism: type[Baseline], options: Callable[[PublicFacts], dict[str, Any]]) -> Entry:
+    """A mechanism that learns a threshold from the prefix."""
 
-    def make(s: PublicFacts) -> Baseline:
-        facts = {name: getattr(s, name) for name in declared}
-        return mechanism(epsilon=s.epsilon, bins=s.bins, unsafe_source=s.unsafe_source, **facts)
+    def every(facts: PublicFacts) -> dict[str, Any]:
+        return {"slots": facts.released, "prefix": facts.prefix, "largest": facts.largest, **options(facts)}
 
-    return make
-
-
-def _perrier(s: PublicFacts) -> Baseline:
-    # δ = 1/T² as published, but never above 10^-6: at a few slots it would promise little.
-    delta = min(1e-6, 1 / s.released**2)
-    one = Perrier(epsilon=s.epsilon, slots=s.released, prefix=s.prefix, largest=s.largest, threshold_delta=delta)
-    return s.per_bin(one)
+    return Entry(mechanism, every, per_bin=True)
 
 
-def _tops(s: PublicFacts) -> Baseline:
-    return s.per_bin(ToPS(epsilon=s.epsilon, slots=s.released, prefix=s.prefix, largest=s.largest, dropped=0))
+def _ldp(mechanism: type[LdpIds]) -> Entry:
+    return Entry(mechanism, lambda facts: {"users": max(facts.rows, 2 * facts.window), "window": facts.window})
 
 
-def _topl(s: PublicFacts) -> Baseline:
-    return s.per_bin(ToPL(epsilon=s.epsilon, slots=s.released, prefix=s.prefix, largest=s.largest, grid=128))
-
-
-def _boosting(s: PublicFacts) -> Baseline:
-    def boosting(epsilon: Amount, rounds: int) -> QueryBoosting:
-        source = s.unsafe_source
-        return QueryBoosting(epsilon=epsilon, bins=s.bins, rows=s.rows, rounds=rounds, sample=10, unsafe_source=source)
+def _boosting(facts: PublicFacts) -> dict[str, Any]:
+    def cost(rounds: int) -> Fraction:
+        return QueryBoosting(epsilon=1024, bins=facts.bins, rows=facts.rows, rounds=rounds, sample=10).sample_epsilon
 
     # One round draws from uniform weights and costs nothing; more rounds where ε and n pay for them.
-    affordable = (rounds for rounds in (5, 3, 2) if 2 * boosting(1024, rounds).sample_epsilon <= rational(s.epsilon))
-    return boosting(s.epsilon, next(affordable, 1))
+    affordable = (rounds for rounds in (5, 3, 2) if 2 * cost(rounds) <= rational(facts.epsilon))
+    return {"rows": facts.rows, "rounds": next(affordable, 1), "sample": 10}
 
 
-def _demo(s: PublicFacts) -> Baseline:
-    return Demo(bins=s.bins, unsafe_source=s.unsafe_source)
+def _thresh(facts: PublicFacts) -> dict[str, Any]:
+    epochs = max(4, -(-facts.slots // 2000))
+    return {"users": max(1000, facts.rows), "epochs": epochs, "length": -(-facts.slots // epochs)}
 
 
-def _ldp(method: type[LdpIds]) -> Make:
-    def make(s: PublicFacts) -> Baseline:
-        users = max(s.rows, 2 * s.window)
-        return method(epsilon=s.epsilon, bins=s.bins, users=users, window=s.window, unsafe_source=s.unsafe_source)
-
-    return make
-
-
-def _thresh(s: PublicFacts) -> Baseline:
-    epochs = max(4, -(-s.slots // 2000))
-    length = -(-s.slots // epochs)
-    users = max(1000, s.rows)
-    return Thresh(
-        epsilon=s.epsilon, bins=s.bins, users=users, epochs=epochs, length=length, unsafe_source=s.unsafe_source
-    )
-
-
-def _cgm(s: PublicFacts) -> Baseline:
-    step = max(1, s.largest // 20)
-    return CgmSpirit(
-        epsilon=s.epsilon, bins=s.bins, largest=s.largest, step=step, period=s.window, unsafe_source=s.unsafe_source
-    )
-
-
-CATALOGUE: dict[str, Make] = {
+CATALOGUE: dict[str, Entry] = {
     "binary": _plain(Binary, "slots"),
     "hybrid": _plain(Hybrid),
     "logarithmic": _plain(Logarithmic),
     "ranges": _plain(RangeCounter),
     "pegasus": _plain(Pegasus),
-    "perrier": _perrier,
-    "tops": _tops,
-    "topl": _topl,
-    "boosting": _boosting,
+    # δ = 1/T² as published, but never above 10^-6: at a few slots it would promise little.
+    "perrier": _prefixed(Perrier, lambda facts: {"threshold_delta": min(1e-6, 1 / facts.released**2)}),
+    "tops": _prefixed(ToPS, lambda _: {"dropped": 0}),
+    "topl": _prefixed(ToPL, lambda _: {"grid": 128}),
+    "boosting": Entry(QueryBoosting, _boosting),
     "noisy": _plain(NoisyHistogram),
-    "demo": _demo,
+    "demo": Entry(Demo, lambda _: {"epsilon": 1}),
     "bd": _plain(BudgetDistribution, "window"),
     "ba": _plain(BudgetAbsorption, "window"),
     "fast": _plain(Fast, "slots"),
@@ -168,8 +137,10 @@ CATALOGUE: dict[str, Make] = {
     "lpu": _ldp(LPU),
     "lpd": _ldp(LPD),
     "lpa": _ldp(LPA),
-    "thresh": _thresh,
-    "cgm-spirit": _cgm,
+    "thresh": Entry(Thresh, _thresh),
+    "cgm-spirit": Entry(
+        CgmSpirit, lambda s: {"largest": s.largest, "step": max(1, s.largest // 20), "period": s.window}
+    ),
     "dong-spirit": _plain(DongSpirit),
     "square-root": _plain(SquareRoot, "slots"),
     "blt": _plain(BufferedToeplitz, "slots"),
@@ -179,12 +150,54 @@ CATALOGUE: dict[str, Make] = {
 """Every mechanism that can release histograms, by name."""
 
 
-def baseline(name: str, setting: PublicFacts) -> Baseline:
-    """A mechanism by name.
+def baseline(name: str, facts: PublicFacts) -> Baseline:
+    """Return a mechanism by name.
 
     >>> baseline("hybrid", PublicFacts(epsilon=1, bins=3, slots=100))
     Hybrid(epsilon=1, bins=3)
     """
     if name not in CATALOGUE:
         raise OptionError(f"there is no baseline {name!r}{meant(name, CATALOGUE)}")
-    return CATALOGUE[name](setting)
+    return CATALOGUE[name].make(facts)
+
+
+BEGIN, END = "<!-- table: made by benchmarks/baselines.py -->", "<!-- end of table -->"
+
+_PRIVACY = {
+    "unit": "protected with ε",
+    "horizon": "horizon",
+    "delta": "δ",
+    "user_loss": "loss of a user, c records in each of t slots",
+}
+_REST = {
+    "releases": "releases",
+    "variance": "variance of a release",
+    "memory": "memory",
+    "reconstructed": "changed or reconstructed",
+}
+
+
+def facts_table() -> str:
+    """Return two tables in Markdown: what each mechanism protects, and what it releases.
+
+    >>> facts_table().splitlines()[2].startswith("| `Binary`: Chan, Shi, Song")
+    True
+    """
+    return "\n\n".join(_table(columns) for columns in (_PRIVACY, _REST))
+
+
+def _table(columns: dict[str, str]) -> str:
+    lines = ["| mechanism | " + " | ".join(columns.values()) + " |", "|---" * (1 + len(columns)) + "|"]
+    for mechanism, *_ in CATALOGUE.values():
+        facts = mechanism.facts
+        cells = [str(getattr(facts, column)).replace("|", "\\|") for column in columns]
+        head = f"`{mechanism.__name__}`: {facts.source}" if columns == _PRIVACY else f"`{mechanism.__name__}`"
+        lines.append(f"| {head} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def with_table(page: str) -> str:
+    """Return the page with the current table between its marks."""
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{facts_table()}\n\n{END}{after}"

@@ -1,10 +1,13 @@
 """LDP-IDS of Ren et al.: histograms of a stream in the local model, ε for every window of w slots.
 
-Seven methods: budgets are divided over slots (LBU, LSP, LBD, LBA), or users are (LPU, LPD, LPA).
+Seven methods: budgets are divided over slots (LBU, LSP, LBD, LBA), or users are (LPU, LPD, LPA). Reports are simulated
+from the histogram of the users' values: their sum is drawn in one go, from a generator that the random source seeds; it
+stands for the users' own randomness.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,10 +17,67 @@ import numpy as np
 
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
+from dpi.noise import RandomSource
 from dpi_research.baselines.accounting import Floats, Loss
 from dpi_research.baselines.base import Baseline, Facts, check_count
-from dpi_research.baselines.oracle import Oracle, users_randomness
-from dpi_research.baselines.window import Division
+from dpi_research.baselines.w_event import Absorption, Distribution, Division
+
+
+def users_randomness(source: RandomSource) -> np.random.Generator:
+    """A generator with 256 bits of the source as its seed."""
+    return np.random.default_rng([int(word) for word in source.words(4)])
+
+
+LARGEST = 500.0
+"""More ε than this is not used: e^ε must stay a float."""
+
+
+class Oracle:
+    """Generalised randomised response (GRR) for few values, d < 3·e^ε + 2, and optimised unary encoding (OUE) for many.
+
+    GRR reports the value itself with probability p = e^ε/(e^ε + d - 1), else another at random. OUE reports d bits:
+    that of the value is 1 with probability 1/2, the others with q = 1/(e^ε + 1). Either is ε-LDP.
+
+    >>> Oracle(4, 1.0).kind, Oracle(100, 1.0).kind
+    ('GRR', 'OUE')
+    """
+
+    def __init__(self, size: int, epsilon: float) -> None:
+        self.size, self.epsilon = size, min(epsilon, LARGEST)
+        power = math.exp(self.epsilon)
+        self.kind = "GRR" if size < 3 * power + 2 else "OUE"
+        if self.kind == "GRR":
+            self.p, self.q = power / (power + size - 1), 1 / (power + size - 1)
+        else:
+            self.p, self.q = 0.5, 1 / (power + 1)
+
+    def estimate(self, counts: Integers, rng: np.random.Generator) -> Floats:
+        """Unbiased frequencies from one report of each user; counts are how many users hold each value."""
+        users = int(counts.sum())
+        if self.kind == "OUE":
+            seen = rng.binomial(counts, self.p) + rng.binomial(users - counts, self.q)
+        else:
+            kept = rng.binomial(counts, self.p)
+            seen = kept.copy()
+            for value in np.flatnonzero(counts - kept):
+                others = rng.multinomial(counts[value] - kept[value], np.full(self.size - 1, 1 / (self.size - 1)))
+                seen += np.insert(others, value, 0)
+        return np.asarray((seen / users - self.q) / (self.p - self.q))
+
+    def variance(self, users: int, frequency: float) -> float:
+        """Of one estimated frequency.
+
+        GRR: (d - 2 + e^ε)/((e^ε - 1)²·n) + f·(d - 2)/((e^ε - 1)·n); OUE: 4·e^ε/((e^ε - 1)²·n) + f/n.
+        """
+        power, gain = math.exp(self.epsilon), math.expm1(self.epsilon)
+        if self.kind == "GRR":
+            return (self.size - 2 + power) / (gain**2 * users) + frequency * (self.size - 2) / (gain * users)
+        return 4 * power / (gain**2 * users) + frequency / users
+
+    def mean_variance(self, users: int) -> float:
+        """The mean over all values; frequencies sum to 1, so it does not depend on them."""
+        return self.variance(users, 1 / self.size)
+
 
 LARGEST_POPULATION = 10**8
 RECONSTRUCTED = (
@@ -34,10 +94,7 @@ def facts(
     """What is public about one of them."""
     return Facts(
         source="LDP-IDS: Ren, Shi, Yu, Yang, Zhao, Xu, SIGMOD 2022",
-        releases="slot",
         unit="a window of w slots of a user, local model",
-        horizon="for ever",
-        delta="none",
         memory=memory,
         variance=variance,
         user_loss=user_loss,
@@ -145,3 +202,184 @@ def check_population(users: int, window: int) -> None:
     """Refuse fewer users than the window divides."""
     if users < 2 * window:
         raise OptionError(f"`users` must be at least twice the window, {2 * window}. Got {users}.")
+
+
+@dataclass(kw_only=True, eq=False)
+class LBU(LdpIds):
+    """Budget uniform: everybody reports in every slot with ε/w.
+
+    **Guarantee.** ε-LDP for any `window` slots of a user, the sum of w reports.
+
+    >>> mechanism = LBU(epsilon=100, bins=2, users=100, window=2)
+    >>> [round(x) for x in mechanism.update([30, 60]).tolist()], mechanism.user_epsilon(4)
+    ([30, 60], 200.0)
+    """
+
+    facts: ClassVar[Facts] = facts("N²·Var(ε/w, N): the oracle's, on counts", "c·t·ε/w")
+
+    def _publish(self, held: Integers, rng: np.random.Generator) -> Floats:
+        return self._ask(held, self.users, self.rate / self.window, rng)
+
+    @property
+    def record_share(self) -> Fraction:
+        """One report."""
+        return Fraction(1, self.window)
+
+    def loss(self, slots: int) -> Loss:
+        """One report a slot."""
+        return Loss(pure=slots * self.rate / self.window)
+
+    def variance(self, slot: int) -> float:
+        """The mean over the bins and the extra value."""
+        return self.users**2 * self.mean_variance(self.users, self.rate / self.window)
+
+
+@dataclass(kw_only=True, eq=False)
+class LSP(LdpIds):
+    """Sampling: everybody reports in every w-th slot with ε; the release is repeated until the next.
+
+    **Guarantee.** ε-LDP for any `window` slots of a user: one report.
+
+    >>> mechanism = LSP(epsilon=50, bins=2, users=100, window=2)
+    >>> [[round(x) for x in mechanism.update(c).tolist()] for c in ([30, 60], [1, 2], [1, 2])]
+    [[30, 60], [30, 60], [1, 2]]
+    """
+
+    facts: ClassVar[Facts] = facts("N²·Var(ε, N) in slots 1, w + 1, …; repeated between")
+
+    def _publish(self, held: Integers, rng: np.random.Generator) -> Floats | None:
+        return self._ask(held, self.users, self.rate, rng) if (self.slot - 1) % self.window == 0 else None
+
+
+@dataclass(kw_only=True, eq=False)
+class _AdaptiveBudget(Adaptive):
+    def _try(self, held: Integers, offer: Fraction, rng: np.random.Generator) -> Floats | None:
+        test = self.rate / (2 * self.window)
+        budget = offer * self.rate
+        seen = self._ask(held, self.users, test, rng)
+        if self._differs(seen, self.mean_variance(self.users, test), self.mean_variance(self.users, budget)):
+            return self._ask(held, self.users, budget, rng)
+        return None
+
+    @property
+    def record_share(self) -> Fraction:
+        """One test, and the largest publication."""
+        return Fraction(1, 2 * self.window) + self.division.largest
+
+    def loss(self, slots: int) -> Loss:
+        """Tests, and the most that publications can take."""
+        return Loss(pure=(Fraction(slots, 2 * self.window) + self._division.most(slots)) * self.rate)
+
+
+@dataclass(kw_only=True, eq=False)
+class LBD(_AdaptiveBudget):
+    """Budget distribution: a test with ε/(2w) in every slot; a publication takes half of what the window has left.
+
+    **Guarantee.** ε-LDP for any `window` slots of a user: tests take ε/2, publications less than ε/2.
+
+    >>> mechanism = LBD(epsilon=100, bins=2, users=100, window=2)
+    >>> [round(x) for x in mechanism.update([30, 60]).tolist()], mechanism.spent
+    ([30, 60], Fraction(1, 4))
+    """
+
+    division: ClassVar = Distribution
+    facts: ClassVar[Facts] = facts(
+        "N²·Var(e, N) in a slot that is published with budget e",
+        "at most c·[t·ε/(2w) + min(t·ε/4, ⌈t/w⌉·ε/2)]",
+        "1 number a bin, and w + 1",
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class LBA(_AdaptiveBudget):
+    """Budget absorption: a test with ε/(2w) in every slot; a publication takes the shares of skipped slots.
+
+    **Guarantee.** ε-LDP for any `window` slots of a user: tests take ε/2, publications at most ε/2.
+
+    >>> mechanism = LBA(epsilon=100, bins=2, users=100, window=2)
+    >>> [round(x) for x in mechanism.update([30, 60]).tolist()], mechanism.spent
+    ([30, 60], Fraction(1, 4))
+    """
+
+    division: ClassVar = Absorption
+    facts: ClassVar[Facts] = facts(
+        "N²·Var(e, N) in a slot that is published with budget e", "at most c·t·ε/w", "1 number a bin, and 3"
+    )
+
+
+_RECONSTRUCTED = RECONSTRUCTED + "; the users asked are drawn at random, without memory of who was asked before"
+
+
+@dataclass(kw_only=True, eq=False)
+class LPU(LdpIds):
+    """Population uniform: N/w fresh users report in every slot.
+
+    **Guarantee.** ε-LDP for any `window` slots of a user: one report.
+
+    >>> mechanism = LPU(epsilon=50, bins=2, users=100, window=2)
+    >>> [round(x) for x in mechanism.update([100, 0]).tolist()]
+    [100, 0]
+    """
+
+    facts: ClassVar[Facts] = facts("N²·Var(ε, N/w), and the sampling of users", reconstructed=_RECONSTRUCTED)
+
+    def _start(self) -> None:
+        super()._start()
+        check_population(self.users, self.window)
+
+    def _publish(self, held: Integers, rng: np.random.Generator) -> Floats:
+        return self._ask(held, self.users // self.window, self.rate, rng)
+
+
+@dataclass(kw_only=True, eq=False)
+class _AdaptivePopulation(Adaptive):
+    def _start(self) -> None:
+        super()._start()
+        check_population(self.users, self.window)
+
+    def _try(self, held: Integers, offer: Fraction, rng: np.random.Generator) -> Floats | None:
+        testers, reporters = self.users // (2 * self.window), int(offer * self.users)
+        if not reporters:
+            return None
+        seen = self._ask(held, testers, self.rate, rng)
+        if self._differs(seen, self.mean_variance(testers, self.rate), self.mean_variance(reporters, self.rate)):
+            return self._ask(held, reporters, self.rate, rng)
+        return None
+
+
+@dataclass(kw_only=True, eq=False)
+class LPD(_AdaptivePopulation):
+    """Population distribution: N/(2w) users test; a publication asks half of those that the window has left of N/2.
+
+    **Guarantee.** ε-LDP for any `window` slots of a user: nobody is asked twice in a window.
+
+    >>> mechanism = LPD(epsilon=50, bins=2, users=100, window=2)
+    >>> [round(x) for x in mechanism.update([100, 0]).tolist()], mechanism.spent
+    ([100, 0], Fraction(1, 4))
+    """
+
+    division: ClassVar = Distribution
+    facts: ClassVar[Facts] = facts(
+        "N²·Var(ε, n) in a slot that is published from n users",
+        memory="1 number a bin, and w + 1",
+        reconstructed=_RECONSTRUCTED,
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class LPA(_AdaptivePopulation):
+    """Population absorption: N/(2w) users test, N/(2w) publish; a publication asks those of skipped slots too.
+
+    **Guarantee.** ε-LDP for any `window` slots of a user: nobody is asked twice in a window.
+
+    >>> mechanism = LPA(epsilon=50, bins=2, users=100, window=2)
+    >>> [round(x) for x in mechanism.update([100, 0]).tolist()], mechanism.spent
+    ([100, 0], Fraction(1, 4))
+    """
+
+    division: ClassVar = Absorption
+    facts: ClassVar[Facts] = facts(
+        "N²·Var(ε, n) in a slot that is published from n users",
+        memory="1 number a bin, and 3",
+        reconstructed=_RECONSTRUCTED,
+    )

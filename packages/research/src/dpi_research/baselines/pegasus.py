@@ -1,19 +1,21 @@
-"""PeGaSus: perturb every count, group like slots, smooth inside a group."""
+"""PeGaSus: perturb every count, group like slots, smooth inside a group; sliding windows and events over it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import median
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import Baseline, Facts
+from dpi_research.baselines.base import Baseline, Facts, check_count
 
 Smoother = Literal["median", "average", "js"]
 
@@ -45,10 +47,6 @@ class Pegasus(Baseline):
 
     facts: ClassVar[Facts] = Facts(
         source="Chen, Machanavajjhala, Hay, Miklau, CCS 2017",
-        releases="slot",
-        unit="one record",
-        horizon="for ever",
-        delta="none",
         memory="2 numbers for each slot of the open group, a bin",
         variance="depends on the groups; on a constant stream 2b²/n (average), b = 1/ε_p, n the group's length",
         user_loss="at most c·t·(ε_p + ε_g/4); the perturber alone c·t·ε_p, exact",
@@ -155,3 +153,69 @@ def smoothed_variance(smoother: Smoother, size: int, scale: float) -> float:
     density = np.exp(log_density - log_density.max())
     weighted = density * x**2
     return scale**2 * float(np.trapezoid(weighted, x) / np.trapezoid(density, x))
+
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass
+class _Group:
+    start: int
+    noisy: list[float] = field(default_factory=list)
+
+    def overlap(self, first: int) -> int:
+        return len(self.noisy) - max(0, first - self.start)
+
+
+class SlidingWindow:
+    """Sums of the last `width` slots of every bin.
+
+    Each group that overlaps the window counts with the median of all its noisy counts so far, once for each slot of
+    the overlap.
+
+    >>> mechanism, window = Pegasus(epsilon=500), SlidingWindow(width=2)
+    >>> for count in (5, 5, 9):
+    ...     _ = mechanism.update(count)
+    ...     total = window.update(mechanism)
+    >>> round(float(total[0]))
+    14
+    """
+
+    def __init__(self, width: int) -> None:
+        check_count(width, "width")
+        self.width = width
+        self._groups: list[deque[_Group]] = []
+
+    def update(self, mechanism: Pegasus) -> Floats:
+        """The window's sums after the mechanism's last slot; to be called once in every slot."""
+        if not self._groups:
+            self._groups = [deque() for _ in range(mechanism.bins)]
+        first = mechanism.slot - self.width + 1
+        for groups, start, noisy in zip(self._groups, mechanism.group_starts, mechanism.perturbed, strict=True):
+            if not groups or groups[-1].start != start:
+                groups.append(_Group(int(start)))
+            groups[-1].noisy.append(float(noisy))
+            while groups[0].overlap(first) <= 0:
+                groups.popleft()
+        return np.array([sum(g.overlap(first) * float(np.median(g.noisy)) for g in gs) for gs in self._groups])
+
+
+def jumps(estimates: Floats, width: int, change: float) -> Flags:
+    """Whether each slot's estimate differs by at least `change` from the one `width` slots before.
+
+    >>> jumps(np.array([1.0, 1.0, 9.0, 9.0]), width=1, change=5).tolist()
+    [False, False, True, False]
+    """
+    check_count(width, "width")
+    found = np.zeros(estimates.size, dtype=np.bool_)
+    found[width:] = np.abs(estimates[width:] - estimates[:-width]) >= change
+    return found
+
+
+def low_signal(window_sums: Floats, level: float) -> Flags:
+    """Whether each window's sum is at most `level`.
+
+    >>> low_signal(np.array([4.0, 0.5]), level=1).tolist()
+    [False, True]
+    """
+    return np.asarray(window_sums <= level)

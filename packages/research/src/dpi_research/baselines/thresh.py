@@ -14,7 +14,7 @@ from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
 from dpi_research.baselines.base import Baseline, Facts, check_count
-from dpi_research.baselines.oracle import users_randomness
+from dpi_research.baselines.ldp_ids import users_randomness
 
 Mask = npt.NDArray[np.bool_]
 
@@ -39,10 +39,8 @@ class Thresh(Baseline):
 
     facts: ClassVar[Facts] = Facts(
         source="Joseph, Roth, Ullman, Waggoner, NeurIPS 2018",
-        releases="slot",
         unit="a user, local model",
         horizon="T epochs, declared",
-        delta="none",
         memory="3 numbers a user and bin; none where ε pays for no vote",
         variance="of a renewal at most n·((e^b + 1)/(e^b - 1))²/4 on counts; stale between",
         user_loss="ε, whatever c and t; nothing before the first epoch ends",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -14,10 +15,112 @@ from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import exponential_mechanism
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.bary import BaryTree
-from dpi_research.baselines.base import Facts, check_count
-from dpi_research.baselines.predictors import PREDICTORS, Predictor, dropped_levels
-from dpi_research.baselines.prefixed import Prefixed
+from dpi_research.baselines.base import Facts, Prefixed, check_count
+from dpi_research.baselines.counters import Noise
+
+
+def node_weight(fan_out: int, height: int) -> float:
+    """Variance of a consistent node of this height, as a share of one noise's: b^(k-1)·(b - 1)/(b^k - 1).
+
+    >>> [round(node_weight(16, k), 4) for k in (1, 2, 3)]
+    [1.0, 0.9412, 0.9377]
+    """
+    size = float(fan_out**height)
+    return size * (1 - 1 / fan_out) / (size - 1)
+
+
+class BaryTree:
+    """Noisy sums of all finished nodes, one bin.
+
+    A node of height k (a leaf has height 1) gets its own noisy sum y, and from it and the finished children
+
+        z = [(b^k - b^(k-1))·y + (b^(k-1) - 1)·Σ z_children] / (b^k - 1),
+
+    the best linear estimate from its subtree. A prefix is the sum of z over the largest finished nodes. What is
+    published for the last child is thereby corrected so that the b children sum to z; published siblings stay.
+    (The authors' repository runs a second pass from the root down, which a stream cannot.)
+    """
+
+    def __init__(self, fan_out: int, levels: int, noise: Noise) -> None:
+        self.fan_out = fan_out
+        self.levels = levels
+        self._noise = noise
+        self._exact: list[list[int]] = [[] for _ in range(levels)]
+        self._consistent: list[list[float]] = [[] for _ in range(levels)]
+
+    def add(self, grains: int) -> float:
+        """The prefix, in records, after the next leaf."""
+        b, below = self.fan_out, 0.0
+        for height in range(1, self.levels + 1):
+            exact, consistent = self._exact[height - 1], self._consistent[height - 1]
+            noisy = float(self._noise(_one(grains))[0]) / GRAINS
+            node = ((b**height - b ** (height - 1)) * noisy + (b ** (height - 1) - 1) * below) / (b**height - 1)
+            exact.append(grains)
+            consistent.append(node)
+            if len(exact) < b or height == self.levels:
+                break
+            grains, below = sum(exact), sum(consistent)
+            exact.clear()
+            consistent.clear()
+        return sum(map(sum, self._consistent))
+
+    def weights(self, leaves: int) -> float:
+        """Variance of the prefix after so many leaves, as a share of one noise's.
+
+        >>> BaryTree(2, 3, lambda grains: grains).weights(3)
+        1.6666666666666665
+        """
+        total = 0.0
+        for height in range(1, self.levels + 1):
+            digit = leaves % self.fan_out if height < self.levels else leaves
+            total += digit * node_weight(self.fan_out, height)
+            leaves //= self.fan_out
+        return total
+
+    @property
+    def size(self) -> int:
+        """Numbers held."""
+        return 2 * sum(map(len, self._exact))
+
+
+def _one(grains: int) -> Integers:
+    return np.array([min(grains, 1 << 60)], dtype=np.int64)
+
+
+Predictor = Literal["recent", "mean", "median", "exponential"]
+
+_MEMORY = 0.6
+
+
+def _exponential(blocks: list[float]) -> float:
+    level = blocks[0]
+    for block in blocks[1:]:
+        level = _MEMORY * block + (1 - _MEMORY) * level
+    return level
+
+
+PREDICTORS: dict[Predictor, Callable[[list[float]], float]] = {
+    "recent": lambda blocks: blocks[-1],
+    "mean": lambda blocks: float(np.mean(blocks)),
+    "median": lambda blocks: float(np.median(blocks)),
+    "exponential": _exponential,
+}
+"""The next block's sum, guessed from the published sums of those before it."""
+
+
+def dropped_levels(epsilon: float, fan_out: int, leaves: float = float(1 << 20)) -> int:
+    """How many of the tree's lowest levels are not released, as published.
+
+    The exponent s of x = b^s that minimises 2(b - 1)·(log_b(r/x))³/ε² + x²/36 with r = 2^20, rounded.
+
+    >>> [dropped_levels(epsilon, 16) for epsilon in (0.05, 0.5, 1.0)]
+    [3, 2, 2]
+    """
+    top = math.log(leaves, fan_out)
+    exponents = np.linspace(0, top, 20_001)
+    cost = 2 * (fan_out - 1) * (top - exponents) ** 3 / epsilon**2 + fan_out ** (2 * exponents) / 36
+    return round(float(exponents[int(np.argmin(cost))]))
+
 
 SCORE_UNITS = 1 << 20
 """Scores are whole numbers of 2^-20 records."""
@@ -48,7 +151,6 @@ class ToPS(Prefixed):
         releases="prefix",
         unit="one value (the whole count of a bin in a slot)",
         horizon="m + T slots, declared; the first m are not released",
-        delta="none",
         memory="m values, then 2·b·h numbers",
         variance="σ²·Σ d_j·b^j(b - 1)/(b^(j+1) - 1), d_j the digits of the block's number, σ² = 2(θh/ε)²",
         user_loss="c·m·ε + (c·ε/h)·Σ_l b^l·⌊t/b^l⌋, tree exact",

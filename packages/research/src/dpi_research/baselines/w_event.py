@@ -1,7 +1,9 @@
-"""What the two mechanisms of Kellaris et al. share: half of ε tests, in every slot, if the last release still fits."""
+"""The mechanisms of Kellaris et al. for a window of w slots: budget distribution (BD) and budget absorption (BA)."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -11,17 +13,111 @@ import numpy as np
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
 from dpi_research.baselines.base import Baseline, Facts, check_count
-from dpi_research.baselines.window import Division
+
+SMALLEST = Fraction(1, 1 << 40)
+"""Shares are multiples of this: without rounding their denominators would grow for ever."""
+
+
+def rounded_down(share: Fraction) -> Fraction:
+    """The largest multiple of 2^-40 that is not above.
+
+    >>> rounded_down(Fraction(1, 8)), rounded_down(Fraction(1, 3)) < Fraction(1, 3)
+    (Fraction(1, 8), True)
+    """
+    return share // SMALLEST * SMALLEST
+
+
+class Division(ABC):
+    """What publications may take of the account, slot after slot. Sees what was taken before, which is public."""
+
+    largest: ClassVar[Fraction]
+    """The most that one publication can take."""
+
+    def __init__(self, window: int) -> None:
+        self.window = window
+
+    @abstractmethod
+    def offer(self, slot: int, spent: Fraction) -> Fraction:
+        """The share for slot 1, 2, …, asked once for each; `spent` is what the slot before took."""
+
+    @abstractmethod
+    def most(self, slots: int) -> Fraction:
+        """A bound of what the publications of the first `slots` slots take."""
+
+    @property
+    @abstractmethod
+    def memory(self) -> int:
+        """How many numbers are held."""
+
+
+class Distribution(Division):
+    """Half of what the last w - 1 slots have left of 1/2, rounded down.
+
+    >>> shares = Distribution(window=2)
+    >>> [str(shares.offer(*slot)) for slot in ((1, Fraction(0)), (2, Fraction(1, 4)), (3, Fraction(0)))]
+    ['1/4', '1/8', '1/4']
+    """
+
+    largest = Fraction(1, 4)
+
+    def __init__(self, window: int) -> None:
+        super().__init__(window)
+        self._recent: deque[Fraction] = deque(maxlen=window - 1)
+
+    def offer(self, slot: int, spent: Fraction) -> Fraction:
+        """Half of the rest."""
+        if slot > 1:
+            self._recent.append(spent)
+        return rounded_down((Fraction(1, 2) - sum(self._recent, Fraction(0))) / 2)
+
+    def most(self, slots: int) -> Fraction:
+        """The largest share in every slot, or the account of every window that was begun."""
+        return min(slots * self.largest, Fraction(-(-slots // self.window), 2))
+
+    @property
+    def memory(self) -> int:
+        """What the last w - 1 slots took."""
+        return len(self._recent)
+
+
+class Absorption(Division):
+    """A share of 1/(2w) for every slot; a publication takes those of skipped slots, and pays them back.
+
+    A publication that took j shares besides its own is followed by j slots without any. So the publications of any w
+    slots in a row take at most w shares, and those of the first t slots at most t.
+
+    >>> shares = Absorption(window=4)
+    >>> [str(shares.offer(slot, Fraction(0))) for slot in (1, 2, 3)], str(shares.offer(4, Fraction(3, 8)))
+    (['1/8', '1/4', '3/8'], '0')
+    """
+
+    largest = Fraction(1, 2)
+
+    def __init__(self, window: int) -> None:
+        super().__init__(window)
+        self._free_from = 1
+
+    def offer(self, slot: int, spent: Fraction) -> Fraction:
+        """Its own share and those of skipped slots; none while they are paid back."""
+        if spent:
+            self._free_from = slot + int(spent * 2 * self.window) - 1
+        return Fraction(max(0, min(slot - self._free_from + 1, self.window)), 2 * self.window)
+
+    def most(self, slots: int) -> Fraction:
+        """Every slot's share."""
+        return Fraction(slots, 2 * self.window)
+
+    @property
+    def memory(self) -> int:
+        """From when on shares are free."""
+        return 1
 
 
 def facts(variance: str, user_loss: str, memory: str) -> Facts:
     """What is public about one of them."""
     return Facts(
         source="Kellaris, Papadopoulos, Xiao, Papadias, PVLDB 2014",
-        releases="slot",
         unit="a window of w slots of a user, one record in each",
-        horizon="for ever",
-        delta="none",
         memory=memory,
         variance=variance,
         user_loss=user_loss,
@@ -83,3 +179,54 @@ class WEvent(Baseline):
     def memory(self) -> int:
         """The last publication, what it took, and what the division holds."""
         return self.bins + 1 + self._division.memory
+
+
+@dataclass(kw_only=True, eq=False)
+class BudgetDistribution(WEvent):
+    """Few publications in a window: the i-th of a fresh window has the budget ε/2^(i+1).
+
+    **Guarantee.** ε-DP for all records of a user within any `window` slots, one record a slot (w-event privacy).
+    *Why:* tests cost ε/(2w) a slot, ε/2 a window; a publication costs half of what the last w - 1 slots have left of
+    ε/2, so a window's publications sum to less than ε/2.
+
+    *A user* of all t slots loses at most c·(t - 1)·ε/(2w) in tests and c·min(t·ε/4, ⌈t/w⌉·ε/2) in publications.
+
+    >>> mechanism = BudgetDistribution(epsilon=1000, bins=2, window=3)
+    >>> [round(x) for x in mechanism.update([5, 9]).tolist()], mechanism.budget
+    ([5, 9], Fraction(250, 1))
+    >>> BudgetDistribution(epsilon=1, window=10).user_epsilon(100)
+    9.95
+    """
+
+    division: ClassVar = Distribution
+    facts: ClassVar[Facts] = facts(
+        "2/e² in a slot that is published with budget e; the i-th of a fresh window has e = ε/2^(i+1)",
+        "at most c·[(t - 1)·ε/(2w) + min(t·ε/4, ⌈t/w⌉·ε/2)]",
+        "1 number a bin, and w",
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class BudgetAbsorption(WEvent):
+    """Every slot has a share u = ε/(2w); a publication after j skipped slots has the budget (j + 1)·u, at most w·u.
+
+    **Guarantee.** ε-DP for all records of a user within any `window` slots, one record a slot (w-event privacy).
+    *Why:* tests cost ε/(2w) a slot. A publication that took the shares of j slots before its own is followed by j
+    slots in which nothing may be published, so a window's publications sum to at most w shares, ε/2.
+
+    *A user* of all t slots loses at most c·(t - 1)·ε/(2w) in tests and c·t·ε/(2w) in publications, which use shares of
+    slots that are over.
+
+    >>> mechanism = BudgetAbsorption(epsilon=1000, bins=2, window=4)
+    >>> [round(x) for x in mechanism.update([5, 9]).tolist()], mechanism.budget
+    ([5, 9], Fraction(125, 1))
+    >>> BudgetAbsorption(epsilon=1, window=10).user_epsilon(100)
+    9.95
+    """
+
+    division: ClassVar = Absorption
+    facts: ClassVar[Facts] = facts(
+        "2/e² in a slot that is published with budget e; after j skipped slots e = (j + 1)·ε/(2w)",
+        "at most c·(2t - 1)·ε/(2w)",
+        "1 number a bin, and 2",
+    )

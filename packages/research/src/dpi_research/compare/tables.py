@@ -11,8 +11,12 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cache
 
-from dpi_research.baselines import Baseline, Binary, Hybrid, Loss, Pegasus, Perrier, ToPS
+from dpi_research.baselines import Baseline, Loss
 from dpi_research.baselines.accounting import delta_at, from_law, from_renyi
+from dpi_research.baselines.counters import Binary, Hybrid
+from dpi_research.baselines.pegasus import Pegasus
+from dpi_research.baselines.perrier import Perrier
+from dpi_research.baselines.tops import ToPS
 
 EPSILON = Fraction(1, 2)
 DELTA = 1e-5

@@ -14,7 +14,7 @@ from dpi.mechanism.base import Mechanism
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
 from dpi.stream import Stream
-from dpi_research.baselines import Demo
+from dpi_research.baselines.plain import Demo
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets.generators import Floats, stream_named
 from dpi_research.evaluation import divergence

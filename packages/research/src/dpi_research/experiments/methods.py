@@ -11,7 +11,11 @@ from dpi.budget.epsilon import Epsilon
 from dpi.domain import Categories
 from dpi.noise import UnsafeSeededSource
 from dpi.theory import true_loss
-from dpi_research.baselines import Baseline, Binary, Hybrid, Loss, Pegasus, Perrier, PublicFacts, ToPS
+from dpi_research.baselines import Baseline, Loss, PublicFacts
+from dpi_research.baselines.counters import Binary, Hybrid
+from dpi_research.baselines.pegasus import Pegasus
+from dpi_research.baselines.perrier import Perrier
+from dpi_research.baselines.tops import ToPS
 from dpi_research.compare import PUBLISHED_FOUR, Contender, Ours, Terms, compare, published_tables
 from dpi_research.compare.tables import DELTA, EPSILON, NOTES, PRINTED, RATE
 from dpi_research.datasets.generators import Floats, Slot, published, stream_named

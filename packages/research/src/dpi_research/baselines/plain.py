@@ -1,4 +1,4 @@
-"""What the authors' public demo of DPI releases: an average of random synopses that never saw the data."""
+"""The two yardsticks: fresh noise in every slot, and the authors' public demo, which never sees the data."""
 
 from __future__ import annotations
 
@@ -9,9 +9,46 @@ from typing import ClassVar
 import numpy as np
 
 from dpi.budget.epsilon import Amount
-from dpi.exact.integers import Integers
+from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
 from dpi_research.baselines.base import Baseline, Facts, check_count
+
+
+@dataclass(kw_only=True, eq=False)
+class NoisyHistogram(Baseline):
+    """Counts of single slots, each with noise of scale 1/ε.
+
+    **Guarantee.** ε-DP for one record: it moves one bin of one slot by one.
+
+    >>> [round(x) for x in NoisyHistogram(epsilon=1000, bins=2).update([3, 4]).tolist()]
+    [3, 4]
+    """
+
+    facts: ClassVar[Facts] = Facts(
+        source="Dwork, McSherry, Nissim, Smith, TCC 2006",
+        memory="0",
+        variance="2/ε²",
+        user_loss="c·t·ε, exact",
+    )
+
+    def _start(self) -> None:
+        pass
+
+    def _step(self, grains: Integers) -> Floats:
+        return self._laplace(grains, 1 / self.rate) / GRAINS
+
+    def loss(self, slots: int) -> Loss:
+        """One release a slot."""
+        return Loss({self.rate: slots})
+
+    def variance(self, slot: int) -> float:
+        """The same in every slot."""
+        return 2 / float(self.rate) ** 2
+
+    @property
+    def memory(self) -> int:
+        """Nothing is kept."""
+        return 0
 
 
 @dataclass(kw_only=True, eq=False)
@@ -28,10 +65,7 @@ class Demo(Baseline):
 
     facts: ClassVar[Facts] = Facts(
         source="public demo of Feng et al., S&P 2024",
-        releases="slot",
         unit="everything: no data are used",
-        horizon="for ever",
-        delta="none",
         memory="0",
         variance="(n/N)·(1/K)(1 - 1/K), n units, N draws, around n/K",
         user_loss="0, exact",
