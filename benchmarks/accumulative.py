@@ -147,8 +147,8 @@ def by_ledger(share: float, slots: int, seed: int) -> None:
     """KL(truth ‖ accumulated) at the checkpoints, where a share of the users is replaced in each slot."""
     ledgers: dict[str, dpi.Ledger | dpi.Converging] = {
         "Ledger()": dpi.Ledger(),
-        "spend first": dpi.Ledger(policy=dpi.spend_first),
-        "converging": dpi.Converging(dpi.LogSquared()),
+        "spend first": dpi.Ledger(policy=dpi.budget.spend_first),
+        "converging": dpi.Converging(dpi.budget.LogSquared()),
     }
     domain = dpi.Categories(range(churn.BINS), other=None)
     streams = {

@@ -108,7 +108,7 @@ class Run:
 
 def run(real: RealStream, budget: dpi.Ledger, seed: int) -> Run:
     releases, slots = stream(real, budget, seed)
-    _, plain = stream(real, dpi.Ledger(policy=dpi.spend_first), seed)
+    _, plain = stream(real, dpi.Ledger(policy=dpi.budget.spend_first), seed)
     nothing = np.zeros(real.domain.size)
     return Run(releases, slots, [slot[0].values if slot else nothing for slot in plain])
 
@@ -282,7 +282,7 @@ def main() -> None:
 
 def budget(options: argparse.Namespace) -> dpi.Ledger:
     if options.not_returning or options.per_slot != "auto" or options.spend_first:
-        return dpi.Ledger(options.per_slot, policy=dpi.spend_first, returning=not options.not_returning)
+        return dpi.Ledger(options.per_slot, policy=dpi.budget.spend_first, returning=not options.not_returning)
     return dpi.Ledger()
 
 

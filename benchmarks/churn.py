@@ -22,9 +22,9 @@ from dpi.release.queries import Floats
 
 BINS, USERS, DRIFT = 100, 5_000, 0.01
 BUDGETS: dict[str, dpi.Ledger | dpi.Converging] = {
-    "converging": dpi.Converging(dpi.LogSquared()),
+    "converging": dpi.Converging(dpi.budget.LogSquared()),
     **{e: dpi.Ledger(per_slot=e) for e in ("0.05", "0.2", "0.5", "2")},
-    "auto": dpi.Ledger(policy=dpi.spend_first),
+    "auto": dpi.Ledger(policy=dpi.budget.spend_first),
     "Ledger()": dpi.Ledger(),
 }
 

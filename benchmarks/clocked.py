@@ -115,8 +115,8 @@ def play(population: Population, seed: int, epsilon: float = EPSILON) -> Score:
 
 
 BUDGETS: dict[str, Callable[[], dpi.Ledger | dpi.Converging]] = {
-    "ledger": lambda: dpi.Ledger(policy=dpi.spend_first),
-    "converging": lambda: dpi.Converging(dpi.LogSquared()),
+    "ledger": lambda: dpi.Ledger(policy=dpi.budget.spend_first),
+    "converging": lambda: dpi.Converging(dpi.budget.LogSquared()),
 }
 """What the clocked ledger is compared with."""
 

@@ -68,8 +68,8 @@ def play(
 
 
 BUDGETS: dict[str, dpi.Ledger | dpi.Converging] = {
-    "converging": dpi.Converging(dpi.LogSquared()),
-    "spend first": dpi.Ledger(policy=dpi.spend_first),
+    "converging": dpi.Converging(dpi.budget.LogSquared()),
+    "spend first": dpi.Ledger(policy=dpi.budget.spend_first),
 }
 """Other budgets than the default, by name."""
 

@@ -46,7 +46,7 @@ def weights(source: Source) -> tuple[list[str], Integers]:
     slots = load(source)[1]
     users, values = (pl.concat([pair[part] for pair in slots]) for part in (0, 1))
     known = values.drop_nulls().unique().sort()
-    clean = dpi.compress(users, values, dpi.Categories(known, other=None))
+    clean = dpi.histogram.compress(users, values, dpi.Categories(known, other=None))
     return known.to_list(), clean.grains
 
 
@@ -140,7 +140,10 @@ def _divergence(
     stream = dpi.Stream(domain=domain, epsilon=2, store=store, unsafe_source=UnsafeSeededSource(seed))
     errors = []
     for users, values in slots:
-        release, truth = stream.release(users, values), dpi.compress(users, values, domain).grains.astype(float)
+        release, truth = (
+            stream.release(users, values),
+            dpi.histogram.compress(users, values, domain).grains.astype(float),
+        )
         if truth.sum() > 0:
             errors.append(divergence(truth / truth.sum(), release.pdf))
     return float(np.mean(errors))

@@ -33,7 +33,7 @@ from measure import resident, row
 WARM = 3
 BUDGETS: dict[str, Callable[[], Any]] = {
     "ledger": dpi.Ledger,
-    "spend_first": lambda: dpi.Ledger(policy=dpi.spend_first),
+    "spend_first": lambda: dpi.Ledger(policy=dpi.budget.spend_first),
     "converging": lambda: dpi.Converging(LogSquared()),
 }
 

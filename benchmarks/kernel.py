@@ -48,7 +48,7 @@ def column_bytes(frame: pl.DataFrame) -> int:
 
 
 def with_dpi(frame: pl.DataFrame, domain: dpi.Categories) -> object:
-    return dpi.compress(frame["user"], frame["value"], domain).grains
+    return dpi.histogram.compress(frame["user"], frame["value"], domain).grains
 
 
 def with_polars(frame: pl.DataFrame) -> object:
@@ -153,7 +153,7 @@ def ledger(accounts: int, active: int, kind: str) -> None:
             paid = time.perf_counter() - begin
             return bill.weights
 
-        dpi.compress(frame["user"], frame["value"], domain, weights=weigh)
+        dpi.histogram.compress(frame["user"], frame["value"], domain, weights=weigh)
         weighted.append(paid)
         slot += 1
     table = book._table

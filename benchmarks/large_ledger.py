@@ -33,7 +33,7 @@ from measure import resident, row
 EPSILON, PER_SLOT = Epsilon.at_most(1), Epsilon.at_most("0.01")
 STREAM = "benchmark"
 """Has a budget of its own, so that its slots need not be released."""
-BUDGET = Ledger(per_slot="0.01", policy=dpi.spend_first)
+BUDGET = Ledger(per_slot="0.01", policy=dpi.budget.spend_first)
 
 
 def name_of(number: npt.NDArray[np.uint64], accounts: int) -> Digests:
@@ -48,7 +48,7 @@ def build(folder: Path, accounts: int, memory: int) -> None:
     began, depth = time.process_time(), max(0, (accounts - 1).bit_length() - LARGEST.bit_length() + 1)
     with dpi.open_store(folder / "visits.db", memory=memory) as store:
         dpi.Stream(
-            domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Converging(dpi.Zeta(2)), store=store, name=STREAM
+            domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Converging(dpi.budget.Zeta(2)), store=store, name=STREAM
         )
         store.open_pages("", BUDGET.accounts(EPSILON, store.key).description)
         log = store.in_pages

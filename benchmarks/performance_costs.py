@@ -31,12 +31,12 @@ def ours(bins: int) -> Iterator[tuple[str, Step]]:
             domain=domain, epsilon=EPSILON, budget=dpi.Ledger(per_slot="0.05"), mechanism="boosted"
         ),
         "dpi, converging": lambda: dpi.Stream(
-            domain=domain, epsilon=EPSILON, budget=dpi.Converging(dpi.LogSquared()), mechanism="boosted"
+            domain=domain, epsilon=EPSILON, budget=dpi.Converging(dpi.budget.LogSquared()), mechanism="boosted"
         ),
         "dpi, published": lambda: dpi.Stream(
             domain=domain,
             epsilon=EPSILON,
-            budget=dpi.Converging(dpi.LogSquared()),
+            budget=dpi.Converging(dpi.budget.LogSquared()),
             mechanism=dpi.Published(),  # type: ignore[arg-type]
         ),
     }

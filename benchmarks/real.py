@@ -80,7 +80,7 @@ def play(
     errors, covered = [], []
     for users, values in slots:
         release = stream.release(users, values)
-        truth = dpi.compress(users, values, domain).grains.astype(float)
+        truth = dpi.histogram.compress(users, values, domain).grains.astype(float)
         if truth.sum() > 0:
             truth /= truth.sum()
             errors.append(divergence(truth, release.pdf))
@@ -97,9 +97,9 @@ def main() -> None:
     if "DPI_DATA" not in os.environ:
         sys.exit("Set DPI_DATA to the folder with the parquet files.")
     budgets: list[dpi.Ledger | dpi.Converging] = [
-        dpi.Converging(dpi.LogSquared()),
+        dpi.Converging(dpi.budget.LogSquared()),
         *(dpi.Ledger(per_slot=e) for e in PER_SLOT),
-        dpi.Ledger(policy=dpi.spend_first),
+        dpi.Ledger(policy=dpi.budget.spend_first),
     ]
     print(
         "stream           slots bins  uniform converging "
@@ -108,7 +108,7 @@ def main() -> None:
     )
     for name in options.streams:
         domain, slots = load(STREAMS[name])
-        truths = [dpi.compress(u, v, domain).grains.astype(float) for u, v in slots]
+        truths = [dpi.histogram.compress(u, v, domain).grains.astype(float) for u, v in slots]
         even = np.full(domain.size, 1 / domain.size)
         uniform = np.mean([divergence(t / t.sum(), even) for t in truths if t.sum() > 0])
         rows = [[play(domain, slots, budget, seed) for seed in range(options.seeds)] for budget in budgets]

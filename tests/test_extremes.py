@@ -82,9 +82,9 @@ def test_trees_and_whole_pdfs_take_every_histogram(grains):
 @pytest.mark.parametrize("mechanism", BRAINS[:4], ids=repr)
 def test_a_stream_of_declared_counts_closes_every_slot(mechanism, count):
     """Counts that somebody else made are cut, never refused: from the declaration to the release."""
-    stream = dpi.Stream(domain=DOMAIN, epsilon=4, budget=dpi.Converging(dpi.Zeta(2)), mechanism=mechanism)
+    stream = dpi.Stream(domain=DOMAIN, epsilon=4, budget=dpi.Converging(dpi.budget.Zeta(2)), mechanism=mechanism)
     for seen in ([count] * 6, [0] * 6, [0, 0, count, 0, 0, 1]):
-        release = stream.release_counts(dpi.counts(np.array(seen), per_user=1))
+        release = stream.release_counts(dpi.histogram.counts(np.array(seen), per_user=1))
         assert np.isfinite(release.pdf).all()
 
 

@@ -53,7 +53,7 @@ def compression(_: Path) -> Path_:
     """Bounding the users of a slot."""
     users, values = rows()
     domain = dpi.Categories(range(BINS))
-    return lambda: dpi.compress(users, values, domain)
+    return lambda: dpi.histogram.compress(users, values, domain)
 
 
 def paying(_: Path) -> Path_:
@@ -205,10 +205,12 @@ def test_a_loop_over_rows_and_a_copy_are_noticed() -> None:
     domain = dpi.Categories(range(BINS))
 
     def whole() -> object:
-        return dpi.compress(users, values, domain)
+        return dpi.histogram.compress(users, values, domain)
 
     def by_parts() -> object:
-        return [dpi.compress(users[at : at + 100], values[at : at + 100], domain) for at in range(0, ROWS, 100)]
+        return [
+            dpi.histogram.compress(users[at : at + 100], values[at : at + 100], domain) for at in range(0, ROWS, 100)
+        ]
 
     assert steps(by_parts) > 2 * SLACK * steps(whole)
     column = values.to_numpy()

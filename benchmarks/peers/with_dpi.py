@@ -16,7 +16,7 @@ SCALE = Epsilon.at_most(EPSILON).scale
 
 
 def release(events: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    histogram = dpi.compress(events["user"], events["value"], DOMAIN)
+    histogram = dpi.histogram.compress(events["user"], events["value"], DOMAIN)
     return add_laplace(histogram.grains, SCALE, SystemSource()) / GRAINS
 
 

@@ -36,7 +36,7 @@ def history(value):
 
 
 @pytest.mark.parametrize(
-    "budget", [dpi.Ledger(per_slot="0.05"), dpi.Ledger(), dpi.Converging(dpi.Geometric("0.5"))], ids=repr
+    "budget", [dpi.Ledger(per_slot="0.05"), dpi.Ledger(), dpi.Converging(dpi.budget.Geometric("0.5"))], ids=repr
 )
 def test_a_instead_of_b_loses_more_than_epsilon_and_presence_does_not(budget):
     """The largest ratio over all transcripts, exactly: at most ε for presence; above ε and at most 2 ε for A or B."""

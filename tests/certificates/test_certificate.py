@@ -27,7 +27,7 @@ def stream(**options):
 
 MECHANISMS = {
     "boosted": dpi.Boosted(season=24),
-    "blocks": dpi.Boosted(partitions=(dpi.Blocks(2),)),
+    "blocks": dpi.Boosted(partitions=(dpi.domain.Blocks(2),)),
     "published": dpi.Published(),
     "queries": dpi.Published(queries=points(3), n_min=2000, mu="0.5", total_share="0.1"),
 }

@@ -45,7 +45,7 @@ def test_a_file_says_what_a_command_line_says(cli, visits):
     cli("run", *visits, *PERIOD, "--store", "words.db", *rules)
     assert options("config.db") == options("words.db")
     cli("run", "--config", "dpi.toml", "--store", "other.db", "--per-slot", "0.1", "--out", "other.ndjson")
-    assert json.loads(options("other.db"))["budget"]["per_slot"] == dpi.Epsilon.at_most("0.1").units
+    assert json.loads(options("other.db"))["budget"]["per_slot"] == dpi.budget.Epsilon.at_most("0.1").units
     assert cli.json("query", "--config", "dpi.toml", "config.db", "total")["answers"][0]["slot"] == 490898
     assert cli.json("query", "config.db", "total")["answers"][0]["slot"] == 490901
 

@@ -246,7 +246,7 @@ def test_the_ledger_tells_payments_by_class(cli):
     """Where users pay by class, it says how often one has: in this stream, and what is left over all."""
     options = {"domain": dpi.Categories(["a"], other=None), "epsilon": 1, "mechanism": ClassSums()}
     with dpi.open_store("m.db") as store:
-        stream = dpi.Stream(**options, budget=dpi.Ledger(policy=dpi.clocked(top=4)), store=store)
+        stream = dpi.Stream(**options, budget=dpi.Ledger(policy=dpi.budget.clocked(top=4)), store=store)
         for _ in range(3):
             stream.release(["secret-user-1"], ["a"])
         left = float(stream._accounts.remaining(pl.Series(["secret-user-1"]), 3)[0])

@@ -174,7 +174,7 @@ def test_a_beginning_that_cost_nobody_more_is_missed():
         slot="1s",
         start=f"2026-01-01T00:00:{first:02d}",
         origin="2026-01-01",
-        budget=dpi.Ledger(policy=dpi.clocked()),
+        budget=dpi.Ledger(policy=dpi.budget.clocked()),
     )
     releases = [stream.release(["ada"], ["a"]) for _ in range(3)]
     assert [release.slot for release in releases] == [first, first + 1, first + 2]

@@ -396,9 +396,9 @@ def test_streams_that_know_no_texts_are_refused():
 @pytest.mark.parametrize(
     "options",
     [
-        {"compression": dpi.truncate(1, bytes(32))},
-        {"compression": dpi.whole_pdf},
-        {"accumulate": dpi.PrefixTree(per_slot="0.01")},
+        {"compression": dpi.histogram.truncate(1, bytes(32))},
+        {"compression": dpi.histogram.whole_pdf},
+        {"accumulate": dpi.stream.PrefixTree(per_slot="0.01")},
     ],
     ids=["truncate", "whole_pdf", "tree"],
 )

@@ -156,7 +156,7 @@ def test_looking_at_a_stream_changes_nothing():
         opened.release(["u"], ["b"])
     opened.store.publish = publish
     assert "interrupted" in Seen(opened._repr_html_()).text
-    with pytest.raises(dpi.ClockError, match="slot 1 was paid for when it was interrupted"):
+    with pytest.raises(dpi.errors.ClockError, match="slot 1 was paid for when it was interrupted"):
         opened.release(["u"], ["b"])
     assert "interrupted" not in Seen(opened._repr_html_()).text
 

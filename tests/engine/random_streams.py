@@ -21,18 +21,18 @@ WIDER = dpi.Categories([f"v{number}" for number in range(9)], other="else")
 KEY = bytes(range(32))
 SLOTS = 4
 STREAMS: dict[str, dict[str, object]] = {
-    "clocked": {"budget": dpi.Ledger(policy=dpi.clocked(3))},
+    "clocked": {"budget": dpi.Ledger(policy=dpi.budget.clocked(3))},
     "default": {},
-    "spend first": {"budget": dpi.Ledger(policy=dpi.spend_first)},
+    "spend first": {"budget": dpi.Ledger(policy=dpi.budget.spend_first)},
     "per slot": {"budget": dpi.Ledger(per_slot="0.3")},
     "refilled": {"budget": dpi.Ledger(per_slot="0.6", period=2)},
-    "fading": {"budget": dpi.Ledger(per_slot="0.2", every=2, policy=dpi.fade())},
-    "converging": {"budget": dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0))},
-    "whole pdf": {"budget": dpi.Ledger(per_slot="0.3"), "compression": dpi.whole_pdf},
-    "truncate": {"budget": dpi.Ledger(per_slot="0.3"), "compression": dpi.truncate(2, KEY)},
-    "tree": {"budget": dpi.Ledger(per_slot="0.3"), "accumulate": dpi.PrefixTree(per_slot="0.1", arity=2)},
+    "fading": {"budget": dpi.Ledger(per_slot="0.2", every=2, policy=dpi.budget.fade())},
+    "converging": {"budget": dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(4.0))},
+    "whole pdf": {"budget": dpi.Ledger(per_slot="0.3"), "compression": dpi.histogram.whole_pdf},
+    "truncate": {"budget": dpi.Ledger(per_slot="0.3"), "compression": dpi.histogram.truncate(2, KEY)},
+    "tree": {"budget": dpi.Ledger(per_slot="0.3"), "accumulate": dpi.stream.PrefixTree(per_slot="0.1", arity=2)},
 }
-STREAMS["whole pdf"]["mechanism"] = dpi.Published(dpi.Multinomial(8, 6))
+STREAMS["whole pdf"]["mechanism"] = dpi.Published(dpi.mechanism.published.Multinomial(8, 6))
 
 
 def opened(kind: str, seed: int, store: Store, **options: object) -> dpi.Stream:

@@ -27,13 +27,13 @@ BITS = [0, 1, 3, 8]
 OPTIONS = {
     "shares": {},
     "per slot": {"budget": dpi.Ledger(per_slot="0.3")},
-    "truncate": {"budget": dpi.Ledger(per_slot="0.3"), "compression": dpi.truncate(2, KEY)},
+    "truncate": {"budget": dpi.Ledger(per_slot="0.3"), "compression": dpi.histogram.truncate(2, KEY)},
     "whole pdf": {
         "budget": dpi.Ledger(per_slot="0.3"),
-        "compression": dpi.whole_pdf,
-        "mechanism": dpi.Published(dpi.Multinomial(8, 6)),
+        "compression": dpi.histogram.whole_pdf,
+        "mechanism": dpi.Published(dpi.mechanism.published.Multinomial(8, 6)),
     },
-    "series": {"budget": dpi.Converging(dpi.Zeta(2))},
+    "series": {"budget": dpi.Converging(dpi.budget.Zeta(2))},
 }
 
 
@@ -85,7 +85,7 @@ def test_a_name_above_two_to_the_63_is_in_an_upper_bucket():
 def test_an_event_far_in_the_future_changes_no_other_row():
     """An attacker's event of the year 9999 is dropped by itself, in a period with or without an end."""
     plain = made_events(2)
-    for last, window in ((4, FOR_EVER), (None, dpi.Clock(SLOTS, "1970-01-01T04:00").window)):
+    for last, window in ((4, FOR_EVER), (None, dpi.events.clock.Clock(SLOTS, "1970-01-01T04:00").window)):
         far = Events(
             [*plain.users, "eve"], pl.concat([plain.times, pl.Series([253_000_000_000])]), [*plain.values, "v1"], "s"
         )
@@ -150,7 +150,7 @@ def test_doubled_rows_are_made_one_before_anything_is_rounded():
     names = digests(pl.Series(["ada"]), KEY)
     one = OpenEvents(names[[0, 0]], np.array([0, 0]), np.array([0, 1]), np.array([2, 1]))
     two = OpenEvents(names[[0, 0, 0]], np.array([0, 0, 0]), np.array([0, 1, 0]), np.array([1, 1, 1]))
-    opened = dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Converging(dpi.Zeta(2)))
+    opened = dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Converging(dpi.budget.Zeta(2)))
     offer = Offer.drawn(
         StreamState.initial(opened.setting, opened._source), opened.setting.allocation(), 0, opened._source
     )

@@ -12,11 +12,17 @@ MECHANISMS = {
     "boosted": (dpi.Boosted(), FOUR),
     "boosted, one bin": (dpi.Boosted(), dpi.Categories(["a"], other=None)),
     "boosted, with a season": (dpi.Boosted(season=2), FOUR),
-    "boosted, with blocks": (dpi.Boosted(partitions=(dpi.Blocks(4),)), dpi.Bins(range(9))),
+    "boosted, with blocks": (dpi.Boosted(partitions=(dpi.domain.Blocks(4),)), dpi.Bins(range(9))),
     "sums by class": (ClassSums(), FOUR),
-    "published": (dpi.Published(dpi.Multinomial(4, 6), draws=1, rounds=2, accumulative=True), FOUR),
+    "published": (dpi.Published(dpi.mechanism.published.Multinomial(4, 6), draws=1, rounds=2, accumulative=True), FOUR),
     "published, with a floor and a total": (
-        dpi.Published(dpi.DirichletPool(4, 0.5), Ranges([0, 1], [2, 4], bins=4), draws=1, n_min=50, total_share="0.2"),
+        dpi.Published(
+            dpi.mechanism.published.DirichletPool(4, 0.5),
+            Ranges([0, 1], [2, 4], bins=4),
+            draws=1,
+            n_min=50,
+            total_share="0.2",
+        ),
         FOUR,
     ),
 }

@@ -16,7 +16,7 @@ from dpi.testing.laws import law_of_classes
 
 DOMAIN = dpi.Categories(["a", "b"], other=None)
 HALF = Fraction(1, 2)
-CLASSES = tuple(ClassBudget(dpi.Epsilon.at_most(epsilon), HALF, 1 << 40) for epsilon in ("0.5", "0.1", "0.02"))
+CLASSES = tuple(ClassBudget(dpi.budget.Epsilon.at_most(epsilon), HALF, 1 << 40) for epsilon in ("0.5", "0.1", "0.02"))
 SUMS = ClassSums()
 STATE = SUMS.initial(DOMAIN, classes=3)
 
@@ -56,7 +56,7 @@ def test_a_histogram_of_other_classes_or_another_sensitivity_is_refused(wrong):
         SUMS.measure_classes(STATE, histogram(0, 0, 0, 0, 0, 0, **wrong), CLASSES, 0, UnsafeSeededSource(1))
 
 
-@pytest.mark.parametrize("mechanism", [dpi.Published(dpi.Multinomial(4, 6)), dpi.Published()])
+@pytest.mark.parametrize("mechanism", [dpi.Published(dpi.mechanism.published.Multinomial(4, 6)), dpi.Published()])
 def test_who_needs_weight_one_knows_no_classes(mechanism):
     """The published mechanism has no shares, and is not asked for any."""
     assert not mechanism.by_class

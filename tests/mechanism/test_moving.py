@@ -139,7 +139,7 @@ MORE = dpi.Product(town=dpi.Categories([f"t{i}" for i in range(14)]), age=dpi.Bi
 
 def test_views_move_with_their_partitions():
     """A marginal keeps its messages where its blocks stay, and turns and weights go on."""
-    mechanism = dpi.Boosted(partitions=(dpi.Marginal("town"), dpi.Marginal("age")))
+    mechanism = dpi.Boosted(partitions=(dpi.domain.Marginal("town"), dpi.domain.Marginal("age")))
     before = fed(mechanism, TOWNS)
     after = mechanism.moved(before, TOWNS, MORE)
     assert isinstance(after, Views)

@@ -117,7 +117,7 @@ def neighbours(
     def histogram(some: list[tuple[int, int]]) -> Histogram:
         users = pl.Series([u for u, _ in some], dtype=pl.Int64)
         values = pl.Series(["abcd"[b] if 0 <= b < 4 else None for _, b in some], dtype=pl.String)
-        return dpi.compress(users, values, DOMAIN, method=method, weights=weights)
+        return dpi.histogram.compress(users, values, DOMAIN, method=method, weights=weights)
 
     return histogram(rows), histogram([row for row in rows if row[0] != user])
 
@@ -131,7 +131,7 @@ def test_whole_weights_lose_at_most_epsilon(
     mechanism: Published, rows: list[tuple[int, int]], user: int, epsilon: Epsilon, whole: bool, slots: int
 ) -> None:
     """Without a floor: over all outcomes, one user of weight one loses at most ε, in one unit and in a whole PDF."""
-    method = dpi.whole_pdf if whole else dpi.normalise
+    method = dpi.histogram.whole_pdf if whole else dpi.histogram.normalise
     assert mechanism.whole_weights
     loss = worst(mechanism, grown(mechanism, slots, 1), *neighbours(rows, user, method), epsilon)
     assert loss <= float(epsilon) * (1 + ROUNDING) + ROUNDING
@@ -153,7 +153,7 @@ def test_fractional_weights_lose_in_proportion(
     mechanism = replace(mechanism, n_min=floor)
     assert not mechanism.whole_weights
     state = grown(mechanism, slots, 2)
-    for method in (dpi.normalise, dpi.truncate(2, key)):
+    for method in (dpi.histogram.normalise, dpi.histogram.truncate(2, key)):
         loss = worst(mechanism, state, *neighbours(rows, user, method, weight), epsilon)
         assert loss <= float(epsilon) * weight / GRAINS * (1 + ROUNDING) + ROUNDING
 
@@ -187,7 +187,7 @@ def test_a_user_in_all_slots_loses_at_most_the_account(
         accounts.debit(bill)
         weight = int(bill.weights[0])
         charged += epsilon.fraction * weight / GRAINS
-        one, two = neighbours([*rows, (3, 1)], 3, dpi.normalise, weight)
+        one, two = neighbours([*rows, (3, 1)], 3, dpi.histogram.normalise, weight)
         spent += worst(mechanism, state, one, two, epsilon)
         state, _ = mechanism.update(state, mechanism.measure(state, one, epsilon, slot, source))
     assert charged <= budget

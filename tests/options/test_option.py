@@ -28,27 +28,31 @@ FAMILIES = (BUDGETS, SERIES, DRAWS, POLICIES, COMPRESSIONS, MECHANISMS, POOLS, Q
 THINGS = [
     dpi.Ledger(),
     dpi.Ledger("0.05", every=5),
-    dpi.Ledger(slots=20, policy=dpi.fade(), period=3),
-    dpi.Ledger(policy=dpi.clocked()),
-    dpi.Ledger(policy=dpi.clocked(top=6), period=24),
-    dpi.Ledger(returning=False, policy=dpi.fade(dpi.Geometric("1/3"))),
-    dpi.Converging(dpi.Spence(0.1, 0.2)),
-    dpi.Converging(dpi.Zeta(), draw=dpi.RBA()),
-    dpi.Converging(dpi.Zeta(1.5), draw=dpi.RBA(100_000_001)),
-    dpi.Converging(dpi.LogSquared(), draw=dpi.RBA.ranges("0.1", "0.001")),
-    dpi.PrefixTree("0.025"),
-    dpi.PrefixTree(0.1, arity=4, levels=2),
+    dpi.Ledger(slots=20, policy=dpi.budget.fade(), period=3),
+    dpi.Ledger(policy=dpi.budget.clocked()),
+    dpi.Ledger(policy=dpi.budget.clocked(top=6), period=24),
+    dpi.Ledger(returning=False, policy=dpi.budget.fade(dpi.budget.Geometric("1/3"))),
+    dpi.Converging(dpi.budget.Spence(0.1, 0.2)),
+    dpi.Converging(dpi.budget.Zeta(), draw=dpi.budget.RBA()),
+    dpi.Converging(dpi.budget.Zeta(1.5), draw=dpi.budget.RBA(100_000_001)),
+    dpi.Converging(dpi.budget.LogSquared(), draw=dpi.budget.RBA.ranges("0.1", "0.001")),
+    dpi.stream.PrefixTree("0.025"),
+    dpi.stream.PrefixTree(0.1, arity=4, levels=2),
     dpi.Slots("1h"),
     dpi.Slots("1d", origin="2026-01-01", zone="Europe/Berlin", lateness="5m"),
-    dpi.normalise,
-    dpi.truncate(5, KEY),
-    dpi.whole_pdf,
+    dpi.histogram.normalise,
+    dpi.histogram.truncate(5, KEY),
+    dpi.histogram.whole_pdf,
     dpi.Boosted(),
-    dpi.Boosted(drifts=(0, 0.1), season=24, partitions=(dpi.Blocks(2), dpi.Marginal("age", "land"))),
+    dpi.Boosted(drifts=(0, 0.1), season=24, partitions=(dpi.domain.Blocks(2), dpi.domain.Marginal("age", "land"))),
     dpi.Boosted(partitions=()),
     dpi.Published(),
-    dpi.Published(dpi.DirichletPool(50, 0.5), queries=points(3), lam="0.2", n_min=1000, total_share=0.1),
-    dpi.Published(dpi.MixedPool(seed=3), queries=Matrix([[0, 1, 2]], scale=2), rounds=3, every_slot=True),
+    dpi.Published(
+        dpi.mechanism.published.DirichletPool(50, 0.5), queries=points(3), lam="0.2", n_min=1000, total_share=0.1
+    ),
+    dpi.Published(
+        dpi.mechanism.published.MixedPool(seed=3), queries=Matrix([[0, 1, 2]], scale=2), rounds=3, every_slot=True
+    ),
     dpi.Published(accumulative=True, queries=dyadic(8), draws=3),
     SparseHistogram(),
     SparseHistogram("0.05", most=10),
@@ -90,8 +94,11 @@ def test_every_option_has_options_of_its_own():
     [
         [dpi.Ledger("0.05"), dpi.Ledger(0.05), dpi.Ledger(Fraction(1, 20)), dpi.Ledger(Decimal("0.050"))],
         [dpi.Ledger(1), dpi.Ledger(1.0), dpi.Ledger("1"), dpi.Ledger(np.float64(1))],
-        [dpi.PrefixTree(0.1), dpi.PrefixTree("0.1"), dpi.PrefixTree(Fraction(1, 10), arity=22)],
-        [dpi.Converging(dpi.Zeta(2), dpi.RBA(1e8)), dpi.Converging(dpi.Zeta("2"), dpi.RBA(10**8))],
+        [dpi.stream.PrefixTree(0.1), dpi.stream.PrefixTree("0.1"), dpi.stream.PrefixTree(Fraction(1, 10), arity=22)],
+        [
+            dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(1e8)),
+            dpi.Converging(dpi.budget.Zeta("2"), dpi.budget.RBA(10**8)),
+        ],
         [dpi.Published(mu=0.25), dpi.Published(mu="1/4"), dpi.Published(mu=Fraction(1, 4))],
         [dpi.Boosted(drifts=(0, 1)), dpi.Boosted(drifts=(0.0, 1.0))],
         [dpi.Slots("60m"), dpi.Slots("1h"), dpi.Slots("1h", origin="1970-01-01T00:00Z")],
@@ -105,8 +112,8 @@ def test_one_meaning_has_one_text(same):
 def test_numbers_that_print_alike_are_told_apart():
     """A draw's rate, a series' exponent and queries of one shape are stated with all their digits."""
     for one, other in [
-        (dpi.RBA(100_000_001), dpi.RBA(100_000_002)),
-        (dpi.Zeta("1.50000001"), dpi.Zeta("1.50000002")),
+        (dpi.budget.RBA(100_000_001), dpi.budget.RBA(100_000_002)),
+        (dpi.budget.Zeta("1.50000001"), dpi.budget.Zeta("1.50000002")),
         (Matrix([[0, 1]]), Matrix([[1, 0]])),
     ]:
         assert repr(one) == repr(other)
@@ -121,9 +128,23 @@ def test_exact_numbers_survive(number):
 
 def test_defaults_are_those_of_the_table():
     """The newest table has every default of every class: one that is changed, or added, must be stated there."""
-    made = [dpi.Ledger(), dpi.fade(), dpi.clocked(), dpi.Zeta(), dpi.RBA(), dpi.Boosted(), dpi.Published()]
-    made += [dpi.Multinomial(), dpi.DirichletPool(), dpi.MixedPool(), dpi.Slots("1h"), dpi.PrefixTree(1)]
-    made += [dpi.Converging(dpi.Zeta()), Matrix([[1]]), SparseHistogram()]
+    made = [
+        dpi.Ledger(),
+        dpi.budget.fade(),
+        dpi.budget.clocked(),
+        dpi.budget.Zeta(),
+        dpi.budget.RBA(),
+        dpi.Boosted(),
+        dpi.Published(),
+    ]
+    made += [
+        dpi.mechanism.published.Multinomial(),
+        dpi.mechanism.published.DirichletPool(),
+        dpi.mechanism.published.MixedPool(),
+        dpi.Slots("1h"),
+        dpi.stream.PrefixTree(1),
+    ]
+    made += [dpi.Converging(dpi.budget.Zeta()), Matrix([[1]]), SparseHistogram()]
     table = {**DEFAULTS[FORMAT]}
     del table["stream"]
     assert {thing.to_options()["kind"] for thing in made} == set(table)
@@ -171,8 +192,8 @@ def test_a_changed_default_is_a_new_format():
     old = {"kind": "ledger", "every": 1}
     assert dpi.Ledger.from_options(old, 2).per_slot == "auto"
     assert dpi.Ledger.from_options(old, 4).per_slot == Fraction(54975581388, 1 << 40)
-    assert dpi.PrefixTree.from_options({"kind": "prefix_tree", "per_slot": 1}, 2).levels == 3
-    assert dpi.PrefixTree.from_options({"kind": "prefix_tree", "per_slot": 1}, 4).levels == 4
+    assert dpi.stream.PrefixTree.from_options({"kind": "prefix_tree", "per_slot": 1}, 2).levels == 3
+    assert dpi.stream.PrefixTree.from_options({"kind": "prefix_tree", "per_slot": 1}, 4).levels == 4
     assert dpi.Ledger("0.05").to_options(4) == {"kind": "ledger"}
     assert dpi.Ledger("0.05").to_options(2) == {"kind": "ledger", "per_slot": 54975581388}
     assert dpi.Ledger().to_options(4) == {"kind": "ledger", "per_slot": "auto"}
@@ -204,10 +225,10 @@ def test_an_unknown_format_is_refused():
 
 def test_a_key_is_asked_for_and_never_told():
     """Options of `truncate` are read with the key beside them, and refused without."""
-    options = dpi.truncate(5, KEY).to_options()
+    options = dpi.histogram.truncate(5, KEY).to_options()
     assert options == {"kind": "truncate", "c": 5}
-    assert COMPRESSIONS.read(options, key=KEY) == dpi.truncate(5, KEY)
-    assert COMPRESSIONS.read({"kind": "normalise"}, key=KEY) == dpi.normalise
+    assert COMPRESSIONS.read(options, key=KEY) == dpi.histogram.truncate(5, KEY)
+    assert COMPRESSIONS.read({"kind": "normalise"}, key=KEY) == dpi.histogram.normalise
     with pytest.raises(dpi.OptionError, match="give `key`"):
         COMPRESSIONS.read(options)
 

@@ -11,9 +11,9 @@ from dpi.budget.epsilon import Epsilon
 
 DOMAIN = dpi.Categories(["a", "b"], other=None)
 SEALS = [
-    (dpi.Multinomial(4, 6), None, "a537f904147ee24e5c165c1cfc558aad"),
-    (dpi.DirichletPool(4, 0.5), 1000, "d5e96043f198da0938471d80e3d5c135"),
-    (dpi.MixedPool(3, (0.1, 10.0)), 1000, "9b25a553e0e9b489dcf8f5382ce059f0"),
+    (dpi.mechanism.published.Multinomial(4, 6), None, "a537f904147ee24e5c165c1cfc558aad"),
+    (dpi.mechanism.published.DirichletPool(4, 0.5), 1000, "d5e96043f198da0938471d80e3d5c135"),
+    (dpi.mechanism.published.MixedPool(3, (0.1, 10.0)), 1000, "9b25a553e0e9b489dcf8f5382ce059f0"),
 ]
 
 
@@ -30,11 +30,13 @@ def test_a_new_field_of_a_pool_breaks_no_seal():
     """With its default, a later pool reads the state of this one; with another value it does not."""
 
     @dataclass(frozen=True)
-    class Multinomial(dpi.Multinomial):
+    class Multinomial(dpi.mechanism.published.Multinomial):
         kind = "multinomial"
         skew: int = 0
 
-    saved = dpi.Published(dpi.Multinomial(4, 6)).to_bytes(dpi.Published(dpi.Multinomial(4, 6)).initial(DOMAIN))
+    saved = dpi.Published(dpi.mechanism.published.Multinomial(4, 6)).to_bytes(
+        dpi.Published(dpi.mechanism.published.Multinomial(4, 6)).initial(DOMAIN)
+    )
     assert dpi.Published(Multinomial(4, 6)).from_bytes(DOMAIN, saved).slots == 0
     with pytest.raises(dpi.StateError, match="other options"):
         dpi.Published(Multinomial(4, 6, skew=1)).from_bytes(DOMAIN, saved)
@@ -44,11 +46,11 @@ def test_a_new_field_of_a_series_refuses_no_saved_allocation():
     """With its default, a later series goes on where this one was; with another value it does not."""
 
     @dataclass(frozen=True, init=False)
-    class Zeta(dpi.Zeta):
+    class Zeta(dpi.budget.Zeta):
         kind = "zeta"
         shift: Fraction = Fraction(0)
 
-    saved = InOrder(dpi.Zeta(2), Epsilon.at_most(1)).snapshot()
+    saved = InOrder(dpi.budget.Zeta(2), Epsilon.at_most(1)).snapshot()
     InOrder(Zeta(2), Epsilon.at_most(1)).restore(saved)
     shifted = Zeta(2)
     object.__setattr__(shifted, "shift", Fraction(1, 2))

@@ -30,7 +30,7 @@ def test_what_a_release_says_of_its_measurement(given, share, ago, words):
 
 def test_a_slot_without_budget_is_not_measured():
     """A series of which nothing is left gives slots of ε = 0: their releases say that they were not measured."""
-    stream = dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Converging(dpi.Geometric("0.0000001")))
+    stream = dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Converging(dpi.budget.Geometric("0.0000001")))
     found = [stream.release(["ada"], ["DE"]) for _ in range(4)]
     assert [(made.epsilon > 0, made.measured) for made in found] == [
         (True, 1.0),

@@ -338,7 +338,7 @@ def test_rows_of_intervals_go_on_where_their_edges_do():
 
 
 @pytest.mark.parametrize("mechanism", ["boosted", dpi.Published()], ids=["boosted", "published"])
-@pytest.mark.parametrize("budget", [dpi.Ledger(per_slot=0.3), dpi.Converging(dpi.LogSquared())])
+@pytest.mark.parametrize("budget", [dpi.Ledger(per_slot=0.3), dpi.Converging(dpi.budget.LogSquared())])
 def test_real_streams_of_every_kind_have_a_page(mechanism, budget):
     """What mechanisms and budgets release can be drawn, spent accounts and empty slots too."""
     stream = dpi.Stream(domain=dpi.Categories(["a", "b"]), epsilon=1, slot="1d", budget=budget, mechanism=mechanism)

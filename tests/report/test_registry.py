@@ -33,12 +33,16 @@ STREAMS = {
     "clocked": {},
     "per slot": {"budget": dpi.Ledger(per_slot="0.05")},
     "epochs": {"budget": dpi.Ledger(per_slot="0.05", period=24)},
-    "fading": {"budget": dpi.Ledger(per_slot="0.05", policy=dpi.fade())},
-    "series": {"budget": dpi.Converging(dpi.Zeta())},
+    "fading": {"budget": dpi.Ledger(per_slot="0.05", policy=dpi.budget.fade())},
+    "series": {"budget": dpi.Converging(dpi.budget.Zeta())},
     "published": {"mechanism": dpi.Published(), "budget": dpi.Ledger(per_slot="0.05")},
-    "tree": {"accumulate": dpi.PrefixTree(per_slot="0.01"), "budget": dpi.Ledger(per_slot="0.05")},
-    "whole pdf": {"compression": dpi.whole_pdf, "mechanism": dpi.Published(), "budget": dpi.Ledger(per_slot="0.05")},
-    "truncate": {"compression": dpi.truncate(3, bytes(32)), "budget": dpi.Ledger(per_slot="0.05")},
+    "tree": {"accumulate": dpi.stream.PrefixTree(per_slot="0.01"), "budget": dpi.Ledger(per_slot="0.05")},
+    "whole pdf": {
+        "compression": dpi.histogram.whole_pdf,
+        "mechanism": dpi.Published(),
+        "budget": dpi.Ledger(per_slot="0.05"),
+    },
+    "truncate": {"compression": dpi.histogram.truncate(3, bytes(32)), "budget": dpi.Ledger(per_slot="0.05")},
 }
 
 
@@ -180,7 +184,7 @@ def test_the_guarantee_is_that_of_the_releases():
     """Also where streams sum up, and where something is assumed."""
     store = dpi.MemoryStore()
     one = stream_of(store)
-    stream_of(store, "other", budget=dpi.Converging(dpi.Zeta()), separate=True).release(["ada"], ["DE"])
+    stream_of(store, "other", budget=dpi.Converging(dpi.budget.Zeta()), separate=True).release(["ada"], ["DE"])
     release = one.release(["ada"], ["DE"])
     found = deployment_of(store, "visits")
     assert found.guarantee == release.guarantee

@@ -35,8 +35,8 @@ def told(store):
     [
         dpi.Ledger(per_slot="0.15"),
         dpi.Ledger(per_slot="0.05", every=3),
-        dpi.Converging(dpi.Zeta(2)),
-        dpi.Ledger(per_slot="0.05", policy=dpi.fade()),
+        dpi.Converging(dpi.budget.Zeta(2)),
+        dpi.Ledger(per_slot="0.05", policy=dpi.budget.fade()),
     ],
     ids=["constant", "every third", "series", "fade"],
 )
@@ -100,7 +100,7 @@ def test_quotas_are_told_and_costs_are_of_what_a_stream_holds() -> None:
 def test_a_series_drawn_at_random_is_not_foretold() -> None:
     """Nobody knows what is drawn: before the first slot nothing is said, and then what the last one cost."""
     for slots in (0, 3):
-        _, store, releases = played(slots, budget=dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0)))
+        _, store, releases = played(slots, budget=dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(4.0)))
         found = told(store)
         assert found.costs == LAST
         assert {each.cost for each in found.next_slots} == {releases[-1].epsilon if releases else None}

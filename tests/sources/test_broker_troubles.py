@@ -275,7 +275,7 @@ def test_a_table_that_lacks_something_is_refused(kind: type[TableFeed], made: Ma
     feed.send(["ada"])
     for options in ({"table": "no_such_table"}, {"value": "nothing"}, {"id": "nothing"}):
         (live,) = dpi.broker(feed.address, **{**feed.options, **options}).live(lambda producer: -1, {})
-        with pytest.raises(dpi.SchemaError, match="must have a table"):
+        with pytest.raises(dpi.errors.SchemaError, match="must have a table"):
             list(live.read(live.reached()))
         live.close()
 

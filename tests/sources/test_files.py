@@ -32,7 +32,7 @@ def write(frame: pl.DataFrame, path: Path) -> Path:
     return path
 
 
-def users(events: dpi.FileEvents, first: int = 0, last: int = 3) -> list[list[object]]:
+def users(events: dpi.sources.FileEvents, first: int = 0, last: int = 3) -> list[list[object]]:
     """The users of each slot."""
     found = [rows.users for _, rows in events.slots(SLOTS, DOMAIN, first, last)]
     return [ids.cast(pl.String).sort().to_list() for ids in found if isinstance(ids, pl.Series)]
@@ -85,14 +85,14 @@ def test_a_missing_column_is_named_before_anything_is_read(tmp_path: Path, suffi
     """The error names the column, and the columns that are there."""
     write(FRAME, tmp_path / f"1.{suffix}")
     write(FRAME.drop("value"), tmp_path / f"2.{suffix}")
-    with pytest.raises(dpi.SchemaError, match=r"2\..*'value'.*'user', 'at'"):
+    with pytest.raises(dpi.errors.SchemaError, match=r"2\..*'value'.*'user', 'at'"):
         dpi.read(tmp_path / f"*.{suffix}", time="at")
 
 
 def test_the_error_of_a_file_without_a_header_shows_no_event(tmp_path: Path) -> None:
     """If the first line names none of the columns it may be an event, and is not quoted."""
     (tmp_path / "events.csv").write_text("ada,2026-01-01,DE\n")
-    with pytest.raises(dpi.SchemaError, match="names none of 'user'") as error:
+    with pytest.raises(dpi.errors.SchemaError, match="names none of 'user'") as error:
         dpi.read(tmp_path / "events.csv")
     assert "ada" not in str(error.value)
 
@@ -106,12 +106,12 @@ def test_a_file_that_two_patterns_fit_is_read_once(tmp_path: Path) -> None:
 def test_nothing_to_read_is_refused(tmp_path: Path) -> None:
     """A pattern that fits no file, a folder, an empty list, an unknown suffix, and an empty CSV file."""
     for wrong in (tmp_path / "*.csv", tmp_path / "no.csv", tmp_path, []):
-        with pytest.raises(dpi.SchemaError):
+        with pytest.raises(dpi.errors.SchemaError):
             dpi.read(wrong)
     (tmp_path / "events.dat").touch()
     with pytest.raises(dpi.OptionError, match="format"):
         dpi.read(tmp_path / "events.dat")
-    with pytest.raises(dpi.SchemaError, match="names its columns"):
+    with pytest.raises(dpi.errors.SchemaError, match="names its columns"):
         dpi.read(tmp_path / "events.dat", format="csv")
 
 
@@ -138,13 +138,13 @@ def test_a_column_of_a_type_that_cannot_be_read_is_refused_at_once(tmp_path: Pat
         {"time": "moment", "unit": "s"},
         {"time": "flag"},
     ):
-        with pytest.raises(dpi.SchemaError):
+        with pytest.raises(dpi.errors.SchemaError):
             dpi.read(path, **wrong)
     write(FRAME.with_columns(value=1.5), tmp_path / "more.parquet")
-    with pytest.raises(dpi.SchemaError, match="one type in all files"):
+    with pytest.raises(dpi.errors.SchemaError, match="one type in all files"):
         dpi.read(tmp_path / "*.parquet", time="at")
     (tmp_path / "twice.csv").write_text("user,at,value,user\n")
-    with pytest.raises(dpi.SchemaError, match="one column 'user'"):
+    with pytest.raises(dpi.errors.SchemaError, match="one column 'user'"):
         dpi.read(tmp_path / "twice.csv", time="at")
 
 
@@ -154,7 +154,7 @@ def test_a_damaged_columnar_file_refuses_as_a_whole(tmp_path: Path, suffix: str)
     path = write(FRAME, tmp_path / f"events.{suffix}")
     data = path.read_bytes()
     path.write_bytes(data[:-20])
-    with pytest.raises(dpi.SchemaError, match="damaged"):
+    with pytest.raises(dpi.errors.SchemaError, match="damaged"):
         dpi.read(path, time="at")
     events = dpi.read(write(FRAME, path), time="at")
     path.write_bytes(data[:8] + bytes(len(data) - 208 if len(data) > 408 else 60) + data[-200:])

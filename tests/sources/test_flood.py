@@ -20,7 +20,7 @@ from dpi.histogram.grouping import Rows
 
 SLOTS = dpi.Slots("1m", origin="1970-01-01")
 DOMAIN = dpi.Categories(["DE", "FR"])
-METHODS = (dpi.normalise, dpi.truncate(3, bytes(32)), dpi.whole_pdf)
+METHODS = (dpi.histogram.normalise, dpi.histogram.truncate(3, bytes(32)), dpi.histogram.whole_pdf)
 _FLOOD = 2_000_000
 _PLAY = """
 import pathlib, sys
@@ -34,7 +34,7 @@ print(next(int(line.split()[1]) for line in status.splitlines() if line.startswi
 """
 
 
-def grains(rows: dpi.sources.SlotRows, method: Compression = dpi.normalise) -> list[int]:
+def grains(rows: dpi.sources.SlotRows, method: Compression = dpi.histogram.normalise) -> list[int]:
     """The histogram of a slot's rows."""
     size = rows.domain.size
     return histogram(Rows(rows.users, rows.bins, size, rows.counts), size, method=method).grains.tolist()
@@ -109,7 +109,7 @@ def test_merged_rows_give_the_histogram_of_all_rows(table: list[tuple[object, ..
     for number, rows in slots:
         here = pl.concat([frame.filter(pl.col("time") // 60 == number)] * 3)
         for method in METHODS:
-            expected = dpi.compress(here["user"], here["value"], DOMAIN, method=method).grains.tolist()
+            expected = dpi.histogram.compress(here["user"], here["value"], DOMAIN, method=method).grains.tolist()
             assert grains(rows, method) == expected
 
 

@@ -159,7 +159,7 @@ def test_a_new_header_without_a_needed_column_is_refused(tmp_path: Path) -> None
     reader = start(path, HEAD + b"ada,1,x\n")
     assert reader.new() == ["ada"]
     path.write_bytes(b"who,time,value\n")  # shorter than what was read: the file starts anew
-    with pytest.raises(dpi.SchemaError, match="'user'"):
+    with pytest.raises(dpi.errors.SchemaError, match="'user'"):
         reader.new()
 
 

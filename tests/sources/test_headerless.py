@@ -14,7 +14,7 @@ LINES = "ada;x;2026-01-01T00:30;DE\nbob;x;2026-01-01T00:40;FR\n"
 NAMES = ["user", "", "time", "value"]
 
 
-def users(events: dpi.FileEvents) -> list[str]:
+def users(events: dpi.sources.FileEvents) -> list[str]:
     """Who is in the first hour."""
     ((_, rows),) = events.slots(HOURS, PLACES, 0, 1)
     return sorted(rows.users.to_list())

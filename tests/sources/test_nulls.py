@@ -46,7 +46,7 @@ def counts(domain, events, **options):
     3·10⁻²⁰.
     """
     store = dpi.MemoryStore()
-    with pytest.warns(dpi.WeakPromise):
+    with pytest.warns(dpi.errors.WeakPromise):
         stream = dpi.Stream(
             domain=domain, epsilon=1024, slot="1h", budget=dpi.Ledger(per_slot=900), store=store, name="s"
         )

@@ -85,7 +85,7 @@ def json_text(row: Row) -> str:
     )
 
 
-def as_csv(table: list[Row], folder: Path) -> Iterator[dpi.FileEvents]:
+def as_csv(table: list[Row], folder: Path) -> Iterator[dpi.sources.FileEvents]:
     """A file of text."""
     lines = io.StringIO()
     csv.writer(lines, lineterminator="\n").writerows([("user", "time", "value"), *(map(csv_text, r) for r in table)])
@@ -93,7 +93,7 @@ def as_csv(table: list[Row], folder: Path) -> Iterator[dpi.FileEvents]:
     yield dpi.read(folder / "events.csv", unit="ns")
 
 
-def as_ndjson(table: list[Row], folder: Path) -> Iterator[dpi.FileEvents]:
+def as_ndjson(table: list[Row], folder: Path) -> Iterator[dpi.sources.FileEvents]:
     """A file of scalars with a type of their own."""
     (folder / "events.ndjson").write_text("\n".join(map(json_text, table)))
     yield dpi.read(folder / "events.ndjson", unit="ns")
@@ -122,10 +122,10 @@ def kind(cell: object) -> pl.DataType:
     return pl.Float64() if isinstance(cell, float) else pl.String()
 
 
-def as_columnar(suffix: str) -> Callable[[list[Row], Path], Iterator[dpi.FileEvents]]:
+def as_columnar(suffix: str) -> Callable[[list[Row], Path], Iterator[dpi.sources.FileEvents]]:
     """Files with a declared type for each column."""
 
-    def write(table: list[Row], folder: Path) -> Iterator[dpi.FileEvents]:
+    def write(table: list[Row], folder: Path) -> Iterator[dpi.sources.FileEvents]:
         for number, frame in enumerate(frames(table)):
             path = folder / f"{number}.{suffix}"
             frame.write_parquet(path) if suffix == "parquet" else frame.write_ipc(path)

@@ -32,7 +32,7 @@ rows = st.lists(
 )
 
 
-def events(table: list[tuple[object, ...]], folder: Path, suffix: str = "parquet") -> dpi.FileEvents:
+def events(table: list[tuple[object, ...]], folder: Path, suffix: str = "parquet") -> dpi.sources.FileEvents:
     """A file of (user, minute, value)."""
     schema = {"user": pl.String, "time": pl.Int64, "value": pl.String}
     frame = pl.DataFrame(table, schema=schema, orient="row").with_columns(pl.col("time") * 60 + START)
@@ -41,7 +41,7 @@ def events(table: list[tuple[object, ...]], folder: Path, suffix: str = "parquet
     return dpi.read(path, unit="s")
 
 
-def slots(source: dpi.FileEvents, last: int = 600, **options: object) -> list[Slot]:
+def slots(source: dpi.sources.FileEvents, last: int = 600, **options: object) -> list[Slot]:
     """Each slot with its events (user, bin), in an order of their own."""
     found = source.slots(SLOTS, DOMAIN, 0, last, **options)  # type: ignore[arg-type]
     return [(number, sorted(events_of(rows), key=repr)) for number, rows in found]
@@ -75,7 +75,7 @@ def test_a_far_future_event_changes_no_other(tmp_path: Path) -> None:
     assert slots(events([*table, ("eve", 10**9, "IT"), ("eve", -5, "IT"), ("eve", None, "IT")], tmp_path)) == alone
 
 
-def big(folder: Path, users: int = 2000) -> dpi.FileEvents:
+def big(folder: Path, users: int = 2000) -> dpi.sources.FileEvents:
     """A file of 20,000 events in no order."""
     draw = random.Random(1)
     names = [f"secret-user-{i}" for i in range(users)]
@@ -155,6 +155,6 @@ def test_a_stream_releases_what_files_hold(tmp_path: Path) -> None:
     table = pl.read_parquet(tmp_path / "events.parquet").with_columns(minute=(pl.col("time") - START) // 60)
     for number, rows in source.slots(SLOTS, DOMAIN, 0, 20, memory=50_000):
         here = table.filter(pl.col("minute") == number)
-        expected = dpi.compress(here["user"], here["value"], DOMAIN).grains
+        expected = dpi.histogram.compress(here["user"], here["value"], DOMAIN).grains
         grouped = Rows(rows.users, rows.bins, DOMAIN.size, rows.counts)
         assert (histogram(grouped, DOMAIN.size).grains == expected).all()

@@ -32,9 +32,9 @@ STREAMS = {
         "slot": "1h",
         "start": "2026-01-01T00:00",
         "budget": dpi.Ledger(per_slot=0.4),
-        "accumulate": dpi.PrefixTree(per_slot="0.1", arity=2, levels=2),
+        "accumulate": dpi.stream.PrefixTree(per_slot="0.1", arity=2, levels=2),
     },
-    "series": {"epsilon": 2, "budget": dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0)), "separate": True},
+    "series": {"epsilon": 2, "budget": dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(4.0)), "separate": True},
     "plain": {"epsilon": 1, "separate": True},
 }
 FOLDER = "{folder of page files}"

@@ -63,7 +63,7 @@ def test_every_table_is_copied() -> None:
 def test_a_copy_is_the_store_to_the_last_byte_and_goes_on(store, tmp_path, request, key_file, to) -> None:
     """From one database to another, with open events, a tree and accounts; for its owner only; the key is not in it."""
     with store.open() as opened:
-        live = stream(opened, **CLOCKED, accumulate=dpi.PrefixTree(per_slot="0.1", arity=2, levels=2))
+        live = stream(opened, **CLOCKED, accumulate=dpi.stream.PrefixTree(per_slot="0.1", arity=2, levels=2))
         live.append(USERS, ["2026-01-01T00:10"] * 4, ["DE"] * 4, now="2026-01-01T00:20")
         list(live.advance(now="2026-01-01T01:00"))
         live.append(USERS[:3], ["2026-01-01T01:10"] * 3, ["FR"] * 3, now="2026-01-01T01:20")
@@ -84,7 +84,7 @@ def test_a_copy_is_the_store_to_the_last_byte_and_goes_on(store, tmp_path, reque
     restore(copy, elsewhere, witness=store.witness, key_file=key_file)
     with store.open(elsewhere) as again:
         assert rows(again) == before
-        live = stream(again, **CLOCKED, accumulate=dpi.PrefixTree(per_slot="0.1", arity=2, levels=2))
+        live = stream(again, **CLOCKED, accumulate=dpi.stream.PrefixTree(per_slot="0.1", arity=2, levels=2))
         (release,) = live.advance(now="2026-01-01T02:00")
         assert release.slot == live.setting.start + 1
         assert [*verify(again).problems, *check_accounts(again)] == []

@@ -13,7 +13,7 @@ from dpi.errors import OptionError
 from dpi.store.bank import Bank
 from dpi.testing.workload import DOMAIN
 
-BUDGET = dpi.Ledger(per_slot="0.6", policy=dpi.spend_first)
+BUDGET = dpi.Ledger(per_slot="0.6", policy=dpi.budget.spend_first)
 
 
 def stream(store, **options) -> dpi.Stream:
@@ -23,7 +23,7 @@ def stream(store, **options) -> dpi.Stream:
 
 def left(bank: Bank, user: str) -> float:
     """What a user has left, as the bank knows it."""
-    return float(bank.accounts("", BUDGET, dpi.Epsilon.at_most(1)).remaining(pl.Series([user]), 0)[0])
+    return float(bank.accounts("", BUDGET, dpi.budget.Epsilon.at_most(1)).remaining(pl.Series([user]), 0)[0])
 
 
 def test_a_store_has_one_bank(reopen) -> None:
@@ -81,9 +81,9 @@ def test_a_bank_refuses_accounts_of_another_promise(reopen) -> None:
     """Accounts that streams hold are not read by other options."""
     store = reopen()
     bank = Bank.of(store)
-    bank.accounts("", BUDGET, dpi.Epsilon.at_most(1))
+    bank.accounts("", BUDGET, dpi.budget.Epsilon.at_most(1))
     with pytest.raises(OptionError, match="ledger that streams share"):
-        bank.accounts("", BUDGET, dpi.Epsilon.at_most(2))
+        bank.accounts("", BUDGET, dpi.budget.Epsilon.at_most(2))
     store.close()
 
 

@@ -39,7 +39,7 @@ def filled(path: str, key_file: Path, budget: object, order: int) -> tuple[dpi.S
 @pytest.mark.parametrize("order", [1, -1])
 def test_events_are_gone_when_their_slot_is_closed(sqlite, key_file, order) -> None:
     """While a slot is open its accounts' names are on disk, and never an id; after it not a single one is."""
-    stream, store = filled(sqlite, key_file, dpi.Converging(dpi.Zeta(2)), order)
+    stream, store = filled(sqlite, key_file, dpi.Converging(dpi.budget.Zeta(2)), order)
     before = on_disk(sqlite)
     assert all(one in before or other in before for one, other in HALVES)
     assert not any(user.encode() in before for user in USERS)
@@ -67,7 +67,7 @@ def test_of_a_ledger_only_the_account_is_left(sqlite, key_file) -> None:
 
 def test_what_a_crash_left_is_erased_on_opening(sqlite, key_file, monkeypatch) -> None:
     """A process that dies after a commit and before it erases leaves that to the next one, which does it at once."""
-    stream, store = filled(sqlite, key_file, dpi.Converging(dpi.Zeta(2)), 1)
+    stream, store = filled(sqlite, key_file, dpi.Converging(dpi.budget.Zeta(2)), 1)
     monkeypatch.setattr(type(store.engine), "erase", lambda _: None)
     list(stream.advance(now=LATER))
     assert any(name in on_disk(sqlite) for name in NAMES)
@@ -91,7 +91,7 @@ def test_events_that_a_change_tells_by_other_bins_leave_no_old_rows(sqlite, key_
 
 def test_postgresql_lets_the_space_be_used_again(postgres, key_file) -> None:
     """On PostgreSQL the rows of a closed slot are deleted and vacuumed."""
-    stream, store = filled(postgres, key_file, dpi.Converging(dpi.Zeta(2)), 1)
+    stream, store = filled(postgres, key_file, dpi.Converging(dpi.budget.Zeta(2)), 1)
     list(stream.advance(now=LATER))
     assert store.engine.rows("SELECT COUNT(*) FROM events") == [(0,)]
     vacuumed, dead = _vacuumed(store)

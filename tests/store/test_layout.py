@@ -227,7 +227,7 @@ def test_runs_of_a_bucket_take_at_most_48_bytes_an_account(seed):
 
 def in_buckets(store) -> dpi.Stream:
     """A stream whose accounts lie in one bucket, so that a small payment adds a file and replaces none."""
-    budget = dpi.Ledger(per_slot=0.3, policy=dpi.spend_first)
+    budget = dpi.Ledger(per_slot=0.3, policy=dpi.budget.spend_first)
     return dpi.Stream(
         domain=dpi.Categories(["a", "b"]), epsilon=1, budget=budget, store=store, engine=dpi.engine.local(bits=0)
     )

@@ -69,7 +69,7 @@ def test_a_ledger_loses_its_epsilon_once_and_others_add_to_it():
     assert spent_in(store) == 1 == pytest.approx(paid(store), abs=8 / UNITS)
     apart = opened(store, "apart", separate=True, per_slot="0.4")
     apart.release(["ada"], ["a"])
-    series = opened(store, "series", separate=True, budget=dpi.Converging(dpi.Geometric("0.5")))
+    series = opened(store, "series", separate=True, budget=dpi.Converging(dpi.budget.Geometric("0.5")))
     release = series.release(["ada"], ["a"])
     assert spent_in(store) == pytest.approx(1.4 + release.epsilon_spent, abs=1e-9)
     assert verify(store).spent_by_all == spent_in(store)

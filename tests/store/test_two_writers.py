@@ -25,7 +25,7 @@ from dpi.testing.workload import CLOCK, DOMAIN, outcome
 from dpi.verification import check_accounts, verify
 
 CONTENDER = Path(__file__).with_name("contender.py")
-RANDOM = dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0))
+RANDOM = dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(4.0))
 
 
 def stream(store: Store, **options) -> dpi.Stream:
@@ -36,7 +36,7 @@ def stream(store: Store, **options) -> dpi.Stream:
 
 def spent(store: Store, user: str) -> float:
     """What the stored ledger says that a user has spent."""
-    accounts = dpi.Ledger(policy=dpi.spend_first).accounts(dpi.Epsilon.at_most(1), store.key)
+    accounts = dpi.Ledger(policy=dpi.budget.spend_first).accounts(dpi.budget.Epsilon.at_most(1), store.key)
     accounts.resume(store.load_ledger("", accounts.description)[0], {}, [])
     return 1 - float(accounts.remaining(pl.Series([user]), 0)[0])
 
@@ -147,11 +147,11 @@ def test_accounts_that_nobody_holds_any_more_refuse_no_payment(both) -> None:
     first = both()
     one, other = (
         stream(first, name="one"),
-        stream(first, name="other", budget=dpi.Converging(dpi.Zeta(2)), separate=True),
+        stream(first, name="other", budget=dpi.Converging(dpi.budget.Zeta(2)), separate=True),
     )
     one.release(["ada"], ["DE"])
     del one, other
-    other = stream(first, name="other", budget=dpi.Converging(dpi.Zeta(2)), separate=True)
+    other = stream(first, name="other", budget=dpi.Converging(dpi.budget.Zeta(2)), separate=True)
     stream(both(), name="one").release(["ada"], ["DE"])
     with pytest.raises(StoreBusy):
         other.release(["ada"], ["DE"])

@@ -59,7 +59,7 @@ class Truth:
 
     def __init__(self, monkeypatch) -> None:
         self.units: dict[str, float] = defaultdict(float)
-        bill = dpi.Accounts.bill
+        bill = dpi.budget.Accounts.bill
 
         def noting(accounts, users, epsilon, slot, **options):
             made = bill(accounts, users, epsilon, slot, **options)
@@ -68,7 +68,7 @@ class Truth:
                 self.units[user] += units * weight / GRAINS
             return made
 
-        monkeypatch.setattr(dpi.Accounts, "bill", noting)
+        monkeypatch.setattr(dpi.budget.Accounts, "bill", noting)
 
 
 def go_on(opened: dpi.Stream, slots: range) -> None:
@@ -98,7 +98,7 @@ def paths_target(paths) -> str:
     return str(paths.witness.parent.parent / "visits.db")
 
 
-@pytest.mark.parametrize("policy", [dpi.spend_first, dpi.fade()], ids=["spend_first", "fade"])
+@pytest.mark.parametrize("policy", [dpi.budget.spend_first, dpi.budget.fade()], ids=["spend_first", "fade"])
 def test_charged_for_lost_slots_nobody_spends_more_than_epsilon(paths, monkeypatch, policy, tmp_path) -> None:
     """Copy, go on, put back, charge, go on, twice: what each user has truly lost stays at most ε."""
     truth, budget = Truth(monkeypatch), dpi.Ledger(per_slot="0.3", policy=policy)
@@ -121,11 +121,11 @@ def test_charged_for_lost_slots_nobody_spends_more_than_epsilon(paths, monkeypat
         entry = next(link.entry for link in store.links() if link.entry["kind"] == "restored")
         assert entry["charged_units"] == {"": 4 * (3 * 2**40 // 10)}
     assert max(truth.units.values()) <= 2**40
-    if policy is dpi.spend_first:
+    if policy is dpi.budget.spend_first:
         assert max(truth.units.values()) > 0.85 * 2**40  # not by charging everything
 
 
-CLOCKED = dpi.Ledger(policy=dpi.clocked(top=3))
+CLOCKED = dpi.Ledger(policy=dpi.budget.clocked(top=3))
 
 
 def by_class(store, name="", **options) -> dpi.Stream:
@@ -320,7 +320,7 @@ def test_a_copy_from_before_the_witness_is_not_charged(paths) -> None:
 
 def test_a_series_goes_on_after_its_lost_elements(paths) -> None:
     """A converging series in order skips what was drawn in the lost slots."""
-    budget = dpi.Converging(dpi.Zeta(2))
+    budget = dpi.Converging(dpi.budget.Zeta(2))
     with paths.open() as store:
         go_on(stream(store, budget), range(2))
         paths.copy()
@@ -339,7 +339,7 @@ def test_a_series_goes_on_after_its_lost_elements(paths) -> None:
 
 def test_a_random_series_is_refused(paths) -> None:
     """A series drawn at random does not know what was drawn in the lost slots; nothing is changed."""
-    budget = dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0))
+    budget = dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(4.0))
     with paths.open() as store:
         go_on(stream(store, budget), range(1))
         paths.copy()

@@ -17,7 +17,7 @@ from dpi.verification import check_accounts, verify
 
 DOMAIN = dpi.Categories(["DE", "FR"], other="elsewhere")
 KEY = bytes(range(32))
-SPEND = dpi.Ledger(policy=dpi.spend_first)
+SPEND = dpi.Ledger(policy=dpi.budget.spend_first)
 USERS, VALUES = ["ada", "bob", "eve"], ["DE", "FR", "DE"]
 
 
@@ -42,15 +42,15 @@ def older(store, format, **options):
         {"budget": dpi.Ledger()},
         {"budget": dpi.Ledger(period=24)},
         {"mechanism": ClassSums()},
-        {"accumulate": dpi.PrefixTree("0.01")},
-        {"compression": dpi.truncate(2, KEY)},
+        {"accumulate": dpi.stream.PrefixTree("0.01")},
+        {"compression": dpi.histogram.truncate(2, KEY)},
         {"domain": dpi.Categories([str(number) for number in range(9_998)])},
     ],
 )
 def test_users_are_measured_by_class_where_nothing_else_is_said(options):
     """No account is ever empty, and nobody chooses a budget by how long users stay."""
     opened = stream(**options)
-    assert opened.setting.policy == dpi.clocked()
+    assert opened.setting.policy == dpi.budget.clocked()
     assert opened.setting.classes == 21
     assert "classes" in opened.release([], []).certificate
 
@@ -58,7 +58,7 @@ def test_users_are_measured_by_class_where_nothing_else_is_said(options):
 def test_a_huge_domain_without_order_has_fewer_classes():
     """Blocks of it tell nothing; and its state stays below 20 MB."""
     opened = stream(domain=dpi.Hashed(10_000, KEY))
-    assert opened.setting.policy == dpi.clocked(12)
+    assert opened.setting.policy == dpi.budget.clocked(12)
     assert opened.setting.classes == 13
     mechanism = dpi.Boosted()
     assert len(mechanism.to_bytes(mechanism.initial(dpi.Hashed(19_999, KEY), classes=6))) < 20e6
@@ -67,7 +67,7 @@ def test_a_huge_domain_without_order_has_fewer_classes():
 def test_a_declared_season_is_learned_by_class():
     """The estimators of classes take a season that fits into memory; a longer one is spent first."""
     opened = stream(mechanism=dpi.Boosted(season=24))
-    assert opened.setting.policy == dpi.clocked()
+    assert opened.setting.policy == dpi.budget.clocked()
     for _ in range(3):
         opened.release(USERS, VALUES)
     again = stream(mechanism=dpi.Boosted(season=24), store=opened.store)
@@ -82,11 +82,14 @@ def test_a_declared_season_is_learned_by_class():
         {"budget": dpi.Ledger(slots=20, every=5)},
         {"budget": dpi.Ledger(returning=False)},
         {"budget": SPEND},
-        {"mechanism": dpi.Published(dpi.Multinomial(20, 20))},
-        {"mechanism": dpi.Published(dpi.Multinomial(20, 20)), "compression": dpi.whole_pdf},
+        {"mechanism": dpi.Published(dpi.mechanism.published.Multinomial(20, 20))},
+        {
+            "mechanism": dpi.Published(dpi.mechanism.published.Multinomial(20, 20)),
+            "compression": dpi.histogram.whole_pdf,
+        },
         {"mechanism": dpi.Boosted(season=1_000_000)},
         {"mechanism": dpi.Boosted(drifts=(0.1,))},
-        {"mechanism": dpi.Boosted(partitions=(dpi.Blocks(2),)), "domain": dpi.Bins(range(5))},
+        {"mechanism": dpi.Boosted(partitions=(dpi.domain.Blocks(2),)), "domain": dpi.Bins(range(5))},
         {"domain": dpi.Bins(range(10_000))},
         {"domain": dpi.Hashed(20_000, KEY)},
     ],
@@ -94,7 +97,7 @@ def test_a_declared_season_is_learned_by_class():
 def test_elsewhere_accounts_are_spent_first(options):
     """With an amount for a slot, options that classes know nothing of, or a huge domain."""
     opened = stream(**options)
-    assert opened.setting.policy == dpi.spend_first
+    assert opened.setting.policy == dpi.budget.spend_first
     assert opened.setting.classes == 1
     assert "classes" not in opened.release([], []).certificate
 
@@ -126,7 +129,7 @@ def test_a_stream_from_before_goes_on_as_it_was(format):
         assert store.head().sequence == entries
     assert "classes" not in again.release(USERS, VALUES).certificate
     with pytest.raises(StateError, match=r"other options \(budget\)"):
-        stream(store=store, budget=dpi.Ledger(policy=dpi.clocked()))
+        stream(store=store, budget=dpi.Ledger(policy=dpi.budget.clocked()))
     assert verify(store).problems == ()
     assert check_accounts(store) == ()
 
@@ -141,7 +144,9 @@ def test_a_save_from_before_is_loaded_as_it_was(format, tmp_path):
     assert again.release(USERS, VALUES).slot == 1
 
 
-@pytest.mark.parametrize("budget", [SPEND, dpi.Ledger(policy=dpi.fade()), dpi.Ledger(policy=dpi.clocked(top=5))])
+@pytest.mark.parametrize(
+    "budget", [SPEND, dpi.Ledger(policy=dpi.budget.fade()), dpi.Ledger(policy=dpi.budget.clocked(top=5))]
+)
 def test_a_new_stream_takes_the_policy_of_the_ledger_that_is_there(budget):
     """Streams that share accounts share how they are spent; one of its own accounts decides for itself."""
     store = dpi.MemoryStore(KEY)
@@ -149,7 +154,7 @@ def test_a_new_stream_takes_the_policy_of_the_ledger_that_is_there(budget):
     second = stream(store=store, name="second")
     assert second.budget == budget
     second.release(USERS, VALUES)
-    assert stream(store=store, name="own", separate=True).budget == dpi.Ledger(policy=dpi.clocked())
+    assert stream(store=store, name="own", separate=True).budget == dpi.Ledger(policy=dpi.budget.clocked())
     assert verify(store).problems == ()
     assert check_accounts(store) == ()
 

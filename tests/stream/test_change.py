@@ -217,7 +217,7 @@ def test_the_estimate_after_a_change_is_far_better_than_a_new_beginning():
 
 def test_a_tree_keeps_its_finished_sums_and_no_open_node():
     """Sums of all slots stay, those of new values begin at none, and the nodes that were open are thrown away."""
-    store, tree = dpi.MemoryStore(), dpi.PrefixTree(per_slot="0.02", arity=2, levels=3)
+    store, tree = dpi.MemoryStore(), dpi.stream.PrefixTree(per_slot="0.02", arity=2, levels=3)
     opened = stream(store, accumulate=tree)
     for slot in range(7):
         opened.release(*crowd(slot))
@@ -249,7 +249,7 @@ def test_a_budget_of_another_size_begins_with_its_slot():
 def test_a_budget_that_is_chosen_by_what_was_released_goes_on_choosing():
     """Of another number of bins it is not a new beginning, which takes a quarter of ε."""
     store = dpi.MemoryStore()
-    opened = stream(store, budget=dpi.Ledger(policy=dpi.spend_first))
+    opened = stream(store, budget=dpi.Ledger(policy=dpi.budget.spend_first))
     for slot in range(4):
         last = opened.release(*crowd(slot, 5000))
     changed = stream(store, budget=dpi.Ledger(), domain=dpi.Categories(["DE"]), change="next")
@@ -260,7 +260,7 @@ def test_a_budget_that_is_chosen_by_what_was_released_goes_on_choosing():
 def test_compression_and_mechanism_change_with_their_slot(given):
     """Slots before keep those they had, also where a new process has to make them of what the store states."""
     store = dpi.MemoryStore()
-    old = {"compression": dpi.truncate(2, bytes(range(32))), "mechanism": dpi.Boosted(drifts=(0.1,))}
+    old = {"compression": dpi.histogram.truncate(2, bytes(range(32))), "mechanism": dpi.Boosted(drifts=(0.1,))}
     stream(store, **old, **CLOCK)
     new = {"mechanism": dpi.Boosted(drifts=(0.01, 0.2)), **CLOCK}
     changed = stream(store, change="2026-01-01T02:00", **new)
@@ -269,7 +269,7 @@ def test_compression_and_mechanism_change_with_their_slot(given):
     releases = [changed.release(*crowd(hour)) for hour in range(4)]
     stated = [release.certificate["parameters"]["drifts"] for release in releases]
     assert stated[0] == stated[1] != stated[2] == stated[3]
-    assert changed.setting.compression == dpi.normalise
+    assert changed.setting.compression == dpi.histogram.normalise
     assert verify(store).whole
 
 

@@ -23,8 +23,8 @@ from dpi.verification import verify
 
 TOP = 4
 DOMAIN = dpi.Categories(["a", "b", "c"], other=None)
-BUDGET = dpi.Ledger(policy=dpi.clocked(top=TOP))
-SPEND = dpi.Ledger(policy=dpi.spend_first)
+BUDGET = dpi.Ledger(policy=dpi.budget.clocked(top=TOP))
+SPEND = dpi.Ledger(policy=dpi.budget.spend_first)
 REGULARS = [f"regular {number}" for number in range(60)]
 
 
@@ -109,8 +109,8 @@ def test_a_slot_of_two_classes_measures_each_by_itself(seed):
 @pytest.mark.parametrize(
     "options",
     [
-        {"mechanism": dpi.Published(dpi.Multinomial(8, 6))},
-        {"mechanism": dpi.Published(dpi.Multinomial(8, 6)), "compression": dpi.whole_pdf},
+        {"mechanism": dpi.Published(dpi.mechanism.published.Multinomial(8, 6))},
+        {"mechanism": dpi.Published(dpi.mechanism.published.Multinomial(8, 6)), "compression": dpi.histogram.whole_pdf},
         {"mechanism": OneClass()},
     ],
     ids=["published", "whole PDFs", "one class"],
@@ -130,8 +130,8 @@ def test_where_users_have_weight_one_it_is_spend_first(options):
 def test_amounts_of_a_slot_are_for_spend_first(wrong):
     """Where users pay shares of what is left, a slot has no amount of its own; where it is spend_first, it has."""
     with pytest.raises(OptionError, match="clocked"):
-        stream(budget=dpi.Ledger(policy=dpi.clocked(), **wrong))
-    assert stream(budget=dpi.Ledger(policy=dpi.clocked(), **wrong), mechanism=OneClass())
+        stream(budget=dpi.Ledger(policy=dpi.budget.clocked(), **wrong))
+    assert stream(budget=dpi.Ledger(policy=dpi.budget.clocked(), **wrong), mechanism=OneClass())
 
 
 def test_saved_and_loaded_goes_on_exactly(tmp_path):
@@ -169,7 +169,7 @@ def test_a_retry_has_the_budgets_of_the_first_try():
 
 def tree_of(per_slot):
     """A stream with a tree of sums, and its state before and after a slot of level 1."""
-    opened = stream(accumulate=dpi.PrefixTree(per_slot=per_slot, arity=2))
+    opened = stream(accumulate=dpi.stream.PrefixTree(per_slot=per_slot, arity=2))
     close(opened, range(8))
     return opened
 
@@ -187,7 +187,7 @@ def test_the_trees_part_is_taken_from_every_class_that_it_sums():
 
 def test_classes_below_the_trees_share_stay_out():
     """A tree sums the users of classes that can pay for it; if none can, what was released stands in for the slot."""
-    clean = dpi.Histogram(np.arange(15) * GRAINS, GRAINS, classes=5)
+    clean = dpi.histogram.Histogram(np.arange(15) * GRAINS, GRAINS, classes=5)
     some = clean.of_classes([True, False, True, False, False])
     assert (some.grains // GRAINS).tolist() == [0 + 6, 1 + 7, 2 + 8]
     assert some.classes == 1
@@ -233,7 +233,7 @@ def test_a_stream_measures_by_class_for_ever_or_never():
 
 def test_an_epoch_refills_classes():
     """With a period, every epoch begins with newcomers, and what was lost is added up over epochs."""
-    opened = stream(budget=dpi.Ledger(policy=dpi.clocked(top=TOP), period=4))
+    opened = stream(budget=dpi.Ledger(policy=dpi.budget.clocked(top=TOP), period=4))
     releases = close(opened, range(12))
     assert [release.epsilon_spent for release in releases] == sorted(release.epsilon_spent for release in releases)
     assert 1 < releases[-1].epsilon_spent <= 3
@@ -246,7 +246,7 @@ def test_the_top_class_is_part_of_the_ledger():
     store = dpi.MemoryStore()
     stream(store=store, name="visits")
     with pytest.raises(OptionError, match="policy"):
-        stream(store=store, name="orders", budget=dpi.Ledger(policy=dpi.clocked(top=5)))
+        stream(store=store, name="orders", budget=dpi.Ledger(policy=dpi.budget.clocked(top=5)))
     with pytest.raises(OptionError, match="policy"):
         stream(store=store, name="orders", budget=SPEND)
 

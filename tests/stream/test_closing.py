@@ -15,7 +15,7 @@ from dpi.stream.prefix_tree import PrefixTree
 from dpi.stream.state import StreamState
 
 DOMAIN = dpi.Categories(["a", "b", "c"], other=None)
-RANDOM = dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0))
+RANDOM = dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(4.0))
 
 
 def stream(**options) -> dpi.Stream:

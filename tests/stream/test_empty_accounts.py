@@ -34,11 +34,15 @@ ROWS = {
     "`Ledger()`, by class (the default)": lambda: (stream(),),
     "the same, where another stream of the ledger has a cost per slot": costly,
     "the same, with a quota": lambda: costly(budget=dpi.Ledger(quota="0.5")),
-    "`Ledger()`, not by class; `policy=spend_first`": lambda: (stream(budget=dpi.Ledger(policy=dpi.spend_first)),),
+    "`Ledger()`, not by class; `policy=spend_first`": lambda: (
+        stream(budget=dpi.Ledger(policy=dpi.budget.spend_first)),
+    ),
     "`per_slot=c`, `slots=n`, `every=k`": lambda: (stream(budget=dpi.Ledger(per_slot="0.1")),),
     "`returning=False`": lambda: (stream(budget=dpi.Ledger(returning=False)),),
-    "`policy=fade()`, slots of at most 0.6·ε": lambda: (stream(budget=dpi.Ledger(per_slot="0.6", policy=dpi.fade())),),
-    "`policy=fade()`, slots of more": lambda: (stream(budget=dpi.Ledger(per_slot="0.7", policy=dpi.fade())),),
+    "`policy=fade()`, slots of at most 0.6·ε": lambda: (
+        stream(budget=dpi.Ledger(per_slot="0.6", policy=dpi.budget.fade())),
+    ),
+    "`policy=fade()`, slots of more": lambda: (stream(budget=dpi.Ledger(per_slot="0.7", policy=dpi.budget.fade())),),
 }
 
 

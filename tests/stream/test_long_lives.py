@@ -128,8 +128,8 @@ BY_COST = {
     "a number of slots": dpi.Ledger(slots=250),
     "most in every fifth slot": dpi.Ledger(slots=250, every=5),
     "in as few slots as drift allows": dpi.Ledger(slots=250, every="auto"),
-    "by the transcript": dpi.Ledger(policy=dpi.spend_first),
-    "weights that fade": dpi.Ledger(per_slot="0.1", policy=dpi.fade(dpi.LogSquared())),
+    "by the transcript": dpi.Ledger(policy=dpi.budget.spend_first),
+    "weights that fade": dpi.Ledger(per_slot="0.1", policy=dpi.budget.fade(dpi.budget.LogSquared())),
     "nobody returns": dpi.Ledger(returning=False),
 }
 
@@ -157,7 +157,7 @@ def test_debits_are_what_was_measured_and_what_the_chain_says(budget):
 def test_debits_by_class_are_what_was_measured_and_the_chain_bounds_them(top):
     """The chain's ε spent is the recursion of `dpi.budget.classes` on its own shares, and no account is above it."""
     store, life = dpi.MemoryStore(secret=bytes(32)), Life(top)
-    stream = opened(store, budget=dpi.Ledger(policy=dpi.clocked(top)))
+    stream = opened(store, budget=dpi.Ledger(policy=dpi.budget.clocked(top)))
     owed, paid, most = dict.fromkeys(USERS, 0), dict.fromkeys(USERS, 0), {0: 0}
     for slot in range(500):
         users = life.users(slot)
@@ -183,10 +183,10 @@ def test_debits_by_class_are_what_was_measured_and_the_chain_bounds_them(top):
 
 
 SERIES = {
-    "in order": dpi.Converging(dpi.Zeta(2)),
-    "by RBA": dpi.Converging(dpi.Zeta(2), dpi.RBA(4)),
-    "slowly": dpi.Converging(dpi.LogSquared()),
-    "geometric": dpi.Converging(dpi.Geometric(0.99)),
+    "in order": dpi.Converging(dpi.budget.Zeta(2)),
+    "by RBA": dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(4)),
+    "slowly": dpi.Converging(dpi.budget.LogSquared()),
+    "geometric": dpi.Converging(dpi.budget.Geometric(0.99)),
 }
 
 
@@ -227,7 +227,7 @@ def test_a_refill_counts_every_epoch():
 def test_quotas_that_grow_and_the_rest_add_up_to_what_the_chain_says(seed, tmp_path):
     """Four streams of a store on disk: by class and by cost, with quotas and two without, and a quota that grows."""
     life, chance = Life(seed), random.Random(seed)
-    small, clocked = {"per_slot": Fraction(1, 600)}, {"policy": dpi.clocked(2)}
+    small, clocked = {"per_slot": Fraction(1, 600)}, {"policy": dpi.budget.clocked(2)}
     with dpi.open_store(tmp_path / "visits.db") as store:
         budgets = {
             "one": dpi.Ledger(**small, quota="0.25"), "two": dpi.Ledger(**clocked, quota="0.125"),
@@ -264,7 +264,11 @@ def test_quotas_that_grow_and_the_rest_add_up_to_what_the_chain_says(seed, tmp_p
         assert check_accounts(store) == ()
 
 
-POLICIES = {"spent first": dpi.spend_first, "fading": dpi.fade(dpi.Zeta(1.2)), "clocked": dpi.clocked(3)}
+POLICIES = {
+    "spent first": dpi.budget.spend_first,
+    "fading": dpi.budget.fade(dpi.budget.Zeta(1.2)),
+    "clocked": dpi.budget.clocked(3),
+}
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
@@ -277,7 +281,7 @@ def test_thousands_of_debits_add_up_to_what_accounts_have_spent(policy):
     for slot in range(2_500):
         users, options, stream = life.users(slot), {}, "cost"
         cost = Epsilon(chance.choice((1, 999, chance.randrange(1, UNITS // 4_000), UNITS // 3_000)))
-        if policy == dpi.clocked(3) and chance.random() < 0.5:
+        if policy == dpi.budget.clocked(3) and chance.random() < 0.5:
             allocation.hear(slot, [SHARE] * (level(slot, 3) + 1))
             cost, stream = allocation.draw(source), "class"
             options = {"classes": allocation.classes}

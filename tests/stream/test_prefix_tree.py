@@ -231,7 +231,7 @@ def test_bad_options_are_refused():
     with pytest.raises(OptionError, match="None or a PrefixTree"):
         stream(accumulate=0.1)
     with pytest.raises(OptionError, match="one unit"):
-        stream(compression=dpi.whole_pdf)
+        stream(compression=dpi.histogram.whole_pdf)
     with pytest.raises(OptionError, match="one unit"):
         PrefixTree(1).planted(1, UnsafeSeededSource(0)).added(
             Histogram(np.zeros(1, dtype=np.int64), 2 * GRAINS), UnsafeSeededSource(0)

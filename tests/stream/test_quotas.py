@@ -28,7 +28,7 @@ REGULARS = [f"regular {number}" for number in range(20)]
 
 def stream(store, name, quota=None, *, per_slot="auto", **options):
     """A stream of a store that measures by class, or where a slot has an amount."""
-    clocked = {"policy": dpi.clocked(top=4)} if per_slot == "auto" else {}
+    clocked = {"policy": dpi.budget.clocked(top=4)} if per_slot == "auto" else {}
     budget = dpi.Ledger(per_slot=per_slot, quota=quota, **clocked)
     default = {"domain": DOMAIN, "epsilon": 1, "budget": budget, "mechanism": ClassSums()}
     return dpi.Stream(store=store, name=name, **(default | {"unsafe_source": UnsafeSeededSource(3)} | options))
@@ -102,7 +102,7 @@ def test_neighbours_lose_no_more_than_quotas_say():
 
     def opened():
         store = dpi.MemoryStore()
-        ledgers = {name: dpi.Ledger(policy=dpi.clocked(top=3), quota="0.5") for name in ("one", "two")}
+        ledgers = {name: dpi.Ledger(policy=dpi.budget.clocked(top=3), quota="0.5") for name in ("one", "two")}
         makes = [
             small.stream(budget=ledger, mechanism=ClassSums(), store=store, name=name)
             for name, ledger in ledgers.items()

@@ -108,7 +108,7 @@ def test_accounts_run_dry_and_no_further():
 
 
 @pytest.mark.parametrize(
-    "budget", [dpi.Ledger(per_slot=0.1), dpi.Ledger(), dpi.Converging(dpi.Zeta(2), dpi.RBA(10))], ids=repr
+    "budget", [dpi.Ledger(per_slot=0.1), dpi.Ledger(), dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(10))], ids=repr
 )
 def test_resumed_equals_never_interrupted(budget, tmp_path):
     """A stream that was saved and loaded releases the bytes of one that was never stopped."""
@@ -152,7 +152,9 @@ def test_a_damaged_or_foreign_file_is_refused(tmp_path):
         stream().load(tmp_path / "empty")
 
 
-@pytest.mark.parametrize("budget", [dpi.Ledger(per_slot=0.1), dpi.Converging(dpi.Zeta(2), dpi.RBA(10))], ids=repr)
+@pytest.mark.parametrize(
+    "budget", [dpi.Ledger(per_slot=0.1), dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(10))], ids=repr
+)
 def test_an_older_save_does_not_refill(budget, tmp_path):
     """A stream that went on since it was saved does not go back; where it is, or fresh, it takes the save."""
     s = stream(budget=budget)
@@ -218,15 +220,15 @@ def test_slots_follow_each_other():
 def test_a_column_that_cannot_be_read_leaves_everything_as_it_was():
     """After a schema error the slot can be closed with the same budget, and nobody has paid."""
     s, clean = (
-        stream(budget=dpi.Converging(dpi.Zeta(2), dpi.RBA(10))),
-        stream(budget=dpi.Converging(dpi.Zeta(2), dpi.RBA(10))),
+        stream(budget=dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(10))),
+        stream(budget=dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(10))),
     )
     with pytest.raises(SchemaError):
         s.release(["x"], 5)
     assert s.release(["x"], ["a"]).to_json() == clean.release(["x"], ["a"]).to_json()
 
 
-@pytest.mark.parametrize("budget", [dpi.Converging(dpi.Zeta(2), dpi.RBA(10)), dpi.Ledger()], ids=repr)
+@pytest.mark.parametrize("budget", [dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(10)), dpi.Ledger()], ids=repr)
 def test_a_retry_has_the_budget_of_the_first_try(budget, monkeypatch):
     """A slot that could not be measured is tried again with the budget that was drawn for it, and with no other."""
     failing, clean = stream(budget=budget), stream(budget=budget)
@@ -252,7 +254,7 @@ def test_streams_share_one_ledger():
     assert one.guarantee == two.guarantee
 
 
-@pytest.mark.parametrize("budget", [dpi.Ledger(per_slot=0.2), dpi.Converging(dpi.Zeta(2))], ids=repr)
+@pytest.mark.parametrize("budget", [dpi.Ledger(per_slot=0.2), dpi.Converging(dpi.budget.Zeta(2))], ids=repr)
 def test_an_epsilon_of_its_own_is_named_and_added_up(budget):
     """A second pool of budget in one store needs `separate`, and from then on every statement names the sum."""
     store = dpi.MemoryStore()
@@ -273,7 +275,7 @@ def test_an_epsilon_per_epoch_is_not_added_up_as_if_it_were_for_ever():
     alone = stream(store=store, name="x", budget=budget, separate=True)
     for one in (shared, alone):
         assert "sum to 3 per user for ever, and 1 more per epoch of 24 slots of stream 'x'." in one.guarantee
-    series = stream(store=store, name="y", budget=dpi.Converging(dpi.Zeta(2)), epsilon=2, separate=True)
+    series = stream(store=store, name="y", budget=dpi.Converging(dpi.budget.Zeta(2)), epsilon=2, separate=True)
     assert "sum to 5 per user for ever, and 1 more per epoch of 24 slots of stream 'x'." in series.guarantee
     stream(store=store, name="z", budget=dpi.Ledger(per_slot=0.5, period=2), epsilon=4, separate=True)
     assert "of stream 'x', and 4 more per epoch of 2 slots of stream 'z'." in shared.guarantee
@@ -310,19 +312,22 @@ def test_epochs_are_named_in_the_guarantee():
 
 def test_declared_counts_need_a_converging_budget():
     """Counts have no ids: a ledger refuses them, a series takes them and prints the assumption."""
-    h = dpi.counts([5, 3, 2], per_user=1, seen="once")
+    h = dpi.histogram.counts([5, 3, 2], per_user=1, seen="once")
     with pytest.raises(OptionError, match="no ledger"):
         stream().release_counts(h)
-    release = stream(budget=dpi.Converging(dpi.LogSquared())).release_counts(h)
+    release = stream(budget=dpi.Converging(dpi.budget.LogSquared())).release_counts(h)
     assert "each user adds at most 1" in release.guarantee
 
 
 @pytest.mark.parametrize(
     ("compression", "mechanism"),
     [
-        (dpi.whole_pdf, dpi.Published()),
-        (dpi.whole_pdf, dpi.Published(mu=1, n_min=40)),  # the mechanism would take any weight, the compression does not
-        (dpi.normalise, dpi.Published()),
+        (dpi.histogram.whole_pdf, dpi.Published()),
+        (
+            dpi.histogram.whole_pdf,
+            dpi.Published(mu=1, n_min=40),
+        ),  # the mechanism would take any weight, the compression does not
+        (dpi.histogram.normalise, dpi.Published()),
     ],
     ids=["both", "the compression", "the mechanism"],
 )
@@ -349,7 +354,7 @@ def test_who_cannot_pay_in_full_takes_part_by_what_is_left():
     [
         {"epsilon": 0}, {"domain": ["a"]}, {"slot": "1 year"}, {"mechanism": "clever"},
         {"budget": dpi.Ledger(per_slot=2)},
-        {"compression": dpi.whole_pdf}, {"start": "2026-01-01", "slot": None}, {"start": "2026-01-01T00:30"},
+        {"compression": dpi.histogram.whole_pdf}, {"start": "2026-01-01", "slot": None}, {"start": "2026-01-01T00:30"},
     ],
 )  # fmt: skip
 def test_contradicting_options_are_refused(options):

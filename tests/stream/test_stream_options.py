@@ -21,15 +21,22 @@ from dpi.verification import verify
 
 DOMAIN = dpi.Categories(["DE", "FR"], other="elsewhere")
 KEY = bytes(range(32))
-OLD = dpi.Ledger(policy=dpi.spend_first)
+OLD = dpi.Ledger(policy=dpi.budget.spend_first)
 """What `Ledger()` was in the first two formats."""
 CLOCK = {"slot": "1h", "start": "2026-01-01T00:00", "zone": "Europe/Berlin", "lateness": "5m"}
 STREAMS = {
     "plain": {},
     "clock": {"budget": dpi.Ledger("0.05", period=7), "name": "visits", **CLOCK},
-    "series": {"budget": dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0)), "name": "series"},
-    "tree": {"accumulate": dpi.PrefixTree("0.01"), "compression": dpi.truncate(3, KEY), "separate": True},
-    "published": {"mechanism": dpi.Published(dpi.Multinomial(50, 20), queries=points(3)), "compression": dpi.whole_pdf},
+    "series": {"budget": dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(4.0)), "name": "series"},
+    "tree": {
+        "accumulate": dpi.stream.PrefixTree("0.01"),
+        "compression": dpi.histogram.truncate(3, KEY),
+        "separate": True,
+    },
+    "published": {
+        "mechanism": dpi.Published(dpi.mechanism.published.Multinomial(50, 20), queries=points(3)),
+        "compression": dpi.histogram.whole_pdf,
+    },
 }
 
 
@@ -43,7 +50,7 @@ def stream(**options):
     [
         ({"budget": dpi.Ledger(per_slot="0.05")}, {"budget": dpi.Ledger(per_slot=0.05)}),
         ({"budget": dpi.Ledger(per_slot=Decimal("0.05"))}, {"budget": dpi.Ledger(per_slot=Fraction(1, 20))}),
-        ({"accumulate": dpi.PrefixTree("0.1")}, {"accumulate": dpi.PrefixTree(0.1)}),
+        ({"accumulate": dpi.stream.PrefixTree("0.1")}, {"accumulate": dpi.stream.PrefixTree(0.1)}),
         ({"mechanism": "boosted"}, {"mechanism": dpi.Boosted(drifts=(0.0, 0.003, 0.01, 0.03, 0.1, 0.3))}),
     ],
 )
@@ -62,7 +69,7 @@ def test_a_stream_goes_on_with_the_same_options_in_another_form(before, after):
 
 def test_options_that_print_alike_are_other_options():
     """Draws whose rates have the same first six digits are not taken for one another."""
-    one, other = ({"budget": dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(100_000_000 + n))} for n in (1, 2))
+    one, other = ({"budget": dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(100_000_000 + n))} for n in (1, 2))
     assert stream(**one).digest != stream(**other).digest
     first = stream(**one)
     with pytest.raises(StateError, match=r"other options \(budget\)"):
@@ -171,11 +178,11 @@ def test_a_change_of_the_first_format_is_written_in_the_newest():
     "other",
     [
         {"budget": dpi.Ledger("0.05", period=3)},
-        {"budget": dpi.Converging(dpi.Zeta(2))},
+        {"budget": dpi.Converging(dpi.budget.Zeta(2))},
         {"epsilon": 2},
         {"separate": True},
         {"slot": "1h"},
-        {"accumulate": dpi.PrefixTree("0.01")},
+        {"accumulate": dpi.stream.PrefixTree("0.01")},
     ],
 )
 def test_another_promise_is_no_change(format, other):
@@ -241,22 +248,25 @@ PRINTED = [
     (dpi.Ledger(0.05, every=5), "Ledger(per_slot=0.05, every=5)"),
     (dpi.Ledger(Fraction(1, 20), period=3), "Ledger(per_slot=Fraction(1, 20), period=3)"),
     (dpi.Ledger(Decimal("0.05")), "Ledger(per_slot=Decimal('0.05'))"),
-    (dpi.Ledger(slots=20, policy=dpi.fade()), "Ledger(slots=20, policy=Fade(series=Zeta(2)))"),
+    (dpi.Ledger(slots=20, policy=dpi.budget.fade()), "Ledger(slots=20, policy=Fade(series=Zeta(2)))"),
     (dpi.Ledger(returning=False), "Ledger(per_slot='auto', returning=False)"),
-    (dpi.Ledger(1, policy=dpi.fade(dpi.Geometric(0.5))), "Ledger(per_slot=1, policy=Fade(series=Geometric(0.5)))"),
-    (dpi.Converging(dpi.Spence(0.1, 0.1)), "Converging(Spence(mu=0.1, zeta=0.1))"),
-    (dpi.Converging(dpi.Zeta(1.5), draw=dpi.RBA()), "Converging(Zeta(1.5), draw=RBA(1e+08))"),
     (
-        dpi.Converging(dpi.LogSquared(), draw=dpi.RBA.ranges(0.1, 0.001)),
+        dpi.Ledger(1, policy=dpi.budget.fade(dpi.budget.Geometric(0.5))),
+        "Ledger(per_slot=1, policy=Fade(series=Geometric(0.5)))",
+    ),
+    (dpi.Converging(dpi.budget.Spence(0.1, 0.1)), "Converging(Spence(mu=0.1, zeta=0.1))"),
+    (dpi.Converging(dpi.budget.Zeta(1.5), draw=dpi.budget.RBA()), "Converging(Zeta(1.5), draw=RBA(1e+08))"),
+    (
+        dpi.Converging(dpi.budget.LogSquared(), draw=dpi.budget.RBA.ranges(0.1, 0.001)),
         "Converging(LogSquared(), draw=RBARanges(large=Epsilon(0.1), small=Epsilon(0.000999999999)))",
     ),
     (
-        dpi.Converging(dpi.Geometric("1/3"), draw=dpi.RBA(100_000_001)),
+        dpi.Converging(dpi.budget.Geometric("1/3"), draw=dpi.budget.RBA(100_000_001)),
         "Converging(Geometric(0.333333), draw=RBA(1e+08))",
     ),
     (dpi.Boosted(), "Boosted(drifts=(0, 0.003, 0.01, 0.03, 0.1, 0.3), season=None, partitions='auto')"),
     (
-        dpi.Boosted(drifts=(0.1,), season=24, partitions=(dpi.Blocks(2), dpi.Marginal("age", "land"))),
+        dpi.Boosted(drifts=(0.1,), season=24, partitions=(dpi.domain.Blocks(2), dpi.domain.Marginal("age", "land"))),
         "Boosted(drifts=(0.1,), season=24, partitions=(Blocks(count=2), Marginal('age', 'land')))",
     ),
     (
@@ -270,7 +280,7 @@ PRINTED = [
     ),
     (
         dpi.Published(
-            dpi.DirichletPool(size=50, concentration=0.5),
+            dpi.mechanism.published.DirichletPool(size=50, concentration=0.5),
             queries=points(3),
             lam="0.1",
             mu=Fraction(1, 4),
@@ -283,15 +293,15 @@ PRINTED = [
         "n_min=1000, total_share=0.1)",
     ),
     (
-        dpi.Published(dpi.MixedPool(seed=3), queries=Matrix([[0, 1, 2]], scale=2), every_slot=True),
+        dpi.Published(dpi.mechanism.published.MixedPool(seed=3), queries=Matrix([[0, 1, 2]], scale=2), every_slot=True),
         "Published(pool=MixedPool(size=6500, concentrations=(0.3, 1.0, 3.0, 10.0, 30.0), seed=3, precision=1048576), "
         "queries=Matrix(1 queries, bins=3, scale=2), lam=0.1, mu=0.05, draws=20, rounds=1, every_slot=True, "
         "accumulative=False, n_min=None, total_share=0)",
     ),
-    (dpi.normalise, "Normalise()"),
-    (dpi.truncate(5, KEY), "truncate(5, key=…)"),
-    (dpi.whole_pdf, "WholePDF()"),
-    (dpi.PrefixTree("0.025", 4, 2), "PrefixTree(per_slot='0.025', arity=4, levels=2)"),
+    (dpi.histogram.normalise, "Normalise()"),
+    (dpi.histogram.truncate(5, KEY), "truncate(5, key=…)"),
+    (dpi.histogram.whole_pdf, "WholePDF()"),
+    (dpi.stream.PrefixTree("0.025", 4, 2), "PrefixTree(per_slot='0.025', arity=4, levels=2)"),
     (None, "None"),
     (dpi.Slots("1h"), "Slots(width=3600000000, origin=0, zone='UTC', lateness=0)"),
     (
@@ -304,7 +314,7 @@ PRINTED = [
 @pytest.mark.parametrize(("thing", "was"), PRINTED, ids=[was[:40] for _, was in PRINTED])
 def test_the_first_format_is_printed_as_it_was(thing, was, monkeypatch):
     """The texts of the first format are those that its program printed, whatever `repr` says today."""
-    for cls in {type(thing), dpi.Zeta, dpi.Multinomial} - {type(None)}:
+    for cls in {type(thing), dpi.budget.Zeta, dpi.mechanism.published.Multinomial} - {type(None)}:
         monkeypatch.setattr(cls, "__repr__", lambda self: "something for people")
     assert text(thing) == was
 
@@ -319,7 +329,7 @@ def test_declared_options_are_read_in_one_place():
 
 
 @dataclass(frozen=True)
-class Halves(dpi.Geometric):
+class Halves(dpi.budget.Geometric):
     """Somebody's own series, which no family has."""
 
     def __init__(self):
@@ -335,7 +345,7 @@ def test_a_series_of_ones_own_needs_no_family():
     assert stream(store=store, budget=budget).release(["ada"], ["DE"]).slot == 1
     assert verify(store).problems == ()
     with pytest.raises(StateError, match="other options"):
-        stream(store=store, budget=dpi.Converging(dpi.Geometric("1/2")))
+        stream(store=store, budget=dpi.Converging(dpi.budget.Geometric("1/2")))
 
 
 def test_a_domain_is_found_by_its_declared_digest():

@@ -65,7 +65,12 @@ def test_noise_that_is_off_by_a_factor_loses_exactly_that_factor(factor):
 
 
 @pytest.mark.parametrize(
-    "budget", [dpi.Ledger(per_slot=0.07), dpi.Ledger(policy=dpi.spend_first), dpi.Converging(dpi.Zeta(2), dpi.RBA(4))]
+    "budget",
+    [
+        dpi.Ledger(per_slot=0.07),
+        dpi.Ledger(policy=dpi.budget.spend_first),
+        dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(4)),
+    ],
 )
 def test_looking_changes_nothing(budget):
     """A stream that was looked at before every release gives the bytes of one that was not."""
@@ -133,7 +138,7 @@ def test_different_budgets_are_an_infinite_loss():
 
     def make(wrap):
         source = UnsafeSeededSource(next(seeds))
-        budget = dpi.Converging(dpi.Zeta(2), dpi.RBA(4))
+        budget = dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(4))
         return dpi.Stream(domain=DOMAIN, epsilon=1, budget=budget, mechanism=wrap(dpi.Boosted()), unsafe_source=source)
 
     assert math.isinf(loss_on(lambda: StreamSession(make), neighbours.alone(20, VALUES)).loss)
@@ -181,7 +186,9 @@ slots = st.lists(st.lists(st.tuples(users, st.sampled_from(VALUES)), max_size=9)
 
 
 @settings(max_examples=200 if os.environ.get("DPI_SLOW") else 12)
-@given(amounts, amounts, slots, st.sampled_from([dpi.spend_first, dpi.fade()]), st.sampled_from([None, 1, 7]))
+@given(
+    amounts, amounts, slots, st.sampled_from([dpi.budget.spend_first, dpi.budget.fade()]), st.sampled_from([None, 1, 7])
+)
 def test_no_neighbours_lose_more_than_claimed_at_any_amounts(epsilon, per_slot, rows, policy, period):
     """Whatever ε, budget, policy and rows: the loss is a rational number that does not exceed the claim by one bit."""
     budget = dpi.Ledger(per_slot=min(epsilon * Fraction(99, 100), per_slot), policy=policy, period=period)
@@ -191,7 +198,7 @@ def test_no_neighbours_lose_more_than_claimed_at_any_amounts(epsilon, per_slot, 
     assert finding.loss <= finding.claimed
 
 
-CLOCKED = [dpi.Ledger(policy=dpi.clocked(top=top), period=period) for top in (1, 4) for period in (None, 7)]
+CLOCKED = [dpi.Ledger(policy=dpi.budget.clocked(top=top), period=period) for top in (1, 4) for period in (None, 7)]
 
 
 @settings(max_examples=150 if os.environ.get("DPI_SLOW") else 15)
@@ -217,7 +224,7 @@ def test_other_budgets_of_classes_are_an_infinite_loss():
     tops = iter((3, 4))
 
     def make(wrap):
-        budget = dpi.Ledger(policy=dpi.clocked(top=next(tops)))
+        budget = dpi.Ledger(policy=dpi.budget.clocked(top=next(tops)))
         return dpi.Stream(domain=DOMAIN, epsilon=1, budget=budget, mechanism=wrap(ClassSums()))
 
     assert math.isinf(loss_on(lambda: StreamSession(make), neighbours.alone(20, VALUES)).loss)

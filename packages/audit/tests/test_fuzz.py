@@ -19,7 +19,7 @@ from dpi_audit.tight import tight_published
 SLOW = bool(os.environ.get("DPI_SLOW"))
 DOMAIN = dpi.Categories(["a", "b", "c"], other=None)
 PRIVATE = "zq-private"
-EXPECTED = (dpi.OptionError, dpi.SchemaError, dpi.ClockError, dpi.StateError)
+EXPECTED = (dpi.OptionError, dpi.errors.SchemaError, dpi.errors.ClockError, dpi.StateError)
 EPSILON = Fraction(1, 2)
 
 ids = st.sampled_from(
@@ -34,8 +34,9 @@ bad_columns = st.sampled_from(
 budgets = st.sampled_from(
     [
         dpi.Ledger(per_slot="0.11"), dpi.Ledger(), dpi.Ledger(slots=4, every=2), dpi.Ledger(per_slot="0.2", period=3),
-        dpi.Ledger(per_slot="0.2", policy=dpi.fade()), dpi.Converging(dpi.Zeta(2)),
-        dpi.Converging(dpi.Zeta(2), dpi.RBA(10)), dpi.Converging(dpi.Geometric(0.5), dpi.RBA.ranges(0.1, 0.01)),
+        dpi.Ledger(per_slot="0.2", policy=dpi.budget.fade()), dpi.Converging(dpi.budget.Zeta(2)),
+        dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(10)),
+        dpi.Converging(dpi.budget.Geometric(0.5), dpi.budget.RBA.ranges(0.1, 0.01)),
     ]
 )  # fmt: skip
 mechanisms = st.sampled_from([dpi.Boosted(drifts=(0.1,)), tight_published(3)])

@@ -58,10 +58,10 @@ def test_parts_of_a_joint_law_add_up():
 
 def test_the_choices_of_the_published_mechanism_are_searched_to_the_end_with_one_draw():
     """With one draw the worst measurement found is the worst of all pairs of query and synopsis."""
-    mechanism = dpi.Published(dpi.DirichletPool(6, 40), draws=1)
+    mechanism = dpi.Published(dpi.mechanism.published.DirichletPool(6, 40), draws=1)
     state = mechanism.initial(dpi.Categories(["a", "b", "c"], other=None))
     laws = [
-        Choices(mechanism, state, Histogram(np.array(h) * GRAINS, GRAINS), dpi.Epsilon.at_most(1))
+        Choices(mechanism, state, Histogram(np.array(h) * GRAINS, GRAINS), dpi.budget.Epsilon.at_most(1))
         for h in ([5, 1, 0], [4, 1, 0])
     ]
     worst = laws[0].worst(laws[1])
@@ -77,4 +77,4 @@ def test_the_choices_of_the_published_mechanism_are_searched_to_the_end_with_one
 def test_a_mechanism_without_a_likelihood_is_refused():
     """What has no law can only be audited as a black box."""
     with pytest.raises(OptionError, match="no likelihood is known"):
-        law_of(object(), None, Histogram(np.zeros(1, dtype=np.int64), GRAINS), dpi.Epsilon.at_most(1))
+        law_of(object(), None, Histogram(np.zeros(1, dtype=np.int64), GRAINS), dpi.budget.Epsilon.at_most(1))

@@ -16,8 +16,8 @@ from dpi_audit.timing import ERROR, time_to_release
 OPTIONS = {
     "ledger": {},
     "auto": {"budget": dpi.Ledger(), "mechanism": dpi.Boosted()},
-    "converging": {"budget": dpi.Converging(dpi.Zeta(2), dpi.RBA(4))},
-    "published": {"mechanism": dpi.Published(dpi.Multinomial(8, 6), draws=2)},
+    "converging": {"budget": dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(4))},
+    "published": {"mechanism": dpi.Published(dpi.mechanism.published.Multinomial(8, 6), draws=2)},
 }
 
 

@@ -262,8 +262,12 @@ def test_dataframes_that_cannot_be_read_are_refused_by_their_schema(running, tmp
         stays = watched(running, tmp_path / "in")
         frame = running.createDataFrame([], "user string, time string, value array<string>")
         for wrong, kind, says in (
-            (partial(replay, stream, frame.select("user", "time"), **period), dpi.SchemaError, "a column 'value'"),
-            (partial(replay, stream, frame, **period), dpi.SchemaError, "plain values"),
+            (
+                partial(replay, stream, frame.select("user", "time"), **period),
+                dpi.errors.SchemaError,
+                "a column 'value'",
+            ),
+            (partial(replay, stream, frame, **period), dpi.errors.SchemaError, "plain values"),
             (partial(replay, stream, stays, **period), OptionError, "use `follow`"),
             (partial(follow, stream, stays, checkpoint=str(tmp_path / "c")), OptionError, "`arrived`"),
             (partial(follower, stream, frame, tmp_path / "c", 0), OptionError, "use `replay`"),

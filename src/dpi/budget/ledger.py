@@ -99,7 +99,7 @@ class Ledger(Option):
             )
         if self.policy != "auto" and not isinstance(self.policy, Policy):
             raise OptionError(
-                "`policy` must be 'auto', or a policy such as dpi.clocked(), dpi.spend_first or dpi.fade(). Got "
+                "`policy` must be 'auto', or a policy of dpi.budget: clocked(), spend_first or fade(). Got "
                 f"{self.policy!r}."
             )
         if type(self.returning) is not bool:

@@ -294,7 +294,7 @@ class Stream:
         return self._driver.close_rows(self._driver.meant(slot), rows)
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
-        """Close a slot whose histogram was made from declared counts (`dpi.counts`); needs a converging budget."""
+        """Close a slot whose histogram is of declared counts (`dpi.histogram.counts`); needs a converging budget."""
         if self.ledger is not None:
             raise OptionError("counts have no user ids, so no ledger can be kept: use a converging budget.")
         if histogram.grains.size != self.domain.size:

@@ -249,14 +249,14 @@ def _quotas() -> PaidStreams:
 LIVES: tuple[Life, ...] = (
     _ledger("a 3,000th of ε a slot", account_life(partial(by_cost, 3_000))),
     _ledger("a share of what is left", account_life(partial(by_cost, 100, share=SHARE))),
-    _ledger("weights that fade", account_life(partial(by_cost, 2), fade(dpi.LogSquared()))),
+    _ledger("weights that fade", account_life(partial(by_cost, 2), fade(dpi.budget.LogSquared()))),
     _ledger("refilled every 400 slots", account_life(partial(by_cost, 300, period=400), period=400)),
     _ledger("by class", account_life(partial(by_class, 4, SHARE), clocked(4))),
     _ledger("by 40 classes", account_life(partial(by_class, 40, Fraction(1, 16)), clocked(40)), 400, 120),
     _ledger("a stream by class and one with a cost", account_life(in_turn, clocked(4))),
     _stream("ledger, a 128th of ε a slot", _paid(dpi.Ledger(per_slot=EPSILON / 128))),
     _stream("clocked ledger", _paid(dpi.Ledger(policy=clocked(1)))),
-    _stream("Zeta(2) in order", _paid(dpi.Converging(dpi.Zeta(2)))),
+    _stream("Zeta(2) in order", _paid(dpi.Converging(dpi.budget.Zeta(2)))),
     _stream("in a store on disk, reopened after every 40 slots", _on_disk),
     _stream("a stream with a quota and one without", _quotas),
 )

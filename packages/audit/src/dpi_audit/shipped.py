@@ -78,8 +78,8 @@ def _by_class_and_by_cost() -> SeveralStreams:
     return SeveralStreams(makes, EPSILON)
 
 
-CLOCKED = dpi.Ledger(policy=dpi.clocked(top=4))
-ZETA_2 = dpi.Zeta(2)
+CLOCKED = dpi.Ledger(policy=dpi.budget.clocked(top=4))
+ZETA_2 = dpi.budget.Zeta(2)
 COUNTED = stream(budget=dpi.Converging(ZETA_2))
 SEVEN_HUNDREDTHS = dpi.Ledger(per_slot="0.07")
 RESTARTED = stream(budget=SEVEN_HUNDREDTHS)
@@ -88,28 +88,28 @@ STREAMS: tuple[Shipped, ...] = (
     _stream("boosted, ledger 0.05 a slot"),
     _stream("boosted, ledger 0.07 a slot", budget=SEVEN_HUNDREDTHS),
     _stream("boosted, ledger", budget=dpi.Ledger(), mechanism=dpi.Boosted()),
-    _stream("boosted, ledger spent first", budget=dpi.Ledger(policy=dpi.spend_first), mechanism=dpi.Boosted()),
+    _stream("boosted, ledger spent first", budget=dpi.Ledger(policy=dpi.budget.spend_first), mechanism=dpi.Boosted()),
     _stream("boosted, ledger every 5th slot", budget=dpi.Ledger(slots=20, every=5)),
     _stream(
         "boosted, ledger that fades",
         "weights of 1/j² add up to 1.6 slots of 0.25; the rest of ε stays on the account for slots to come",
-        budget=dpi.Ledger(per_slot="0.25", policy=dpi.fade()),
+        budget=dpi.Ledger(per_slot="0.25", policy=dpi.budget.fade()),
         tight=False,
     ),
     _stream("sums by class, clocked ledger", budget=CLOCKED, mechanism=ClassSums()),
     _stream("boosted, ledger in epochs of 6 slots", "ε per epoch", budget=dpi.Ledger(per_slot="0.3", period=6)),
-    _stream("boosted, three events a user", also=(giant,), compression=dpi.truncate(3, bytes(range(32)))),
-    _stream("boosted, Spence in order", budget=dpi.Converging(dpi.Spence(mu=0.1, zeta=0.1))),
+    _stream("boosted, three events a user", also=(giant,), compression=dpi.histogram.truncate(3, bytes(range(32)))),
+    _stream("boosted, Spence in order", budget=dpi.Converging(dpi.budget.Spence(mu=0.1, zeta=0.1))),
     _stream("boosted, Zeta(2) in order", budget=dpi.Converging(ZETA_2)),
-    _stream("boosted, LogSquared in order", budget=dpi.Converging(dpi.LogSquared())),
-    _stream("boosted, Geometric in order", budget=dpi.Converging(dpi.Geometric(0.9))),
-    _stream("boosted, Zeta(2) by RBA", budget=dpi.Converging(ZETA_2, dpi.RBA(4))),
+    _stream("boosted, LogSquared in order", budget=dpi.Converging(dpi.budget.LogSquared())),
+    _stream("boosted, Geometric in order", budget=dpi.Converging(dpi.budget.Geometric(0.9))),
+    _stream("boosted, Zeta(2) by RBA", budget=dpi.Converging(ZETA_2, dpi.budget.RBA(4))),
     _stream(
         "boosted, Zeta(2) by RBA(1e8)",
         "the published Λ spends almost nothing: the claim is what was drawn, not ε",
-        budget=dpi.Converging(ZETA_2, dpi.RBA(1e8)),
+        budget=dpi.Converging(ZETA_2, dpi.budget.RBA(1e8)),
     ),
-    _stream("boosted, Zeta(2) by ranges", budget=dpi.Converging(ZETA_2, dpi.RBA.ranges(0.1, 0.01))),
+    _stream("boosted, Zeta(2) by ranges", budget=dpi.Converging(ZETA_2, dpi.budget.RBA.ranges(0.1, 0.01))),
     _published("published, one query", tight_published(3)),
     _published("published, one query, accumulative", tight_published(3, accumulative=True)),
     _published("published, floor of 50 users", tight_with_floor(), bins=FLOOR_BINS),
@@ -121,11 +121,11 @@ STREAMS: tuple[Shipped, ...] = (
     ),
     _published(
         "published, multinomial pool, 4 draws",
-        dpi.Published(dpi.Multinomial(32, 20), draws=4, total_share=0.2),
+        dpi.Published(dpi.mechanism.published.Multinomial(32, 20), draws=4, total_share=0.2),
         "no synopsis of a random pool gains what all others lose; the bound is for the worst pool",
         tight=False,
     ),
-    _published("published, whole PDFs", tight_published(3), compression=dpi.whole_pdf),
+    _published("published, whole PDFs", tight_published(3), compression=dpi.histogram.whole_pdf),
     Shipped("discovery over all texts, ledger 0.05 a slot", discovery_session(), one_sided=True),
     Shipped("two streams with one ledger", _two_streams),
     Shipped(

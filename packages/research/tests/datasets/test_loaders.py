@@ -207,7 +207,7 @@ def test_offline_a_loader_says_what_it_needs():
 
 def test_a_file_of_another_format_is_refused_without_its_rows(tmp_path):
     """What stands in a wrong file is not in the message."""
-    with pytest.raises(dpi.SchemaError, match=r"file\.csv does not have the columns of flights\.csv") as caught:
+    with pytest.raises(dpi.errors.SchemaError, match=r"file\.csv does not have the columns of flights\.csv") as caught:
         load("flights", written(tmp_path, "name,secret\nsecret-user,1\n"))
     assert "secret" not in str(caught.value)
 

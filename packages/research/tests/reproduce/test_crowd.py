@@ -85,7 +85,9 @@ def test_wrong_churn_is_refused() -> None:
         Cohorts(1.5, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("budget", [dpi.Ledger(), dpi.Ledger(policy=dpi.spend_first)], ids=["by class", "spend first"])
+@pytest.mark.parametrize(
+    "budget", [dpi.Ledger(), dpi.Ledger(policy=dpi.budget.spend_first)], ids=["by class", "spend first"]
+)
 def test_cohorts_pay_what_their_users_would(budget: dpi.Ledger) -> None:
     """If all users have one value nothing is drawn: with any churn every bit and every account agree."""
     domain, rng = Categories(range(3), other=None), np.random.default_rng(9)

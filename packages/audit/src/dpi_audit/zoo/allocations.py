@@ -29,7 +29,7 @@ class _BrokenNearest(NearestUnused):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class BrokenRBA(dpi.RBA):
+class BrokenRBA(dpi.budget.RBA):
     """The nearest element, used or not: nothing bounds the sum."""
 
     def open(self, series: Series, epsilon: Epsilon) -> Allocation:
@@ -37,8 +37,8 @@ class BrokenRBA(dpi.RBA):
         return _BrokenNearest(series, epsilon, self.rate)
 
 
-WITH = stream_session(budget=dpi.Converging(dpi.Zeta(2), BrokenRBA(LAMBDA)))
-WITHOUT = stream(budget=dpi.Converging(dpi.Zeta(2), dpi.RBA(LAMBDA)))
+WITH = stream_session(budget=dpi.Converging(dpi.budget.Zeta(2), BrokenRBA(LAMBDA)))
+WITHOUT = stream(budget=dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(LAMBDA)))
 
 PAIRS = (
     Pair(

@@ -93,7 +93,9 @@ class BrokenSkip(Halves):
         return [m for m in range(highest + 1) if m in members]
 
 
-CORRECT = on(stream_session(budget=dpi.Ledger(policy=dpi.clocked(TOP)), mechanism=ClassSums()), EVERY, ALONE, OTHERS)
+CORRECT = on(
+    stream_session(budget=dpi.Ledger(policy=dpi.budget.clocked(TOP)), mechanism=ClassSums()), EVERY, ALONE, OTHERS
+)
 
 PAIRS = (
     Pair(

@@ -89,7 +89,10 @@ PAIRS = (
         "Algorithm 1 with its own accounting, 20 draws",
         "the sum of t scores moves by t terms, and every draw counts",
         on(lambda: BrokenAlgorithm1(20, SLOTS), ALONE),
-        on(stream_session(mechanism=tight_published(3), budget=dpi.Converging(dpi.Spence(mu=MU, zeta=ZETA))), ALONE),
+        on(
+            stream_session(mechanism=tight_published(3), budget=dpi.Converging(dpi.budget.Spence(mu=MU, zeta=ZETA))),
+            ALONE,
+        ),
     ),
     Pair(
         "accumulative scores with a ledger",

@@ -3,7 +3,8 @@
 The table has counts, not people: its column `user` names a region, which nobody means to protect. **The privacy unit
 is a person, who is a case once.** `cases` makes one event of each case, with an id of its own, so that a ledger gives
 each person the whole of ε on the one day they appear. (Somebody who falls ill twice counts as two; the source cannot
-tell.) Counts may also be released as they are, by `dpi.counts(…, per_user=1, seen="once")` and a converging budget.
+tell.) Counts may also be released as they are, by `dpi.histogram.counts(…, per_user=1, seen="once")` and a converging
+budget.
 """
 
 from __future__ import annotations
