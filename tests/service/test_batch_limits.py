@@ -7,6 +7,7 @@ import time
 import pyarrow as pa
 import pytest
 
+from dpi.errors import SchemaError
 from dpi.service import ingest
 from dpi.service.problems import Problem
 from service.batches import arrow, kept
@@ -30,14 +31,27 @@ def of_nothing(rows):
         "no bytes": pa.FixedSizeBinaryArray.from_buffers(pa.binary(0), rows, [None, pa.py_buffer(b"")]),
         "structures of no fields": pa.StructArray.from_buffers(pa.struct([]), rows, [None]),
         "structures of nothing": pa.StructArray.from_arrays([pa.nulls(rows)], ["x"]),
-        "a list of nothing": pa.ListArray.from_arrays(pa.array([0, rows], pa.int32()), pa.nulls(rows)),
-        "lists of nothing": pa.FixedSizeListArray.from_arrays(pa.nulls(rows), rows // 2),
         "lists of no size": pa.FixedSizeListArray.from_buffers(
             pa.list_(pa.int64(), 0), rows, [None], children=[pa.array([], pa.int64())]
         ),
         "a dictionary of nothing": pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.nulls(rows)),
         "one run": pa.RunEndEncodedArray.from_arrays(pa.array([rows], pa.int32()), pa.array(["a"])),
     }
+
+
+LISTS_OF_NOTHING = (
+    pa.array([["x"] * TOO_MANY]),
+    pa.ListArray.from_arrays(pa.array([0, TOO_MANY], pa.int32()), pa.nulls(TOO_MANY)),
+    pa.FixedSizeListArray.from_arrays(pa.nulls(TOO_MANY), TOO_MANY),
+)
+
+
+@pytest.mark.parametrize("column", LISTS_OF_NOTHING, ids=["texts", "nothing", "one size"])
+def test_lists_are_refused_by_their_type(column):
+    """However much a row of them holds: they are not opened."""
+    for name in ingest.NAMES:
+        with pytest.raises(SchemaError, match="plain values"):
+            kept(arrow({key: ["a"] for key in ingest.NAMES} | {name: column}), ingest.ARROW)
 
 
 @pytest.mark.parametrize("kind", of_nothing(2))
@@ -70,7 +84,7 @@ def test_many_small_batches_have_no_more_rows_than_one():
 def test_a_column_that_nobody_reads_refuses_nothing():
     """However long its lists are: what is in a row decides about no other row."""
     columns = {"user": ["ada"], "time": [3600], "value": ["a"]}
-    for long in (pa.array([["x"] * TOO_MANY]), of_nothing(TOO_MANY)["a list of nothing"]):
+    for long in LISTS_OF_NOTHING:
         assert kept(arrow({**columns, "more": long}), ingest.ARROW) == kept(arrow(columns), ingest.ARROW)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dpi
 from dpi.sources import columnar
-from dpi.sources.columnar import Columnar
 
 
 @pytest.fixture
@@ -30,13 +31,20 @@ def test_pieces_of_parquet_files_are_all_rows_once(tmp_path, table, monkeypatch,
     assert pl.concat(found).rows() == table.rows()
 
 
-def test_a_piece_whose_texts_are_not_unicode_has_its_own_rows(table):
-    """The slower reader of such files gives whole row groups: a piece takes what is its own of them."""
-    frames = [table[:100], table[100:110], table[110:400], table[400:]]
-    for start, size in ((0, 700), (0, 50), (90, 25), (105, 400), (650, 50)):
-        piece = Columnar.__new__(Columnar)
-        piece._rows = (start, size)
-        assert pl.concat(piece._within(iter(frames))).rows() == table[start : start + size].rows()
+@pytest.mark.parametrize("least", [1, 150, 1 << 18])
+def test_pieces_with_a_text_that_is_not_unicode_are_all_rows_once(tmp_path, table, monkeypatch, least):
+    """The reader of such files begins anew: a piece takes what is its own, and what was not read before."""
+    monkeypatch.setattr(columnar, "_ROWS", least)
+    events = table.to_arrow()
+    raw = [text.encode() for text in table["value"]]
+    raw[410] = b"\xff"
+    texts = pa.array(raw, pa.binary()).view(pa.string())
+    pq.write_table(events.set_column(2, "value", texts), tmp_path / "events.parquet", row_group_size=100)
+    read = dpi.read(tmp_path / "events.parquet", unit="s")
+    found = pl.concat(pl.DataFrame(list(batch)) for piece in read.pieces() for batch in piece.batches())
+    assert (
+        found.rows() == table.with_columns(value=pl.Series([*table["value"][:410], None, *table["value"][411:]])).rows()
+    )
 
 
 def test_files_that_are_read_from_their_beginning_have_no_pieces(tmp_path, table):

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpi
-from dpi.sources.compact import Reader, write
 
 SLOTS = dpi.Slots("1h", origin="2026-01-01")
 DOMAIN = dpi.Categories(["DE", "FR"])
@@ -111,10 +110,7 @@ def test_an_arrow_text_that_is_not_utf_8_costs_its_row(
 ) -> None:
     """In texts of every layout, and in each of several record batches."""
     written(tmp_path / "events.arrow", *table(3, kind).to_batches(max_chunksize=4), compression=compression)
-    try:
-        assert found(tmp_path / "events.arrow") == sorted(EXPECTED * 3)
-    except dpi.StateError:  # polars 2.1 reads no compressed views: that must not pass for a file without events
-        assert (kind, bool(compression)) == (pa.string_view(), True)
+    assert found(tmp_path / "events.arrow") == sorted(EXPECTED * 3)
 
 
 @pytest.mark.parametrize("index", [pa.int8(), pa.int32(), pa.uint16(), pa.int64()], ids=str)
@@ -184,14 +180,3 @@ def test_a_damaged_file_stays_refused_and_shows_nothing(tmp_path: Path) -> None:
     with pytest.raises(dpi.StateError, match="damaged") as error:
         next(events.slots(SLOTS, DOMAIN, 0, 1))
     assert "secret" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"version": "1.0"}, {"write_page_index": True, "sorting_columns": [pq.SortingColumn(1)]}], ids=str
-)
-def test_a_footer_is_written_as_it_was_read(tmp_path: Path, options: dict[str, object]) -> None:
-    """Reading a footer and writing it gives the same bytes."""
-    pq.write_table(table(3), tmp_path / "events.parquet", **options)
-    data = (tmp_path / "events.parquet").read_bytes()
-    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
-    assert write(Reader(footer).struct()) == footer

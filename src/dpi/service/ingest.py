@@ -13,8 +13,6 @@ Sees events; keeps none.
 
 from __future__ import annotations
 
-import io
-import struct
 from collections.abc import Sequence
 
 import msgspec
@@ -22,10 +20,11 @@ import numpy as np
 import polars as pl
 
 from dpi.domain import Domain, Product
+from dpi.errors import SchemaError
 from dpi.service.problems import Problem
+from dpi.sources.columnar import count_rows, is_packed, open_stream, refusals, to_frame
 from dpi.sources.lines import BYTE_ORDER_MARK, not_longer, readable
 from dpi.sources.ndjson import json_object, texts
-from dpi.sources.unchecked_arrow import has_inner_dictionary, plain_rows, stream_batches
 from dpi.stream.admission import Events
 
 ARROW, COLUMNS, LINES = "application/vnd.apache.arrow.stream", "application/json", "application/x-ndjson"
@@ -161,19 +160,16 @@ def _events(users: list[object], times: list[object], values: object, unit: str 
 
 
 def _arrow(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
-    refusals = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, TypeError, LookupError)
     try:
-        rows = plain_rows(io.BytesIO(body), NAMES)
-        if rows is None:
+        if is_packed(body):
             raise Problem(415, "buffers of an Arrow stream must not be packed by themselves: use Content-Encoding.")
-        _check_rows(rows)
-        if has_inner_dictionary(io.BytesIO(body), NAMES):
-            raise Problem(422, "fields of `value` must not have a dictionary: send plain texts.")
-        try:
-            frame = pl.read_ipc_stream(io.BytesIO(body), columns=list(NAMES))
-        except refusals:  # a text that is not UTF-8, or damage
-            frame = pl.concat(_unchecked(body))
-    except (*refusals, struct.error):
+        schema, batches = open_stream(bytearray(body))
+        table = batches.read_all().select(NAMES)  # it lies in the body, however many rows it says it has
+        _check_rows(count_rows(table))
+        frame = to_frame(table, schema, NAMES)
+    except SchemaError:
+        raise
+    except refusals():
         raise Problem(400, _NO_ARROW) from None
     users, times, values = (frame[name].rechunk() for name in NAMES)
     if isinstance(values.dtype, pl.Struct) != (parts is not None):
@@ -183,24 +179,6 @@ def _arrow(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events
     if not set(parts) <= set(values.struct.fields):
         raise Problem(422, _shape(parts))
     return Events(users, times, {part: values.struct.field(part) for part in parts}, unit)
-
-
-def _unchecked(body: bytes) -> list[pl.DataFrame]:
-    """The columns with texts that are not UTF-8 as missing, each by itself."""
-    frames = list(stream_batches(io.BytesIO(body), NAMES))
-
-    def text(content: object) -> str | None:
-        try:
-            return content.decode() if isinstance(content, bytes) else None
-        except UnicodeError:
-            return None
-
-    return [
-        frame.with_columns(
-            pl.Series(name, map(text, frame[name]), dtype=pl.String) for name in NAMES if frame[name].dtype == pl.Binary
-        )
-        for frame in frames
-    ]
 
 
 def _check_rows(rows: int) -> None:

@@ -1,36 +1,41 @@
-"""Parquet and Arrow files: columns with a declared type, read some rows at a time.
+"""Parquet and Arrow: columns with a declared type, read some rows at a time.
 
-The footer is schema. A file whose footer or pages are damaged is refused as a whole; no row can cause that. A text that
-is not UTF-8, which many writers let through, is missing by itself.
+The footer is schema. A file whose footer or pages are damaged is refused as a whole; no row can cause that. A text
+column declares UTF-8, but many writers do not check it, and polars refuses the whole file for one such row. Then one
+user would decide whether anything is released. So what polars refuses is read again by pyarrow, with texts as the bytes
+that they are; a text that is not UTF-8 is missing by itself.
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpi.errors import SchemaError, StateError
 from dpi.sources.source import EventFile, Progress, missing
-from dpi.sources.unchecked_arrow import record_batches
-from dpi.sources.unchecked_parquet import group_rows, row_groups
 
 if TYPE_CHECKING:
     import polars as pl
 
 _ROWS = 1 << 18
 """Rows at a time."""
+_MAGIC = b"ARROW1\0\0"
+_BYTES = {5: 4, 20: 19, 24: 23}
+"""By the number of a type of texts, that of bytes with the same layout: plain, large, views."""
+# Numbers of fields in Message.fbs and Schema.fbs.
+_HEADER, _FIELDS, _TYPE, _CHILDREN, _DATA, _COMPRESSION = 2, 1, 2, 5, 1, 3
 
 
 class Columnar(EventFile):
-    """A Parquet file, or an Arrow (IPC, Feather) file."""
+    """A Parquet file, or an Arrow (IPC, Feather) file; with `rows`, as many of them from a first one on."""
 
     def __init__(self, path: str, form: str, rows: tuple[int, int] | None = None) -> None:
         self.path = path
         self.size = Path(path).stat().st_size
         self._form, self._rows = form, rows
-        """With `rows`, a piece of the file: where it begins, and how many rows it has."""
 
     def _scan(self) -> pl.LazyFrame:
         import polars as pl
@@ -41,7 +46,7 @@ class Columnar(EventFile):
         return pl.scan_ipc(self.path, glob=False, hive_partitioning=False)
 
     def kinds(self) -> dict[str, pl.DataType]:
-        """The declared types."""
+        """Return the declared types."""
         import polars as pl
 
         try:
@@ -57,7 +62,7 @@ class Columnar(EventFile):
                 raise missing(self.path, name, kinds)
 
     def frames(self, user: str, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
-        """The columns, with dictionaries of texts as texts; a text that is not UTF-8 is missing, by itself."""
+        """Return the columns, with dictionaries of texts as texts; a text that is not UTF-8 is missing, by itself."""
         import polars as pl
 
         text = pl.selectors.categorical() | pl.selectors.enum()
@@ -71,61 +76,176 @@ class Columnar(EventFile):
                 progress(self.size * done // max(1, rows))
             if done < rows:  # a thread of polars that fails can end the batches without a word
                 raise OSError("not all rows were read")
-        except _refusals():
-            for frame in self._unchecked(names):
-                yield frame.slice(min(done, frame.height))
-                done = max(0, done - frame.height)
+        except refusals():
+            yield from self._unchecked(names, done)
             progress(self.size)
 
-    def _unchecked(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """All rows of a file that polars refuses; if that is not for its texts, the file is damaged."""
-        import polars as pl
+    def _unchecked(self, names: Sequence[str], done: int) -> Iterator[pl.DataFrame]:
+        """Return the rows after `done` ones, of a file that polars refuses; raise if that is not for its texts."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-        parts = row_groups if self._form == "parquet" else record_batches
+        start, size = (0, None) if self._rows is None else self._rows
+        at = -start - done
         try:
-            kinds = self.kinds()
-            text = [name for name in names if kinds[name] in (pl.String, pl.Categorical, pl.Enum)]
-            for frame in self._within(parts(self.path, names)):
-                texts = (pl.Series(name, map(_text, frame[name]), dtype=pl.String) for name in text)
-                yield frame.with_columns(*texts)
-        except _refusals(LookupError, ValueError, TypeError, struct.error):
+            if self._form == "parquet":
+                file = pq.ParquetFile(self.path)
+                schema, batches = file.schema_arrow, file.iter_batches(_ROWS, columns=list(names))
+            else:
+                with Path(self.path).open("rb") as mapped:
+                    data = mmap.mmap(mapped.fileno(), 0, access=mmap.ACCESS_COPY)
+                if data[: len(_MAGIC)] != _MAGIC:
+                    raise OSError("no Arrow file")
+                schema, batches = open_stream(data, len(_MAGIC))
+            for batch in batches:
+                rest = None if size is None else max(0, size - done - max(0, at))
+                yield to_frame(pa.Table.from_batches([batch]), schema, names)[max(0, -at) :][:rest]
+                at += batch.num_rows
+        except refusals():
             # The cause may quote what was read.
             raise StateError(f"{self.path!r} is damaged, or its layout is unknown; write it again.") from None
 
-    def _within(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """The rows of this piece."""
-        start, size = (0, None) if self._rows is None else self._rows
-        for frame in frames:
-            yield frame.slice(min(start, frame.height), size)
-            size = None if size is None else max(0, size - max(0, frame.height - start))
-            start = max(0, start - frame.height)
-
     def pieces(self) -> Sequence[EventFile]:
-        """Some row groups each: whole ones, since a part of one takes as long to read."""
+        """Return some row groups each: whole ones, since a part of one takes as long to read."""
+        import pyarrow.parquet as pq
+
         if self._form != "parquet":
             return ()
         try:
-            groups = group_rows(self.path)
-        except (LookupError, ValueError, TypeError, OSError):
+            footer = pq.read_metadata(self.path)
+        except refusals():
             return ()
         found, start, size = [], 0, 0
-        for number, rows in enumerate(groups):
-            size += rows
-            if size >= _ROWS or (number == len(groups) - 1 and size):
+        for number in range(footer.num_row_groups):
+            size += footer.row_group(number).num_rows
+            if size >= _ROWS or (number == footer.num_row_groups - 1 and size):
                 found.append(Columnar(self.path, self._form, (start, size)))
                 start, size = start + size, 0
         return found
 
 
-def _refusals(*more: type[BaseException]) -> tuple[type[BaseException], ...]:
-    """What polars raises for a file that it does not read; a panic is how it fails on some that are damaged."""
+def refusals() -> tuple[type[BaseException], ...]:
+    """Return what polars and pyarrow raise for bytes that they do not read; some damage makes polars panic."""
     import polars as pl
+    import pyarrow as pa
 
-    return pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, *more
+    known = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
+    return *known, OSError, LookupError, ValueError, TypeError, struct.error
 
 
-def _text(content: object) -> str | None:
+def open_stream(data: bytearray | mmap.mmap, at: int = 0) -> tuple[Any, Any]:
+    """Return the schema of an Arrow IPC stream, and a reader of its batches that takes texts for bytes.
+
+    Texts and bytes differ in one byte of the schema, which is changed in `data`, and in nothing else. The schema is
+    walked through after pyarrow has found it sound.
+    """
+    import pyarrow as pa
+
+    stream = pa.BufferReader(pa.py_buffer(data))
+    stream.seek(at)
+    schema = pa.ipc.read_schema(stream)
+    for column in _nested(data, _header(data, at + 8), _FIELDS):
+        if place := _field(data, column, _TYPE):
+            data[place] = _BYTES.get(data[place], data[place])
+    stream.seek(at)
+    return schema, pa.ipc.open_stream(stream)
+
+
+def is_packed(body: bytes) -> bool:
+    """Return whether a buffer of an Arrow IPC stream is packed: what it would take is not known before."""
+    import pyarrow as pa
+
+    for message in pa.ipc.MessageReader.open_stream(body):
+        head = message.metadata.to_pybytes()
+        batch = _header(head, 0)
+        if message.type == "dictionary":
+            batch = _follow(head, _field(head, batch, _DATA))
+        if message.type != "schema" and _field(head, batch, _COMPRESSION):
+            return True
+    return False
+
+
+def count_rows(table: Any) -> int:
+    """Return how many rows a table has or, if that is more, the longest of its dictionaries."""
+    chunks = [chunk for column in table.columns for chunk in column.chunks]
+    return max([int(table.num_rows), *(len(chunk.dictionary) for chunk in chunks if hasattr(chunk, "dictionary"))])
+
+
+def to_frame(table: Any, schema: Any, names: Sequence[str]) -> pl.DataFrame:
+    """Return columns that nobody has checked, by their types; a text that is not UTF-8 is missing, by itself."""
+    import polars as pl
+    import pyarrow as pa
+
+    columns = {name: (schema.field(name).type, table.column(name)) for name in names}
+    return pl.DataFrame({
+        name: pl.concat([_series(name, kind, chunk) for chunk in column.chunks or [pa.array([], column.type)]])
+        for name, (kind, column) in columns.items()
+    })  # fmt: skip
+
+
+def _series(name: str, kind: Any, array: Any) -> pl.Series:
+    """Return a column of plain values, with a dictionary or without, or of structures of such.
+
+    No text is one before it was found to be UTF-8, and no number leads out of a dictionary or a buffer.
+    """
+    import polars as pl
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):  # a text that many rows share stays one
+        texts = _series(name, kind.value_type, array.dictionary)
+        return texts.gather(_series(name, kind.index_type, array.indices))
+    array.validate()
+    if pa.types.is_struct(kind):
+        fields = zip(kind, array.flatten(), strict=True)
+        return pl.DataFrame({field.name: _series(name, field.type, each) for field, each in fields}).to_struct(name)
+    if pa.types.is_nested(kind):
+        raise SchemaError(f"the column {name!r} must hold plain values. Got a column of {kind}.")
+    plain = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+    array = array.view(plain.get(array.type, array.type))
+    array.validate(full=True)
+    series = pl.Series(name, array)
+    if kind not in plain:
+        return series
     try:
-        return content.decode() if isinstance(content, bytes) else content if isinstance(content, str) else None
+        return series.cast(pl.String)
+    except pl.exceptions.ComputeError:
+        return pl.Series(name, map(_text, series), dtype=pl.String)
+
+
+def _text(content: bytes | None) -> str | None:
+    try:
+        return None if content is None else content.decode()
     except UnicodeError:
         return None
+
+
+# Flatbuffers, which pyarrow has found sound.
+
+
+def _header(data: bytes | bytearray | mmap.mmap, at: int) -> int:
+    """Return what a message begins with."""
+    return _follow(data, _field(data, _follow(data, at), _HEADER))
+
+
+def _follow(data: bytes | bytearray | mmap.mmap, at: int) -> int:
+    """Return where the offset at a place leads."""
+    return at + int(struct.unpack_from("<I", data, at)[0])
+
+
+def _field(data: bytes | bytearray | mmap.mmap, table: int, number: int) -> int:
+    """Return where a field of a table lies; 0 if it is not there."""
+    places = table - int(struct.unpack_from("<i", data, table)[0])
+    if 4 + 2 * number >= struct.unpack_from("<H", data, places)[0]:
+        return 0
+    offset = int(struct.unpack_from("<H", data, places + 4 + 2 * number)[0])
+    return table + offset if offset else 0
+
+
+def _nested(data: bytes | bytearray | mmap.mmap, table: int, number: int) -> Iterator[int]:
+    """Return where the columns of a table lie, and all that is inside of them."""
+    if at := _field(data, table, number):
+        vector = _follow(data, at)
+        for place in range(vector + 4, vector + 4 + 4 * struct.unpack_from("<I", data, vector)[0], 4):
+            column = _follow(data, place)
+            yield column
+            yield from _nested(data, column, _CHILDREN)
