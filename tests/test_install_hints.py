@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dpi._version import DISTRIBUTION, how_to_install
+from dpi.cli.app import function
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -47,7 +48,19 @@ def test_pip_takes_a_hint():
 
 def test_extras_are_found_in_the_code():
     """The test above would be empty otherwise."""
-    assert {"service", "postgres", "oidc", "spark", "plot", "apps"} <= set(named())
+    assert {"service", "postgres", "oidc", "plot", "apps"} <= set(named())
+
+
+@pytest.mark.parametrize(
+    ("command", "package"), [("audit", "audit"), ("compare", "research"), ("reproduce", "research")]
+)
+def test_a_command_of_a_package_that_is_missing_says_how_to_get_it(cli, monkeypatch, command, package):
+    """It stands in the list all the same."""
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    function.cache_clear()
+    assert f"{DISTRIBUTION}-{package}" in " ".join(cli(command, code=2).split())
+    assert command in cli("--help")
+    function.cache_clear()
 
 
 def test_no_page_and_no_message_asks_an_index_for_a_name_that_is_not_ours():

@@ -21,7 +21,7 @@ stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, budget=dpi.L
 print([stream.release(["ada", "bob"], ["DE", "FR"]).slot for _ in range(3)], stream.next_slot)
 """
 NEEDED = [
-    *("src", "tests", "examples", "tools", "benchmarks", "docs", "deploy"),
+    *("src", "packages", "tests", "examples", "tools", "benchmarks", "docs", "deploy"),
     *("pyproject.toml", "constraints.txt", "conftest.py", "Makefile", "README.md", "CHANGELOG.md", "LICENSE"),
 ]
 
@@ -78,6 +78,18 @@ def test_the_wheel_has_every_module_and_nothing_else(wheel):
         if path.is_file() and path.suffix != ".pyc"
     }
     assert "dpi/py.typed" in names
+
+
+@pytest.mark.parametrize("name", ["audit", "research", "spark"])
+def test_a_further_package_has_its_own_modules_and_the_version_of_the_core(name, wheel, tmp_path):
+    """Nothing of the core, nor of another package; it asks for the core that it was made with."""
+    made = build("wheel", ROOT / "packages" / name, tmp_path)
+    files = zipfile.ZipFile(made)
+    assert {file.partition("/")[0] for file in files.namelist() if ".dist-info/" not in file} == {f"dpi_{name}"}
+    (metadata,) = [file for file in files.namelist() if file.endswith("/METADATA")]
+    version = wheel.name.split("-")[1]
+    assert made.name.split("-")[:2] == [f"dpi_streams_{name}", version]
+    assert f"Requires-Dist: dpi-streams=={version}" in files.read(metadata).decode().splitlines()
 
 
 def test_the_installed_package_runs(installed, tmp_path):
