@@ -42,5 +42,5 @@ def load_plugin(group: str, name: str, package: str) -> object:
     for entry in entry_points(group=group, name=name):
         return entry.load()
     raise OptionError(
-        f"{name} is in the package {DISTRIBUTION}-{package}: install that, or packages/{package} of a checkout."
+        f"`{name}` is in the package {DISTRIBUTION}-{package}: install that, or packages/{package} of a checkout."
     )

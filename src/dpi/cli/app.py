@@ -16,7 +16,8 @@ from typer.main import get_command
 
 from dpi._version import __version__, load_plugin
 from dpi.cli import config
-from dpi.cli.ending import exit_on_error, usage_error
+from dpi.cli.ending import USAGE, exit_on_error, fail, usage_error
+from dpi.errors import OptionError
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -83,7 +84,11 @@ class Listed(TyperCommand):
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: object
     ) -> Context:
         """The context of the command itself."""
-        return _command(str(self.name)).make_context(info_name, args, parent, **extra)
+        try:
+            command = _command(str(self.name))
+        except OptionError as error:  # its package is missing
+            fail(str(error), USAGE)
+        return command.make_context(info_name, args, parent, **extra)
 
 
 app = typer.Typer(
