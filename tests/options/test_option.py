@@ -1,8 +1,7 @@
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -10,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpi
-from dpi.budget.allocation import DRAWS
+from dpi.budget.allocation import DRAWS, InOrder
+from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS
 from dpi.budget.policy import POLICIES
 from dpi.budget.series import SERIES
@@ -20,8 +20,7 @@ from dpi.mechanism.base import MECHANISMS
 from dpi.mechanism.published.linear import QUERIES, Matrix, dyadic, points
 from dpi.mechanism.published.pool import POOLS
 from dpi.mechanism.sparse import SparseHistogram
-from dpi.options import DEFAULTS, FORMAT, Family, Option, exact_text, kind_of
-from dpi.options.option import defaults_of
+from dpi.options import Family, Option, exact_text, kind_of
 
 KEY = bytes(range(32))
 FAMILIES = (BUDGETS, SERIES, DRAWS, POLICIES, COMPRESSIONS, MECHANISMS, POOLS, QUERIES, PARTITIONS)
@@ -59,9 +58,9 @@ THINGS = [
 ]
 
 
-def read(thing, options, format=FORMAT):
+def read(thing, options):
     """An object of the same class from options."""
-    return type(thing).from_options(options, format, **dict.fromkeys(thing.secrets, KEY))
+    return type(thing).from_options(options, **dict.fromkeys(thing.secrets, KEY))
 
 
 def floats(value):
@@ -126,77 +125,10 @@ def test_exact_numbers_survive(number):
     assert Fraction(exact_text(number)) == number
 
 
-def test_defaults_are_those_of_the_table():
-    """The newest table has every default of every class: one that is changed, or added, must be stated there."""
-    made = [
-        dpi.Ledger(),
-        dpi.budget.fade(),
-        dpi.budget.clocked(),
-        dpi.budget.Zeta(),
-        dpi.budget.RBA(),
-        dpi.Boosted(),
-        dpi.Published(),
-    ]
-    made += [
-        dpi.mechanism.published.Multinomial(),
-        dpi.mechanism.published.DirichletPool(),
-        dpi.mechanism.published.MixedPool(),
-        dpi.Slots("1h"),
-        dpi.stream.PrefixTree(1),
-    ]
-    made += [dpi.Converging(dpi.budget.Zeta()), Matrix([[1]]), SparseHistogram()]
-    table = {**DEFAULTS[FORMAT]}
-    del table["stream"]
-    assert {thing.to_options()["kind"] for thing in made} == set(table)
-    for thing in made:
-        assert not set(thing.to_options()) & set(table[thing.to_options()["kind"]])
-    for family in FAMILIES:
-        for kind, cls in family.kinds.items():
-            assert set(defaults_of(cls, FORMAT)) == set(table.get(kind, {}))
-
-
 def test_kinds_are_different():
-    """A kind names one class, whichever family it is of: the table of defaults has one row for it."""
+    """A kind names one class, whichever family it is of."""
     kinds = [kind for family in FAMILIES for kind in family.kinds]
     assert len(set(kinds)) == len(kinds)
-
-
-@dataclass(frozen=True)
-class Longer(dpi.Ledger):
-    """A ledger of a later program, with one more option."""
-
-    kind = "ledger"
-    grace: int = 0
-
-
-def test_a_new_field_with_a_default_changes_no_text():
-    """Options without it are as they were; what was written before is read; another value than the default is told."""
-    for ledger in (dpi.Ledger(), dpi.Ledger("0.05", period=7)):
-        newer = Longer(ledger.per_slot, period=ledger.period)
-        assert newer.to_options() == ledger.to_options()
-        assert Longer.from_options(ledger.to_options()).grace == 0
-        assert replace(newer, grace=2).to_options() == {**ledger.to_options(), "grace": 2}
-
-
-@pytest.fixture
-def fourth(monkeypatch):
-    """A program whose format is 4, in which ledgers spend a twentieth of ε and trees have four levels."""
-    newer = {**DEFAULTS[3], "prefix_tree": {"arity": 22, "levels": 4}}
-    newer["ledger"] = {**DEFAULTS[3]["ledger"], "per_slot": 54975581388}
-    monkeypatch.setitem(DEFAULTS, 4, MappingProxyType(newer))
-
-
-@pytest.mark.usefixtures("fourth")
-def test_a_changed_default_is_a_new_format():
-    """What a text leaves out is what its own format says, also where the defaults are others by now."""
-    old = {"kind": "ledger", "every": 1}
-    assert dpi.Ledger.from_options(old, 2).per_slot == "auto"
-    assert dpi.Ledger.from_options(old, 4).per_slot == Fraction(54975581388, 1 << 40)
-    assert dpi.stream.PrefixTree.from_options({"kind": "prefix_tree", "per_slot": 1}, 2).levels == 3
-    assert dpi.stream.PrefixTree.from_options({"kind": "prefix_tree", "per_slot": 1}, 4).levels == 4
-    assert dpi.Ledger("0.05").to_options(4) == {"kind": "ledger"}
-    assert dpi.Ledger("0.05").to_options(2) == {"kind": "ledger", "per_slot": 54975581388}
-    assert dpi.Ledger().to_options(4) == {"kind": "ledger", "per_slot": "auto"}
 
 
 @pytest.mark.parametrize(
@@ -215,12 +147,6 @@ def test_what_cannot_be_read_is_refused(options, said):
     """An unknown kind or field, or a value of another form, is an error that says what is wanted."""
     with pytest.raises(dpi.OptionError, match=said):
         BUDGETS.read(options)
-
-
-def test_an_unknown_format_is_refused():
-    """Options of a format that this program does not know are not guessed at."""
-    with pytest.raises(dpi.OptionError, match="format 9"):
-        dpi.Ledger.from_options({"kind": "ledger"}, 9)
 
 
 def test_a_key_is_asked_for_and_never_told():
@@ -243,8 +169,8 @@ def test_a_class_of_ones_own_joins_a_family():
         radius: int
         colour: str = "red"
 
-    assert Circle(3).to_options() == {"kind": "circle", "radius": 3}
-    assert family.read({"kind": "circle", "radius": 3}) == Circle(3)
+    assert Circle(3).to_options() == {"kind": "circle", "radius": 3, "colour": "red"}
+    assert family.read({"kind": "circle", "radius": 3, "colour": "blue"}) == Circle(3, "blue")
     assert kind_of(type("Disc", (Circle,), {})) == "disc"
     with pytest.raises(dpi.OptionError, match="another `shape` of kind 'circle'"):
         family.member(type("Circle", (Option,), {}))
@@ -259,3 +185,19 @@ def test_what_has_no_text_is_refused():
 
     with pytest.raises(dpi.OptionError, match="name a codec"):
         Odd(object()).to_options()
+
+
+def test_a_new_field_of_a_series_refuses_no_saved_allocation():
+    """With its default, a later series goes on where this one was; with another value it does not."""
+
+    @dataclass(frozen=True, init=False)
+    class Zeta(dpi.budget.Zeta):
+        kind = "zeta"
+        shift: Fraction = Fraction(0)
+
+    saved = InOrder(dpi.budget.Zeta(2), Epsilon.at_most(1)).snapshot()
+    InOrder(Zeta(2), Epsilon.at_most(1)).restore(saved)
+    shifted = Zeta(2)
+    object.__setattr__(shifted, "shift", Fraction(1, 2))
+    with pytest.raises(dpi.StateError, match="other options"):
+        InOrder(shifted, Epsilon.at_most(1)).restore(saved)

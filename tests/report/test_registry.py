@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -203,18 +201,3 @@ def test_a_review_says_what_it_cannot_know():
     assert "above 1" in text
     assert "Every 24 slots" in text
     assert "none yet" in text
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "tests/store/fixtures").glob("*.sql")), ids=lambda path: path.stem)
-def test_stores_of_every_format(path, tmp_path, schema):
-    """Also those that wrote options as Python printed them."""
-    with closing(sqlite3.connect(tmp_path / "kept.db")) as made:
-        made.executescript(path.read_text("utf-8"))
-    (tmp_path / "kept.db.key").write_text(bytes(range(100, 132)).hex())
-    (tmp_path / "kept.db.key").chmod(0o600)
-    with dpi.open_store(tmp_path / "kept.db") as store:
-        for name in store.streams():
-            found = deployment_of(store, name)
-            assert "of its own" not in found.mechanism + found.compression
-            checked(schema, entry(found, ABOUT | {"publication_date": "2026-01-01"}))
-            assert review(found).startswith(f"# Review of {name}")

@@ -20,7 +20,7 @@ from dpi.store.witness import Seen
 from dpi.verification import verify
 
 DOMAIN = dpi.Categories(["a", "b"])
-OPTIONS = {"format": 3, "domain": "d0", "epsilon_units": 1 << 40, "name": ""}
+OPTIONS = json.loads(dpi.Stream(domain=DOMAIN, epsilon=1).setting.text)
 SEEN = {"sequence": 3, "digest": "d0", "last": {}, "spent": {}, "witness": "w"}
 LAYOUT = {"path": "p", "mark": "m", "bits": None}
 

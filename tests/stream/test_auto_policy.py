@@ -2,15 +2,13 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 import dpi
-from dpi.budget.policy import Clocked, SpendFirst
-from dpi.certificates.declared import DeclaredOptions, declared
-from dpi.errors import OptionError, StateError
-from dpi.options import FORMAT
+from dpi.budget.policy import Clocked
+from dpi.certificates.declared import DeclaredOptions
+from dpi.errors import OptionError
 from dpi.stream.options import StreamOptions
 from dpi.testing.class_sums import ClassSums
 from dpi.verification import check_accounts, verify
@@ -24,15 +22,6 @@ USERS, VALUES = ["ada", "bob", "eve"], ["DE", "FR", "DE"]
 def stream(**options):
     """A stream in memory."""
     return dpi.Stream(**({"domain": DOMAIN, "epsilon": 1, "store": dpi.MemoryStore(KEY)} | options))
-
-
-def older(store, format, **options):
-    """A stream that an older program declared, which has released a slot."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpi.stream.stream.StreamOptions", partial(StreamOptions, format=format))
-        opened = stream(store=store, **({"budget": SPEND} | options))
-    opened.release(USERS, VALUES)
-    return opened
 
 
 @pytest.mark.parametrize(
@@ -104,7 +93,10 @@ def test_elsewhere_accounts_are_spent_first(options):
 
 def test_what_it_came_to_is_declared():
     """A verifier needs no rule: the chain names the policy; and whoever opens the stream need not."""
-    for options, policy in (({}, {"kind": "clocked"}), ({"budget": dpi.Ledger("0.1")}, {"kind": "spend_first"})):
+    for options, policy in (
+        ({}, {"kind": "clocked", "top": 20}),
+        ({"budget": dpi.Ledger("0.1")}, {"kind": "spend_first"}),
+    ):
         opened = stream(**options)
         assert json.loads(opened.setting.text)["budget"]["policy"] == policy
         opened.release(USERS, VALUES)
@@ -112,36 +104,6 @@ def test_what_it_came_to_is_declared():
         assert again.digest == opened.digest
         assert again.release(USERS, VALUES).slot == 1
         assert verify(opened.store).problems == ()
-
-
-@pytest.mark.parametrize("format", [1, 2])
-def test_a_stream_from_before_goes_on_as_it_was(format):
-    """`Ledger()` was `spend_first`, and that stream still is: the same digest, no new entry, no class."""
-    store = dpi.MemoryStore(KEY)
-    digest = older(store, format).digest
-    assert "policy" not in str(store.streams()[""])
-    entries = store.head().sequence
-    for budget in (None, dpi.Ledger(), SPEND):
-        again = stream(store=store, budget=budget)
-        assert again.digest == digest
-        assert again.budget == SPEND
-        assert again.setting.classes == 1
-        assert store.head().sequence == entries
-    assert "classes" not in again.release(USERS, VALUES).certificate
-    with pytest.raises(StateError, match=r"other options \(budget\)"):
-        stream(store=store, budget=dpi.Ledger(policy=dpi.budget.clocked()))
-    assert verify(store).problems == ()
-    assert check_accounts(store) == ()
-
-
-@pytest.mark.parametrize("format", [1, 2])
-def test_a_save_from_before_is_loaded_as_it_was(format, tmp_path):
-    """A stream in memory that would be clocked by itself goes on from a save as that says."""
-    older(dpi.MemoryStore(KEY), format).save(tmp_path / "saved")
-    again = stream()
-    again.load(tmp_path / "saved")
-    assert again.budget == SPEND
-    assert again.release(USERS, VALUES).slot == 1
 
 
 @pytest.mark.parametrize(
@@ -157,18 +119,6 @@ def test_a_new_stream_takes_the_policy_of_the_ledger_that_is_there(budget):
     assert stream(store=store, name="own", separate=True).budget == dpi.Ledger(policy=dpi.budget.clocked())
     assert verify(store).problems == ()
     assert check_accounts(store) == ()
-
-
-@pytest.mark.parametrize("format", [1, 2])
-def test_a_new_stream_beside_one_from_before_shares_its_ledger(format):
-    """A store of an older program takes a new stream without a word about policies."""
-    store = dpi.MemoryStore(KEY)
-    older(store, format, name="first")
-    second = stream(store=store, name="second")
-    assert second.budget == SPEND
-    assert declared(store.streams())["second"].format == FORMAT
-    second.release(USERS, VALUES)
-    assert verify(store).problems == ()
 
 
 def test_amounts_of_a_slot_share_a_clocked_ledger():
@@ -208,16 +158,12 @@ def test_a_larger_domain_changes_no_policy():
 
 
 def test_options_that_leave_it_open_say_no_policy():
-    """A text with the word, or without a policy, is read; what it would come to is not guessed by a verifier."""
-    stated = {"format": FORMAT, "domain": DOMAIN.digest, "epsilon_units": 1 << 40}
-    for options in (stated, {**stated, "budget": {"kind": "ledger", "policy": "auto"}}):
-        known = DeclaredOptions.from_options(options)
-        assert (known.policy, known.top) == (None, None)
-        assert StreamOptions.from_options(options, DOMAIN).budget == dpi.Ledger()
-    second = {**stated, "format": 2}
-    assert isinstance(DeclaredOptions.from_options(second).policy, SpendFirst)
-    with pytest.raises(OptionError, match="policy"):
-        StreamOptions.from_options({**second, "budget": {"kind": "ledger", "policy": "auto"}}, DOMAIN)
+    """A text with the word is read; what it would come to is not guessed by a verifier."""
+    stated = json.loads(stream().setting.text)
+    options = stated | {"budget": stated["budget"] | {"policy": "auto"}}
+    known = DeclaredOptions.from_options(options)
+    assert (known.policy, known.top) == (None, None)
+    assert StreamOptions.from_options(options, DOMAIN).budget == dpi.Ledger()
 
 
 def test_a_policy_is_a_policy_or_the_word():

@@ -17,22 +17,9 @@ from dpi.budget.saving import Saving
 from dpi.budget.series import SERIES, Series
 from dpi.budget.written import AMOUNT, NUMBER, UNITS, or_word
 from dpi.errors import OptionError
-from dpi.options import Codec, Family, Option
+from dpi.options import Family, Option
 
 BUDGETS: Family[Option] = Family("budget")
-_AUTO_SINCE = 3
-"""The format of options in which a policy that is left out is "auto"; before, it was `spend_first`."""
-
-
-def _written(policy: object, format: int) -> object:
-    """A policy in a format; older ones know no "auto", and what was left out there was `spend_first`."""
-    if policy == "auto":
-        return "auto" if format >= _AUTO_SINCE else spend_first.to_options(format)
-    return POLICIES.codec.write(policy, format)
-
-
-def _read(stated: object, format: int) -> object:
-    return "auto" if stated == "auto" and format >= _AUTO_SINCE else POLICIES.codec.read(stated, format)
 
 
 @BUDGETS.member
@@ -79,7 +66,7 @@ class Ledger(Option):
     codecs = MappingProxyType(
         {
             "per_slot": or_word(AMOUNT, "auto"),
-            "policy": Codec(_written, _read),
+            "policy": or_word(POLICIES.codec, "auto"),
             "quota": NUMBER.or_none,
             "rest": UNITS.or_none,
         }

@@ -23,22 +23,22 @@ def _units(stated: object) -> Epsilon:
     return Epsilon(stated)
 
 
-UNITS = Codec(lambda value, format: Epsilon.at_most(_amount(value)).units, lambda stated, format: _units(stated))
+UNITS = Codec(lambda value: Epsilon.at_most(_amount(value)).units, _units)
 """An `Epsilon`, as whole units of 2^-40."""
 
-AMOUNT = Codec(UNITS.write, lambda stated, format: _units(stated).fraction)
+AMOUNT = Codec(UNITS.write, lambda stated: _units(stated).fraction)
 """An amount of budget, rounded down to whole units as it is where it is spent."""
 
-NUMBER = Codec(lambda value, format: exact_text(rational(_number(value))), lambda stated, format: fraction_of(stated))
+NUMBER = Codec(lambda value: exact_text(rational(_number(value))), fraction_of)
 """A number that counts as what a person wrote: 0.05, "0.05" and 1/20 are one."""
 
-FLOAT = Codec(NUMBER.write, lambda stated, format: float(fraction_of(stated)))
+FLOAT = Codec(NUMBER.write, lambda stated: float(fraction_of(stated)))
 """A float, as its shortest decimal."""
 
 
 def or_word(codec: Codec, word: str) -> Codec:
     """A value, or a word that stands in its place."""
     return Codec(
-        lambda value, format: word if isinstance(value, str) and value == word else codec.write(value, format),
-        lambda stated, format: word if isinstance(stated, str) and stated == word else codec.read(stated, format),
+        lambda value: word if isinstance(value, str) and value == word else codec.write(value),
+        lambda stated: word if isinstance(stated, str) and stated == word else codec.read(stated),
     )

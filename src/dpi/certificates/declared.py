@@ -1,13 +1,12 @@
 """What a chain declares of a stream, as those read it who have no stream: a store, a verifier, the command line.
 
-One typed view of options of every format. It says what a promise is made of, and where the stream's clock stands; how
-the stream measures is left to `dpi.stream.options`. Sees public text only.
+It says what a promise is made of, and where the stream's clock stands; how the stream measures is left to
+`dpi.stream.options`. Sees public text only.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
@@ -16,33 +15,35 @@ from functools import lru_cache
 from dpi.budget import quota as quotas
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS
-from dpi.budget.policy import POLICIES, Clocked, Policy, spend_first
+from dpi.budget.policy import POLICIES, Clocked, Policy
 from dpi.certificates.chain import canonical, options_digest
 from dpi.errors import OptionError, StateError, newer
 from dpi.events.slots import Slots
-from dpi.options import DEFAULTS, Options, complete, fraction_of
+from dpi.options import Options, fraction_of
 
-PRINTED = 1
-"""The format that wrote objects as Python prints them."""
-FORMATS = (PRINTED, *DEFAULTS)
+FORMAT = 1
+"""What streams are declared in."""
 
-_NEEDED = ("format", "domain", "epsilon_units")
+_FIELDS = {
+    "format", "domain", "epsilon_units", "slots", "start", "budget", "mechanism", "compression", "accumulate", "name",
+    "ledger", "end",
+}  # fmt: skip
 _DAMAGED = "the options of a stream are damaged."
 _THING = "the options of a stream"
-_PRINTED_SLOTS = re.compile(r"Slots\(width=(\d+), origin=(-?\d+), zone='([^']+)', lateness=(\d+)\)")
 
 
 @dataclass(frozen=True)
 class DeclaredOptions:
     """A stream's options as they were declared.
 
-    >>> text = '{"domain":"d0","epsilon_units":1099511627776,"format":2,"name":"visits"}'
-    >>> declared = DeclaredOptions.from_text(text)
+    >>> import dpi
+    >>> store = dpi.MemoryStore()
+    >>> _ = dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, name="visits", store=store)
+    >>> declared = DeclaredOptions.from_text(store.streams()["visits"])
     >>> declared.name, declared.epsilon, declared.ledger, declared.period
     ('visits', Epsilon(1), '', None)
     """
 
-    format: int
     name: str
     domain: str
     """The domain's digest."""
@@ -72,20 +73,18 @@ class DeclaredOptions:
         """The options of an entry; raises `StateError` if it is damaged, or of a newer program."""
         if not isinstance(options, dict):
             raise StateError(_DAMAGED)
-        format = options.get("format", PRINTED)
-        if type(format) is not int or (format == PRINTED and "format" in options):
+        format = options.get("format")
+        if type(format) is not int or format < 1:
             raise StateError(_DAMAGED)
-        if format not in FORMATS:
-            raise newer(
-                f"a declaration of a stream (its options are of format {format}, this program knows {max(FORMATS)})"
-            )
-        stated = options if format == PRINTED else {**DEFAULTS[format]["stream"], **options}
-        unknown = set(options) - {*DEFAULTS[format]["stream"], *_NEEDED} if format != PRINTED else set()
-        if unknown:
+        if format != FORMAT:
+            raise newer(f"a declaration of a stream (its options are of format {format}, this program knows {FORMAT})")
+        if options.keys() - _FIELDS:
             raise newer(_THING)  # what is not known cannot be left out of a promise
-        budget = {} if format == PRINTED else _budget(stated["budget"], format)
-        period = options.get("period") if format == PRINTED else budget.get("period")
-        match {**stated, "rest": budget.get("rest"), "quota": budget.get("quota"), "end": stated.get("end")}:
+        if _FIELDS - options.keys():
+            raise StateError(_DAMAGED)
+        budget = _budget(options["budget"])
+        period = budget.get("period")
+        match {**options, "rest": budget.get("rest"), "quota": budget.get("quota")}:
             case {
                 "domain": str(domain),
                 "epsilon_units": int(units),
@@ -100,7 +99,7 @@ class DeclaredOptions:
                     quota = None if part is None else fraction_of(part)
                     if quota is None or 0 < quota <= 1:
                         total = Epsilon(units)
-                        return cls(format, name, domain, total, ledger, period, start, quota, rest, end, options)
+                        return cls(name, domain, total, ledger, period, start, quota, rest, end, options)
                 except OptionError:
                     pass
         raise StateError(_DAMAGED)
@@ -154,28 +153,17 @@ class DeclaredOptions:
 
         What "auto" came to is declared as what it is; options that leave it open say nothing of it.
         """
-        if self.ledger is None:
-            return None
-        if self.format == PRINTED:
-            return None if "policy=" in str(self.stated.get("budget")) else spend_first
-        budget = complete(self.stated.get("budget", DEFAULTS[self.format]["stream"]["budget"]), self.format)
+        budget = self.stated["budget"]
         try:
-            return POLICIES.read(budget.get("policy") if isinstance(budget, dict) else None, self.format)
+            return POLICIES.read(budget.get("policy") if isinstance(budget, dict) else None)
         except OptionError:
             return None
 
     @property
     def slots(self) -> Slots | None:
         """The stream's clock, if it has one."""
-        stated = self.stated.get("slots")
-        if self.format != PRINTED:
-            return None if stated is None else Slots.from_options(stated, self.format)
-        match = _PRINTED_SLOTS.fullmatch(str(stated))
-        if match is None:
-            return None
-        width, origin, zone, lateness = match.groups()
-        known = {"width": int(width), "origin": int(origin), "zone": zone, "lateness": int(lateness)}
-        return Slots.from_options({"kind": "slots", **known}, min(DEFAULTS))
+        stated = self.stated["slots"]
+        return None if stated is None else Slots.from_options(stated)
 
 
 def pool_of(name: str, ledger: str | None) -> tuple[str, str]:
@@ -214,7 +202,7 @@ def _from_text(text: str) -> DeclaredOptions:
     return DeclaredOptions.from_options(options)
 
 
-def _budget(stated: object, format: int) -> Options:
+def _budget(stated: object) -> Options:
     """A budget's fields, which need not be made for it: its series, draw or policy may be somebody else's."""
     if not isinstance(stated, dict) or not isinstance(stated.get("kind"), str):
         raise StateError(_DAMAGED)
@@ -224,7 +212,7 @@ def _budget(stated: object, format: int) -> Options:
     known: set[str] = {part.name for part in fields(cls)} if is_dataclass(cls) else set()
     if set(stated) - {"kind"} - known:
         raise newer(_THING)  # what is not known cannot be left out of a promise
-    return {**DEFAULTS[format].get(stated["kind"], {}), **stated}
+    return stated
 
 
 def declared(streams: Mapping[str, str]) -> dict[str, DeclaredOptions]:

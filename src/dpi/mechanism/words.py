@@ -5,21 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 
-from dpi.options import Options, complete
+from dpi.options import Options
 
 LONGEST = 64
 """Every release repeats the parameters: of a column with more numbers, how many there are and their digest is told."""
 
 
 def parameters(options: Options) -> dict[str, object]:
-    """What a mechanism's options say besides its kind, defaults included.
+    """Return what a mechanism's options say besides its kind.
 
     >>> parameters({"kind": "prefix_tree", "per_slot": 5, "more": list(range(100))})["more"]["number"]
     100
     """
-    stated = complete(options)
-    assert isinstance(stated, dict)  # noqa: S101 - an object stays one
-    return {name: _short(part) for name, part in stated.items() if name != "kind"}
+    return {name: _short(part) for name, part in options.items() if name != "kind"}
 
 
 def _short(value: object) -> object:

@@ -1,8 +1,8 @@
 """What an option class is: an object of public options that can be written down as JSON values and read back.
 
-`to_options` states the kind and every field that is not as the format's defaults say; `from_options` makes the object
-of it. Amounts are whole units, other numbers exact decimals or fractions: two objects with the same meaning have the
-same options, two with another meaning have others. Secrets are never stated.
+`to_options` states the kind and every field, so that a text means the same whatever defaults are later; `from_options`
+makes the object of it. Amounts are whole units, other numbers exact decimals or fractions: two objects with the same
+meaning have the same options, two with another meaning have others. Secrets are never stated.
 
 Knows no option by itself: each class says how its fields are written (`codecs`), and each family which kinds it has.
 """
@@ -11,39 +11,40 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import ClassVar, Generic, Self, TypeVar
 
 from dpi.errors import OptionError
-from dpi.options.defaults import DEFAULTS, FORMAT, Options
+
+Options = dict[str, object]
+"""Options as JSON values: whole numbers, texts, lists and objects; no float, and nothing as Python prints it."""
 
 _DECIMAL = 10**18
-_ABSENT = object()
 
 
 @dataclass(frozen=True)
 class Codec:
-    """How one field is written in a format, and read again."""
+    """How one field is written, and read again."""
 
-    write: Callable[[object, int], object]
-    read: Callable[[object, int], object]
+    write: Callable[[object], object]
+    read: Callable[[object], object]
 
     @property
     def or_none(self) -> Codec:
         """The same for a field that may be None."""
         return Codec(
-            lambda value, format: None if value is None else self.write(value, format),
-            lambda stated, format: None if stated is None else self.read(stated, format),
+            lambda value: None if value is None else self.write(value),
+            lambda stated: None if stated is None else self.read(stated),
         )
 
     @property
     def each(self) -> Codec:
         """A tuple of such values, written as a list."""
         return Codec(
-            lambda value, format: [self.write(part, format) for part in _sequence(value)],
-            lambda stated, format: tuple(self.read(part, format) for part in _sequence(stated)),
+            lambda value: [self.write(part) for part in _sequence(value)],
+            lambda stated: tuple(self.read(part) for part in _sequence(stated)),
         )
 
 
@@ -75,14 +76,14 @@ def fraction_of(stated: object) -> Fraction:
         raise OptionError(f"an exact number is a decimal or a fraction. Got {stated!r}.") from None
 
 
-def _plain(value: object, format: int) -> object:
+def _plain(value: object) -> object:
     """A value whose kind says it all; numbers that are not whole are written exactly."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, Option):
-        return value.to_options(format)
+        return value.to_options()
     if isinstance(value, list | tuple):
-        return [_plain(part, format) for part in value]
+        return [_plain(part) for part in value]
     if isinstance(value, float | Decimal | Fraction):
         try:
             return exact_text(Fraction(repr(float(value)) if isinstance(value, float) else value))
@@ -91,14 +92,14 @@ def _plain(value: object, format: int) -> object:
     raise OptionError(f"an option that is a {type(value).__name__} cannot be written down: name a codec for it.")
 
 
-def _unlisted(stated: object, format: int) -> object:
-    """What a plain value is read as: lists are tuples, since options do not change."""
-    return tuple(_unlisted(part, format) for part in stated) if isinstance(stated, list) else stated
+def _unlisted(stated: object) -> object:
+    """Return a plain value as it is read: lists are tuples, since options do not change."""
+    return tuple(_unlisted(part) for part in stated) if isinstance(stated, list) else stated
 
 
 PLAIN = Codec(_plain, _unlisted)
 """Whole numbers, texts, truth values, None, and lists of them."""
-RATIONAL = Codec(_plain, lambda stated, format: fraction_of(stated))
+RATIONAL = Codec(_plain, fraction_of)
 """A number that is kept as an exact fraction."""
 
 
@@ -115,28 +116,24 @@ class Option:
     codecs: ClassVar[Mapping[str, Codec]] = {}
     secrets: ClassVar[tuple[str, ...]] = ()
 
-    def to_options(self, format: int = FORMAT) -> Options:
-        """The kind, and every field that is not as the defaults of this format say."""
-        kind, stated = kind_of(type(self)), Options()
-        defaults = defaults_of(type(self), format)
-        for name in self._names():
-            written = self._codec(name).write(getattr(self, name), format)
-            if name not in defaults or written != defaults[name]:
-                stated[name] = written
-        return {"kind": kind, **stated}
+    def to_options(self) -> Options:
+        """Return the kind and every field, as JSON values."""
+        return {
+            "kind": kind_of(type(self)),
+            **{name: self._codec(name).write(getattr(self, name)) for name in self._names()},
+        }
 
     @classmethod
-    def from_options(cls, options: object, format: int = FORMAT, **secrets: bytes) -> Self:
-        """The object of `to_options`; what is not stated is as the defaults of this format say."""
+    def from_options(cls, options: object, **secrets: bytes) -> Self:
+        """Return the object of `to_options`; a field that is not stated has the default of the class."""
         kind = kind_of(cls)
         if not isinstance(options, dict) or options.get("kind") != kind:
             raise OptionError(f"options of kind {kind!r} are wanted. Got {options!r}.")
-        stated = {**defaults_of(cls, format), **{name: part for name, part in options.items() if name != "kind"}}
         missing = [name for name in cls.secrets if name not in secrets]
         if missing:
             raise OptionError(f"options of kind {kind!r} do not state a secret: give `{missing[0]}`.")
         try:
-            values = {name: cls._codec(name).read(part, format) for name, part in stated.items()}
+            values = {name: cls._codec(name).read(part) for name, part in options.items() if name != "kind"}
             return cls._made(values | {name: secrets[name] for name in cls.secrets})
         except (TypeError, ValueError, KeyError) as error:
             if isinstance(error, OptionError):
@@ -167,31 +164,6 @@ def kind_of(cls: type[Option]) -> str:
     return str(vars(cls).get("kind", cls.__name__.lower()))
 
 
-def defaults_of(cls: type[Option], format: int) -> Options:
-    """What is meant by fields of a class that are not stated in this format.
-
-    A field that the format's table does not have is newer than the table, or of somebody else's class: it has the
-    default of the class.
-    """
-    if format not in DEFAULTS:
-        raise OptionError(
-            f"options of format {format!r} cannot be read or written here; this program knows {sorted(DEFAULTS)}."
-        )
-    own = Options()
-    parts: tuple[Field[object], ...] = fields(cls) if is_dataclass(cls) else ()
-    for field in parts:
-        default = _default(field)
-        if default is not _ABSENT and field.compare and field.name not in cls.secrets:
-            own[field.name] = cls._codec(field.name).write(default, format)
-    return {**own, **DEFAULTS[format].get(kind_of(cls), {})}
-
-
-def _default(field: Field[object]) -> object:
-    if field.default is not MISSING:
-        return field.default
-    return _ABSENT if field.default_factory is MISSING else field.default_factory()
-
-
 Member = TypeVar("Member", bound=Option)
 Class = TypeVar("Class", bound=type[Option])
 
@@ -220,16 +192,16 @@ class Family(Generic[Member]):
             importlib.import_module(module)
         return self._kinds
 
-    def read(self, options: object, format: int = FORMAT, **secrets: bytes) -> Member:
+    def read(self, options: object, **secrets: bytes) -> Member:
         """The object that options state, of whichever kind they say."""
         kind = options.get("kind") if isinstance(options, dict) else None
         if not isinstance(kind, str) or kind not in self.kinds:
             raise OptionError(f"`{self.name}` must be one of: {', '.join(sorted(self.kinds))}. Got {kind!r}.")
         chosen = self.kinds[kind]
         needed = {name: secrets[name] for name in chosen.secrets if name in secrets}
-        return chosen.from_options(options, format, **needed)
+        return chosen.from_options(options, **needed)
 
     @property
     def codec(self) -> Codec:
         """For a field that holds one of the family."""
-        return Codec(_plain, lambda stated, format: self.read(stated, format))
+        return Codec(_plain, self.read)

@@ -6,7 +6,6 @@ All of it is public: it is declared, or states what was released. Sees no measur
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -16,7 +15,6 @@ from dpi.budget.odds import odds
 from dpi.budget.policy import POLICIES
 from dpi.certificates.declared import DeclaredOptions
 from dpi.domain.file import from_description
-from dpi.options import DEFAULTS, complete
 from dpi.store.spent import sentences, spent_in
 
 if TYPE_CHECKING:
@@ -143,14 +141,9 @@ def _newest(store: Store, stream: str, slot: int | None) -> tuple[Entry, str]:
 
 
 def _kind(options: DeclaredOptions, name: str) -> str:
-    """Which kind of an option is stated; of the first format, as Python printed it."""
-    defaults = {"mechanism": "boosted", "compression": "normalise", "accumulate": "none"}
-    stated = options.stated.get(name, options.stated.get("brain") if name == "mechanism" else None)
-    if isinstance(stated, dict):
-        return str(stated.get("kind"))
-    if not isinstance(stated, str) or stated == "None":
-        return defaults[name]
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", stated.partition("(")[0]).lower()
+    """Return which kind of an option is stated."""
+    stated = options.stated[name]
+    return str(stated.get("kind")) if isinstance(stated, dict) else "none"
 
 
 def _budget(options: DeclaredOptions) -> str:
@@ -158,7 +151,7 @@ def _budget(options: DeclaredOptions) -> str:
         return "a converging series: the budgets of all slots for ever sum to ε, so that no account is kept"
     policy = next((kind for kind, made in POLICIES.kinds.items() if type(options.policy) is made), None)
     words = f"accounts of every user: {PAYING.get(str(policy), 'a policy of its own')}"
-    budget = complete(options.stated.get("budget"), options.format) if options.format in DEFAULTS else None
+    budget = options.stated["budget"]
     cost = budget.get("per_slot") if isinstance(budget, dict) else None
     return words if not isinstance(cost, int) else f"{words}; a slot takes at most {cost / UNITS:.4g}"
 

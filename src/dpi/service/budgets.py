@@ -23,7 +23,6 @@ from dpi.budget.policy import SpendFirst
 from dpi.certificates.chain import Entry
 from dpi.certificates.declared import DeclaredOptions, declared, rest_of
 from dpi.noise import SystemSource
-from dpi.options import DEFAULTS, complete
 from dpi.options.schedule import Schedule
 from dpi.planning import NEWCOMERS, OTHERS
 from dpi.reader import Releases
@@ -126,7 +125,7 @@ def budget_of(releases: Releases, name: str, guarantee: str, by_store: float) ->
     store = releases.store
     options = DeclaredOptions.from_text(store.streams()[name])
     newest = releases.newest if len(releases) else None
-    stated = complete(options.stated.get("budget", DEFAULTS[options.format]["stream"]["budget"]), options.format)
+    stated = options.stated["budget"]
     last = (options.start or 0) - 1 if newest is None else newest.slot
     streams = declared(store.streams())
     same = {
@@ -214,8 +213,7 @@ def _clocked(seen: _Seen, top: int) -> dict[str, object]:
 
 def _plain(seen: _Seen, stated: object, said: Entry, changes: Schedule[str]) -> dict[str, object]:
     """Users who pay in every slot, while their account lasts; or a series."""
-    format, epsilon = seen.options.format, seen.held
-    budget = BUDGETS.read(stated, format)
+    epsilon, budget = seen.held, BUDGETS.read(stated)
     assert isinstance(budget, Ledger | Converging)  # noqa: S101 - there are no others
     drawn = 0 if seen.first is None else seen.last + 1 - seen.first
     allocation = budget.allocation(epsilon, 1)

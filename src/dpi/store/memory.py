@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import setitem
@@ -354,13 +354,12 @@ class MemoryStore(Store):
             raise StateError("the saved store is damaged: a part is missing.") from None
         return store
 
-    def check_successor(self, store: MemoryStore, stream: str, options: Collection[str]) -> None:
+    def check_successor(self, store: MemoryStore, stream: str, options: str) -> None:
         """Refuse a saved store that the one stream of this store must not go on from: it lacks what was released here.
 
-        `options` are the stream's, as every format writes them: a save of an older program has them in an older one.
         A saved store that keeps too little of its history cannot tell, and is refused.
         """
-        if store.streams().get(stream) not in options:
+        if store.streams().get(stream) != options:
             raise StateError("the saved stream has other options; resume it with the options it was started with.")
         if len(store.streams()) > 1 or len(self.streams()) > 1:
             raise OptionError(

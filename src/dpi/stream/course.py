@@ -13,14 +13,13 @@ from dataclasses import replace
 
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
-from dpi.certificates.declared import PRINTED, DeclaredOptions
+from dpi.certificates.declared import DeclaredOptions
 from dpi.domain import Domain
 from dpi.domain.file import from_description, keys_of
 from dpi.errors import OptionError, StateError
 from dpi.histogram.compression import COMPRESSIONS, Histogram, truncation_key
 from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
 from dpi.noise import RandomSource
-from dpi.options import DEFAULTS
 from dpi.options.schedule import Schedule
 from dpi.store.base import Store
 from dpi.stream.options import StreamOptions
@@ -32,8 +31,10 @@ class Course:
     def __init__(self, newest: StreamOptions, store: Store) -> None:
         self._store = store
         self._texts = store.options(newest.name)
-        self.newest = newest.as_declared(self._texts.newest)
-        self._made = {self._texts.newest: self.newest}
+        if newest.text != self._texts.newest:
+            raise StateError("the stream's options were changed in the store: open it anew.")
+        self.newest = newest
+        self._made = {newest.text: newest}
 
     def at(self, slot: int) -> StreamOptions:
         """The options of a slot: one object for slots that have the same."""
@@ -52,31 +53,27 @@ def earlier(newest: StreamOptions, text: str, store: Store) -> StreamOptions:
     """The options that a store states of a stream whose newest ones are at hand; the promise of both is the same.
 
     A part that is stated alike is the one at hand, with its keys. What cannot be made again, because its class or its
-    key is not known here, is forgotten: of such options no slot is released, and what comes after them starts anew. The
-    first format states objects as Python printed them: a mechanism that was printed alike goes on, and nothing else is
-    read of it.
+    key is not known here, is forgotten: of such options no slot is released, and what comes after them starts anew.
     """
     known = DeclaredOptions.from_text(text)
     domain = domain_of(text, store, keys_of(newest.domain))
-    forgotten = replace(newest, domain=domain, mechanism=Forgotten(), end=known.end, format=known.format)
-    if known.format == PRINTED:
-        same = "mechanism" not in newest.different(known)
-        return replace(forgotten, mechanism=newest.mechanism) if same else forgotten
-    format, stated = known.format, {**DEFAULTS[known.format]["stream"], **known.stated}
+    stated, forgotten = known.stated, replace(newest, domain=domain, mechanism=Forgotten(), end=known.end)
     budget, mechanism, compression = newest.budget, newest.mechanism, newest.compression
     try:
-        if budget.to_options(format) != stated["budget"]:
-            read = BUDGETS.read(stated["budget"], format)
+        if budget.to_options() != stated["budget"]:
+            read = BUDGETS.read(stated["budget"])
             assert isinstance(read, Ledger | Converging)  # noqa: S101 - the family has no other
             budget = read
-        if mechanism.to_options(format) != stated["mechanism"]:
-            mechanism = MECHANISMS.read(stated["mechanism"], format)
-        if compression.to_options(format) != stated["compression"]:
-            compression = COMPRESSIONS.read(stated["compression"], format, key=truncation_key(store.key))
+        if mechanism.to_options() != stated["mechanism"]:
+            mechanism = MECHANISMS.read(stated["mechanism"])
+        if compression.to_options() != stated["compression"]:
+            compression = COMPRESSIONS.read(stated["compression"], key=truncation_key(store.key))
     except OptionError:
         return forgotten
     made = replace(forgotten, budget=budget, mechanism=mechanism, compression=compression)
-    return made.as_declared(text)
+    if made.text != known.text:
+        raise StateError("the stream's options were changed in the store: open it anew.")
+    return made
 
 
 def stored_options(store: Store, name: str, keys: Mapping[str, bytes]) -> StreamOptions:

@@ -17,21 +17,17 @@ from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import Clocked, Policy, clocked, spend_first
 from dpi.certificates.chain import canonical, options_digest
-from dpi.certificates.declared import FORMATS, PRINTED, DeclaredOptions, accounts_of, pool_of, rest_of
+from dpi.certificates.declared import FORMAT, DeclaredOptions, accounts_of, pool_of, rest_of
 from dpi.domain import Domain, Texts
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
 from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, WholePDF
 from dpi.mechanism.base import MECHANISMS, Mechanism
-from dpi.options import DEFAULTS, FORMAT, Options
-from dpi.stream.legacy import legacy
+from dpi.options import Options
 from dpi.stream.prefix_tree import PrefixTree
 
 CHANGEABLE = {"domain", "mechanism", "compression", "budget"}
 """Options that may change in mid-stream; the others are part of the promise."""
-_ONCE_CALLED = {"brain": "mechanism", "epsilon_units": "epsilon"}
-"""Names in options that people know by others."""
-_ABSENT = object()
 STOPPED = "the stream was stopped: its releases stay, and nothing more is released of it. Use another `name`."
 
 
@@ -53,8 +49,6 @@ class StreamOptions:
     """The ledger that pays: "" is the one that streams of a store share; None without accounts."""
     end: int | None = None
     """The first slot that is never released, if the stream was stopped."""
-    format: int = FORMAT
-    """In which the chain declares them: the newest, or that of a stream that was declared before."""
 
     def __post_init__(self) -> None:
         if self.accumulate is not None and not isinstance(self.accumulate, PrefixTree):
@@ -69,44 +63,34 @@ class StreamOptions:
             raise OptionError("where values are discovered, events are counted by `normalise`, without `accumulate`.")
         self.allocation()  # refuses a budget that does not fit
 
-    def to_options(self, format: int | None = None) -> Options:
-        """All of it as JSON values, as the chain states them; what is as the format's defaults say is left out.
+    def to_options(self) -> Options:
+        """Return all of it as JSON values, as the chain states them.
 
         Two streams with the same options have the same text, however they were written: `per_slot=0.05` and
         `per_slot="0.05"` are one. Keys are no options, and are not in it.
         """
-        format = self.format if format is None else format
-        if format == PRINTED:
-            return legacy(self)
-        slots, accumulate = self.slots, self.accumulate
-        stated = {
-            "slots": None if slots is None else slots.to_options(format),
+        return {
+            "format": FORMAT,
+            "domain": self.domain.digest,
+            "epsilon_units": self.epsilon.units,
+            "slots": None if self.slots is None else self.slots.to_options(),
             "start": self.start,
-            "budget": self.budget.to_options(format),
-            "mechanism": self.mechanism.to_options(format),
-            "compression": self.compression.to_options(format),
-            "accumulate": None if accumulate is None else accumulate.to_options(format),
+            "budget": self.budget.to_options(),
+            "mechanism": self.mechanism.to_options(),
+            "compression": self.compression.to_options(),
+            "accumulate": None if self.accumulate is None else self.accumulate.to_options(),
             "name": self.name,
             "ledger": self.ledger,
             "end": self.end,
         }
-        defaults = DEFAULTS[format]["stream"]
-        told = {name: part for name, part in stated.items() if part != defaults.get(name)}
-        return {"format": format, "domain": self.domain.digest, "epsilon_units": self.epsilon.units, **told}
 
     @classmethod
     def from_options(cls, options: object, domain: Domain, **secrets: bytes) -> StreamOptions:
-        """The options of `to_options`, with the domain whose digest they state; `key` is that of a `truncate`.
-
-        The first format cannot be read so far: it states objects as Python printed them.
-        """
+        """Return the options of `to_options`, with the domain whose digest they state; `key` is a `truncate`'s."""
         known = DeclaredOptions.from_options(options)
-        if known.format == PRINTED:
-            raise OptionError("options of format 1 cannot be made into a stream's: give the options it was begun with.")
         if known.domain != domain.digest:
             raise OptionError("the options are of a stream with another domain.")
-        stated = {**DEFAULTS[known.format]["stream"], **known.stated}
-        tree, budget = stated["accumulate"], BUDGETS.read(stated["budget"], known.format)
+        stated, budget = known.stated, BUDGETS.read(known.stated["budget"])
         assert isinstance(budget, Ledger | Converging)  # noqa: S101 - the family has no other
         return cls(
             domain=domain,
@@ -114,31 +98,18 @@ class StreamOptions:
             slots=known.slots,
             start=known.start,
             budget=budget,
-            mechanism=MECHANISMS.read(stated["mechanism"], known.format),
-            compression=COMPRESSIONS.read(stated["compression"], known.format, **secrets),
-            accumulate=None if tree is None else PrefixTree.from_options(tree, known.format),
+            mechanism=MECHANISMS.read(stated["mechanism"]),
+            compression=COMPRESSIONS.read(stated["compression"], **secrets),
+            accumulate=None if stated["accumulate"] is None else PrefixTree.from_options(stated["accumulate"]),
             name=known.name,
             ledger=known.ledger,
             end=known.end,
-            format=known.format,
         )
-
-    def as_declared(self, text: str | None) -> StreamOptions:
-        """The options in the format of a store's text, which must say the same."""
-        known = None if text is None else DeclaredOptions.from_text(text)
-        if known is None or self.to_options(known.format) != known.stated:
-            raise StateError("the stream's options were changed in the store: open it anew.")
-        return replace(self, format=known.format)
 
     @cached_property
     def text(self) -> str:
         """The options as canonical text."""
         return canonical(self.to_options())
-
-    @property
-    def texts(self) -> set[str]:
-        """The options as every format has them: whichever stands in a store, they are the same."""
-        return {canonical(self.to_options(format)) for format in FORMATS}
 
     @cached_property
     def digest(self) -> str:
@@ -289,8 +260,8 @@ class StreamOptions:
 
     def different(self, known: DeclaredOptions) -> set[str]:
         """Names of the options that are not as known."""
-        mine, theirs = self.to_options(known.format), known.stated
-        names = {key for key in mine.keys() | theirs.keys() if mine.get(key, _ABSENT) != theirs.get(key, _ABSENT)}
+        mine, theirs = self.to_options(), known.stated
+        names = {"epsilon" if name == "epsilon_units" else name for name in mine if mine[name] != theirs[name]}
         # Parts of the budget that are parts of the promise: what may change of a budget does not include them.
         fixed = {"period": self.period != known.period, "quota": (self.quota is None) != (known.quota is None)}
-        return {_ONCE_CALLED.get(name, name) for name in names} | {name for name, other in fixed.items() if other}
+        return names | {name for name, other in fixed.items() if other}

@@ -26,13 +26,12 @@ from dpi.budget.epsilon import UNITS
 from dpi.budget.ledger import Ledger
 from dpi.budget.quota import assignable
 from dpi.certificates.chain import canonical, extend
-from dpi.certificates.declared import PRINTED, DeclaredOptions, declared, rest_of
+from dpi.certificates.declared import DeclaredOptions, declared, rest_of
 from dpi.certificates.signature import Signer
 from dpi.domain.file import describe, lacks_key
 from dpi.domain.overlap import recoding
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import Integers
-from dpi.options import FORMAT
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.bank import Bank
 from dpi.store.base import Store
@@ -47,7 +46,7 @@ Change = bool | str | datetime
 def declare(
     given: StreamOptions, bank: Bank, signer: Signer | None, *, separate: bool, change: Change
 ) -> StreamOptions:
-    """Enter the stream, or a change of its options, unless the store has it just so, in whichever format.
+    """Enter the stream, or a change of its options, unless the store has it just so.
 
     Returns the options as they are meant beside the streams that are there.
     """
@@ -60,7 +59,7 @@ def declare(
     first, recoded = BEGINNING, None
     if known is None:
         setting.check_new(streams, separate=separate)
-    elif known.stated == setting.to_options(known.format):
+    elif known.text == setting.text:
         return setting
     else:
         setting.check_change(known, change=change is not False)
@@ -91,11 +90,11 @@ def stop(newest: StreamOptions, bank: Bank, signer: Signer | None) -> StreamOpti
         raise StateError(STOPPED)
     known = declared(store.streams())[newest.name]
     if known.end is not None:  # it was entered, and the answer was lost
-        return replace(newest, end=known.end, format=known.format)
+        return replace(newest, end=known.end)
     end = _following(newest, store)
     if end is None:
         raise OptionError("a stream is stopped after its first slot: this one has no beginning yet.")
-    ended = replace(newest, end=end, format=FORMAT)
+    ended = replace(newest, end=end)
     options = {"kind": "options", "format": 2, "stream": ended.name, "options": ended.to_options(), "from": end}
     link = extend(store.head(), {**options, "program": PROGRAM}, signer)
     domain = (ended.domain.digest, canonical(describe(ended.domain)))
@@ -116,8 +115,7 @@ def _following(setting: StreamOptions, store: Store) -> int | None:
 def _first(setting: StreamOptions, store: Store, change: Change, following: int) -> int:
     """The slot with which a change begins: a function of public facts alone."""
     slots, stated = setting.slots, store.options(setting.name)
-    printed = DeclaredOptions.from_text(stated.at(following)).format == PRINTED
-    if change == "next" or (change is True and (printed or slots is None)):
+    if change == "next" or (change is True and slots is None):
         first = following
     elif slots is None:
         raise OptionError("`change` names a time, and the stream has no clock: say `change=True`.", options=("change",))
@@ -141,7 +139,7 @@ def _first(setting: StreamOptions, store: Store, change: Change, following: int)
                     "slots that are not released yet have a hashed domain whose key is not here: release them first, "
                     "or begin the change with the slot that is released next."
                 )
-            if isinstance(before.mechanism, Forgotten) or printed:
+            if isinstance(before.mechanism, Forgotten):
                 raise StateError(
                     "slots that are not released yet have options that this program cannot make again: release them "
                     "with the options they were declared with, or begin the change with the slot that is released next."

@@ -445,7 +445,7 @@ class Stream:
         self._driver.following()  # settles a slot that was interrupted
         before, store = self._memory("load"), MemoryStore.load(path)
         newest = self._given.resolved(declared(store.streams()))
-        before.check_successor(store, self.name, newest.texts)
+        before.check_successor(store, self.name, newest.text)
         bank = Bank.of(store)
         bank.settle()
         self._driver = Driver(newest, bank, self._signer, self._source)

@@ -28,7 +28,7 @@ from dpi.errors import StateError
 from dpi.histogram.compression import Histogram, counts
 from dpi.mechanism.base import Estimate, Measurement, Mechanism
 from dpi.noise import RandomSource
-from dpi.options import FORMAT, Options
+from dpi.options import Options
 from dpi.release import Release
 from dpi.stream import Stream
 from dpi.testing.laws import Joint, Law, Point, law_of, law_of_classes
@@ -79,9 +79,9 @@ class Probe(Mechanism[object]):
         """As the mechanism behind."""
         return self.inner.name
 
-    def to_options(self, format: int = FORMAT) -> Options:
+    def to_options(self) -> Options:
         """As the mechanism behind."""
-        return self.inner.to_options(format)
+        return self.inner.to_options()
 
     @property
     def whole_weights(self) -> bool:

@@ -79,7 +79,7 @@ class LinearQueries(Option, ABC):
 
 
 QUERIES: Family[LinearQueries] = Family("queries")
-_WHOLE = Codec(lambda value, format: np.asarray(value).tolist(), lambda stated, format: stated)
+_WHOLE = Codec(lambda value: np.asarray(value).tolist(), lambda stated: stated)
 """A column or matrix of whole numbers."""
 
 

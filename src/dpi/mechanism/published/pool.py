@@ -25,7 +25,7 @@ from dpi.budget.written import FLOAT
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 from dpi.mechanism.published.linear import LARGEST_BINS, LinearQueries
-from dpi.options import Family, Option, printed
+from dpi.options import Family, Option
 from dpi.theory import entropy_approximation, multinomial_entropy, pool_entropy
 
 Floats = npt.NDArray[np.float64]
@@ -118,11 +118,6 @@ class Multinomial(Pool):
         super().__post_init__()
         _check_whole(self.precision, "precision", 1 << 28)  # every unit is drawn
 
-    @property
-    def description(self) -> str:
-        """The pool with all its digits, for saved state."""
-        return printed(self, "size", "precision", "seed")
-
     def _make(self, index: int, bins: int) -> Integers:
         words = self._words(index, 0, self.precision, "<u4")
         return np.bincount((words * np.uint64(bins) >> np.uint64(32)).view(np.int64), minlength=bins)
@@ -152,11 +147,6 @@ class DirichletPool(Pool):
         super().__post_init__()
         _check_concentration(self.concentration)
 
-    @property
-    def description(self) -> str:
-        """The pool with all its digits, for saved state."""
-        return printed(self, "size", "concentration", "seed", "precision")
-
     def _make(self, index: int, bins: int) -> Integers:
         return _rounded(_log_gammas(self, index, bins, self.concentration), self.precision)
 
@@ -184,11 +174,6 @@ class MixedPool(Pool):
             raise OptionError("`concentrations` must be a tuple of numbers above 0.")
         for concentration in self.concentrations:
             _check_concentration(concentration)
-
-    @property
-    def description(self) -> str:
-        """The pool with all its digits, for saved state."""
-        return printed(self, "size", "concentrations", "seed", "precision")
 
     def _make(self, index: int, bins: int) -> Integers:
         concentration = self.concentrations[index % len(self.concentrations)]
