@@ -26,7 +26,7 @@ from statistics import NormalDist
 import numpy as np
 
 import dpi
-from dpi.budget.clock import level
+from dpi.budget.classes import level
 from dpi.mechanism import cells
 from dpi.mechanism.base import Estimate, Floats
 from dpi.mechanism.cells import ClassCounts

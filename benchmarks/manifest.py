@@ -22,8 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 import dpi
-from dpi.budget.account_table import STANDING, merged, to_records
-from dpi.budget.buckets import Buckets
+from dpi.budget.account_table import STANDING, Buckets, merged, to_records
 from dpi.engine.job import Closing, Holdings, closed
 from dpi.noise import SystemSource
 from dpi.store.base import OpenEvents

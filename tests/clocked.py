@@ -9,9 +9,9 @@ import polars as pl
 from hypothesis import strategies as st
 
 from dpi.budget import Accounts, Epsilon, clocked
+from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.billing import SHARE_STEPS
-from dpi.budget.class_allocation import ClassAllocation
-from dpi.budget.clock import level
+from dpi.budget.classes import level
 from dpi.budget.epsilon import UNITS
 from dpi.noise import SystemSource
 from dpi.testing.class_sums import ClassSums

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpi.budget.clock import level
+from dpi.budget.classes import level
 from dpi.mechanism import cells
 from dpi.mechanism.cells import ClassCounts
 

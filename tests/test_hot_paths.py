@@ -231,7 +231,7 @@ PATHS = {
     ("events/columns.py", "canonical"): 0,
     ("budget/account_table.py", "get"): 4,
     ("budget/account_table.py", "find"): 5,
-    ("budget/class_allocation.py", "_read"): 1.2,  # also what the witness is told
+    ("budget/adaptive_allocation.py", "_read"): 1.2,  # also what the witness is told
     ("mechanism/cells/sizes.py", "regressed"): 1,
     ("mechanism/filtering/population.py", "_locate"): 2.3,
     ("mechanism/filtering/laplace_gauss.py", "evidence"): 2.4,

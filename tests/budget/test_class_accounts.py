@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from clocked import KEY, TOP, Clocked, due_shares, histories, steps, users
 from dpi.budget import Accounts, Bill, Epsilon, clocked
 from dpi.budget.account_table import AccountTable
+from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.billing import SHARE_STEPS
-from dpi.budget.class_allocation import ClassAllocation
-from dpi.budget.clock import level
+from dpi.budget.charge import LostSlots
+from dpi.budget.classes import level
 from dpi.budget.epsilon import LARGEST, UNITS
-from dpi.budget.lost import Lost
 from dpi.errors import BudgetExceeded, OptionError, StateError
 from dpi.exact.integers import GRAINS
 
@@ -228,7 +228,7 @@ def test_after_a_levy_nobody_has_more_than_truly(history, cut, period):
         ledger.pay(active, chosen)
         copy = copied(ledger.accounts) if slot == cut else copy
     first, last = (cut + 1 if cut < len(history) else 0), len(history) - 1
-    after = charged(copy, {"": Lost(range(first, last + 1), 0, ledger.bounds.largest)}, last)
+    after = charged(copy, {"": LostSlots(range(first, last + 1), 0, ledger.bounds.largest)}, last)
     everybody = pl.Series(range(7), dtype=pl.Int64)
     held, true = (accounts.remaining(everybody, last) for accounts in (after, ledger.accounts))
     assert all(0 <= some <= all_ for some, all_ in zip(held, true, strict=True))
@@ -240,9 +240,9 @@ def test_a_levy_takes_from_each_what_its_own_class_can_have_paid():
     ledger = Clocked()
     ledger.pay({1})
     assert level(2, TOP) == level(4, TOP) == 0
-    after = charged(ledger.accounts, {"": Lost(range(2, 3), 0, ledger.bounds.largest)}, 2)
+    after = charged(ledger.accounts, {"": LostSlots(range(2, 3), 0, ledger.bounds.largest)}, 2)
     assert after.remaining(pl.Series([1, 2]), 2) == [Fraction(1, 2), Fraction(1, 2)]
-    again = charged(after, {"": Lost(range(4, 5), 0, ledger.bounds.largest)}, 4)
+    again = charged(after, {"": LostSlots(range(4, 5), 0, ledger.bounds.largest)}, 4)
     assert again.remaining(pl.Series([1, 2]), 4) == [Fraction(1, 2), Fraction(1, 4)]
 
 
@@ -250,10 +250,10 @@ def test_a_levy_is_for_all_streams_of_the_ledger():
     """Streams with and without classes are charged for together, and never more than there is."""
     accounts = Accounts(Epsilon(UNITS), key=KEY, policy=clocked(TOP))
     Clocked(stream="visits", accounts=accounts).pay({1})
-    lost = {"visits": Lost(range(2, 3), 0, (SHARE_STEPS // 2,)), "orders": Lost(range(3), UNITS // 8)}
+    lost = {"visits": LostSlots(range(2, 3), 0, (SHARE_STEPS // 2,)), "orders": LostSlots(range(3), UNITS // 8)}
     after = charged(accounts, lost, 2)
     assert after.remaining(pl.Series([1, 2]), 2) == [Fraction(3, 8), Fraction(3, 8)]
-    emptied = charged(accounts, {"orders": Lost(range(3), 9 * LARGEST)}, 2)
+    emptied = charged(accounts, {"orders": LostSlots(range(3), 9 * LARGEST)}, 2)
     assert emptied.remaining(pl.Series([1, 2]), 2) == [0, 0]
 
 
@@ -285,7 +285,7 @@ def test_however_often_old_copies_go_on_nobody_loses_more_than_is_said(history):
             if not gone:
                 continue
             after = bounds.after_lost(gone, seen.largest, seen.restored)
-            ledger.accounts = charged(copy, {"": Lost(gone, 0, after.largest, seen.restored)}, gone[-1])
+            ledger.accounts = charged(copy, {"": LostSlots(gone, 0, after.largest, seen.restored)}, gone[-1])
             ledger.allocation.bounds = after
         for lost, (left, payments) in zip(loss.values(), ledger.standings(loss), strict=True):
             assert lost <= UNITS - left

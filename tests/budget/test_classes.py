@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from clocked import TOP, Clocked, due_shares, histories, steps
 from dpi.budget import Epsilon
+from dpi.budget.adaptive_allocation import ClassAllocation, bounds_of, classes_of, with_bounds
 from dpi.budget.billing import SHARE_STEPS
-from dpi.budget.class_allocation import ClassAllocation, bounds_of, classes_of, with_bounds
-from dpi.budget.classes import Bounds, ClassBudget, most_taken, steps_of
-from dpi.budget.clock import level
+from dpi.budget.classes import Bounds, ClassBudget, level, most_taken, steps_of
 from dpi.budget.epsilon import LARGEST, UNITS
 from dpi.errors import ClockError, OptionError, StateError
 from dpi.exact.integers import GRAINS

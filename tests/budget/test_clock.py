@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.budget.clock import HIGHEST, level
+from dpi.budget.classes import HIGHEST, level
 from dpi.budget.policy import clocked
 from dpi.errors import OptionError
 

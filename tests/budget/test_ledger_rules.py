@@ -9,7 +9,7 @@ import pytest
 
 from dpi.budget import Accounts, Bill, Epsilon, Geometric, Zeta, clocked, fade, spend_first
 from dpi.budget.account_table import AccountTable
-from dpi.budget.clock import HIGHEST
+from dpi.budget.classes import HIGHEST
 from dpi.budget.epsilon import LARGEST, UNITS
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
 from dpi.exact.integers import GRAINS

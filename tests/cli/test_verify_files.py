@@ -7,7 +7,7 @@ import pytest
 
 import dpi
 from cli_files import PERIOD
-from dpi.budget.clock import level
+from dpi.budget.classes import level
 from dpi.certificates.chain import canonical, text_digest
 from dpi.release import Release
 from dpi.verification.releases import verify_releases

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 import dpi
-from dpi.budget.account_table import merged
-from dpi.budget.buckets import Buckets
+from dpi.budget.account_table import Buckets, merged
 from dpi.engine.job import COLUMNS, FOR_EVER, Closing, Holdings, Reading, arrivals, closed, control_of, stored
 from dpi.errors import OptionError, StateError
 from dpi.events.identity import by_name, digests

@@ -6,7 +6,7 @@ import pytest
 
 from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
-from dpi.noise.binomial import Rounding, passing, tail
+from dpi.noise.sparse import Rounding, passing, tail
 from dpi_audit.samplers import PRECISION, boundary
 from statistics_ import assert_law
 

@@ -3,12 +3,14 @@
 import pytest
 import z3
 
-from dpi.budget import quota
+from dpi.budget import billing as quota
 from dpi.budget.epsilon import LARGEST
 from solver import counterexample, plain
 
 
-def granted(p, rest=quota.rest, assignable=quota.assignable):  # the functions that registration and verifiers call
+def granted(
+    p, rest=quota.unassigned, assignable=quota.assignable
+):  # the functions that registration and verifiers call
     """A user of two quotas and of the rest, of whom all that is said holds, before and after one of them grows."""
     epsilon = p.integer("epsilon", 1, LARGEST, kind="python")
     one, two = (p.integer(name, 0, LARGEST, kind="python") for name in ("a quota", "another"))

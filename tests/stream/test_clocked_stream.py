@@ -9,8 +9,7 @@ import pytest
 import dpi
 from clocked import OneClass
 from dpi.budget.billing import SHARE_STEPS
-from dpi.budget.classes import Bounds
-from dpi.budget.clock import level
+from dpi.budget.classes import Bounds, level
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.certificates.chain import Head, extend
 from dpi.errors import OptionError

@@ -18,8 +18,8 @@ import pytest
 
 import dpi
 from dpi.budget.accounts import Accounts
-from dpi.budget.class_allocation import ClassAllocation
-from dpi.budget.clock import level
+from dpi.budget.adaptive_allocation import ClassAllocation
+from dpi.budget.classes import level
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.noise import UnsafeSeededSource
 from dpi.store.bank import stored_accounts

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpi.budget import weighing
+from dpi.budget import charge as weighing
 from dpi.budget.accounts import Accounts
-from dpi.budget.clock import level
+from dpi.budget.classes import level
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi_audit import running
 from dpi_audit.exact import loss_on
@@ -15,7 +15,7 @@ from dpi_audit.lives import LIVES, AccountLife, account_life, by_class, by_cost
 from dpi_audit.neighbours import staying, straying
 from dpi_audit.small import VALUES
 
-charged = weighing.paid
+charged = weighing.after_payment
 
 
 def free(which):

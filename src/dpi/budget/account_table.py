@@ -1,4 +1,12 @@
-"""A table of accounts in 36 bytes each: name (128 bits), units spent, active slots, epoch.
+"""Buckets of accounts: the parts of a ledger that can be worked on apart.
+
+A bucket is a prefix of the account's name: its first bits, as an unsigned number. Names are keyed digests, so buckets
+are of equal size but for chance, whoever the users are. Which bucket an account is in never changes while the ledger
+has so many; to have more of them, the ledger is laid out anew (`dpi ledger --layout`).
+
+Sees names of accounts; no id and no amount.
+
+A table of accounts in 36 bytes each: name (128 bits), units spent, active slots, epoch.
 
 Names are keyed digests, so they are spread evenly. Accounts lie in two sorted runs: a large one, and a small one with
 the recent newcomers, merged into the large one when it has grown to an eighth of it. Looking up m accounts among n
@@ -15,10 +23,40 @@ from typing import Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.buckets import Buckets
-from dpi.errors import StateError
+from dpi.errors import OptionError, StateError
 from dpi.events.identity import Digests, by_first_half
 from dpi.exact.integers import Integers
+
+MOST_BITS = 16
+_WORD = 64
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """2^bits buckets.
+
+    >>> names = np.array([[2**63, 0], [0, 2**63], [2**64 - 1, 0]], dtype=np.uint64)
+    >>> Buckets(2).of(names).tolist(), Buckets(0).of(names).tolist()
+    ([2, 0, 3], [0, 0, 0])
+    """
+
+    bits: int
+
+    def __post_init__(self) -> None:
+        if type(self.bits) is not int or not 0 <= self.bits <= MOST_BITS:
+            raise OptionError(f"`bits` must be a whole number from 0 to {MOST_BITS}. Got {self.bits!r}.")
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return 1 << self.bits
+
+    def of(self, names: Digests) -> Integers:
+        """The bucket of each account."""
+        if self.bits == 0:
+            return np.zeros(len(names), dtype=np.int64)
+        return (names[:, 0] >> np.uint64(_WORD - self.bits)).astype(np.int64)
+
 
 STANDING = np.dtype([("spent", "<i8"), ("active", "<u4"), ("epoch", "<i8")])
 _NAME = np.dtype([("high", "<u8"), ("low", "<u8")])

@@ -22,7 +22,7 @@ keeps the promise:* class and weight are functions of the user's own account and
 every other user is in the same class with the same weight; u moves one class's histogram by at most w, whose noise
 loses ε_{t,m} · w; the rest is as above. A user whose weight is zero has not paid, and stays in their class.
 
-With quotas (`dpi.budget.quota`) an account here is a user's sub-account: ε in what is said above is then what it holds.
+With quotas (`dpi.budget.billing`) an account here is a user's sub-account: ε above is then what it holds.
 
 What an account holds is private, and so is how many there are. Accounts are never deleted: that would be a refill.
 """
@@ -38,7 +38,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpi.budget import billing, weighing
+from dpi.budget import billing
+from dpi.budget import charge as weighing
 from dpi.budget.account_table import (
     STANDING,
     AccountTable,
@@ -50,10 +51,9 @@ from dpi.budget.account_table import (
     to_records,
     together,
 )
-from dpi.budget.bill import Bill, Charge
+from dpi.budget.charge import Bill, Charge, LostSlots, restore_charge
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
-from dpi.budget.lost import Lost, most_lost
 from dpi.budget.policy import Clocked, Policy, policy_of, spend_first
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
 from dpi.events.identity import Digests, check_key, digests
@@ -143,7 +143,7 @@ class Accounts:
         return self._levies[-1]
 
     def assign(self, units: int) -> None:
-        """Hold back this much of ε from every account: it is other streams' (`dpi.budget.quota`).
+        """Hold back this much of ε from every account: it is other streams' (`dpi.budget.billing`).
 
         Bills that were written before are no longer payable.
         """
@@ -207,9 +207,9 @@ class Accounts:
             if own is not None and member is not None:
                 payments = self._standing(own.rows(rows), slot, self._own(stream))["active"]
                 left = billing.left(available, standing["spent"])
-                grains[rows], member[rows] = weighing.by_class(classes, left, payments, self._top)
+                grains[rows], member[rows] = weighing.weights_by_class(classes, left, payments, self._top)
             else:
-                grains[rows] = weighing.by_policy(self.policy, epsilon, share, standing, available)
+                grains[rows] = weighing.weights_by_policy(self.policy, epsilon, share, standing, available)
         if whole:
             grains[grains < GRAINS] = 0
         grains[place.repeated] = 0
@@ -241,10 +241,10 @@ class Accounts:
             missing = np.where(paying, standing["spent"] + cost - available, 0)
             most = int(missing.argmax())
             worst = max(worst, (int(missing[most]), int(cost[most]), int(standing["spent"][most])))
-            after.append(weighing.paid(standing, cost, paying))
+            after.append(weighing.after_payment(standing, cost, paying))
             if bill.own is not None:
                 payments = self._standing(bill.own.rows(rows), bill.slot, self._own(bill.stream))
-                after_own.append(weighing.paid(payments, cost, paying))
+                after_own.append(weighing.after_payment(payments, cost, paying))
         if worst[0] > 0:
             _, requested, spent = worst
             raise BudgetExceeded(Fraction(requested, UNITS), Fraction(available - spent, UNITS), public=False)
@@ -296,7 +296,7 @@ class Accounts:
         payments[place.order] = self._standing(place, slot, table)["active"]
         return [int(number) for number in payments]
 
-    def charge_lost(self, lost: Mapping[str, Lost], slot: int) -> tuple[int, Iterator[bytes]]:
+    def charge_lost(self, lost: Mapping[str, LostSlots], slot: int) -> tuple[int, Iterator[bytes]]:
         """What slots that no account remembers cost everybody at most, in the epoch of `slot`: nothing is changed yet.
 
         Returns the levy, which a future account is charged, and the records of the accounts there are, some at a time:
@@ -308,7 +308,9 @@ class Accounts:
         levy, _ = self._charged(lost, slot, *nobody)
         return levy, (self._charged(lost, slot, *part)[1] for part in self._table.parts())
 
-    def _charged(self, lost: Mapping[str, Lost], slot: int, names: Digests, standing: Standings) -> tuple[int, bytes]:
+    def _charged(
+        self, lost: Mapping[str, LostSlots], slot: int, names: Digests, standing: Standings
+    ) -> tuple[int, bytes]:
         epoch, available = self._epoch(slot), self._available(slot)
         here = standing["epoch"] == epoch  # who was last seen in an older epoch is refilled, as if never seen
         names, standing = names[here], standing[here]
@@ -320,7 +322,7 @@ class Accounts:
             found[place.order] = self._standing(place, slot, own)["active"]
             return found
 
-        taken = most_lost(lost, left, payments, lambda number: self._epoch(number) == epoch, self._top)
+        taken = restore_charge(lost, left, payments, lambda number: self._epoch(number) == epoch, self._top)
         levy = int(taken[-1])
         standing["spent"] = available - levy - (left - taken)[:-1]
         return levy, to_records(names, standing)

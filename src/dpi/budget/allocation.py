@@ -15,10 +15,10 @@ from types import MappingProxyType
 from typing import Self, TypeVar
 
 from dpi.budget.classes import ClassBudget
+from dpi.budget.codecs import UNITS as AS_UNITS
 from dpi.budget.epsilon import UNITS, Amount, Epsilon, rational
 from dpi.budget.index_set import IndexSet
 from dpi.budget.series import Series
-from dpi.budget.written import UNITS as AS_UNITS
 from dpi.errors import OptionError, StateError
 from dpi.noise import RandomSource, geometric, uniform_below
 from dpi.options import RATIONAL, Family, Option

@@ -1,7 +1,22 @@
-"""Classes of users by their own payments, and what is public about them: budgets, and bounds of what accounts hold.
+"""The public clock of payments: how far up the classes of users a slot reaches.
+
+A user of *class* m has paid m times so far. Class m is *due* in a slot whose level is at least m: class 0 in every
+slot, class 1 in every second one on average, class m in one of 2^m.
+
+**Guarantee.** The level of a slot is a function of its number alone, so that which classes are measured tells nothing
+about anybody. Every aligned block of 2^m slots has exactly one of level m or more; where in the block it lies is a hash
+of the block, so that the levels have no rhythm in common with hours, days or weeks: who is active at nine o'clock only
+meets the same levels as everybody else.
+
+*Why one.* Of the two halves of a block, one bit of a hash chooses the half whose slot goes on. A slot has level m or
+more if its half was chosen in each of its m smallest blocks: that is one slot of each block of 2^m.
+
+Sees slot numbers, nothing else.
+
+Classes of users by their own payments, and what is public about them: budgets, and bounds of what accounts hold.
 
 A user of class m has paid m times in this stream; the top class takes all who have paid more often. In a slot in which
-class m is due (`dpi.budget.clock`) its users pay a share f_m of what is left on their accounts, a public number. So
+class m is due (`dpi.budget.classes`) its users pay a share f_m of what is left on their accounts, a public number. So
 
 * L_m, the most that a user of class m has left, is known without a look at any account: L_0 = ε, and who pays leaves
   class m for class m + 1 with at most `billing.most_left(L_m, f_m)`;
@@ -23,16 +38,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from hashlib import blake2b
 from itertools import zip_longest
 
 import numpy as np
 
-from dpi.budget import billing
-from dpi.budget.billing import SHARE_STEPS
-from dpi.budget.clock import level
+from dpi.budget.billing import SHARE_STEPS, class_epsilon, most_left, most_spent, parts
 from dpi.budget.epsilon import Epsilon
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
+
+HIGHEST = 40
+"""The largest top class: a slot of such a level comes once in 2^40."""
+
+
+def level(slot: int, top: int) -> int:
+    """The highest class that is due in a slot, at most `top`; slots before slot 0 have levels too.
+
+    >>> [level(slot, top=3) for slot in range(16)]
+    [0, 3, 0, 1, 0, 1, 0, 2, 3, 0, 1, 0, 1, 0, 0, 2]
+    """
+    for size in range(top):
+        if (slot >> size) & 1 != _chosen(slot >> (size + 1), size):
+            return size
+    return top
+
+
+def next_due(after: int, m: int) -> int:
+    """The first slot after a slot in which class m is due, in m steps: one in each block of 2^m.
+
+    >>> [next_due(0, 2), next_due(7, 2), next_due(3, 0)], [level(slot, 3) for slot in (1, 8)]
+    ([1, 8, 4], [3, 3])
+    """
+    block = (after + 1) >> m
+    slot = _place(block, m)
+    return slot if slot > after else _place(block + 1, m)
+
+
+def _place(block: int, m: int) -> int:
+    """The slot of level m or more in a block of 2^m."""
+    for size in reversed(range(m)):
+        block = 2 * block + _chosen(block, size)
+    return block
+
+
+def _chosen(block: int, size: int) -> int:
+    """Which half of a block of 2^(size + 1) slots goes on: one bit."""
+    text = b"%d %d" % (size, block)
+    return blake2b(text, digest_size=1, person=b"dpi clock").digest()[0] & 1
+
 
 _CHUNK = 1 << 16
 """Accounts that are charged at a time: each takes a number for every class."""
@@ -103,7 +157,7 @@ class Bounds:
     def budgets(self, shares: Sequence[Fraction]) -> tuple[ClassBudget, ...]:
         """What a slot costs the classes 0, 1, … that are due, after `after`."""
         return tuple(
-            ClassBudget(Epsilon(billing.class_epsilon(left, share)), share, left)
+            ClassBudget(Epsilon(class_epsilon(left, share)), share, left)
             for left, share in zip(self.left, shares, strict=False)
         )
 
@@ -115,9 +169,9 @@ class Bounds:
         begun = self._entered(slot)
         left, spent = list(begun.left), list(begun.spent)
         for m, share in enumerate(shares[: self.top]):
-            _raise(left, m + 1, billing.most_left(left[m], share))
+            _raise(left, m + 1, most_left(left[m], share))
         for m in reversed(range(min(len(shares), len(spent)))):
-            _raise(spent, min(m + 1, self.top), billing.most_spent(spent[m], shares[m], self.epsilon))
+            _raise(spent, min(m + 1, self.top), most_spent(spent[m], shares[m], self.epsilon))
         return replace(begun, left=tuple(left), spent=tuple(spent), largest=_larger(self.largest, steps))
 
     def after_lost(self, slots: Sequence[int], largest: Sequence[int], restored: Sequence[int] = ()) -> Bounds:
@@ -205,7 +259,7 @@ def most_taken(
         taken[slice(None) if behind else own, np.arange(held.size)] = 0
         for highest, anew in levels:
             for m in reversed(range(highest + 1)):
-                paid = taken[m] + billing.parts(held - taken[m], np.full(held.size, asked[m]))
+                paid = taken[m] + parts(held - taken[m], np.full(held.size, asked[m]))
                 after = taken[min(m + 1, top)]
                 np.maximum(after, np.where(taken[m] < 0, -1, paid), out=after)
             if anew:

@@ -7,15 +7,14 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
-from dpi.budget import quota as quotas
+from dpi.budget import billing as quotas
 from dpi.budget.accounts import Accounts
+from dpi.budget.adaptive_allocation import Auto, Saving
 from dpi.budget.allocation import DRAWS, SPREAD, Allocation, Concentrated, Constant, Draw, InOrder
-from dpi.budget.auto import Auto
+from dpi.budget.codecs import AMOUNT, NUMBER, UNITS, or_word
 from dpi.budget.epsilon import Amount, Epsilon, rational
 from dpi.budget.policy import POLICIES, Policy, spend_first
-from dpi.budget.saving import Saving
 from dpi.budget.series import SERIES, Series
-from dpi.budget.written import AMOUNT, NUMBER, UNITS, or_word
 from dpi.errors import OptionError
 from dpi.options import Family, Option
 
@@ -35,15 +34,15 @@ class Ledger(Option):
     `per_slot` is what a slot costs a user of weight one: an amount, or "auto" to choose it from the public transcript;
     `slots=20` is short for a twentieth of ε. With `every=5` the same is spent on average, most of it in every fifth
     slot, which suits a stream that moves slowly; with `every="auto"`, in as few slots as the tracked drift allows
-    (`dpi.budget.saving`). With `period` the accounts are refilled every so many slots, and the
+    (`dpi.budget.adaptive_allocation`). With `period` the accounts are refilled every so many slots, and the
     guarantee is ε per epoch.
 
     `returning=False` declares that nobody comes back once their account is empty, as where people are seen once: then
     a slot with fewer payers is a slot with fewer users, and "auto" spends all of ε in every slot. It is a statement
     about the users for the sake of accuracy; accounts are kept all the same, so the guarantee does not rest on it.
 
-    `quota="0.25"` gives the stream a quarter of every user's ε for itself (`dpi.budget.quota`): streams that share the
-    ledger cannot take from it, and it takes from nobody else. Quotas of a ledger sum to at most one; one grows by a
+    `quota="0.25"` gives the stream a quarter of every user's ε for itself (`dpi.budget.billing`): streams that share
+    the ledger cannot take from it, and it takes from nobody else. Quotas of a ledger sum to at most one; one grows by a
     change of options, out of what no quota has, and never shrinks. Streams without a quota share the rest.
 
     >>> Ledger(), Ledger(per_slot=0.05)
@@ -104,7 +103,7 @@ class Ledger(Option):
         """What an account holds at first: all of ε, the stream's quota of it, or the rest when it was declared."""
         if self.quota is None:
             return epsilon if self.rest is None else self.rest
-        units = quotas.held(epsilon.units, rational(self.quota, "quota"))
+        units = quotas.quota_units(epsilon.units, rational(self.quota, "quota"))
         if units < 1:
             raise OptionError("a `quota` must be at least 2^-40 of budget.", options=("quota",))
         return Epsilon(units)

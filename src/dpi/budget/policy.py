@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dpi.budget.clock import HIGHEST
+from dpi.budget.classes import HIGHEST
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.series import SERIES, Series, Zeta
 from dpi.errors import OptionError

@@ -1,7 +1,7 @@
 """Discovery of values as a stream of a store: it has a quota of every user's ε, and releases what is frequent.
 
 **Guarantee.** All that is discovered, and all releases of the other streams that share its ledger, are together ε-DP at
-user level, for ever. *Why:* discovery is a stream of the same ledger with a quota (`dpi.budget.quota`), whose slots
+user level, for ever. *Why:* discovery is a stream of the same ledger with a quota (`dpi.budget.billing`), whose slots
 lose ε_t·w_{u,t} (`dpi.discovery.driver`); values that were found are public from then on, so that a domain made of them
 is a function of releases.
 """

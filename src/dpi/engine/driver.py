@@ -24,7 +24,7 @@ from itertools import chain
 
 import numpy as np
 
-from dpi.budget.buckets import Buckets
+from dpi.budget.account_table import Buckets
 from dpi.budget.ledger import Ledger
 from dpi.certificates.signature import Signer
 from dpi.engine.executor import Executor

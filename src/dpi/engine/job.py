@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpi.budget.buckets import Buckets
+from dpi.budget.account_table import Buckets
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.domain.overlap import Domains

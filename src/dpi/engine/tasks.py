@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dpi.budget.buckets import Buckets
+from dpi.budget.account_table import Buckets
 from dpi.engine.job import FOR_EVER, Closing, Control, Holdings, Reading, arrivals, closed, stored
 from dpi.errors import StateError
 from dpi.events.clock import Window

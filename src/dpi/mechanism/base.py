@@ -117,15 +117,16 @@ class Mechanism(Option, ABC, Generic[State]):
     def drift(self, state: State) -> float | None:
         """The step by which log-probabilities move in a slot, as released so far; None if it is not tracked.
 
-        By it budgets are saved up (`dpi.budget.saving`). After a jump it is large, until the new PDF is known.
+        By it budgets are saved up (`dpi.budget.adaptive_allocation`). It is large after a jump, until the new PDF is
+        known.
         """
         return None
 
     def shares(self, state: State, slot: int) -> tuple[Fraction, ...]:
         """By class: the part of what is left that users of each class that is due in a slot are asked for, before it.
 
-        From class 0 to the slot's level (`dpi.budget.clock`), each above 0 and at most 1, in steps of 2^-12: a function
-        of public state.
+        From class 0 to the slot's level (`dpi.budget.classes`), each above 0 and at most 1, in steps of 2^-12: a
+        function of public state.
         """
         raise OptionError(f"{type(self).__name__} does not measure users by class.")
 

@@ -1,4 +1,11 @@
-"""Discrete Laplace noise on every value of a universe that nobody can list, of which the large ones are shown.
+"""Exact binomial variables: how many of very many values without events pass a threshold on their noise.
+
+A count is decided by one uniform U, as all laws here are: the result is the k with F(k - 1) ≤ U < F(k), where F is the
+binomial distribution function. F is irrational, and the number of trials may have hundreds of digits; so F is enclosed
+from below and from above in decimal arithmetic with directed rounding, and U and the digits are extended until U lies
+on one side of every bound that is asked for. Nothing is approximated: what cannot be decided is computed again.
+
+Discrete Laplace noise on every value of a universe that nobody can list, of which the large ones are shown.
 
 The mechanism that is meant is dense: each of the N values of a public universe has a number (zero, unless somebody
 has it), every number gets independent noise, and the values whose noisy number is at least a public threshold are
@@ -10,17 +17,131 @@ It sees numbers and no users.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 import numpy as np
 
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
-from dpi.noise.binomial import passing
 from dpi.noise.exponential import geometric
 from dpi.noise.laplace import SATURATION, add_laplace
-from dpi.noise.source import RandomSource, uniform_below
+from dpi.noise.source import WORD_BITS, LazyUniform, RandomSource, uniform_below
+
+_ONE = Decimal(1)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Arithmetic of some digits, rounded downwards and upwards.
+
+    `exp` and `ln` of the standard library are right to half a unit in the last place, whatever the rounding; a step to
+    the next number makes a bound of them.
+    """
+
+    down: Context
+    up: Context
+
+    @classmethod
+    def to(cls, digits: int) -> Rounding:
+        """With exponents that do not run out."""
+        down, up = (
+            Context(prec=digits, rounding=side, Emin=-(10**17), Emax=10**17, traps=[])
+            for side in (ROUND_FLOOR, ROUND_CEILING)
+        )
+        return cls(down, up)
+
+    def exp_minus(self, x: Fraction) -> tuple[Decimal, Decimal]:
+        """Bounds of e^-x, for x ≥ 0."""
+        top, bottom = Decimal(x.numerator), Decimal(x.denominator)
+        low, high = self.down.divide(top, bottom), self.up.divide(top, bottom)
+        return (
+            self.down.next_minus(self.down.exp(high.copy_negate())),
+            self.up.next_plus(self.up.exp(low.copy_negate())),
+        )
+
+
+def tail(threshold: int, scale: Fraction, rounding: Rounding) -> tuple[Decimal, Decimal]:
+    """Bounds of P(Z ≥ threshold) of discrete Laplace noise, for a threshold of at least 1.
+
+    With q = e^(-1/scale), P(z) = (1 - q)/(1 + q)·q^|z|, so that the tail is q^threshold/(1 + q).
+
+    >>> low, high = tail(3, Fraction(2), Rounding.to(30))
+    >>> low < high, round(float(low), 9)
+    (True, 0.13888945)
+    """
+    down, up = rounding.down, rounding.up
+    step, power = rounding.exp_minus(1 / scale), rounding.exp_minus(threshold / scale)
+    return down.divide(power[0], up.add(_ONE, step[1])), up.divide(power[1], down.add(_ONE, step[0]))
+
+
+def passing(trials: int, threshold: int, scale: Fraction, source: RandomSource) -> int:
+    """How many of `trials` independent draws of discrete Laplace noise are at least `threshold` ≥ 1: exactly.
+
+    **Law.** Binomial(trials, p) with p = e^(-threshold/scale)/(1 + e^(-1/scale)).
+
+    *Why.* U is uniform, so k with F(k - 1) ≤ U < F(k) has the law F. F falls as p grows: with p⁻ ≤ p ≤ p⁺ it lies
+    between F at p⁺, rounded down, and F at p⁻, rounded up (`_bounds`). A k is returned only where U is at or above
+    every upper bound before it and below the lower one of its own; a wider precision narrows all bounds around F, so
+    that each U but for a set of measure zero is decided.
+
+    >>> from dpi.noise import SystemSource
+    >>> passing(256**32, 10**6, Fraction(1), SystemSource())
+    0
+    """
+    if trials < 0 or threshold < 1 or scale <= 0:
+        raise OptionError("`trials` must be at least 0, `threshold` at least 1, and `scale` above 0.")
+    if trials == 0:
+        return 0
+    uniform = LazyUniform(int(source.words(1)[0]), WORD_BITS, source)
+    while (found := _decided(uniform, trials, threshold, scale)) is None:
+        uniform.extend()
+    return found
+
+
+def _decided(uniform: LazyUniform, trials: int, threshold: int, scale: Fraction) -> int | None:
+    """The result for a uniform that is known so far; None if that does not decide it."""
+    rounding = Rounding.to(30 + len(str(trials)) + uniform.bits * 302 // 1000)
+    unit = Decimal(1 << uniform.bits)
+    for k, (low, high) in enumerate(_bounds(trials, tail(threshold, scale, rounding), rounding)):
+        if k == trials or rounding.down.multiply(low, unit) >= uniform.numerator + 1:
+            return k
+        if rounding.up.multiply(high, unit) > uniform.numerator:
+            return None
+    return None
+
+
+def _bounds(trials: int, p: tuple[Decimal, Decimal], rounding: Rounding) -> Iterator[tuple[Decimal, Decimal]]:
+    """Bounds of F(0), F(1), …: at the larger p from below, at the smaller one from above."""
+    return zip(
+        _cumulated(trials, p[1], rounding.down, rounding.up, lower=True),
+        _cumulated(trials, p[0], rounding.up, rounding.down, lower=False),
+        strict=True,
+    )
+
+
+def _cumulated(trials: int, p: Decimal, near: Context, far: Context, *, lower: bool) -> Iterator[Decimal]:
+    """One-sided bounds of F(k) for k = 0 … trials; `near` rounds to the side of the bound, `far` to the other.
+
+    F(k) = Σ_j t_j with t_0 = (1 - p)^trials and t_{j+1} = t_j·(trials - j)/(j + 1)·p/(1 - p): every factor is positive
+    (the logarithm, which is not, is multiplied by a positive number), so that each step keeps its side.
+    """
+
+    def beyond(value: Decimal) -> Decimal:
+        return near.next_minus(value) if lower else near.next_plus(value)
+
+    exponent = near.multiply(beyond(near.ln(near.subtract(_ONE, p))), Decimal(trials))
+    term = max(beyond(near.exp(exponent)), Decimal(0))
+    odds = near.divide(p, far.subtract(_ONE, p))
+    total = term
+    yield total
+    for j in range(trials):
+        term = near.multiply(near.divide(near.multiply(term, Decimal(trials - j)), Decimal(j + 1)), odds)
+        total = near.add(total, term)
+        yield total
+
 
 LARGEST_THRESHOLD = SATURATION
 """Sums are cut here: up to it, a cut one passes exactly if the sum does; beyond, nothing could pass."""
@@ -41,7 +162,7 @@ def sparse_laplace(
     *Why.* It is a function of the dense vector of all N noisy numbers, which is (s/scale)-DP by `add_laplace`: it has
     the law of {(v, y_v) : y_v ≥ threshold} with y_v = number + Z_v. For occupied values it is that by construction. The
     M others are independent of them and of each other, and pass with probability p = P(Z ≥ threshold) each. So their
-    number is Binomial(M, p) (`dpi.noise.binomial`, exactly). Given it, by symmetry every set of so many of them is as
+    number is Binomial(M, p) (`dpi.noise.sparse`, exactly). Given it, by symmetry every set of so many of them is as
     likely (`others`). Given the set, their noisy numbers are independent with P(Z ≥ threshold + j | Z ≥ threshold) =
     q^(threshold+j)/q^threshold = q^j: the threshold plus a geometric variable. A value that is occupied with the number
     zero has the law of one that is not, so that which values are listed does not enter the law.

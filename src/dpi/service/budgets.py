@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import cast
 
 from dpi.budget.allocation import Concentrated, Constant, InOrder
-from dpi.budget.clock import level, next_due
+from dpi.budget.classes import level, next_due
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
 from dpi.budget.policy import SpendFirst

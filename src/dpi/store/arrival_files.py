@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.buckets import Buckets
+from dpi.budget.account_table import Buckets
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
 from dpi.store.base import OpenEvents

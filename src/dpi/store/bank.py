@@ -21,7 +21,7 @@ from threading import Lock
 from weakref import WeakKeyDictionary, ref
 
 from dpi.budget.accounts import Accounts
-from dpi.budget.bill import Charge
+from dpi.budget.charge import Charge
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.certificates.declared import assigned, declared

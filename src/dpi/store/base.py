@@ -24,7 +24,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.class_allocation import bounds_of
+from dpi.budget.adaptive_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.certificates.declared import declared

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dpi.budget.account_table import by_bucket, merged
-from dpi.budget.buckets import Buckets
+from dpi.budget.account_table import Buckets, by_bucket, merged
 from dpi.store.account_log import AccountLog
 from dpi.store.folder import Folder
 from dpi.store.runs import Run, RunFiles, run_key

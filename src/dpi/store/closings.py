@@ -4,7 +4,7 @@ What a slot of one stream takes from an account, a slot of another that pays fro
 followed from which stream is ready first, it would be a matter of how much data each has, and one user's flood would
 change what everybody else pays where. So slots close by their closing time, and by the name of their stream where that
 is the same; a later one waits. A stream with accounts of its own (a quota, a ledger of its own, a series) waits for no
-other, and no other for it: what one takes changes nothing for the other (`dpi.budget.quota`).
+other, and no other for it: what one takes changes nothing for the other (`dpi.budget.billing`).
 
 Sees names and moments; no event and no account.
 """

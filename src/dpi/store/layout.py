@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Self
 
-from dpi.budget.buckets import Buckets
+from dpi.budget.account_table import Buckets
 from dpi.errors import NewerVersion, StateError, newer
 from dpi.store.engine import Engine
 from dpi.store.schema import fact

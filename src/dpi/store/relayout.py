@@ -17,7 +17,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from dpi.budget.buckets import Buckets
+from dpi.budget.account_table import Buckets
 from dpi.errors import StateError, StoreBusy
 from dpi.store.arrival_files import read_segments, sorted_by_bucket, write_sections
 from dpi.store.bank import Bank

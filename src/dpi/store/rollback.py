@@ -24,8 +24,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from dpi.budget.class_allocation import bounds_of, with_bounds
-from dpi.budget.lost import Lost
+from dpi.budget.adaptive_allocation import bounds_of, with_bounds
+from dpi.budget.charge import LostSlots
 from dpi.certificates.chain import Entry, extend
 from dpi.certificates.declared import DeclaredOptions, declared
 from dpi.certificates.signature import Signer
@@ -54,7 +54,7 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
         )
     _check_quotas(store, seen)
     progress: dict[str, Checkpoint] = {}
-    lost: dict[str, dict[str, Lost]] = {}
+    lost: dict[str, dict[str, LostSlots]] = {}
     for name, last in seen.last.items():
         if name not in store.streams():
             raise StateError(f"the stream {name!r} began after this copy was made: start a new store.")
@@ -70,7 +70,7 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
             allocation, spent = with_bounds(here.allocation, bounds), bounds.most_spent
         if ledger is not None:
             largest = None if bounds is None else bounds.largest
-            lost.setdefault(ledger, {})[name] = Lost(gone, spent - here.spent, largest, again)
+            lost.setdefault(ledger, {})[name] = LostSlots(gone, spent - here.spent, largest, again)
         progress[name] = replace(here, last=last, spent=spent, allocation=allocation, tree=b"")
         if store.options(name).at(here.last) != store.options(name).at(last):
             kept = "" if bounds is None else allocation  # nobody's payments are forgotten

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from dpi.budget.class_allocation import bounds_of
+from dpi.budget.adaptive_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Link
 from dpi.errors import StateError

@@ -6,7 +6,7 @@ How entries are chained and signed is `dpi.certificates`. Sees no event, no hist
 from __future__ import annotations
 
 from dpi._version import __version__
-from dpi.budget.class_allocation import classes_of
+from dpi.budget.adaptive_allocation import classes_of
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.certificates.chain import Entry

@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.budget.accounts import Accounts
+from dpi.budget.adaptive_allocation import classes_of, largest_budget
 from dpi.budget.allocation import Allocation
-from dpi.budget.bill import Bill, Charge
-from dpi.budget.class_allocation import classes_of, largest
+from dpi.budget.charge import Bill, Charge
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.histogram.compression import Compression, Histogram, Users, contributions, finished
@@ -200,7 +200,7 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
     values, classes = np.frombuffer(paid.values, dtype="<i8").astype(np.int64), classes_of(paid.allocation)
     if classes:
         fed, parts = options.split_classes(classes)
-        measurement = Measurement(paid.slot, largest(parts), values, paid.partial, parts)
+        measurement = Measurement(paid.slot, largest_budget(parts), values, paid.partial, parts)
     else:
         to_tree, to_mechanism = options.split(epsilon)
         fed, measurement = [to_tree.units > 0], Measurement(paid.slot, to_mechanism, values, paid.partial)

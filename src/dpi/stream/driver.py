@@ -21,7 +21,7 @@ from typing import Protocol
 
 from dpi.budget.accounts import Accounts
 from dpi.budget.allocation import Allocation
-from dpi.budget.bill import Charge
+from dpi.budget.charge import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
 from dpi.certificates.declared import DeclaredOptions, assigned, declared

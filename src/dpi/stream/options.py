@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.allocation import Allocation
-from dpi.budget.class_allocation import ClassAllocation
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import Amount, Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger

@@ -27,8 +27,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from dpi.budget.codecs import AMOUNT
 from dpi.budget.epsilon import Amount, Epsilon
-from dpi.budget.written import AMOUNT
 from dpi.domain.overlap import Overlap
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS, Integers

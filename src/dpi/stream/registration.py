@@ -22,9 +22,9 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from dpi.budget.billing import assignable
 from dpi.budget.epsilon import UNITS
 from dpi.budget.ledger import Ledger
-from dpi.budget.quota import assignable
 from dpi.certificates.chain import canonical, extend
 from dpi.certificates.declared import DeclaredOptions, declared, rest_of
 from dpi.certificates.signature import Signer
@@ -187,7 +187,7 @@ def _check_ledger(setting: StreamOptions, store: Store, streams: Mapping[str, De
 
 
 def _check_quota(setting: StreamOptions, store: Store, streams: Mapping[str, DeclaredOptions]) -> None:
-    """Refuse a quota that shrinks, or that takes what is another's or may be spent (`dpi.budget.quota`)."""
+    """Refuse a quota that shrinks, or that takes what is another's or may be spent (`dpi.budget.billing`)."""
     if setting.quota is None:
         return
     known = streams.get(setting.name)

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from dpi.budget.clock import level
+from dpi.budget.classes import level
 from dpi.budget.epsilon import Epsilon
 from dpi.domain import Domain
 from dpi.errors import StateError

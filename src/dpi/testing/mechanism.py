@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from dpi.budget.class_allocation import ClassAllocation
+from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.domain import Categories, Domain

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpi.budget.accounts import Accounts
-from dpi.budget.billing import SHARE_STEPS
-from dpi.budget.class_allocation import largest
-from dpi.budget.classes import Bounds
-from dpi.budget.clock import HIGHEST
+from dpi.budget.adaptive_allocation import largest_budget
+from dpi.budget.billing import SHARE_STEPS, assignable
+from dpi.budget.charge import LostSlots
+from dpi.budget.classes import HIGHEST, Bounds
 from dpi.budget.epsilon import UNITS, Epsilon
-from dpi.budget.lost import Lost
 from dpi.budget.policy import clocked
-from dpi.budget.quota import assignable
 from dpi.certificates.chain import Entry, most_spent
 from dpi.certificates.declared import DeclaredOptions, assigned, rest_of
 from dpi.errors import NewerVersion, OptionError, StateError
@@ -128,7 +126,7 @@ class Streams:
         if last is None or spent is None or charged is None or asked is None or again is None:
             yield "states no whole numbers"
             return
-        lost: dict[str, dict[str, Lost]] = defaultdict(dict)
+        lost: dict[str, dict[str, LostSlots]] = defaultdict(dict)
         self.restored.append(_gone(entry, {name: end for name, (end, *_) in last.items()}, self.last))
         for stream, options in self.options.items():
             (end,), (before, units) = last.get(stream, (self.last.get(stream, 0),)), self._reached(stream)
@@ -144,7 +142,7 @@ class Streams:
                     yield "states another sum of budgets than lost slots can have had"
             if ledger is not None:
                 shares = None if bounds is None else bounds.largest
-                lost[ledger][stream] = Lost(gone, sum_ - units, shares, again.get(stream, ()))
+                lost[ledger][stream] = LostSlots(gone, sum_ - units, shares, again.get(stream, ()))
             self.last[stream], self.units[stream] = end, sum_
         for name, streams in lost.items():
             slot, (units,) = max(self.last[stream] for stream in streams), charged.get(name, (0,))
@@ -155,7 +153,7 @@ class Streams:
     def _reached(self, stream: str) -> tuple[int, int]:
         return self.last.get(stream, 0), self.units[stream]
 
-    def _charge(self, ledger: str, lost: dict[str, Lost], slot: int) -> int:
+    def _charge(self, ledger: str, lost: dict[str, LostSlots], slot: int) -> int:
         """What a future account must be charged for lost slots."""
         if all(each.largest is None for each in lost.values()):
             return sum(each.units for each in lost.values())
@@ -228,7 +226,7 @@ class Streams:
         due = [(each.epsilon.units, each.steps, each.most_left) for each in budgets]
         told = [tuple(each.get(name) for name in CLASS_FACTS) for each in entry["classes"]]  # type: ignore[attr-defined]
         shown = all(_agrees(each, "epsilon") for each in entry["classes"])  # type: ignore[attr-defined]
-        if told != due or not shown or entry.get("epsilon_units") != largest(budgets).units:
+        if told != due or not shown or entry.get("epsilon_units") != largest_budget(budgets).units:
             yield "states other budgets of classes than follow from their shares"
         self.bounds[stream], self.units[stream] = after, after.most_spent
 

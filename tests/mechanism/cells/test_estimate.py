@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clocked_users import Users, divergence, play
-from dpi.budget.clock import level
+from dpi.budget.classes import level
 from dpi.errors import StateError
 from dpi.mechanism import cells
 from dpi.mechanism.cells import ClassCounts

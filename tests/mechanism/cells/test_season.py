@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from clocked_users import Users, divergence, play
-from dpi.budget.clock import level
+from dpi.budget.classes import level
 from dpi.mechanism import cells
 from dpi.mechanism.cells import phases, season
 from dpi.mechanism.cells.counts import Counts

@@ -23,10 +23,9 @@ import polars as pl
 
 import dpi
 from dpi.budget.accounts import Accounts
-from dpi.budget.bill import Bill
-from dpi.budget.class_allocation import ClassAllocation
-from dpi.budget.classes import ClassBudget
-from dpi.budget.clock import level, next_due
+from dpi.budget.adaptive_allocation import ClassAllocation
+from dpi.budget.charge import Bill
+from dpi.budget.classes import ClassBudget, level, next_due
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.policy import Policy, clocked, fade, spend_first
 from dpi.events.identity import Digests

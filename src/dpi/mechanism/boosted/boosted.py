@@ -21,9 +21,9 @@ from typing import Literal, cast
 
 import numpy as np
 
-from dpi.budget.clock import level
+from dpi.budget.classes import level
+from dpi.budget.codecs import FLOAT, or_word
 from dpi.budget.epsilon import Epsilon
-from dpi.budget.written import FLOAT, or_word
 from dpi.domain import Domain
 from dpi.domain.overlap import Overlap
 from dpi.domain.partition import PARTITIONS, Partition

@@ -21,7 +21,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.written import FLOAT
+from dpi.budget.codecs import FLOAT
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 from dpi.mechanism.published.linear import LARGEST_BINS, LinearQueries

@@ -18,8 +18,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from dpi.budget.codecs import NUMBER
 from dpi.budget.epsilon import Amount, Epsilon, rational
-from dpi.budget.written import NUMBER
 from dpi.domain import Domain
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS, Integers, wide_sum

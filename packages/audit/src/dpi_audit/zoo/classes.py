@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import dpi
-from dpi.budget.clock import level
+from dpi.budget.classes import level
 from dpi.exact.integers import GRAINS
 from dpi.testing.class_sums import ClassSums
 from dpi.testing.laws import Joint, Laplace, Law, Point
@@ -106,7 +106,7 @@ PAIRS = (
     ),
     Pair(
         "a clock of payments that depends on the data",
-        "which classes are due follows from the slot's number (dpi.budget.clock)",
+        "which classes are due follows from the slot's number (dpi.budget.classes)",
         on(BrokenClock, EVERY),
         CORRECT,
     ),

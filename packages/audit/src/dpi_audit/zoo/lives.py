@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.budget.accounts import Accounts
-from dpi.budget.bill import Bill, Charge
+from dpi.budget.charge import Bill, Charge
 from dpi.budget.policy import clocked
 from dpi.exact.integers import Integers
 from dpi_audit.lives import SHARE, account_life, by_class, by_cost
@@ -68,7 +68,7 @@ CLASSES = partial(by_class, 40, SHARE)
 
 def _pair(name: str, kind: type[Accounts], slots: int) -> Pair:
     life = staying(slots, VALUES)
-    why = "what a slot takes of an account does not depend on how often it has paid (dpi.budget.weighing)"
+    why = "what a slot takes of an account does not depend on how often it has paid (dpi.budget.charge)"
     return Pair(name, why, on(account_life(COSTS, kind=kind), life), on(account_life(COSTS), life))
 
 

@@ -124,19 +124,19 @@ class CorrectRest(SeveralStreams):
 PAIRS = (
     Pair(
         "quotas that sum to more than one",
-        "Σ q_s ≤ 1 is checked when a stream is declared, and by whoever verifies the chain (dpi.budget.quota)",
+        "Σ q_s ≤ 1 is checked when a stream is declared, and by whoever verifies the chain (dpi.budget.billing)",
         on(BrokenSum, EVERY),
         on(_halves, EVERY),
     ),
     Pair(
         "a quota that shrinks after it was spent",
-        "a quota grows out of what no other has, and never shrinks (dpi.budget.quota)",
+        "a quota grows out of what no other has, and never shrinks (dpi.budget.billing)",
         on(BrokenShrinking, EVERY),
         on(CorrectGrowth, EVERY),
     ),
     Pair(
         "a quota of what was spent without one",
-        "a quota is given of what streams without one cannot have spent (dpi.budget.quota)",
+        "a quota is given of what streams without one cannot have spent (dpi.budget.billing)",
         on(BrokenRest, EVERY),
         on(CorrectRest, EVERY),
     ),

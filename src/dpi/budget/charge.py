@@ -1,0 +1,145 @@
+"""What a slot makes of accounts: the weight of each user before it, and what they hold after it.
+
+**Guarantee.** A weight is a function of the user's own account, of public budgets, and of nothing else; what it costs
+is at most what is left (`dpi.budget.billing`, where the rounding is proved).
+
+Sees what accounts hold; no name, no id. Private.
+
+What the users of a slot are about to pay, and what that changes: private, and nothing is paid yet.
+
+What slots that no account remembers can have taken: after an old copy of a store was put back. Private amounts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dpi.budget.account_table import Place, Standings, chosen, to_records
+from dpi.budget.billing import affordable, left, part, parts
+from dpi.budget.classes import ClassBudget, most_taken
+from dpi.budget.epsilon import LARGEST, Epsilon
+from dpi.budget.policy import Policy
+from dpi.exact.integers import GRAINS, Integers
+
+
+def weights_by_policy(
+    policy: Policy, epsilon: Epsilon, share: Fraction, standing: Standings, available: int
+) -> Integers:
+    """The weight of each user, in grains, as the policy has it and the account can pay."""
+    if epsilon.units == 0:
+        return np.zeros(standing.size, dtype=np.int64)
+    grains = policy.grains(standing["active"].astype(np.int64))
+    limit = part(left(available, standing["spent"]), share)
+    short = np.flatnonzero(limit < epsilon.units)
+    grains[short] = affordable(grains[short], limit[short], epsilon.units)
+    return grains
+
+
+def weights_by_class(
+    classes: tuple[ClassBudget, ...], left: Integers, paid: npt.NDArray[np.uint32], top: int
+) -> tuple[Integers, Integers]:
+    """The weight of each user in the class they are in, by how often they have paid, and which one it is."""
+    payments = np.minimum(paid.astype(np.int64), top)
+    due = payments < len(classes)
+    member = np.where(due, payments, 0)
+    units = np.array([each.epsilon.units for each in classes])[member]
+    steps = np.array([each.steps for each in classes])[member]
+    limit = parts(left, steps)
+    grains = np.where(due, GRAINS, 0)
+    short = np.flatnonzero(due & (limit < units))
+    grains[short] = affordable(grains[short], limit[short], units[short])
+    return grains, member
+
+
+def after_payment(standing: Standings, cost: Integers, paying: npt.NDArray[np.bool_]) -> Standings:
+    """What those who pay hold afterwards."""
+    standing["spent"] += cost
+    standing["active"] += 1
+    return standing if paying.all() else chosen(standing, paying)
+
+
+@dataclass(frozen=True, eq=False)
+class Bill:
+    """What the users of one slot are about to pay: private, and not yet paid."""
+
+    weights: Integers = field(repr=False)
+    epsilon: Epsilon
+    slot: int
+    stream: str
+    place: Place = field(repr=False)
+    version: object = field(repr=False)
+    """The state of the accounts that this bill was written on."""
+    classes: tuple[ClassBudget, ...] = field(default=(), repr=False)
+    """With classes: the budgets of those that are due …"""
+    member: Integers | None = field(default=None, repr=False)
+    """… and which of them each user is in; 0 for one who is in none, and has weight zero."""
+    own: Place | None = field(default=None, repr=False)
+    """Where the users stand in the stream's own table of payments."""
+
+    def units(self, users: Integers) -> int | Integers:
+        """What weight one costs, in units: the same for all, or for each of some users by their class."""
+        if self.member is None:
+            return self.epsilon.units
+        return np.array([due.epsilon.units for due in self.classes])[self.member[users]]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Charge:
+    """What a bill changes: the accounts that pay, and what they hold afterwards. Private."""
+
+    slot: int
+    stream: str
+    version: object
+    """The state of the accounts that it changes."""
+    place: Place
+    standing: Standings
+    own: tuple[Place, Standings] | None = None
+    """With classes: what the stream's own table of payments holds afterwards."""
+
+    def records(self) -> bytes:
+        """The changed accounts, for a store."""
+        return to_records(self.place.names, self.standing)
+
+    def payments(self) -> bytes:
+        """What changes in the stream's own table of payments, for a store."""
+        return b"" if self.own is None else to_records(self.own[0].names, self.own[1])
+
+
+@dataclass(frozen=True)
+class LostSlots:
+    """Slots of one stream whose payments no account remembers: public."""
+
+    slots: range
+    units: int
+    """What they have cost together, where users are not measured by class."""
+    largest: tuple[int, ...] | None = None
+    """With classes: the largest share of what is left that each was asked for, in steps …"""
+    restored: tuple[int, ...] = ()
+    """… and the slots among these after which an old copy of the accounts went on before."""
+
+
+def restore_charge(
+    lost: Mapping[str, LostSlots],
+    left: Integers,
+    payments: Callable[[str], Integers],
+    here: Callable[[int], bool],
+    top: int,
+) -> Integers:
+    """What the lost slots of all streams can have taken at most from accounts that have this much left.
+
+    Each stream counts as if it had found all of it. `payments` gives how often each account has paid in a stream that
+    measures by class, whose top class is `top`, and `here` says whether a slot is in the epoch that is charged.
+    """
+    taken = np.zeros_like(left)
+    for stream, each in lost.items():
+        if each.largest is None:
+            taken += min(each.units, LARGEST)
+        else:
+            slots = [slot for slot in each.slots if here(slot)]
+            taken += most_taken(payments(stream), left, slots, each.largest, top, each.restored)
+    return np.minimum(taken, left)
