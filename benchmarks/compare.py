@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 import dpi
+from dpi.events.rows import Rows
 from dpi.noise import RandomSource, UnsafeSeededSource
-from dpi.sources import SlotRows
 from dpi_research.baselines import PublicFacts
 from dpi_research.compare import (
     OURS,
@@ -49,7 +49,8 @@ MODES: tuple[Mode, ...] = ("user", "published")
 def real(name: str) -> tuple[int, tuple[Slot, ...]]:
     """Bins and slots of a real stream."""
     domain, slots = load(REAL[name])
-    return domain.size, tuple(coded((t, SlotRows.of(users, values, domain)) for t, (users, values) in enumerate(slots)))
+    rows = ((t, Rows.of(users, domain.encode(values), bytes(32))) for t, (users, values) in enumerate(slots))
+    return domain.size, tuple(coded(rows, domain.size))
 
 
 def play(

@@ -71,9 +71,9 @@ def released(folder: Path, way: str, slots: int, bins: int, workers: int) -> dic
         stream = dpi.Stream(domain=domain, epsilon=1, slot="1h", start=START, store=opened, engine=engine)
         times, began = [time.process_time()], time.perf_counter()
         events = dpi.read(files, user="user", time="time", value="value", unit="s")
-        for _, close in stream.play(events, stream.next_slot, stream.next_slot + slots):
+        for _, rows in stream.play(events, stream.next_slot, stream.next_slot + slots):
             times.append(time.process_time())
-            close()
+            stream.release_rows(rows)
         closing, work = time.process_time() - times[1], time.perf_counter() - began
         if engine is not None:
             engine.close()

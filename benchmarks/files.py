@@ -21,8 +21,9 @@ import polars as pl
 
 import dpi
 from dpi.exact.integers import GRAINS
-from dpi.histogram.compression import histogram
-from dpi.histogram.grouping import Rows
+from dpi.histogram.compression import count
+from dpi.histogram.grouping import Groups
+from dpi.sources import Admission
 from measure import interleaved, resident, row
 
 USERS, BINS, SLOTS = 200_000, 1_000, 200
@@ -60,12 +61,12 @@ def domain(kind: str) -> dpi.Categories:
 def with_dpi(path: str, kind: str, memory: int = 1 << 30) -> None:
     budget = dpi.Ledger(per_slot=0.05)
     stream = dpi.Stream(domain=domain(kind), epsilon=1, slot="1h", origin=ORIGIN, budget=budget)
-    for number, rows in dpi.read(path, time="at").slots(CLOCK, stream.domain, 0, SLOTS, memory=memory):
+    for number, rows in stream.play(dpi.read(path, time="at"), 0, SLOTS, memory=memory):
         stream.release_rows(rows, slot=number)
 
 
 def only_slots(path: str, kind: str, memory: int = 1 << 30) -> None:
-    for _ in dpi.read(path, time="at").slots(CLOCK, domain(kind), 0, SLOTS, memory=memory):
+    for _ in dpi.read(path, time="at").slots(Admission(CLOCK, domain(kind), bytes(32), 0, SLOTS), memory=memory):
         pass
 
 
@@ -85,12 +86,11 @@ def with_polars(path: str) -> pl.DataFrame:
 def check(path: str, kind: str) -> None:
     """Both passes give the same grains in every bin of every slot."""
     bare, bins = with_polars(path), domain(kind)
-    for number, rows in dpi.read(path, time="at").slots(CLOCK, bins, 0, SLOTS, memory=1 << 26):
+    for number, rows in dpi.read(path, time="at").slots(Admission(CLOCK, bins, bytes(32), 0, SLOTS), memory=1 << 26):
         here = bare.filter(pl.col("slot") == number)
         expected = np.zeros(bins.size, dtype=np.int64)
         expected[bins.encode(here["value"])] = here["grains"].to_numpy()
-        grouped = Rows(rows.users, rows.bins, bins.size, rows.counts)
-        assert (histogram(grouped, bins.size).grains == expected).all()
+        assert (count(Groups(rows, bins.size), bins.size) == expected).all()
 
 
 def peak(task: str, path: str, kind: str) -> int:

@@ -22,8 +22,9 @@ from dpi.budget import Accounts, Epsilon
 from dpi.budget.account_table import AccountTable
 from dpi.budget.allocation import NearestUnused
 from dpi.budget.series import Spence
+from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS
-from dpi.histogram.compression import Users
+from dpi.histogram.grouping import Groups
 from dpi.noise import SystemSource, add_laplace, exponential_mechanism, permute_and_flip
 from measure import interleaved, peak_of, row
 
@@ -143,18 +144,11 @@ def ledger(accounts: int, active: int, kind: str) -> None:
         start_time = time.perf_counter()
         with_dpi(frame, domain)
         plain.append(time.perf_counter() - start_time)
-        paid = 0.0
-
-        def weigh(users: Users, at: int = slot) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-            nonlocal paid
-            begin = time.perf_counter()
-            bill = book.bill(users, epsilon, at)
-            book.debit(bill)
-            paid = time.perf_counter() - begin
-            return bill.weights
-
-        dpi.histogram.compress(frame["user"], frame["value"], domain, weights=weigh)
-        weighted.append(paid)
+        groups = Groups(Rows.of(frame["user"], domain.encode(frame["value"]), bytes(32)), domain.size)
+        begin = time.perf_counter()
+        bill = book.bill(groups.names, epsilon, slot)
+        book.debit(bill)
+        weighted.append(time.perf_counter() - begin)
         slot += 1
     table = book._table
     assert isinstance(table, AccountTable)

@@ -23,9 +23,9 @@ import numpy as np
 
 import dpi
 from dpi.budget.account_table import STANDING, Buckets, merged, to_records
-from dpi.engine.job import Closing, Holdings, closed
+from dpi.engine.tasks import Closing, Holdings, close_rows
+from dpi.events.rows import Rows
 from dpi.noise import SystemSource
-from dpi.store.base import OpenEvents
 from dpi.store.bucket_log import BucketLog
 from dpi.store.folder import Folder
 from dpi.store.relayout import lay_out
@@ -117,14 +117,14 @@ def bucket_of(accounts: int, paying: int, repeats: int) -> None:
     assert isinstance(budget, dpi.Ledger)
     closing = Closing(Counting.of(stream.setting), offer, 0, budget, stream.epsilon)
     zeros = np.zeros(paying, dtype=np.int64)
-    rows = OpenEvents(names[:paying], zeros, zeros, zeros + 1)
+    rows = Rows(names[:paying], zeros, zeros, zeros + 1)
     with tempfile.TemporaryDirectory() as place:
         files = RunFiles(Folder.made(Path(place) / "buckets", secrets.token_hex(16)), "", bytes(32))
         run = files.append("0" * 16, 0, [], [], merged(to_records(names, np.zeros(accounts, dtype=STANDING))))
         seconds = []
         for _ in range(repeats):
             began = time.process_time()
-            closed(rows, 0, Buckets(0), Holdings(b"".join(files.read([run]))), closing)
+            close_rows(rows, 0, Buckets(0), Holdings(b"".join(files.read([run]))), closing)
             seconds.append(time.process_time() - began)
     print(
         f"a bucket of {accounts} accounts, of which {paying} pay: {statistics.median(seconds):.3f} s of processor time"

@@ -26,6 +26,7 @@ from dpi_audit.discovering import DiscoverySession, discovered
 from dpi_audit.exact import worst_of
 from dpi_audit.session import SeveralStreams, StreamSession
 from dpi_audit.small import EPSILON, VALUES, stream
+from played_rows import play, users_of
 
 USERS = [f"user {number}" for number in range(1800)]
 WORDS = ["red", "blue", "yellow"]
@@ -166,12 +167,9 @@ def test_rows_that_are_no_events_leave_no_text_in_memory(tmp_path):
     driver = opened.stream.driver
     seen, slots = driver.seen(), opened.stream.slots
     first, last = slots.boundary("2026-01-05", "start"), slots.boundary("2026-01-19", "end")
-    given = [
-        (each.users.to_list(), each.bins.tolist())
-        for _, each in dpi.read(tmp_path / "visits.csv").slots(slots, seen, first, last)
-    ]
+    given = [rows for _, rows in play(dpi.read(tmp_path / "visits.csv"), slots, seen, first, last)]
     assert sorted(seen._texts) == ["", "blue", "red"]
-    assert sorted(user for users, _ in given for user in users) == ["a", "b", "b"]
+    assert sorted(user for rows in given for user in users_of(rows, "ab")) == ["a", "b", "b"]
 
 
 def test_a_histogram_of_texts_has_each_of_them_once():

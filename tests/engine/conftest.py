@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from dpi.engine import BucketEngine, pool
-from dpi.engine.executor import Local
-from dpi.engine.pool import Pool
+from dpi.engine.executor import Local, Pool
 
 
 @pytest.fixture(scope="session")

@@ -21,8 +21,7 @@ from random_streams import outcome
 
 import dpi
 from dpi.engine import BucketEngine
-from dpi.engine.executor import Local
-from dpi.engine.pool import Pool
+from dpi.engine.executor import Local, Pool
 from dpi.errors import OptionError, StateError, StoreBusy, StoreError
 from dpi.noise import UnsafeSeededSource
 from dpi.store.folder import MARK

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from dpi.domain import Categories
 from dpi.events import few
 from dpi.events.identity import LONGEST, digests, users
-from dpi.histogram.grouping import Rows
 
 TEXTS = st.sampled_from(
     ["a", "b", "7", "7.0", "7.00", "1e+1", "10", "-0", "0", "007", "x" * 40, "", "é", "\ud800", "a\n"]
@@ -78,24 +77,3 @@ def test_a_user_has_the_same_name_among_few_rows_as_among_many(rows: list[str | 
         many_names = digests(many_rows.drop_nulls(), bytes(32))
     assert few_rows.to_list() == many_rows.to_list()
     assert few_names.tolist() == many_names.tolist()
-
-
-@given(
-    st.lists(st.tuples(IDS.filter(bool) | st.sampled_from([1, -(2**63), 2**63 - 1]), st.integers(0, 2)), max_size=40)
-)
-def test_users_have_the_same_rows_among_few_as_among_many(rows: list[tuple[str | int, int]]) -> None:
-    """A handful of rows is grouped without a hash: by the same users, with the same events in each bin."""
-    ids, codes = [user for user, _ in rows], np.array([code for _, code in rows], dtype=np.int64)
-
-    def grouped() -> dict[tuple[object, int], int]:
-        made, found = Rows(ids, codes, 3), {}
-        users = made.users()
-        for first, pairs in made.pairs():
-            for user, code, count in zip(pairs.users, pairs.bins, pairs.counts, strict=True):
-                found[users[first + int(user)], int(code)] = int(count)
-        return found
-
-    few_rows = grouped()
-    with pytest.MonkeyPatch.context() as many:
-        many.setattr(few, "HANDFUL", -1)
-        assert grouped() == few_rows

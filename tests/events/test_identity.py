@@ -5,8 +5,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.errors import OptionError, StateError
-from dpi.events.identity import LONGEST, by_first_half, digests, known_rule, users
+from dpi.errors import OptionError
+from dpi.events.identity import LONGEST, by_first_half, digests, users
 from strategies import keys, texts
 
 KEY = bytes(range(32))
@@ -99,20 +99,6 @@ def test_a_key_must_be_32_bytes(key):
     """A wrong key is refused and not shown."""
     with pytest.raises(OptionError, match="32 random bytes"):
         digests(pl.Series(["a"]), key)
-
-
-def test_a_store_keeps_the_rule_it_was_made_with():
-    """By the first rule an id is its canonical text; by the second a text that writes a whole number is that number."""
-    assert users(["1.0", "1", "ada"], rule=known_rule(1)).to_list() == ["1.0", "1", "ada"]
-    assert users(["1.0", "1", "ada"], rule=known_rule(2)).to_list() == ["1", "1", "ada"]
-    assert users(["1.0"]).to_list() == ["1"]
-
-
-@pytest.mark.parametrize("rule", [0, 3])
-def test_a_rule_that_is_not_known_is_refused(rule):
-    """By a rule of a newer program users would have other accounts here."""
-    with pytest.raises(StateError, match="newer version"):
-        known_rule(rule)
 
 
 def test_an_order_by_first_halves_is_that_of_a_stable_sort():

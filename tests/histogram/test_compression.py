@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from dpi.domain import Bins, Categories
 from dpi.errors import OptionError, SchemaError
-from dpi.events import few
 from dpi.events.columns import canonical
+from dpi.events.identity import name_users
+from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS
-from dpi.histogram import compression, grouping
-from dpi.histogram.compression import compress, counts, normalise, truncate, whole_pdf
+from dpi.histogram import grouping
+from dpi.histogram.compression import MOST_TOGETHER, compress, count, counts, finish, normalise, truncate, whole_pdf
+from played_rows import grains, row_of
 from strategies import events, keys, mixed_events, simple_ids
 
 DOMAIN = Categories([str(i) for i in range(5)], other=None)
@@ -21,22 +23,27 @@ METHODS = [normalise, truncate(1, KEY), truncate(3, KEY)]
 weight_tables = st.lists(st.integers(0, GRAINS), min_size=9, max_size=9)
 
 
-def histogram(rows, method=normalise, weights=None):
-    """Grains of (user, value) rows."""
+def histogram(rows, method=normalise, weights=None, classes=None):
+    """Grains of (user, value) rows; weights and classes are those of the users 0, 1, …"""
     users, values = [u for u, _ in rows], [v for _, v in rows]
-    return compress(users, values, DOMAIN, method=method, weights=weights).grains
+    if weights is None:
+        return compress(users, values, DOMAIN, method=method).grains
+    named = name_users(np.arange(len(weights)), KEY)[0].tolist()
+    groups = grouping.Groups(Rows.of(users, DOMAIN.encode(values), KEY), DOMAIN.size)
+    here = [named.index(name) for name in groups.names.tolist()]
+    given = np.array([weights[user] for user in here], dtype=np.int64)
+    if classes is None:
+        return count(groups, DOMAIN.size, method, given)
+    member = np.array([classes[user] for user in here], dtype=np.int64)
+    return finish(count(groups, DOMAIN.size, method, given, member, 3), method, 3).by_class
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 @given(rows=events, removed=simple_ids, table=weight_tables)
 def test_one_user_moves_the_histogram_by_at_most_their_weight(method, rows, removed, table):
     """Removing all events of a user takes away at most their weight in ℓ₁, and exactly what they add alone."""
-
-    def weights(ids):
-        return np.array([table[int(i)] for i in ids], dtype=np.int64)
-
-    moved = histogram(rows, method, weights) - histogram([r for r in rows if r[0] != removed], method, weights)
-    alone = histogram([r for r in rows if r[0] == removed], method, weights)
+    moved = histogram(rows, method, table) - histogram([r for r in rows if r[0] != removed], method, table)
+    alone = histogram([r for r in rows if r[0] == removed], method, table)
     assert (moved == alone).all()
     assert (alone >= 0).all()
     assert alone.sum() <= table[removed]
@@ -48,37 +55,28 @@ def test_one_user_moves_the_histogram_by_at_most_their_weight(method, rows, remo
 )
 def test_a_user_is_in_the_histogram_of_one_class(method, rows, removed, table, classes):
     """Each class has the histogram of its users alone; who is removed moves one of them, by at most their weight."""
-
-    def weighed(ids):
-        known = [int(i) for i in ids]
-        return np.array([table[i] for i in known], np.int64), np.array([classes[i] for i in known], np.int64)
-
-    def by_class(kept):
-        grouped = grouping.Rows([u for u, _ in kept], DOMAIN.encode([v for _, v in kept]), DOMAIN.size)
-        return compression.histogram(grouped, DOMAIN.size, method=method, weights=weighed, classes=3).by_class
-
-    together = by_class(rows)
+    together = histogram(rows, method, table, classes)
     for m in range(3):
         mine = [row for row in rows if classes[row[0]] == m]
-        assert (together[m] == histogram(mine, method, lambda ids: weighed(ids)[0])).all()
-    moved = np.abs(together - by_class([row for row in rows if row[0] != removed])).sum(axis=1)
+        assert (together[m] == histogram(mine, method, table)).all()
+    without = histogram([row for row in rows if row[0] != removed], method, table, classes)
+    moved = np.abs(together - without).sum(axis=1)
     assert moved[classes[removed]] == moved.sum() <= table[removed]
 
 
 def test_classes_need_a_class_for_each_user():
     """A class that there is not, none at all, or a compression that knows no weights, is refused."""
-    rows = grouping.Rows([7], np.array([0]), 5)
-    one, classes = np.array([GRAINS]), {"classes": 2}
-    for weights, options in (
-        (lambda ids: (one, np.array([2])), classes),
-        (lambda ids: (one, np.array([-1])), classes),
-        (lambda ids: one, classes),
-        (lambda ids: (one, np.array([0])), {}),
-        (lambda ids: (one, np.array([0])), classes | {"method": whole_pdf}),
+    groups, one = grouping.Groups(row_of([7], np.array([0])), 5), np.array([GRAINS])
+    for method, member, classes in (
+        (normalise, np.array([2]), 2),
+        (normalise, np.array([-1]), 2),
+        (normalise, None, 2),
+        (normalise, np.array([0]), 1),
+        (whole_pdf, np.array([0]), 2),
     ):
         with pytest.raises(OptionError):
-            compression.histogram(rows, 5, weights=weights, **options)
-    assert repr(compression.histogram(rows, 5, weights=lambda ids: (one, np.array([1])), classes=2)) == (
+            count(groups, 5, method, one, member, classes)
+    assert repr(finish(count(groups, 5, normalise, one, np.array([1]), 2), normalise, 2)) == (
         "Histogram(bins=5, classes=2, sensitivity=16777216, private)"
     )
 
@@ -141,15 +139,7 @@ def test_whole_pdf_moves_by_at_most_two(rows, removed):
 
 def test_whole_pdf_counts_users_of_weight_one_only():
     """A weight in between would not make the bound smaller: such a user does not take part, and nothing fails."""
-    h = compress([1, 2], ["0", "1"], DOMAIN, method=whole_pdf, weights=lambda ids: np.array([5, GRAINS]))
-    assert h.grains.tolist() == [0, GRAINS, 0, 0, 0]
-
-
-def test_the_largest_id_of_a_full_key_space():
-    """Ids that fill 63 bits with the bins exactly do not overflow when one of them has more rows than a chunk."""
-    flood = (1 << 17) + 5
-    users = np.concatenate([np.full(flood, (1 << 61) - 1), [0]])
-    assert compress(users, ["a"] * (flood + 1), Categories(["a", "b", "c"])).grains.tolist() == [2 * GRAINS, 0, 0, 0]
+    assert histogram([(0, 0), (1, 1)], whole_pdf, [5, GRAINS]).tolist() == [0, GRAINS, 0, 0, 0]
 
 
 def test_a_bad_row_is_dropped_by_itself():
@@ -166,20 +156,19 @@ def test_millions_of_events_by_one_user_are_one_unit():
     assert h.grains.tolist() == [0, GRAINS, 1000 * GRAINS]
 
 
-def test_collisions_of_codes_do_not_merge_users(monkeypatch):
-    """If ids share a hash, their rows are told apart by the ids themselves."""
-    rows = [(f"user {i % 50}", i % 5) for i in range(500)]
-    expected = histogram(rows)
-    monkeypatch.setattr(few, "HANDFUL", -1)
-    monkeypatch.setattr(grouping, "_hash", lambda ids: np.zeros(ids.len(), dtype=np.uint64))
-    assert (histogram(rows) == expected).all()
+def test_names_that_begin_alike_do_not_merge_users():
+    """If names share their first bits, or the whole first half, their rows are told apart by the rest."""
+    users, codes = np.arange(500) % 50, np.arange(500) % 5
+    for high in (np.zeros(500), users // 10):
+        names = np.stack([high, users], axis=1).astype(np.uint64)
+        rows = Rows(names, np.zeros_like(codes), codes, np.ones_like(codes))
+        assert grains(rows, 5) == compress(users, codes, DOMAIN).grains.tolist()
 
 
-def test_two_texts_of_one_id_are_one_user_among_texts():
-    """The text 1.0 is the user 1 by the second rule, and a user of its own by the first."""
+def test_two_texts_of_one_id_are_one_user():
+    """The text 1.0 is the user 1."""
     ids, codes = ["1.0", "ada", "1"], np.array([0, 1, 0])
-    assert sorted(grouping.Rows(ids, codes, 2).users().to_list()) == ["1", "ada"]
-    assert sorted(grouping.Rows(ids, codes, 2, rule=1).users().to_list()) == ["1", "1.0", "ada"]
+    assert len(grouping.Groups(Rows.of(ids, codes, KEY), 2).names) == 2
 
 
 def test_chunks_do_not_split_a_user(monkeypatch):
@@ -187,40 +176,38 @@ def test_chunks_do_not_split_a_user(monkeypatch):
     random_rows = [(random.randrange(40), random.randrange(5)) for _ in range(3000)]
     expected = [histogram(random_rows, method) for method in METHODS]
     monkeypatch.setattr(grouping, "_CHUNK", 7)
-    for method, grains in zip(METHODS, expected, strict=True):
-        assert (histogram(random_rows, method) == grains).all()
+    for method, whole in zip(METHODS, expected, strict=True):
+        assert (histogram(random_rows, method) == whole).all()
 
 
 def test_integer_ids_of_any_size():
     """Ids at both ends of 64 bits are as good as any, and equal to their texts."""
     ids = [-(2**63), 2**63 - 1, 0, -1]
-    grains = histogram([(i, i % 5) for i in ids])
-    assert (grains == histogram([(str(i), i % 5) for i in ids])).all()
-    assert grains.sum() == 4 * GRAINS
+    whole = histogram([(i, i % 5) for i in ids])
+    assert (whole == histogram([(str(i), i % 5) for i in ids])).all()
+    assert whole.sum() == 4 * GRAINS
 
 
 def test_an_empty_slot_is_a_histogram_of_zeros():
     """No events are no error: every slot is released."""
     for method in [*METHODS, whole_pdf]:
         assert histogram([], method).tolist() == [0] * 5
-        assert (
-            compress([], [], DOMAIN, method=method, weights=lambda ids: np.zeros(0, dtype=np.int64)).grains.sum() == 0
-        )
+        assert histogram([], method, []).sum() == 0
 
 
 @pytest.mark.parametrize(
     ("weights", "says"),
     [
-        (lambda ids: np.array([GRAINS + 1]), "between 0 and"),
-        (lambda ids: np.array([-1]), "between 0 and"),
-        (lambda ids: np.array([0.5]), "whole number"),
-        (lambda ids: np.array([1, 2]), "whole number"),
+        (np.array([GRAINS + 1]), "between 0 and"),
+        (np.array([-1]), "between 0 and"),
+        (np.array([0.5]), "whole number"),
+        (np.array([1, 2]), "whole number"),
     ],
 )
 def test_bad_weights_are_refused(weights, says):
     """A weight is a whole number of grains between zero and one unit, one for each user."""
     with pytest.raises(OptionError, match=says):
-        compress([7], ["0"], DOMAIN, weights=weights)
+        count(grouping.Groups(row_of([7], np.array([0])), 5), 5, normalise, weights)
 
 
 def test_columns_of_different_length_are_a_schema_error():
@@ -241,7 +228,7 @@ def test_nothing_private_is_printed():
     h = compress(["ada"], ["3"], DOMAIN)
     assert repr(h) == "Histogram(bins=5, sensitivity=16777216, private)"
     assert repr(truncate(3, KEY)) == "truncate(3, key=…)"
-    (_, pairs), *_ = grouping.Rows(["ada"], np.array([0]), 1).pairs()
+    (_, pairs), *_ = grouping.Groups(row_of(["ada"], np.array([0])), 1).pairs()
     assert "array" not in repr(pairs)
 
 
@@ -285,10 +272,12 @@ def test_a_chunk_whose_sum_might_be_rounded_is_not_summed():
     """Beyond 2^53 grains floats skip numbers: so many users never come in one chunk, and would be refused."""
 
     class Crowd:
+        names = np.empty((0, 2), dtype=np.uint64)
+
         def pairs(self):
             nobody = np.broadcast_to(np.int64(0), (1 << 29,))  # takes no memory
             yield 0, grouping.Pairs(nobody, nobody, nobody, nobody)
 
     with pytest.raises(AssertionError):
-        compression.contributions(Crowd(), 1)
-    assert grouping._step(1 << 40) < compression.MOST_TOGETHER
+        count(Crowd(), 1)
+    assert grouping._LARGEST_CHUNK < MOST_TOGETHER

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from dpi.domain import Categories
 from dpi.errors import OptionError
-from dpi.events.identity import digests, extend
+from dpi.events.identity import extend
+from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS, wide_sum
 from dpi.histogram import compression, grouping
-from dpi.histogram.compression import Histogram, compress, counts, histogram, normalise, truncate, whole_pdf
-from dpi.histogram.grouping import Rows, StoredRows
+from dpi.histogram.compression import Histogram, compress, count, counts, normalise, truncate, whole_pdf
+from dpi.histogram.grouping import Groups
+from played_rows import grains, name, row_of
 
 KEY = bytes(range(32))
 DOMAIN = Categories([str(i) for i in range(5)], other=None)
@@ -25,7 +27,7 @@ def of_store(rows):
     """Rows (user, bin, number of events) as a store keeps them."""
     names = np.array([(user // 2, user % 2) for user, _, _ in rows], dtype=np.uint64).reshape(-1, 2)
     bins, numbers = (np.array([row[i] for row in rows], dtype=np.int64) for i in (1, 2))
-    return StoredRows(names, bins, numbers)
+    return Rows(names, np.zeros_like(bins), bins, numbers)
 
 
 @pytest.mark.parametrize("method", [normalise, whole_pdf], ids=repr)
@@ -34,7 +36,7 @@ def test_stored_rows_are_the_rows(method, rows):
     """However many users and bins: numbers of events give the histogram of that many events."""
     events = [(f"u{user}", str(value)) for user, value, number in rows for _ in range(number)]
     plain = compress([u for u, _ in events], [v for _, v in events], DOMAIN, method=method)
-    assert histogram(of_store(rows), 5, method=method).grains.tolist() == plain.grains.tolist()
+    assert grains(of_store(rows), 5, method) == plain.grains.tolist()
 
 
 @given(
@@ -45,8 +47,8 @@ def test_pairs_that_come_several_times_are_one(rows, bits):
     """Blocks of a slot repeat accounts and bins: their numbers add up, also where names share their first bits."""
     names = np.array([(user // 2 << bits, user) for user, _, _ in rows], dtype=np.uint64).reshape(-1, 2)
     bins, numbers = (np.array([row[i] for row in rows], dtype=np.int64) for i in (1, 2))
-    found = StoredRows(names, bins, numbers)
-    users = found.users()[:, 1].tolist()
+    found = Groups(Rows(names, np.zeros_like(bins), bins, numbers), 5)
+    users = found.names[:, 1].tolist()
     pairs = [pairs for _, pairs in found.pairs()]
     told = {(users[u], b): c for each in pairs for u, b, c in zip(each.users, each.bins, each.counts, strict=True)}
     expected: dict[tuple[int, int], int] = {}
@@ -67,11 +69,11 @@ def test_stored_rows_are_truncated_by_their_own_content(c, rows):
     total = np.zeros(5, dtype=np.int64)
     for user in {row[0] for row in rows}:
         own = [row for row in rows if row[0] == user]
-        grains = histogram(of_store(own), 5, method=method).grains
-        assert grains.sum() == min(c, sum(row[2] for row in own)) * (GRAINS // c)
-        assert (grains // (GRAINS // c) <= np.bincount([r[1] for r in own], [r[2] for r in own], 5)).all()
-        total += grains
-    assert histogram(of_store(rows), 5, method=method).grains.tolist() == total.tolist()
+        added = np.array(grains(of_store(own), 5, method))
+        assert added.sum() == min(c, sum(row[2] for row in own)) * (GRAINS // c)
+        assert (added // (GRAINS // c) <= np.bincount([r[1] for r in own], [r[2] for r in own], 5)).all()
+        total += added
+    assert grains(of_store(rows), 5, method) == total.tolist()
 
 
 def test_truncation_is_by_a_keyed_hash_of_user_bin_and_ordinal():
@@ -79,32 +81,24 @@ def test_truncation_is_by_a_keyed_hash_of_user_bin_and_ordinal():
     kept = {}
     for key in (KEY, bytes(32)):
         names = np.array([(i, i) for i in range(64)], dtype=np.uint64)
-        rows = StoredRows(np.repeat(names, 5, axis=0), np.tile(np.arange(5), 64), np.ones(320, dtype=np.int64))
-        (_, pairs), *_ = rows.pairs()
-        method = truncate(1, key)
-        named = method.name(rows.users())
-        assert named.tolist() == extend(names, np.zeros_like(names), key).tolist()
-        kept[key] = method.grains(pairs, np.full(64, GRAINS), named).reshape(64, 5).argmax(axis=1)
+        bins = np.tile(np.arange(5), 64)
+        groups = Groups(Rows(np.repeat(names, 5, axis=0), np.zeros_like(bins), bins, np.ones_like(bins)), 5)
+        (_, pairs), *_ = groups.pairs()
+        assert groups.names.tolist() == names.tolist()
+        kept[key] = truncate(1, key).grains(pairs, np.full(64, GRAINS), names).reshape(64, 5).argmax(axis=1)
         content = np.stack([np.arange(5), np.zeros(5)], axis=1).astype(np.uint64)
+        named = extend(names, np.zeros_like(names), key)
         lowest = [extend(np.repeat(named[[u]], 5, axis=0), content, key).tolist() for u in range(64)]
         assert kept[key].tolist() == [row.index(min(row)) for row in lowest]
     assert (kept[KEY] != kept[bytes(32)]).any()
 
 
-def test_users_of_a_truncation_are_named_by_the_digest_of_their_id():
-    """Ids and names of accounts are both taken; what is hashed is the user's own."""
-    users = Rows(["ada", "bob"], np.array([0, 1]), 2).users()
-    assert truncate(1, KEY).name(users).tolist() == digests(users, KEY).tolist()
-    assert normalise.name(users) is None
-
-
 def test_a_flood_of_equal_events_takes_part_up_to_a_bound(monkeypatch):
     """Of very many equal events as many take part in the draw as the bound says, and never fewer than c."""
     monkeypatch.setattr(compression, "MOST_EQUAL", 4)
-    flood = StoredRows(np.array([[1, 1], [1, 1]], dtype=np.uint64), np.array([0, 1]), np.array([1 << 30, 1]))
+    flood = row_of(["ada", "ada"], np.array([0, 1]), np.array([1 << 30, 1]))
     for c in (1, 3, 7):
-        grains = histogram(flood, 5, method=truncate(c, KEY)).grains
-        assert grains.sum() == c * (GRAINS // c)
+        assert sum(grains(flood, 5, truncate(c, KEY))) == c * (GRAINS // c)
 
 
 def test_the_bounds_of_options_are_taken():
@@ -131,26 +125,19 @@ def test_assumptions_are_in_words():
     assert Histogram(np.zeros(2, dtype=np.int64), GRAINS).assumption is None
 
 
-@pytest.mark.parametrize("bins", [1, 2, 3, 7, 1000])
-def test_codes_use_all_of_63_bits_and_no_more(bins):
-    """Ids as far apart as keys allow, and one further, are grouped alike: by code or by hash."""
-    room = (1 << 63) // bins
-    for lowest in (0, -5, -(1 << 63)):
-        for span in (room - 1, room, room + 1):
-            highest = lowest + span
-            if highest >= 1 << 63:
-                continue
-            ids = np.array([lowest, highest, highest], dtype=np.int64)
-            rows = Rows(ids, np.array([bins - 1, 0, bins - 1]), bins)
-            assert sorted(rows.users().to_list()) == [lowest, highest]
-            found = sorted(
-                (users.tolist()[at], int(pairs.bins[at]), int(pairs.counts[at]))
-                for first, pairs in rows.pairs()
-                for users in [np.array(rows.users().to_list())[first + pairs.users]]
-                for at in range(pairs.bins.size)
-            )
-            merged = [(highest, 0, 1), (highest, bins - 1, 1)] if bins > 1 else [(highest, 0, 2)]
-            assert found == sorted([(lowest, bins - 1, 1), *merged])
+@pytest.mark.parametrize("bins", [1, 2, 3, 1 << 31, 1 << 33])
+def test_keys_are_as_wide_as_they_need_to_be(bins):
+    """Numbers of accounts times bins are told apart on both sides of 32 bits."""
+    rows = row_of(["ada", "bob", "bob", "eve"], np.array([bins - 1, 0, bins - 1, bins - 1]))
+    groups = Groups(rows, bins)
+    users = {name(user): user for user in ("ada", "bob", "eve")}
+    found = sorted(
+        (users[tuple(groups.names[first + user].tolist())], int(bin), int(number))
+        for first, pairs in groups.pairs()
+        for user, bin, number in zip(pairs.users, pairs.bins, pairs.counts, strict=True)
+    )
+    bobs = [("bob", 0, 1), ("bob", bins - 1, 1)] if bins > 1 else [("bob", 0, 2)]
+    assert found == [("ada", bins - 1, 1), *bobs, ("eve", bins - 1, 1)]
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
@@ -172,7 +159,7 @@ def test_a_whole_pdf_is_exact_on_both_sides_of_51_bits(total):
 def test_one_bad_weight_among_good_ones_is_refused(weights):
     """Each weight is looked at, not the first or the largest alone."""
     with pytest.raises(OptionError, match="between 0 and"):
-        compress(["ada", "bob"], ["0", "1"], DOMAIN, weights=lambda ids: np.array(weights))
+        count(Groups(row_of(["ada", "bob"], np.array([0, 1])), 5), 5, weights=np.array(weights))
 
 
 @pytest.mark.parametrize("chunk", range(1, 9))
@@ -182,11 +169,12 @@ def test_a_cut_between_chunks_never_goes_through_a_user(chunk, monkeypatch):
     for bins in (1, 2, 3):
         for sizes in itertools.product((1, 2, 4), repeat=4):
             users = np.repeat(np.arange(4), sizes)
-            rows = Rows(users, np.arange(users.size) % bins, bins)
+            codes, names = np.arange(users.size) % bins, np.stack([users, users], axis=1).astype(np.uint64)
+            groups = Groups(Rows(names << np.uint64(60), np.zeros_like(codes), codes, np.ones_like(codes)), bins)
             seen, found = 0, []
-            for first, pairs in rows.pairs():
+            for first, pairs in groups.pairs():
                 assert first == seen
                 seen += pairs.rows.size
                 found += pairs.rows.tolist()
             assert found == list(sizes)
-            assert rows.users().to_list() == [0, 1, 2, 3]
+            assert (groups.names[:, 0] >> np.uint64(60)).tolist() == [0, 1, 2, 3]

@@ -17,8 +17,11 @@ import dpi
 from dpi.budget.accounts import Accounts
 from dpi.budget.epsilon import Epsilon
 from dpi.errors import OptionError, StateError
+from dpi.events.identity import name_users
+from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS, Integers
-from dpi.histogram.compression import Histogram
+from dpi.histogram.compression import Histogram, count, finish
+from dpi.histogram.grouping import Groups
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.published import Published, PublishedState
 from dpi.mechanism.published.linear import LinearQueries, Matrix, Ranges, dyadic, points
@@ -110,14 +113,13 @@ def neighbours(
     rows: list[tuple[int, int]], user: int, method: dpi.histogram.compression.Compression, weight: int = GRAINS
 ) -> tuple[Histogram, Histogram]:
     """The histograms with and without all events of one user, who has the given weight in grains."""
-
-    def weights(ids: pl.Series) -> Integers:
-        return np.where((ids.cast(pl.String) == str(user)).to_numpy(), weight, GRAINS)
+    own = name_users(np.array([user]), bytes(32))[0]
 
     def histogram(some: list[tuple[int, int]]) -> Histogram:
-        users = pl.Series([u for u, _ in some], dtype=pl.Int64)
-        values = pl.Series(["abcd"[b] if 0 <= b < 4 else None for _, b in some], dtype=pl.String)
-        return dpi.histogram.compress(users, values, DOMAIN, method=method, weights=weights)
+        values = DOMAIN.encode(["abcd"[b] if 0 <= b < 4 else None for _, b in some])
+        groups = Groups(Rows.of(np.array([u for u, _ in some], dtype=np.int64), values, bytes(32)), DOMAIN.size)
+        weights = np.where((groups.names == own).all(axis=1), weight, GRAINS)
+        return finish(count(groups, DOMAIN.size, method, weights), method)
 
     return histogram(rows), histogram([row for row in rows if row[0] != user])
 

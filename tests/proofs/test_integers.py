@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import z3
 
-from dpi.exact.integers import GRAINS, capped, each, fraction_ceil, fraction_floor, halves, proportional
-from dpi.store.base import MOST
+from dpi.exact.integers import GRAINS, MOST, capped, each, fraction_ceil, fraction_floor, halves, proportional
 from solver import counterexample
 
 ROWS = (1 << 39) - 1

@@ -8,8 +8,7 @@ import dpi
 from dpi.events.clock import Window
 from dpi.events.slots import Slots
 from dpi.service import ingest
-from dpi.stream.admission import Admission
-from dpi.stream.admission.events import Names
+from dpi.sources import Admission
 
 LETTERS = dpi.Categories(["a", "b", "1"])
 ALL = Window(-(1 << 40), 1 << 60)
@@ -17,7 +16,7 @@ ALL = Window(-(1 << 40), 1 << 60)
 
 def kept(body, kind, domain=LETTERS, unit="s"):
     """What is kept of a batch, as sorted (account, slot, bin, number)."""
-    admission = Admission(Slots("1h"), -(1 << 40), domain, Names(bytes(32), 2))
+    admission = Admission(Slots("1h"), domain, bytes(32), -(1 << 40))
     found = admission.keep(ingest.decoded(body, kind, unit, domain), ALL)
     rows = zip(found.names.tolist(), found.slots.tolist(), found.bins.tolist(), found.counts.tolist(), strict=True)
     return sorted((tuple(name), *row) for name, *row in rows)

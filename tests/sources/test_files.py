@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import dpi
+from played_rows import play, users_of
 
 ROWS = [
     ("ada", "2026-01-01T00:10:00", "DE"),
@@ -34,8 +35,8 @@ def write(frame: pl.DataFrame, path: Path) -> Path:
 
 def users(events: dpi.sources.FileEvents, first: int = 0, last: int = 3) -> list[list[object]]:
     """The users of each slot."""
-    found = [rows.users for _, rows in events.slots(SLOTS, DOMAIN, first, last)]
-    return [ids.cast(pl.String).sort().to_list() for ids in found if isinstance(ids, pl.Series)]
+    known = [*"abcdefgh", "ada", "bob", "eve", *range(10)]
+    return [sorted(map(str, users_of(rows, known))) for _, rows in play(events, SLOTS, DOMAIN, first, last)]
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
@@ -43,7 +44,8 @@ def test_every_format_gives_the_same_slots(tmp_path: Path, suffix: str) -> None:
     """Users and values of each slot do not depend on the format; empty slots come too."""
     events = dpi.read(write(FRAME, tmp_path / f"events.{suffix}"), time="at")
     found = [
-        (n, list(rows.users), rows.bins.tolist(), rows.counts.tolist()) for n, rows in events.slots(SLOTS, DOMAIN, 0, 4)
+        (n, users_of(rows, ["ada", "bob"]), rows.bins.tolist(), rows.counts.tolist())
+        for n, rows in play(events, SLOTS, DOMAIN, 0, 4)
     ]
     assert found == [(0, ["ada"], [0], [1]), (1, ["bob"], [1], [1]), (2, ["ada"], [2], [1]), (3, [], [], [])]
 
@@ -123,7 +125,7 @@ def test_options_out_of_range_are_refused(tmp_path: Path) -> None:
             dpi.read(path, time="at", **wrong)  # type: ignore[arg-type]
     for period in ((1, 1), (2, 1)):
         with pytest.raises(dpi.OptionError):
-            dpi.read(path, time="at").slots(SLOTS, DOMAIN, *period)
+            play(dpi.read(path, time="at"), SLOTS, DOMAIN, *period)
 
 
 def test_a_column_of_a_type_that_cannot_be_read_is_refused_at_once(tmp_path: Path) -> None:
@@ -159,7 +161,7 @@ def test_a_damaged_columnar_file_refuses_as_a_whole(tmp_path: Path, suffix: str)
     events = dpi.read(write(FRAME, path), time="at")
     path.write_bytes(data[:8] + bytes(len(data) - 208 if len(data) > 408 else 60) + data[-200:])
     with pytest.raises(dpi.StateError, match="damaged"):
-        next(events.slots(SLOTS, DOMAIN, 0, 3))
+        next(play(events, SLOTS, DOMAIN, 0, 3))
 
 
 def test_a_damaged_compressed_file_refuses_before_the_first_slot(tmp_path: Path) -> None:
@@ -168,7 +170,7 @@ def test_a_damaged_compressed_file_refuses_before_the_first_slot(tmp_path: Path)
     events = dpi.read(path, time="at")
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(dpi.StateError, match="damaged"):
-        next(events.slots(SLOTS, DOMAIN, 0, 3))
+        next(play(events, SLOTS, DOMAIN, 0, 3))
 
 
 def test_line_ends_marks_and_long_lines(tmp_path: Path) -> None:
@@ -185,7 +187,7 @@ def test_parts_of_a_product_have_columns_of_their_own(tmp_path: Path) -> None:
     path = write(FRAME.with_columns(age=pl.Series([10, 20, 30])), tmp_path / "events.parquet")
     events = dpi.read(path, time="at", value={"user": "value", "slot": "age"})
     domain = dpi.Product(user=dpi.Categories(["DE", "FR", "IT"]), slot=dpi.Bins([15, 25]))
-    assert [rows.bins.tolist() for _, rows in events.slots(SLOTS, domain, 0, 4)] == [[0], [4], [8], []]
+    assert [rows.bins.tolist() for _, rows in play(events, SLOTS, domain, 0, 4)] == [[0], [4], [8], []]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "ndjson", "parquet"])
@@ -207,7 +209,7 @@ def test_categorical_columns_are_text(tmp_path: Path) -> None:
 
 
 WAYS = {
-    "slots": "(len(rows.users) for _, rows in events.slots(dpi.Slots('1h', origin='2026-01-01'), domain, 0, 3))",
+    "slots": "(len(rows) for _, rows in events.slots(dpi.sources.Admission(slots, domain, bytes(32), 0, 3)))",
     "batches": "(len(batch.users) for batch in events.batches())",
 }
 
@@ -217,8 +219,8 @@ WAYS = {
 def test_standard_input_is_read_to_its_end(tmp_path: Path, form: str, way: str) -> None:
     """What is piped in arrives whole, however it is written, and only once."""
     program = f"""
-import dpi
-domain = dpi.Categories(["DE", "FR", "IT"])
+import dpi, dpi.sources
+domain, slots = dpi.Categories(["DE", "FR", "IT"]), dpi.Slots("1h", origin="2026-01-01")
 events = dpi.read("-", time="at", format={form!r})
 print(sum({way}))
 try:

@@ -15,29 +15,23 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.exact.integers import MOST
-from dpi.histogram.compression import Compression, histogram
-from dpi.histogram.grouping import Rows
+from dpi.histogram.grouping import Groups
+from played_rows import KEY, grains, play, row_of
 
 SLOTS = dpi.Slots("1m", origin="1970-01-01")
 DOMAIN = dpi.Categories(["DE", "FR"])
-METHODS = (dpi.histogram.normalise, dpi.histogram.truncate(3, bytes(32)), dpi.histogram.whole_pdf)
+METHODS = (dpi.histogram.normalise, dpi.histogram.truncate(3, KEY), dpi.histogram.whole_pdf)
 _FLOOD = 2_000_000
 _PLAY = """
 import pathlib, sys
 import dpi
 stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, slot="1m", budget=dpi.Ledger(per_slot=0.1))
 events = dpi.read(sys.argv[1], unit="s")
-for number, rows in events.slots(stream.slots, stream.domain, 0, 3, memory=1 << 22):
+for number, rows in stream.play(events, 0, 3, memory=1 << 22):
     stream.release_rows(rows, slot=number)
 status = pathlib.Path("/proc/self/status").read_text()
 print(next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) >> 10)
 """
-
-
-def grains(rows: dpi.sources.SlotRows, method: Compression = dpi.histogram.normalise) -> list[int]:
-    """The histogram of a slot's rows."""
-    size = rows.domain.size
-    return histogram(Rows(rows.users, rows.bins, size, rows.counts), size, method=method).grains.tolist()
 
 
 def write(path: Path, flood: int) -> Path:
@@ -69,10 +63,9 @@ def test_a_flood_of_different_values_takes_no_more_memory_than_the_domain_allows
 def test_a_flood_leaves_the_others_as_they_were(tmp_path: Path) -> None:
     """One user's flood adds that user's one unit, and no grain of anybody else moves."""
     alone, flooded = (
-        [grains(rows) for _, rows in dpi.read(write(tmp_path / f"{flood}.csv", flood), unit="s").slots(
-            SLOTS, DOMAIN, 0, 3, memory=1 << 16)]
-        for flood in (0, 100_000)
-    )  # fmt: skip
+        [grains(rows, DOMAIN.size) for _, rows in play(file, SLOTS, DOMAIN, 0, 3, memory=1 << 16)]
+        for file in (dpi.read(write(tmp_path / f"{flood}.csv", flood), unit="s") for flood in (0, 100_000))
+    )
     assert flooded == [alone[0], [*alone[1][:2], alone[1][2] + (1 << 24)], alone[2]]
 
 
@@ -81,7 +74,7 @@ def test_equal_rows_stay_few_however_often_they_are_written(tmp_path: Path) -> N
     frame = pl.DataFrame({"user": ["ada", "bob"] * 50_000, "time": [60] * 100_000, "value": ["DE", "FR"] * 50_000})
     for number in range(8):
         frame.write_parquet(tmp_path / f"{number}.parquet")
-    found = dict(dpi.read(tmp_path / "*.parquet", unit="s").slots(SLOTS, DOMAIN, 0, 3, memory=1))
+    found = dict(play(dpi.read(tmp_path / "*.parquet", unit="s"), SLOTS, DOMAIN, 0, 3, memory=1))
     rows = found[1]
     assert rows.bins.size <= 8
     assert np.bincount(rows.bins, rows.counts).tolist() == [400_000, 400_000]
@@ -105,18 +98,17 @@ def test_merged_rows_give_the_histogram_of_all_rows(table: list[tuple[object, ..
     with tempfile.TemporaryDirectory() as folder:
         for number in range(3):
             frame.write_parquet(f"{folder}/{number}.parquet")
-        slots = list(dpi.read(f"{folder}/*.parquet", unit="s").slots(SLOTS, DOMAIN, 0, 10, memory=memory))
+        slots = list(play(dpi.read(f"{folder}/*.parquet", unit="s"), SLOTS, DOMAIN, 0, 10, memory=memory))
     for number, rows in slots:
         here = pl.concat([frame.filter(pl.col("time") // 60 == number)] * 3)
         for method in METHODS:
             expected = dpi.histogram.compress(here["user"], here["value"], DOMAIN, method=method).grains.tolist()
-            assert grains(rows, method) == expected
+            assert grains(rows, DOMAIN.size, method) == expected
 
 
 def test_counts_are_cut_and_do_not_overflow() -> None:
     """A number of equal events beyond what is kept is the user's own matter: it adds at most one unit."""
-    rows = Rows(["ada", "ada", "ada", "bob"], np.array([0, 0, 1, 1]), 3, np.array([MOST, MOST, MOST, 1]))
-    assert histogram(rows, 3).grains.tolist() == [1 << 23, (1 << 23) + (1 << 24), 0]
-    rows = Rows(["ada", "ada"], np.array([0, 0]), 1, np.array([MOST, 5]))
-    ((_, pairs),) = rows.pairs()
+    rows = row_of(["ada", "ada", "ada", "bob"], np.array([0, 0, 1, 1]), np.array([MOST, MOST, MOST, 1]))
+    assert grains(rows, 3) == [1 << 23, (1 << 23) + (1 << 24), 0]
+    ((_, pairs),) = Groups(row_of(["ada", "ada"], np.array([0, 0]), np.array([MOST, 5])), 1).pairs()
     assert pairs.counts.tolist() == [MOST]

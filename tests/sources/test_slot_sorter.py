@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 import stat
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import polars as pl
@@ -11,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpi
-from dpi.histogram.compression import histogram
-from dpi.histogram.grouping import Rows
-from dpi.sources import SlotRows
+from dpi.events.rows import Rows
 from dpi.sources.slot_sorter import SlotSorter
 from dpi.sources.spill import Spill
+from played_rows import grains, name, play
 
 SLOTS = dpi.Slots("1m", origin="2026-01-01")
 START = 1767225600
@@ -43,14 +43,21 @@ def events(table: list[tuple[object, ...]], folder: Path, suffix: str = "parquet
 
 def slots(source: dpi.sources.FileEvents, last: int = 600, **options: object) -> list[Slot]:
     """Each slot with its events (user, bin), in an order of their own."""
-    found = source.slots(SLOTS, DOMAIN, 0, last, **options)  # type: ignore[arg-type]
+    found = play(source, SLOTS, DOMAIN, 0, last, **options)
     return [(number, sorted(events_of(rows), key=repr)) for number, rows in found]
 
 
-def events_of(rows: SlotRows) -> list[tuple[object, object]]:
+@cache
+def known() -> dict[tuple[int, int], str]:
+    """Users by the names of their accounts."""
+    users = ["ada", "bob", "eve", *map(str, range(50)), *(f"secret-user-{i}" for i in range(2000))]
+    return {name(user): user for user in users}
+
+
+def events_of(rows: Rows) -> list[tuple[object, object]]:
     """A (user, bin) for each event that the rows stand for."""
-    assert isinstance(rows.users, pl.Series)
-    pairs = zip(rows.users.cast(pl.String), rows.bins.tolist(), rows.counts.tolist(), strict=True)
+    users = [known()[high, low] for high, low in rows.names.tolist()]
+    pairs = zip(users, rows.bins.tolist(), rows.counts.tolist(), strict=True)
     return [(user, code) for user, code, count in pairs for _ in range(count)]
 
 
@@ -94,7 +101,7 @@ def test_what_lies_on_the_disk_is_private_and_unreadable(tmp_path: Path) -> None
     """The folder is open to its owner only, and no id or value can be read in it."""
     source, folder = big(tmp_path), tmp_path / "spill"
     folder.mkdir()
-    found = source.slots(SLOTS, DOMAIN, 0, 600, memory=100_000, spill=folder)
+    found = play(source, SLOTS, DOMAIN, 0, 600, memory=100_000, spill=folder)
     next(found)
     (private,) = folder.iterdir()
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
@@ -117,7 +124,7 @@ def test_nothing_stays_after_an_error(tmp_path: Path) -> None:
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        list(source.slots(SLOTS, DOMAIN, 0, 600, memory=1, spill=folder, progress=failing))
+        list(play(source, SLOTS, DOMAIN, 0, 600, memory=1, spill=folder, progress=failing))
     assert list(folder.iterdir()) == []
 
 
@@ -153,8 +160,7 @@ def test_a_stream_releases_what_files_hold(tmp_path: Path) -> None:
     """Slots of a file and slots of a table give the same histogram of the same events."""
     source = big(tmp_path)
     table = pl.read_parquet(tmp_path / "events.parquet").with_columns(minute=(pl.col("time") - START) // 60)
-    for number, rows in source.slots(SLOTS, DOMAIN, 0, 20, memory=50_000):
+    for number, rows in play(source, SLOTS, DOMAIN, 0, 20, memory=50_000):
         here = table.filter(pl.col("minute") == number)
         expected = dpi.histogram.compress(here["user"], here["value"], DOMAIN).grains
-        grouped = Rows(rows.users, rows.bins, DOMAIN.size, rows.counts)
-        assert (histogram(grouped, DOMAIN.size).grains == expected).all()
+        assert grains(rows, DOMAIN.size) == expected.tolist()

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpi
+from dpi.events.rows import Rows
 from dpi.exact.integers import MOST
 from dpi.store import event_log
-from dpi.store.base import Arrival, OpenEvents
+from dpi.store.base import Arrival
 from dpi.store.event_log import LARGEST, TOGETHER
 
 CELLS = st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 3), st.integers(1, 5))
@@ -23,14 +24,14 @@ def append(store, cells: list[tuple[int, int, int, int]], sequence: int) -> None
     assert store.append_all([Arrival("", packed(cells), "", sequence)]) == [True]
 
 
-def packed(cells: list[tuple[int, int, int, int]]) -> OpenEvents:
+def packed(cells: list[tuple[int, int, int, int]]) -> Rows:
     """A batch of events."""
     account, slots, bins, counts = (np.array(column, dtype=np.int64) for column in zip(*cells, strict=True))
     names = np.stack([account.astype(np.uint64) << np.uint64(60), account.astype(np.uint64)], axis=1)
-    return OpenEvents(names, slots, bins, counts)
+    return Rows(names, slots, bins, counts)
 
 
-def summed(events: OpenEvents) -> dict[tuple[int, int], int]:
+def summed(events: Rows) -> dict[tuple[int, int], int]:
     """Numbers of events by account and bin, cut as a user's are."""
     found: Counter[tuple[int, int]] = Counter()
     for name, place, number in zip(events.names, events.bins.tolist(), events.counts.tolist(), strict=True):

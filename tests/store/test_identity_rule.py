@@ -1,17 +1,14 @@
-"""A store keeps the rule by which it told one id from another: by another one, users would get new accounts."""
+"""One id has one account, however tools write it."""
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import dpi
-from dpi.files import sealed
 from dpi.store import MemoryStore, Store, open_store
-from dpi.store.sql import SQLStore
 
 
 def stream(store: Store) -> dpi.Stream:
@@ -50,39 +47,5 @@ def test_a_new_store_takes_a_whole_number_and_its_float_for_one_user(tmp_path: P
         with open_store(tmp_path / "store.db") as opened:
             release(opened)
         again = open_store(tmp_path / "store.db")
-    assert again.identity_rule == 2
     assert left(again) == [0, 1]
     again.close()
-
-
-def test_an_older_store_keeps_its_accounts(tmp_path: Path) -> None:
-    """Without a rule it was made by the first one: "1.0" stays the account that has paid, and gets no new one."""
-    open_store(tmp_path / "store.db").close()
-    with sqlite3.connect(tmp_path / "store.db") as database:
-        database.execute("DELETE FROM facts WHERE name = 'identity'")
-    database.close()
-    with open_store(tmp_path / "store.db") as store:
-        assert store.identity_rule == 1
-        release(store)
-        assert left(store) == [0, 0]
-
-
-def test_an_older_save_keeps_its_accounts(tmp_path: Path) -> None:
-    """The same for a store in memory that was saved before there were rules."""
-    MemoryStore().save(tmp_path / "saved")
-    head, parts = sealed.read(tmp_path / "saved")
-    sealed.write(tmp_path / "saved", {name: value for name, value in head.items() if name != "identity"}, parts)
-    store = MemoryStore.load(tmp_path / "saved")
-    assert store.identity_rule == 1
-    release(store)
-    assert left(store) == [0, 0]
-
-
-def test_a_rule_that_is_not_known_is_refused(tmp_path: Path) -> None:
-    """A store of a newer program is not written to by another rule."""
-    with open_store(tmp_path / "store.db") as store:
-        assert isinstance(store, SQLStore)
-        with store.engine.transaction():
-            store.engine.execute("UPDATE facts SET value = '3' WHERE name = 'identity'")
-        with pytest.raises(dpi.StateError, match="newer version"):
-            stream(store).release(["1"], ["a"])

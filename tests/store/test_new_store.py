@@ -21,7 +21,7 @@ def released(target, slots=1, **options):
         stream = dpi.Stream(domain=DOMAIN, epsilon=1, store=store, budget=dpi.Ledger(per_slot="0.25"))
         for _ in range(slots):
             stream.release(["ada"], ["a"])
-        return float(stored_accounts(store, "").remaining(users(["ada"], store.identity_rule), 10)[0])
+        return float(stored_accounts(store, "").remaining(users(["ada"]), 10)[0])
 
 
 def test_a_key_without_its_store_is_refused(tmp_path):

@@ -7,7 +7,8 @@ import pytest
 import dpi
 from dpi.certificates.chain import Head
 from dpi.errors import StoreError
-from dpi.store.base import OpenEvents, PaidSlot
+from dpi.events.rows import Rows
+from dpi.store.base import PaidSlot
 from dpi.store.postgres import PostgreSQL
 from dpi.testing.workload import CLOCK, DOMAIN, KEY, close_slot, events, open_streams, run
 from dpi.verification import verify
@@ -59,7 +60,7 @@ def test_reprs_say_nothing_private(durable) -> None:
         stream._accounts.names(dpi.events.identity.users(["zq-private-zq"])), stream.epsilon, 0
     )
     things = [store, store.engine, stream, stream._accounts, kept, bill, stream._accounts.charge(bill), store._accounts]
-    text = " ".join(repr(thing) for thing in [*things, dpi.MemoryStore(KEY), OpenEvents.none()])
+    text = " ".join(repr(thing) for thing in [*things, dpi.MemoryStore(KEY), Rows.empty()])
     for private in (
         KEY.hex(),
         repr(KEY)[2:20],

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 import dpi
+from dpi.events.rows import Rows
 from dpi.store import memory
-from dpi.store.base import OpenEvents
 
 
 def test_a_look_at_a_new_file_disturbs_no_release(tmp_path: Path) -> None:
     """The timer may ask what is stored of a file while the reader's thread has the log erased."""
     with dpi.open_store(tmp_path / "store.db") as store:
         dpi.Stream(domain=dpi.Categories(["x"]), epsilon=1, slot="1h", start="2026-01-01", store=store)
-        store.append("", OpenEvents.none(), "a file", 5)
+        store.append("", Rows.empty(), "a file", 5)
         done, answers = threading.Event(), set[int]()
 
         def ask() -> None:
@@ -49,7 +49,7 @@ def test_the_steps_of_a_write_in_memory_are_done_by_one_thread(monkeypatch: pyte
         append(entries, entry)
 
     monkeypatch.setattr(memory, "_append", slowly)
-    assert store.append("", OpenEvents.none(), "a file", 1)
+    assert store.append("", Rows.empty(), "a file", 1)
     timer.join()
     assert threads == [threading.current_thread()]
     assert answers == [1]

@@ -13,9 +13,8 @@ import dpi
 from dpi.certificates.chain import canonical, extend
 from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import OptionError, StateError
-from dpi.events.tables import Table
+from dpi.events.rows import Rows
 from dpi.noise import UnsafeSeededSource
-from dpi.sources import TableEvents
 from dpi.store.rollback import charge
 from dpi.store.witness import Seen
 from dpi.stream import registration
@@ -344,19 +343,14 @@ def test_a_period_is_played_over_a_change(tmp_path, files):
 
 
 def test_rows_of_another_slots_domain_are_refused():
-    """Rows that were told by the domain of after the change cannot be released before it."""
+    """A bin that the slot's own domain does not have would be another account's, and refuses the slot."""
     store = dpi.MemoryStore()
-    stream(store, **CLOCK)
-    changed = stream(store, domain=NEW, change="2026-01-01T01:00", **CLOCK)
-    events = TableEvents(Table({"user": ["a"], "time": ["2026-01-01T00:10"], "value": ["FR"]}))
-    start = changed.setting.start
-    for domain, right in ((NEW, False), (changed.domains, True)):
-        ((number, rows),) = events.slots(changed.slots, domain, start, start + 1)
-        if right:
-            assert changed.release_rows(rows, slot=number).domain == OLD
-        else:
-            with pytest.raises(OptionError, match="slot's own domain"):
-                changed.release_rows(rows, slot=number)
+    opened = stream(store, **CLOCK)
+    for bin in (OLD.size, -1):
+        rows = Rows(np.zeros((1, 2), np.uint64), np.zeros(1, np.int64), np.array([bin]), np.ones(1, np.int64))
+        with pytest.raises(OptionError, match="slot's own domain"):
+            opened.release_rows(rows)
+    assert opened.next_slot == opened.setting.start
 
 
 # What is certified.

@@ -13,12 +13,13 @@ from dpi.budget.classes import Bounds, level
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.certificates.chain import Head, extend
 from dpi.errors import OptionError
+from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS
-from dpi.histogram.grouping import Rows
 from dpi.noise import UnsafeSeededSource
-from dpi.stream.closing import Offer, measured, released, weighed
+from dpi.stream.closing import Offer, measured, released
 from dpi.testing.class_sums import ClassSums
 from dpi.verification import verify
+from played_rows import weighed
 
 TOP = 4
 DOMAIN = dpi.Categories(["a", "b", "c"], other=None)
@@ -92,7 +93,7 @@ def test_a_slot_of_two_classes_measures_each_by_itself(seed):
     paid = dict(zip(REGULARS, accounts.payments(pl.Series(REGULARS), 3), strict=True))
     assert set(paid.values()) == {2}  # in slots 0 and 1: not due in slot 3
     users = ["ada", "bob", "new 2 0", *REGULARS]  # two newcomers, one who paid in slot 2, and regulars
-    rows = Rows(users, np.array([0, 1, 2, *[0] * len(REGULARS)]), DOMAIN.size)
+    rows = Rows.of(users, np.array([0, 1, 2, *[0] * len(REGULARS)]), opened.store.key)
     clean, charge = weighed(options, rows, accounts, offer, 3)
     assert clean.classes == 2
     assert clean.by_class[0].tolist() == [GRAINS, GRAINS, 0]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
 import dpi
 from dpi.budget.allocation import NearestUnused
 from dpi.errors import StoreError
-from dpi.histogram.grouping import Rows
+from dpi.events.rows import Rows
 from dpi.noise import UnsafeSeededSource
-from dpi.stream.closing import Offer, measured, released, weighed
+from dpi.stream.closing import Offer, measured, released
 from dpi.stream.prefix_tree import PrefixTree
 from dpi.stream.state import StreamState
+from played_rows import weighed
 
 DOMAIN = dpi.Categories(["a", "b", "c"], other=None)
 RANDOM = dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(4.0))
@@ -91,9 +93,9 @@ SLOTS = [(["ada", "bob", "ada"], [0, 1, 2]), ([], []), (["bob", "eve"], [2, 2]),
 BUDGETS = [dpi.Ledger(), dpi.Ledger(per_slot="0.4", every=2), RANDOM]
 
 
-def rows(users: list[str], bins: list[int]) -> Rows:
+def rows(users: list[str], bins: list[int], key: bytes) -> Rows:
     """The rows of a slot."""
-    return Rows(pl.Series(users, dtype=pl.String), pl.Series(bins, dtype=pl.Int64).to_numpy(), DOMAIN.size)
+    return Rows.of(users, np.array(bins, dtype=np.int64), key)
 
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=repr)
@@ -106,7 +108,7 @@ def test_the_steps_alone_make_the_bytes_of_a_stream(budget) -> None:
     accounts = budget.accounts(options.epsilon, key) if isinstance(budget, dpi.Ledger) else None
     for slot, (users, bins) in enumerate(SLOTS):
         offer = Offer.drawn(state, allocation, slot, source)
-        clean, charge = weighed(options, rows(users, bins), accounts, offer, slot)
+        clean, charge = weighed(options, rows(users, bins, key), accounts, offer, slot)
         paid = measured(state, clean, offer, slot, source)
         if accounts is not None:
             accounts.apply(charge)
@@ -130,7 +132,7 @@ def test_a_step_changes_nothing_that_it_is_given() -> None:
     state = StreamState.initial(options, source)
     offer = Offer.drawn(state, options.allocation(), 0, source)
     before, remembered = accounts.snapshot(), options.mechanism.to_bytes(state.state)
-    twice = [weighed(options, rows(*SLOTS[0]), accounts, offer, 0) for _ in range(2)]
+    twice = [weighed(options, rows(*SLOTS[0], opened.store.key), accounts, offer, 0) for _ in range(2)]
     assert [charge.records() for _, charge in twice] == [twice[0][1].records()] * 2
     assert (twice[0][0].grains == twice[1][0].grains).all()
     paid = measured(state, twice[0][0], offer, 0, source)

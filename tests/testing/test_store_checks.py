@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import dpi
+from dpi.events.rows import Rows
 from dpi.store import Store
-from dpi.store.base import OpenEvents
 from dpi.testing import STORE_CHECKS, check_store
 from dpi.testing.checking import run_checks
 
@@ -109,6 +109,6 @@ def test_a_store_of_ones_own_passes(tmp_path: Path) -> None:
 
         def events(self, stream, slot):
             """Twice merged is once merged."""
-            return OpenEvents.together([super().events(stream, slot), OpenEvents.none()])
+            return Rows.sum([super().events(stream, slot), Rows.empty()])
 
     check_store(opener(Merging, tmp_path))

@@ -198,9 +198,9 @@ def play(
         return
     slots = stream.play(events, first, end, memory=memory, progress=bars.read)
     try:
-        for number, close in slots:
+        for number, rows in slots:
             with signals.deferred():
-                release = close()
+                release = stream.release_rows(rows, slot=number)
                 if out is not None:
                     out.add(release)
             bars.released(number + 1 - first)

@@ -9,7 +9,7 @@ is a function of releases.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,11 +26,11 @@ from dpi.exact.integers import GRAINS
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram
 from dpi.noise import RandomSource
 from dpi.release import Release
-from dpi.sources import FileEvents, SlotRows, TableEvents
+from dpi.sources import FileEvents, TableEvents
 from dpi.sources.source import Progress
 from dpi.store import Store
 from dpi.stream import Stream
-from dpi.stream.driver import Closings, Played
+from dpi.stream.driver import Played, SlotRows
 from dpi.stream.stream import clocked
 
 MOST_USERS = 10**10
@@ -184,10 +184,11 @@ class Discovery:
 
     def release(self, users: object, values: object, *, slot: int | None = None) -> Found:
         """Look at one slot's events: measure them once, pay, and show what is frequent."""
-        driver = self._driver
-        return self._closed(driver.close_rows(driver.meant(slot), SlotRows.of(users, values, driver.seen())))
+        return self.release_rows(self._driver.read(users, values), slot=slot)
 
-    def _closed(self, release: Release) -> Found:
+    def release_rows(self, rows: SlotRows, *, slot: int | None = None) -> Found:
+        """Look at one slot's events as `release` does, with rows that `play` gave."""
+        release = self.stream.release_rows(rows, slot=slot)
         return self._found(self._state.last, release)
 
     def replay(
@@ -208,12 +209,12 @@ class Discovery:
             raise OptionError("`end` must be after `start`.")
         played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
         with closing(self.play(played, first, last)) as slots_:
-            for _, close in slots_:
-                yield self._closed(close())
+            for number, rows in slots_:
+                yield self.release_rows(rows, slot=number)
 
     def play(
         self, events: Played, first: int, last: int, *, memory: int = 1 << 30, progress: Progress | None = None
-    ) -> Closings:
+    ) -> Generator[tuple[int, SlotRows], None, None]:
         """As `Stream.play`."""
         return self.stream.play(events, first, last, memory=memory, progress=progress)
 

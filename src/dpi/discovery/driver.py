@@ -12,59 +12,82 @@ every text of the universe (`dpi.mechanism.sparse`).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, replace
 
 from dpi.certificates.signature import Signer
 from dpi.discovery.seen import SeenTexts
 from dpi.domain import Texts
 from dpi.errors import OptionError
 from dpi.events.clock import Window
+from dpi.events.rows import Rows
 from dpi.events.slots import Slots
 from dpi.exact.integers import GRAINS
-from dpi.histogram.grouping import Rows
 from dpi.histogram.texts import TextHistogram
 from dpi.noise import RandomSource
 from dpi.release import Release
-from dpi.sources import SlotRows
+from dpi.sources import Events
 from dpi.sources.source import Progress
 from dpi.store.bank import Bank
-from dpi.stream.admission.events import Events
-from dpi.stream.closing import Counting, contributed
-from dpi.stream.driver import Closings, Driver, Played
+from dpi.stream.closing import Counting, weigh
+from dpi.stream.driver import Driver, Played, SlotRows
 from dpi.stream.options import StreamOptions
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextRows(Rows):
+    """Rows whose bins are numbers of texts, which mean nothing without the reading that gave them."""
+
+    seen: SeenTexts
+
+    @classmethod
+    def read(cls, rows: Rows, seen: SeenTexts) -> TextRows:
+        """Return rows with the texts of their reading."""
+        return cls(rows.names, rows.slots, rows.bins, rows.counts, seen)
 
 
 class DiscoveryDriver(Driver):
     """Closes slots of texts. Events are all there when a slot is closed: a store keeps bins of events, and no text."""
 
     def seen(self) -> SeenTexts:
-        """Numbers for the texts of one reading."""
+        """Return numbers for the texts of one reading."""
         universe = self.options.domain
         assert isinstance(universe, Texts)  # noqa: S101 - the mechanism has refused any other
         return SeenTexts(universe)
 
+    def read(self, users: object, values: object) -> TextRows:
+        """Return the rows of one slot's events."""
+        seen = self.seen()
+        return TextRows.read(Rows.of(users, seen.encode(values), self._store.key), seen)
+
     def play(
         self, events: Played, slots: Slots, first: int, last: int, memory: int, progress: Progress | None
-    ) -> Closings:
+    ) -> Generator[tuple[int, SlotRows], None, None]:
         """As of any stream, by the texts of the events."""
-        return self._closings(
-            events.slots(slots, self.seen(), self.following(first), last, memory=memory, progress=progress)
-        )
+        seen = self.seen()
+        admission = replace(self.admission(slots, first, last), domain=seen)
+        played = events.slots(admission, memory=memory, progress=progress)
+
+        def texts() -> Generator[tuple[int, SlotRows], None, None]:
+            with closing(played):
+                for number, rows in played:
+                    yield number, TextRows.read(rows, seen)
+
+        return texts()
 
     def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
         """Refused."""
         raise OptionError("values are discovered in events that are all there: files or tables, not live inputs.")
 
-    def close_rows(self, number: int, rows: SlotRows) -> Release:
+    def close(self, number: int, rows: SlotRows) -> Release:
         """Close a slot with rows by the numbers of their texts."""
-        if not isinstance(rows.domain, SeenTexts) or self.accounts is None:
+        if not isinstance(rows, TextRows) or self.accounts is None:
             raise OptionError("values are discovered by dpi.Discovery, which counts texts and keeps accounts.")
-        texts, codes = rows.domain.numbered(rows.bins)
-        bins = len(texts) + 1
-        grouped = Rows(rows.users, codes, bins, rows.counts, self._store.identity_rule)
+        texts, places = rows.seen.numbered(rows.bins)
         self.accounts.assign(self._assigned())
-        counting = replace(Counting.of(self.options), bins=bins)
-        grains, charge = contributed(counting, grouped, self.accounts, self._offered(number), number)
+        counting = replace(Counting.of(self.options), bins=len(texts) + 1)
+        grains, charge = weigh(counting, replace(rows, bins=places), self.accounts, self._offered(number), number)
         return self._pay(number, TextHistogram(grains[1:], GRAINS, texts=texts), charge)
 
 

@@ -11,13 +11,13 @@ What the driver does for a slot is a matter of buckets, bins and batches, never 
 
 **Guarantee.** That of `dpi.stream.driver`, for all users of all buckets. *Why:* tasks draw and list nothing, so that
 whatever becomes of them before the payment leaves files that nobody names and a slot that is open; their results add
-up to the embedded stream's (`dpi.engine.job`); and a payment is refused if the ledger's seal is another than that of
+up to the embedded stream's (`dpi.engine.tasks`); and a payment is refused if the ledger's seal is another than that of
 the manifest which the tasks were given. A slot whose results are incomplete is refused before noise is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -28,28 +28,38 @@ from dpi.budget.account_table import Buckets
 from dpi.budget.ledger import Ledger
 from dpi.certificates.signature import Signer
 from dpi.engine.executor import Executor
-from dpi.engine.job import FOR_EVER, Closing, Control, Reading
-from dpi.engine.tasks import BucketWork, Gathered, Ingest, SlotWork, close_bucket, ingest, ingest_piece
+from dpi.engine.tasks import (
+    BucketWork,
+    Closing,
+    Control,
+    Gathered,
+    Ingest,
+    SlotWork,
+    close_bucket,
+    ingest,
+    ingest_piece,
+)
 from dpi.errors import StateError
-from dpi.events.clock import Window
-from dpi.events.identity import digests
-from dpi.events.identity import users as canonical_users
+from dpi.events.clock import FOR_EVER, Window
+from dpi.events.rows import Rows
 from dpi.events.slots import Slots
+from dpi.histogram.compression import finish
 from dpi.noise import RandomSource
 from dpi.release import Release
-from dpi.sources import SlotRows
+from dpi.sources import Events
 from dpi.sources.source import Progress
 from dpi.store.account_log import payments_log
 from dpi.store.arrival_files import Section, sorted_by_bucket, write_sections
 from dpi.store.bank import Bank
-from dpi.store.base import OpenEvents
 from dpi.store.folder import Folder
 from dpi.store.layout import Layout
 from dpi.store.sql import Held, SQLStore
-from dpi.stream.admission.events import Events, Names
-from dpi.stream.closing import Counting, counted, measured
-from dpi.stream.driver import Closings, Driver, Played
+from dpi.stream.closing import Counting, measured
+from dpi.stream.driver import Driver, Played, SlotRows
 from dpi.stream.options import StreamOptions
+
+PlayedSections = Generator[tuple[int, SlotRows], None, None]
+"""Number and sections of one slot after the other."""
 
 
 class BucketDriver(Driver):
@@ -102,23 +112,16 @@ class BucketDriver(Driver):
 
     # Events.
 
-    def reading(self, slots: Slots, first: int | None = None, last: int | None = None) -> Reading:
-        """How events of the slots from `first`, or the next one, to before `last` are read."""
-        names = Names(self._sql.key, self._sql.identity_rule)
-        return Reading(slots, self.domains, self.following(first), last, names, self.buckets)
-
-    def ingested(
-        self, batches: Iterable[tuple[Events, Window]], reading: Reading, attempt: str, *, durable: bool
-    ) -> Iterator[list[Section]]:
-        """The sections of each batch, written by tasks."""
-        how = Ingest(reading, self.folder, attempt, durable)
-        return self._executor.map(partial(ingest, how), batches)
+    def ingest(
+        self, slots: Slots, attempt: str, first: int | None = None, last: int | None = None, *, durable: bool = True
+    ) -> Ingest:
+        """Return how tasks write events of the slots from `first`, or the next one, to before `last`."""
+        return Ingest(self.admission(slots, first, last), self.buckets, self.folder, attempt, durable)
 
     def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
         """Keep the events that a window admits; False if the (producer, sequence) was there already."""
         with self.folder.attempt() as attempt:
-            how = Ingest(self.reading(slots), self.folder, attempt, durable=True)
-            return self.keep_sections(ingest(how, (events, window)), producer, sequence)
+            return self.keep_sections(ingest(self.ingest(slots, attempt), (events, window)), producer, sequence)
 
     def keep_sections(self, sections: Sequence[Section], producer: str, sequence: int) -> bool:
         """List what tasks have written of a batch; False if the (producer, sequence) was there already.
@@ -128,21 +131,10 @@ class BucketDriver(Driver):
         with self.bank.writing():
             return self._sql.append_sections(self.newest.name, sections, producer, sequence)
 
-    def close_kept(self, number: int) -> Release:
-        """Close a slot with the events that were kept for it, in files and in rows of the store."""
-        with self.passing() as attempt:
-            rows = self._written(self._sql.stored_events(self.newest.name, number), attempt)
-            return self.close_sections(number, [*self._sql.sections(self.newest.name, number), *rows])
-
-    def close_rows(self, number: int, rows: SlotRows) -> Release:
-        """Close a slot with rows that a source gave."""
-        ids = canonical_users(rows.users, self._sql.identity_rule)
-        valid = np.flatnonzero((rows.bins >= 0) & ids.is_not_null().to_numpy())
-        names = digests(ids.gather(valid), self._sql.key)
-        slots = np.full(valid.size, number, dtype=np.int64)
-        events = OpenEvents.together([OpenEvents(names, slots, rows.bins[valid], rows.counts[valid])])
-        with self.passing() as attempt:
-            return self.close_sections(number, self._written(events, attempt))
+    def kept(self, number: int) -> SlotRows:
+        """Return what was kept for a slot, in rows of the store and in files."""
+        name = self.newest.name
+        return [self._sql.stored_events(name, number), *self._sql.sections(name, number)]
 
     @contextmanager
     def passing(self) -> Iterator[str]:
@@ -151,19 +143,28 @@ class BucketDriver(Driver):
             yield attempt
         self._sql.remove_unlisted()
 
-    def _written(self, events: OpenEvents, attempt: str) -> list[Section]:
-        """Events in a file for the tasks of this process."""
-        return write_sections(self.folder, attempt, *sorted_by_bucket(events, self.buckets), durable=False)
-
     def play(
         self, events: Played, slots: Slots, first: int, last: int, memory: int, progress: Progress | None
-    ) -> Closings:
-        """The slots `first`, which is next, to before `last` with what closes each; all events are read before that."""
-        reading = self.reading(slots, first, last)
-        return self.close_read(lambda attempt: self._played(events, reading, attempt, progress), first, last)
+    ) -> PlayedSections:
+        """Yield number and sections of the slots `first`, which is next, to before `last`; all are read before."""
 
-    def close_read(self, read: Callable[[str], Iterable[Sequence[Section]]], first: int, last: int) -> Closings:
-        """The slots `first` to before `last` with what closes each, of sections that are read under an attempt's name.
+        def read(attempt: str) -> Iterator[list[Section]]:
+            how = self.ingest(slots, attempt, first, last, durable=False)
+            pieces = events.pieces()
+            if not pieces:  # others are handed to tasks
+                batches = ((Events(*batch, events.unit), FOR_EVER) for batch in events.batches(progress=progress))
+                yield from self._executor.map(partial(ingest, how), batches)
+            for number, sections in enumerate(self._executor.map(partial(ingest_piece, how), pieces), 1):
+                if progress is not None:
+                    progress(events.size * number // len(pieces))
+                yield sections
+
+        return self.play_sections(read, first, last)
+
+    def play_sections(
+        self, read: Callable[[str], Iterable[Sequence[Section]]], first: int, last: int
+    ) -> PlayedSections:
+        """Yield the slots `first` to before `last`, of sections that are read under an attempt's name.
 
         What was read lies encrypted in the folder, and its keys in this process alone: they are gone when it ends.
         """
@@ -172,29 +173,23 @@ class BucketDriver(Driver):
             for section in chain.from_iterable(read(attempt)):
                 found.setdefault(section.slot, []).append(section)
             for number in range(first, last):
-                yield number, partial(self.close_sections, number, found.pop(number, []))
-
-    def _played(
-        self, events: Played, reading: Reading, attempt: str, progress: Progress | None
-    ) -> Iterator[list[Section]]:
-        """The sections of all events: files that can be read in pieces are, by tasks; others are handed to them."""
-        pieces = events.pieces()
-        if not pieces:
-            batches = (
-                (Events(users, times, values, events.unit), FOR_EVER)
-                for users, times, values in events.batches(progress=progress)
-            )
-            yield from self.ingested(batches, reading, attempt, durable=False)
-            return
-        how = Ingest(reading, self.folder, attempt, durable=False)
-        for number, sections in enumerate(self._executor.map(partial(ingest_piece, how), pieces), 1):
-            if progress is not None:
-                progress(events.size * number // len(pieces))
-            yield sections
+                yield number, found.pop(number, [])
 
     # Closing.
 
-    def close_sections(self, number: int, sections: Sequence[Section]) -> Release:
+    def close(self, number: int, rows: SlotRows) -> Release:
+        """Close a slot; rows that are at hand go to the tasks of this process in a file that passes."""
+        parts = [rows] if isinstance(rows, Rows) else rows
+        sections = [part for part in parts if isinstance(part, Section)]
+        loose = Rows.join([part for part in parts if isinstance(part, Rows)])
+        if not len(loose):
+            return self._close(number, sections)
+        with self.passing() as attempt:
+            ordered = sorted_by_bucket(Rows.sum([loose]), self.buckets)
+            sections += write_sections(self.folder, attempt, *ordered, durable=False)
+            return self._close(number, sections)
+
+    def _close(self, number: int, sections: Sequence[Section]) -> Release:
         """Close a slot with sections of files; they are readable as long as this runs."""
         counting, offer, held = Counting.of(self.options), self._offered(number), self._held()
         ledger = None if self._budget is None else self.newest.accounts
@@ -217,13 +212,9 @@ class BucketDriver(Driver):
             gathered = Gathered(np.zeros(offer.histograms * counting.bins, dtype=np.int64))
             for result in self._executor.map(partial(close_bucket, work), tasks):
                 gathered.add(result)
-            gathered.check(self.buckets, _expected(sections))
-            paid = measured(self.state, counted(counting, gathered.grains, offer), offer, number, self.source)
+            gathered.check(self.buckets, Control(sum(s.rows for s in sections), sum(s.events for s in sections)))
+            clean = finish(gathered.grains, counting.compression, offer.histograms)
+            paid = measured(self.state, clean, offer, number, self.source)
             with self.bank.writing():
                 self.bank.pay_runs(paid, ledger, gathered.runs, gathered.payments if offer.classes else None)
                 return self._publish(paid)
-
-
-def _expected(sections: Sequence[Section]) -> Control:
-    """The control totals of everything that arrived."""
-    return Control(sum(section.rows for section in sections), sum(section.events for section in sections))

@@ -15,8 +15,7 @@ from typing import Self
 
 from dpi.certificates.signature import Signer
 from dpi.engine.driver import BucketDriver
-from dpi.engine.executor import Executor, Local
-from dpi.engine.pool import Pool
+from dpi.engine.executor import Executor, Local, Pool
 from dpi.errors import OptionError, StateError
 from dpi.noise import RandomSource
 from dpi.store.bank import Bank

@@ -6,11 +6,22 @@ writes has a name of its own, and is nobody's until the driver lists it.
 
 from __future__ import annotations
 
+import os
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
+from multiprocessing import connection, get_context, parent_process
 from typing import Protocol, TypeVar
+
+from dpi.errors import OptionError, StoreError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+TRIES = 3
+"""So often the processes may end by themselves before a call of `map` gives up."""
 
 
 class Executor(Protocol):
@@ -40,3 +51,91 @@ class Local:
 
     def __repr__(self) -> str:
         return "Local()"
+
+
+class Pool:
+    """Runs tasks in `workers` processes of this machine: one for each core, unless said.
+
+    Processes are started anew (not forked: threads of this one may hold locks), each with one thread, and end with the
+    process that started them, however that ends. What goes between them is pickled. So many tasks are under way at a
+    time that every process has one to begin with when it is done, and no more: memory is bounded by the tasks of a few
+    batches or buckets. A process that is killed breaks the pool of Python's library. It is made anew, and the tasks
+    whose results are missing run again; what the lost ones have written is named by nobody.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and (type(workers) is not int or workers < 1):
+            raise OptionError(f"`workers` must be a whole number above 0. Got {workers!r}.")
+        self.workers = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or 1
+        self._pool: ProcessPoolExecutor | None = None
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        """The result of each task in order; twice as many as there are processes are under way."""
+        source, under_way, left = iter(tasks), deque[tuple[Task, Future[Result]]](), TRIES
+        try:
+            while True:
+                try:
+                    while len(under_way) < 2 * self.workers:
+                        task = next(source)
+                        under_way.append((task, self._submit(function, task)))
+                except StopIteration:
+                    if not under_way:
+                        return
+                try:
+                    result = under_way[0][1].result()
+                except BrokenProcessPool:
+                    left -= 1
+                    if left == 0:
+                        raise StoreError(
+                            "processes of the pool were ended from outside again and again (is there enough memory?): "
+                            "nothing was paid, and the slot is open."
+                        ) from None
+                    self.close()
+                    under_way = deque((task, self._submit(function, task)) for task, _ in under_way)
+                    continue
+                under_way.popleft()
+                yield result
+        finally:
+            for _, future in under_way:
+                future.cancel()
+
+    def _submit(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
+        """Hand a task to a process; a pool that is broken by now says so where results are awaited."""
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.workers, mp_context=get_context("spawn"), initializer=_begin)
+        try:
+            return self._pool.submit(function, task)
+        except BrokenProcessPool as error:
+            broken = Future[Result]()
+            broken.set_exception(error)
+            return broken
+
+    @property
+    def processes(self) -> list[int]:
+        """The ids of the processes that are there."""
+        return [] if self._pool is None else list(self._pool._processes or ())
+
+    def close(self) -> None:
+        """End the processes."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def __repr__(self) -> str:
+        return f"Pool({self.workers})"
+
+
+def _begin() -> None:
+    """In a new process: one thread for polars, what tasks import, and an end with the process that started this one."""
+    os.environ["POLARS_MAX_THREADS"] = "1"  # before polars is imported
+    for name in ("polars", "cryptography.hazmat.primitives.ciphers.aead", "dpi.engine.tasks"):
+        import_module(name)
+    starter = parent_process()
+    assert starter is not None  # noqa: S101 - somebody has started this process
+    sentinel = starter.sentinel
+
+    def follow() -> None:
+        connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=follow, name="dpi follow", daemon=True).start()

@@ -1,26 +1,44 @@
-"""The slot job on files: what a worker does, wherever it runs.
+"""The slot job: what a worker does with a bucket of accounts, wherever it runs.
 
-A worker reads and writes the store's folder and nothing else; it knows no database, draws nothing and pays nothing.
-Who closes buckets has the key of seals, and none that names a user. A result is small but for its grains, and what a
-worker has written is nobody's before the driver lists it.
+    ingest         some events                                     →  sections of a file: rows by slot and bucket
+    close_rows     one bucket's rows of a slot, and its accounts   →  grains, and what changes on the accounts
+    close_bucket   the same on files                               →  grains, and new runs of accounts
+
+None of them draws, pays or publishes anything: that is the driver's (`dpi.engine.driver`), once for a slot. So each may
+be run again, twice at the same time, or on another machine, and what is made of the results is the same bytes. A worker
+reads and writes the store's folder and nothing else; who closes buckets has the key of seals, and none that names a
+user. A result is small but for its grains, and what a worker has written is nobody's before the driver lists it.
+
+**Guarantee.** The grains of all buckets add up to those of the embedded stream, and the changed accounts are the same.
+*Why.* A user's account is in one bucket, so all rows of the user meet there; what they add, and what the account pays,
+is a function of these rows, the account and public numbers (`dpi.stream.closing.weigh`); and whole numbers are added
+exactly, in any order. So a bucket's result does not depend on others, nor on how rows were cut into batches.
+
+`ingest` sees users, the others names of accounts; none sees randomness.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
 
 from dpi.budget.account_table import Buckets
-from dpi.engine.job import FOR_EVER, Closing, Control, Holdings, Reading, arrivals, closed, stored
+from dpi.budget.epsilon import Epsilon
+from dpi.budget.ledger import Ledger
 from dpi.errors import StateError
-from dpi.events.clock import Window
-from dpi.exact.integers import Integers
-from dpi.sources import FileEvents
-from dpi.store.arrival_files import Section, read_segments, write_sections
-from dpi.store.base import OpenEvents
+from dpi.events.clock import FOR_EVER, Window
+from dpi.events.identity import KEY_BYTES
+from dpi.events.rows import Rows, changes
+from dpi.exact.integers import MOST, Integers
+from dpi.sources import Admission, Events, FileEvents
+from dpi.store.arrival_files import Section, read_segments, sorted_by_bucket, write_sections
+from dpi.store.base import Levy
 from dpi.store.folder import Folder
 from dpi.store.runs import Run, RunFiles
-from dpi.stream.admission.events import Events
+from dpi.stream.closing import Counting, Offer, weigh
 
 INCOMPLETE = "not all buckets of the slot were closed once, or not all of its events were read: nothing was paid."
 
@@ -29,7 +47,8 @@ INCOMPLETE = "not all buckets of the slot were closed once, or not all of its ev
 class Ingest:
     """How batches of events become sections of files."""
 
-    reading: Reading
+    admission: Admission
+    buckets: Buckets
     folder: Folder
     attempt: str
     durable: bool
@@ -38,14 +57,113 @@ class Ingest:
 
 def ingest(how: Ingest, batch: tuple[Events, Window]) -> list[Section]:
     """Write the events of a batch that count: a file, of which nobody knows before its sections are listed."""
-    rows = arrivals(*batch, how.reading)
-    return write_sections(how.folder, how.attempt, stored(rows), rows["bucket"].to_numpy(), durable=how.durable)
+    rows, buckets = presum(how.admission.admit(*batch), how.buckets)
+    return write_sections(how.folder, how.attempt, rows, buckets, durable=how.durable)
 
 
 def ingest_piece(how: Ingest, piece: FileEvents) -> list[Section]:
     """Read a piece of a file, and write its events that count."""
     batches = (Events(*batch, piece.unit) for batch in piece.batches())
     return [section for events in batches for section in ingest(how, (events, FOR_EVER))]
+
+
+def presum(rows: Rows, buckets: Buckets) -> tuple[Rows, Integers]:
+    """Return rows of one event each by slot and bucket, and their buckets; equal ones are one row, but for a few.
+
+    Slot, first bits of the name, bin and the row's number are sorted as one word, so that equal ones are neighbours
+    unless another name begins alike. That is fast, and enough: it is there to make a flood small, and `close_rows`
+    adds up the rest.
+    """
+    size, first = len(rows), int(rows.slots.min()) if len(rows) else 0
+    spare, width = max(1, size - 1).bit_length(), int(rows.bins.max(initial=0)).bit_length()
+    high_bits = 64 - spare - width - (int(rows.slots.max()) - first if size else 0).bit_length()
+    if high_bits < max(1, buckets.bits):
+        return sorted_by_bucket(rows, buckets)
+    words = (rows.slots - first).astype(np.uint64) << np.uint64(high_bits)
+    words |= rows.names[:, 0] >> np.uint64(64 - high_bits)
+    words = (words << np.uint64(width)) | rows.bins.astype(np.uint64)
+    words = (words << np.uint64(spare)) | np.arange(size, dtype=np.uint64)
+    words.sort()
+    rows = rows.only((words & np.uint64((1 << spare) - 1)).astype(np.int64))
+    kept = np.flatnonzero(changes(*rows.names.T, rows.slots, rows.bins))
+    counts = np.minimum(np.diff(kept, append=size), MOST)
+    rows = rows.only(kept)
+    return Rows(rows.names, rows.slots, rows.bins, counts), buckets.of(rows.names)
+
+
+class Control(NamedTuple):
+    """Control totals of rows: how many there are, and of how many events. Private."""
+
+    rows: int = 0
+    events: int = 0
+
+    def plus(self, other: Control) -> Control:
+        """Of both together."""
+        return Control(self.rows + other.rows, self.events + other.events)
+
+
+@dataclass(frozen=True, repr=False)
+class Holdings:
+    """What accounts of one bucket hold: records in the order in which they were written. Private."""
+
+    records: bytes = b""
+    payments: bytes = b""
+    """What they have paid in this stream, if it measures by class."""
+
+
+@dataclass(frozen=True, repr=False)
+class Closing:
+    """A slot that is closed: public, but for the key of a `truncate`. No key of accounts is in it."""
+
+    counting: Counting
+    offer: Offer
+    slot: int
+    budget: Ledger | None
+    """What accounts are spent by; None if the stream has none."""
+    epsilon: Epsilon
+    """What each user may lose."""
+    levies: tuple[Levy, ...] = ()
+    assigned: int = 0
+    """What the accounts do not hold of ε, since it is in other quotas, or in the rest: units."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClosedBucket:
+    """What a bucket's users add to a slot, and what that changes on their accounts. Private."""
+
+    bucket: int
+    grains: Integers
+    """Of each class and bin, before `finish`."""
+    records: bytes
+    """The accounts that pay, as they are afterwards."""
+    payments: bytes | None
+    """The same of the stream's own table, where users are measured by class."""
+    control: Control
+    """Of the rows that were read."""
+
+
+def close_rows(rows: Rows, bucket: int, buckets: Buckets, holdings: Holdings, closing: Closing) -> ClosedBucket:
+    """What one bucket's rows of a slot add and change: nothing is drawn, paid or written.
+
+    Rows of one account and bin are made one, however they came: two would be rounded apart, and add other grains.
+    Raises `StateError` if a row is of another bucket or slot.
+    """
+    control = Control(len(rows), int(rows.counts.sum()))
+    if (rows.slots != closing.slot).any() or (buckets.of(rows.names) != bucket).any():
+        raise StateError("the slot's events are damaged: some are of another slot or bucket.")
+    accounts = None
+    if closing.budget is not None:
+        accounts = closing.budget.accounts(closing.epsilon, bytes(KEY_BYTES))  # users are named already
+        payments = {closing.counting.stream: holdings.payments} if closing.offer.classes else {}
+        accounts.resume(holdings.records, {}, [], payments)
+        accounts.assign(closing.assigned)
+        for levy in closing.levies:
+            accounts.levy(levy.units, levy.slot)
+    grains, charge = weigh(closing.counting, rows, accounts, closing.offer, closing.slot)
+    if charge is None:
+        return ClosedBucket(bucket, grains, b"", None, control)
+    own = None if charge.own is None else charge.payments()
+    return ClosedBucket(bucket, grains, charge.records(), own, control)
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,11 +207,11 @@ def close_bucket(work: SlotWork, task: BucketWork) -> BucketResult:
     first = task.bucket
     parts = [part for section in work.sections for part in read_segments(work.folder, section, first, first + 1)]
     if not parts:
-        nothing = closed(OpenEvents.none(), first, work.buckets, Holdings(), work.closing)
+        nothing = close_rows(Rows.empty(), first, work.buckets, Holdings(), work.closing)
         return BucketResult(first, nothing.grains, nothing.control)
-    rows = OpenEvents.joined(parts)
+    rows = Rows.join(parts)
     held, paid = _read(work.accounts, task.runs), _read(work.payments, task.payments)
-    result = closed(rows, first, work.buckets, Holdings(b"".join(held), b"".join(paid)), work.closing)
+    result = close_rows(rows, first, work.buckets, Holdings(b"".join(held), b"".join(paid)), work.closing)
     run = payments = None
     if work.accounts is not None and result.records:
         run = work.accounts.append(work.attempt, first, task.runs, held, result.records)

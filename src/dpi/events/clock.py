@@ -49,6 +49,10 @@ class Window:
         return future
 
 
+FOR_EVER = Window(np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+"""What is played admits an event by its slot alone."""
+
+
 @dataclass
 class Clock:
     """The public clock of a stream: it only moves forward, and says which events still count.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpi.errors import OptionError, newer
+from dpi.errors import OptionError
 from dpi.events.columns import canonical, whole
 from dpi.events.few import handful
 from dpi.exact.integers import Integers
@@ -27,9 +27,6 @@ KEY_BYTES = 32
 LONGEST = 1024
 """An id of more bytes is a bad row: it is dropped by itself."""
 
-RULE = 2
-"""The rule by which new stores tell one id from another."""
-
 _BLOCK = 16
 _SHORT = _BLOCK - 1
 _INTEGER = np.uint64(128)
@@ -43,26 +40,34 @@ def check_key(key: bytes, name: str = "key") -> bytes:
     return key
 
 
-def known_rule(rule: int) -> int:
-    """The rule of a store; refuses one that this program does not know, for it would give users new accounts."""
-    if rule not in range(1, RULE + 1):
-        raise newer("the store (it tells ids from each other by another rule)")
-    return rule
+def users(column: object) -> pl.Series:
+    """Return canonical user ids: integers or text, missing where a row has no valid id.
 
-
-def users(column: object, rule: int = RULE) -> pl.Series:
-    """Canonical user ids: integers or text, missing where a row has no valid id.
-
-    By rule 1 an id is its canonical text. By rule 2 a text that writes a whole number as a float ("1.0") is that
-    number as well, for one tool exports as 1.0 what another exports as 1. To take two ids for one costs accuracy; to
-    take one person for two would give them two accounts, and lose 2ε. A store keeps the rule it was made with:
-    by another one, some of its users would have new accounts.
+    A text that writes a whole number as a float ("1.0") is that number, for one tool exports as 1.0 what another
+    exports as 1. To take two ids for one costs accuracy; to take one person for two would give them two accounts, and
+    lose 2ε.
 
     >>> users(["ada", None, "", "1.0"]).to_list()
     ['ada', None, None, '1']
     """
-    ids = short(canonical(column, "user"))
-    return whole(ids) if rule > 1 else ids
+    return whole(short(canonical(column, "user")))
+
+
+def name_users(column: object, key: bytes) -> tuple[Digests, npt.NDArray[np.bool_] | None]:
+    """Return the name of each row's account, and which rows have a user; None if all have.
+
+    >>> names, known = name_users(["ada", None, "ada"], bytes(32))
+    >>> bool((names[0] == names[2]).all()), known.tolist()
+    (True, [True, False, True])
+    """
+    if isinstance(column, np.ndarray) and column.dtype == np.int64 and column.ndim == 1:  # canonical as it is
+        return digests(column, key), None
+    ids = users(column)
+    if not ids.has_nulls():
+        return digests(ids, key), None
+    known, names = ids.is_not_null().to_numpy(), np.zeros((ids.len(), 2), dtype=np.uint64)
+    names[known] = digests(ids.drop_nulls(), key)
+    return names, known
 
 
 def short(texts: pl.Series) -> pl.Series:
@@ -79,8 +84,8 @@ def short(texts: pl.Series) -> pl.Series:
     return texts.set(wrong, None) if wrong.any() else texts
 
 
-def digests(ids: pl.Series, key: bytes) -> Digests:
-    """Keyed 128-bit digests of canonical ids without missing rows.
+def digests(ids: pl.Series | Integers, key: bytes) -> Digests:
+    """Return keyed 128-bit digests of canonical ids without missing rows.
 
     AES-256 in CBC-MAC over a prefix-free encoding of the canonical text. A text that is a 64-bit integer is one block
     (128, then the integer), any other text of up to 15 bytes is one block (its length, then its bytes): the digest is a
@@ -96,11 +101,13 @@ def digests(ids: pl.Series, key: bytes) -> Digests:
     import polars as pl
 
     encrypt = _cipher(key)
-    result = np.empty((ids.len(), 2), dtype=np.uint64)
-    for start in range(0, ids.len(), _SLICE):
-        part, here = ids.slice(start, _SLICE), result[start : start + _SLICE]
-        if part.dtype == pl.Int64:
-            here[:] = _integers(part.to_numpy(), encrypt)
+    result = np.empty((len(ids), 2), dtype=np.uint64)
+    if not isinstance(ids, np.ndarray) and ids.dtype == pl.Int64:
+        ids = ids.to_numpy()
+    for start in range(0, len(ids), _SLICE):
+        part, here = ids[start : start + _SLICE], result[start : start + _SLICE]
+        if isinstance(part, np.ndarray):
+            here[:] = _integers(part, encrypt)
             continue
         whole = part.cast(pl.Int64, strict=False)
         if whole.null_count() == part.len():

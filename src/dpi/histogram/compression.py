@@ -5,7 +5,8 @@ Sees users and no randomness. Histograms are in *grains*: 2^24 grains are one un
 **Guarantee** (`normalise`, `truncate`). Removing all events of one user changes the histogram by at most that user's
 weight (in grains, at most 2^24) in ℓ₁, and changes no grain of any other user.
 
-*Why.* Rows are grouped by user, exactly: two users are never merged. What a group adds is a function of that group's
+*Why.* Rows are grouped by account, exactly, and two users share one only if their ids share a keyed digest of 128 bits
+(`dpi.events.identity.digests`: never, for ids of up to 15 bytes). What a group adds is a function of that group's
 rows and the user's weight alone: in `normalise`, bin b gets floor(w·r_b/r) with Σ r_b = r, so at most w in all; in
 `truncate(c)`, at most c events get floor(w/c) each. A row without a user or outside the domain is dropped by itself.
 Neither the order of rows nor anybody else's rows enter. Where users are counted by class, all that a user adds is in
@@ -15,27 +16,20 @@ the histogram of the one class that they are in, by their own history: the histo
 from __future__ import annotations
 
 import hashlib
+import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
 from dpi.domain import Domain
 from dpi.errors import OptionError, SchemaError
-from dpi.events.identity import KEY_BYTES, Digests, check_key, digests, extend
+from dpi.events.identity import KEY_BYTES, Digests, check_key, extend
+from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS, Integers, each, fraction_floor, proportional, wide_sum
-from dpi.histogram.grouping import Pairs, Rows, StoredRows
+from dpi.histogram.grouping import Groups, Pairs
 from dpi.options import Family, Option
-
-if TYPE_CHECKING:
-    import polars as pl
-
-Users = Union["pl.Series", Digests]
-"""Different users: canonical ids, or the names of their accounts."""
-Weights = Callable[[Users], Integers | tuple[Integers, Integers]]
-"""Gives each of the slot's users a weight of 0 … 2^24 grains, and perhaps a class, by the user's history alone."""
 
 MOST_TOGETHER = (1 << 53) // GRAINS - 1
 """Users whose grains are summed at once: below 2^53 sums of whole numbers are exact in floats."""
@@ -82,14 +76,8 @@ class Compression(Option, ABC):
     sensitivity: int = GRAINS
 
     @abstractmethod
-    def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
-        """Grains that each (user, bin) pair adds, given the weights of the users in `pairs`."""
-
-    needs_names: bool = False
-
-    def name(self, users: Users) -> Digests | None:
-        """Keyed digests of the users, from a rule with `needs_names`."""
-        return None
+    def grains(self, pairs: Pairs, weights: Integers, names: Digests) -> Integers:
+        """Return the grains that each (user, bin) pair adds, given weights and names of the users in `pairs`."""
 
     def finish(self, grains: Integers) -> Integers:
         """The slot's histogram from the sum over all users."""
@@ -110,7 +98,7 @@ class Normalise(Compression):
     [0.75, 0.25, 0.0]
     """
 
-    def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
+    def grains(self, pairs: Pairs, weights: Integers, names: Digests) -> Integers:
         """floor(w·r_b/r)."""
         return proportional(weights[pairs.users], pairs.counts, pairs.rows[pairs.users])
 
@@ -127,7 +115,6 @@ class Truncate(Compression):
 
     c: int
     key: bytes
-    needs_names = True
     secrets = ("key",)
 
     def __post_init__(self) -> None:
@@ -135,19 +122,12 @@ class Truncate(Compression):
             raise OptionError(f"`c` must be a whole number from 1 to 2^24. Got {self.c!r}.")
         check_key(self.key)
 
-    def name(self, users: Users) -> Digests:
-        """Keyed digests of the users."""
-        if isinstance(users, np.ndarray):
-            return extend(users, np.zeros_like(users), self.key)
-        return digests(users, self.key)
-
-    def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
+    def grains(self, pairs: Pairs, weights: Integers, names: Digests) -> Integers:
         """floor(w/c) for each kept event."""
-        assert names is not None  # noqa: S101 - `name` returns them
         kept = pairs.counts.copy()
         crowded = np.flatnonzero(pairs.rows[pairs.users] > self.c)
         if crowded.size:
-            kept[crowded] = self._kept(pairs, crowded, names)
+            kept[crowded] = self._kept(pairs, crowded, extend(names, np.zeros_like(names), self.key))
         return kept * each(weights[pairs.users], self.c)
 
     def _kept(self, pairs: Pairs, crowded: Integers, names: Digests) -> Integers:
@@ -188,7 +168,7 @@ class WholePDF(Compression):
     sensitivity = 2 * GRAINS
     kind = "whole_pdf"
 
-    def grains(self, pairs: Pairs, weights: Integers, names: Digests | None) -> Integers:
+    def grains(self, pairs: Pairs, weights: Integers, names: Digests) -> Integers:
         """floor(w·r_b/r) for users of weight one."""
         return Normalise().grains(pairs, np.where(weights == GRAINS, GRAINS, 0), names)
 
@@ -217,18 +197,15 @@ def truncate(c: int, key: bytes) -> Truncate:
     return Truncate(c, key)
 
 
-def compress(
-    users: object,
-    values: object,
-    domain: Domain,
-    *,
-    method: Compression = normalise,
-    weights: Weights | None = None,
-) -> Histogram:
-    """The histogram of one slot's events.
+_KEY = secrets.token_bytes(KEY_BYTES)
+"""Names users for as long as this process lives, where no store does."""
 
-    Without `weights` every user has weight one. Rows with a missing user or a value that has no bin are dropped, each
-    by itself; only a column of a type that cannot be read is an error.
+
+def compress(users: object, values: object, domain: Domain, *, method: Compression = normalise) -> Histogram:
+    """Return the histogram of one slot's events, in which every user has weight one.
+
+    Rows with a missing user or a value that has no bin are dropped, each by itself; only a column of a type that cannot
+    be read is an error.
 
     >>> from dpi.domain import Categories
     >>> h = compress(["ada", "ada", "bob"], ["DE", "FR", "FR"], Categories(["DE", "FR"]))
@@ -237,53 +214,44 @@ def compress(
     >>> (h.grains / 2**24).tolist()
     [0.5, 1.5, 0.0]
     """
-    return histogram(Rows(users, domain.encode(values), domain.size), domain.size, method=method, weights=weights)
+    rows = Rows.of(users, domain.encode(values), method.key if isinstance(method, Truncate) else _KEY)
+    return finish(count(Groups(rows, domain.size), domain.size, method), method)
 
 
-def histogram(
-    rows: Rows | StoredRows,
-    bins: int,
-    *,
-    method: Compression = normalise,
-    weights: Weights | None = None,
-    classes: int = 1,
-) -> Histogram:
-    """The histogram of rows that are grouped already; with `classes`, one for each, in one pass over the rows.
-
-    `weights` then gives each user a weight and the class, 0 … classes - 1, whose histogram they are in.
-    """
-    total = contributions(rows, bins, method=method, weights=weights, classes=classes)
-    return finished(total, method, classes)
-
-
-def finished(total: Integers, method: Compression, classes: int = 1) -> Histogram:
-    """The histogram of what all users of a slot have contributed together, wherever their rows were added up."""
+def finish(total: Integers, method: Compression, classes: int = 1) -> Histogram:
+    """Return the histogram of what all users of a slot have contributed together, wherever their rows were added up."""
     return Histogram(method.finish(total), method.sensitivity, classes=classes)
 
 
-def contributions(
-    rows: Rows | StoredRows,
+def count(
+    groups: Groups,
     bins: int,
-    *,
     method: Compression = normalise,
-    weights: Weights | None = None,
+    weights: Integers | None = None,
+    member: Integers | None = None,
     classes: int = 1,
 ) -> Integers:
-    """The grains that some users contribute: over users who are apart, the sum of these is that of all of them.
+    """Return the grains that some users contribute: over users who are apart, the sum of these is that of all of them.
+
+    `weights` has 0 … 2^24 grains for each user, by the user's history alone; without, everybody has weight one. With
+    several `classes`, `member` has the one, 0 … classes - 1, whose histogram each user is in.
 
     *Why.* What a user adds is a function of the user's own rows and weight, and whole numbers are added exactly.
     """
     if classes > 1 and method.sensitivity != GRAINS:
         raise OptionError(f"users are not counted by class under {method!r}: use `normalise`.")
-    ids = rows.users() if weights is not None or method.needs_names else None
-    user_weights, member = _weights(weights, ids, classes)
-    names = None if ids is None else method.name(ids)
+    if (member is None) != (classes == 1):
+        raise OptionError("there must be a class for each user if, and only if, there are several.")
+    users = len(groups.names)
+    weights = np.full(users, GRAINS) if weights is None else weights
+    _check(weights, users, GRAINS, "weights must be between 0 and 2^24 grains.")
+    if member is not None:
+        _check(member, users, classes - 1, "each user must be in a class that there is.")
     total = np.zeros(classes * bins, dtype=np.int64)
-    for first, pairs in rows.pairs():
+    for first, pairs in groups.pairs():
         assert pairs.rows.size <= MOST_TOGETHER  # noqa: S101 - or the sum below would not be exact
         here = slice(first, first + pairs.rows.size)
-        w = np.full(pairs.rows.size, GRAINS) if user_weights is None else user_weights[here]
-        grains = method.grains(pairs, w, None if names is None else names[here])
+        grains = method.grains(pairs, weights[here], groups.names[here])
         at = pairs.bins if member is None else pairs.bins + bins * member[here][pairs.users]
         # bincount sums in float64: exact, because a chunk's grains are integers and sum to less than 2^53, as each
         # user adds at most 2^24. How many rows a chunk has may follow from the data, where bins do (`dpi.discovery`).
@@ -291,27 +259,12 @@ def contributions(
     return total
 
 
-def _weights(
-    weights: Weights | None, ids: Users | None, classes: int
-) -> tuple[Integers, Integers | None] | tuple[None, None]:
-    if weights is None or ids is None:
-        return None, None
-    given = weights(ids)
-    grains, member = given if isinstance(given, tuple) else (given, None)
-    if (member is None) != (classes == 1):
-        raise OptionError("`weights` must return a class for each user if, and only if, there are several.")
-    checked = _whole(grains, len(ids), GRAINS, "between 0 and 2^24 grains")
-    return checked, None if member is None else _whole(member, len(ids), classes - 1, "a class that there is")
-
-
-def _whole(values: Integers, size: int, most: int, what: str) -> Integers:
-    """One whole number for each user, from 0 to the most."""
-    result = np.asarray(values)
-    if result.dtype.kind not in "iu" or result.shape != (size,):
-        raise OptionError("`weights` must return one whole number of grains for each user.")
-    if result.size and (int(result.min()) < 0 or int(result.max()) > most):
-        raise OptionError(f"`weights` must return {what}.")
-    return result.astype(np.int64)
+def _check(values: Integers, size: int, most: int, text: str) -> None:
+    """Refuse anything but one whole number for each user, from 0 to the most."""
+    if values.dtype != np.int64 or values.shape != (size,):
+        raise OptionError("there must be one whole number of grains, and of a class, for each user.")
+    if values.size and (int(values.min()) < 0 or int(values.max()) > most):
+        raise OptionError(text)
 
 
 def counts(values: object, *, per_user: int, seen: str | int | None = None) -> Histogram:

@@ -22,10 +22,10 @@ import numpy as np
 from dpi.events.clock import Window
 from dpi.service import logs
 from dpi.service.receipts import Clock
-from dpi.sources import FollowedEvents
+from dpi.sources import Admission, Events, FollowedEvents, stamp_window
 from dpi.sources.live import Block
 from dpi.store.base import Arrival, Store
-from dpi.stream.admission import Admission, Events, Journal, Mark, Timer, newest_reaches, stamped
+from dpi.stream.admission import Journal, Mark, Timer, newest_reaches
 
 AGAIN = 1.0
 """Seconds after which a broker that failed is begun again."""
@@ -106,7 +106,7 @@ class Feeding:
         events, admission = self._events, self._admission()
         window = mark.window(before, admission.slots, admission.first)
         if events.arrived is not None:
-            received = stamped(block.events[events.arrived], events.unit, admission.slots, mark.until)
+            received = stamp_window(block.events[events.arrived], events.unit, admission.slots, mark.until)
             window = Window(np.maximum(received.first, window.first), received.until)
         kept = admission.keep(Events(*events.batch(block.events), events.unit), window)
         with self.turn:

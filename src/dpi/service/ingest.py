@@ -22,10 +22,10 @@ import polars as pl
 from dpi.domain import Domain, Product
 from dpi.errors import SchemaError
 from dpi.service.problems import Problem
+from dpi.sources import Events
 from dpi.sources.columnar import count_rows, is_packed, open_stream, refusals, to_frame
 from dpi.sources.lines import BYTE_ORDER_MARK, not_longer, readable
 from dpi.sources.ndjson import json_object, texts
-from dpi.stream.admission import Events
 
 ARROW, COLUMNS, LINES = "application/vnd.apache.arrow.stream", "application/json", "application/x-ndjson"
 KINDS = (ARROW, COLUMNS, LINES)

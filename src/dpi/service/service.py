@@ -41,11 +41,11 @@ from dpi.service.silence import SILENT, Silence
 from dpi.service.tokens import Tokens
 from dpi.service.watching import Watching
 from dpi.settings.streams import StreamSettings
+from dpi.sources import Admission
 from dpi.store import open_store, store_exists
 from dpi.store.base import Arrival
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream
-from dpi.stream.admission import Admission
 from dpi.stream.admission.timer import system_clock
 from dpi.stream.registration import Change
 

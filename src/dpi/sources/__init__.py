@@ -1,20 +1,23 @@
 """Where events come from: tables in memory, files of any size, in any order, files that grow, and brokers."""
 
+from dpi.sources.admission import Admission, Events, stamp_window
 from dpi.sources.brokers import BrokerEvents, broker
 from dpi.sources.events import FileEvents
 from dpi.sources.files import read
 from dpi.sources.followed import Batch, FollowedEvents
-from dpi.sources.source import PlayedSlots, SlotRows
+from dpi.sources.source import PlayedSlots
 from dpi.sources.table import TableEvents
 
 __all__ = [
+    "Admission",
     "Batch",
     "BrokerEvents",
+    "Events",
     "FileEvents",
     "FollowedEvents",
     "PlayedSlots",
-    "SlotRows",
     "TableEvents",
     "broker",
     "read",
+    "stamp_window",
 ]

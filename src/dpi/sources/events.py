@@ -7,20 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dpi.domain import Domain
-from dpi.domain.overlap import Domains, by_slot, encode
+from dpi.domain.overlap import by_slot
 from dpi.errors import OptionError
-from dpi.events.identity import users as canonical_users
-from dpi.events.slots import Slots
-from dpi.options.schedule import Schedule
+from dpi.sources.admission import Admission, Events
 from dpi.sources.followed import Batch, FollowedEvents
 from dpi.sources.growing import GrowingFile, input_name
 from dpi.sources.inputs import is_packed
 from dpi.sources.live import Done, LiveInput, Reach
-from dpi.sources.slot_sorter import BIN, COUNT, USER, SlotSorter
-from dpi.sources.source import EventFile, PlayedSlots, Progress, SlotRows
+from dpi.sources.slot_sorter import SlotSorter
+from dpi.sources.source import EventFile, PlayedSlots, Progress
 from dpi.sources.spill import Spill
 from dpi.sources.spool import Spool
 from dpi.sources.textual import Textual
@@ -94,60 +89,37 @@ class FileEvents(FollowedEvents):
 
     def slots(
         self,
-        slots: Slots,
-        domain: Domains,
-        first: int,
-        last: int,
+        admission: Admission,
         *,
         memory: int = 1 << 30,
         spill: PathLike | None = None,
         progress: Progress | None = None,
     ) -> PlayedSlots:
-        """Number and rows of every slot of the public period [first, last), also of one without events.
+        """Number and rows of every slot of the admission's period, also of one without events.
 
-        A slot's rows are its events by the bins of `domain`: users, bins, and how many events each row stands for.
-        Where the domain changes within the period, `domain` has them by slot (`Stream.domains`).
         The files may be in any order and larger than memory: about `memory` bytes of rows are held, the others lie
         encrypted in a temporary folder (inside `spill`, if given), which is gone when the iteration ends or is left.
-        The different (user, bin) pairs of one slot have to fit in memory; equal ones are made one row, so that no
+        The different (account, bin) pairs of one slot have to fit in memory; equal ones are made one row, so that no
         user takes more of it than the domain has bins, however many events they send. Events outside the period, with
         a time that cannot be read, without a user or a bin are dropped, each by itself. All files are read before the
         first slot is given, so that a damaged one refuses before anything is released.
         """
-        if last <= first:
+        first, last = admission.first, admission.last
+        if last is None or last <= first:
             raise OptionError("`last` must be above `first`.")
         if memory < 1:
             raise OptionError(f"`memory` must be a number of bytes above 0. Got {memory!r}.")
-        domains = by_slot(domain).since(first, last)
+        domains = by_slot(admission.domain).since(first, last)
         for _, each in domains.entries:
             each.encode(self._values(self._empty()))  # refuses a type that it cannot take, before any row is read
-        return self._slots(slots, domains, first, last, memory, spill, progress)
+        bins = max(domain.size for _, domain in domains.entries)
+        return self._slots(admission, SlotSorter(first, last, bins, memory, Spill(spill)), progress)
 
-    def _slots(
-        self,
-        slots: Slots,
-        domains: Schedule[Domain],
-        first: int,
-        last: int,
-        memory: int,
-        folder: PathLike | None,
-        progress: Progress | None,
-    ) -> PlayedSlots:
-        import polars as pl
-
-        with Spill(folder) as spill:
-            partition = SlotSorter(first, last, max(domain.size for _, domain in domains.entries), memory, spill)
-            for frame in self._frames(progress):
-                numbers, users = slots.numbers(frame[self.time], self.unit), _ids(frame[self.user])
-                # Values of other rows are not looked at: a domain may hold what it has seen (`dpi.discovery.seen`).
-                inside = (numbers >= first) & (numbers < last) & users.is_not_null().to_numpy()
-                if not inside.all():
-                    kept = pl.Series(inside)
-                    numbers, users, frame = numbers[inside], users.filter(kept), frame.filter(kept)
-                partition.add(numbers, users, encode(domains, numbers, self._values(frame)))
-            for number, table in partition.slots():
-                bins, counts = (table[name].to_numpy().astype(np.int64) for name in (BIN, COUNT))
-                yield number, SlotRows(table[USER], bins, counts, domains.at(number))
+    def _slots(self, admission: Admission, sorter: SlotSorter, progress: Progress | None) -> PlayedSlots:
+        with sorter.spill:
+            for batch in self.batches(progress=progress):
+                sorter.add(admission.admit(Events(*batch, self.unit)))
+            yield from sorter.slots()
 
     def live(self, done: Done, known: Mapping[str, tuple[Reach, ...]]) -> list[LiveInput]:
         """The files as inputs that grow: CSV or NDJSON, not compressed; or standard input, by itself.
@@ -167,15 +139,3 @@ class FileEvents(FollowedEvents):
                 seen.add(os.path.realpath(source.path))
                 inputs.append(GrowingFile(source, self.user, self._names, done, known.get(input_name(source.path), ())))
         return inputs
-
-
-def _ids(users: pl.Series) -> pl.Series:
-    """Canonical ids: integers if the declared type says so, else texts, whatever the rows of this batch hold.
-
-    By the first rule: which of them are one user is for the store to say, whose rule that is.
-    """
-    import polars as pl
-
-    ids = canonical_users(users, rule=1)
-    small = users.dtype.is_integer() and users.dtype not in (pl.UInt64, pl.Int128, pl.UInt128)
-    return ids if small else ids.cast(pl.String)

@@ -1,10 +1,9 @@
 """Events in any order, given back slot by slot, in bounded memory.
 
-A row is (slot, user, bin of the public domain, number of equal events). Tables of rows are held in memory, sorted by
-slot, until they outgrow it. Then equal rows are made one; what is still too much is written to an encrypted file, in
-ranges of slots. At the end each range is loaded by itself, piece by piece, with equal rows made one again, and cut if
-it is still too large. So what a user can take, in memory and in a slot's rows, is bounded by the number of bins,
-however many events the user sends and whatever their values are.
+Rows (`dpi.events.rows`) are held in memory, sorted by slot, until they outgrow it. Then equal rows are made one; what
+is still too much is written to an encrypted file, in ranges of slots. At the end each range is loaded by itself, piece
+by piece, with equal rows made one again, and cut if it is still too large. So what a user can take, in memory and in a
+slot's rows, is bounded by the number of bins, however many events the user sends and whatever their values are.
 
 How the ranges are cut depends on the public period alone, and the events of a slot do not depend on whether anything
 was merged or written.
@@ -12,22 +11,20 @@ was merged or written.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from dpi.exact.integers import MOST, Integers
+from dpi.events.rows import Rows
+from dpi.exact.integers import MOST
 from dpi.sources.spill import Piece, Spill
 
 if TYPE_CHECKING:
     import polars as pl
 
-SLOT = "slot"
-USER = "user"
-BIN = "bin"
-COUNT = "count"
+_COLUMNS = ("slot", "high", "low", "bin", "count")
 _RANGES = 256
 """Ranges of slots into which a period is cut."""
 _PIECE = 1 << 26
@@ -39,8 +36,7 @@ class SlotSorter:
 
     def __init__(self, first: int, last: int, bins: int, memory: int, spill: Spill) -> None:
         self._first, self._last, self._bins = first, last, bins
-        self._memory = memory
-        self._spill = spill
+        self._memory, self.spill = memory, spill
         # Slots are counted from the first one, in as few bytes as the public period allows: 2 sort in linear time.
         self._kind = np.min_scalar_type(last - first - 1)
         self._bin_kind = np.min_scalar_type(bins - 1)
@@ -50,25 +46,18 @@ class SlotSorter:
         self._held = 0
         self._pieces: list[list[Piece]] = [[] for _ in self._borders[1:]]
 
-    def add(self, numbers: Integers, users: pl.Series, bins: Integers, counts: Integers | None = None) -> None:
-        """Add rows with their slot numbers; one outside the period, without user or bin, is dropped by itself."""
-        import polars as pl
-
-        inside = (numbers >= self._first) & (numbers < self._last) & (bins >= 0) & users.is_not_null().to_numpy()
-        rows = np.flatnonzero(inside)
-        steps = (numbers[rows] - self._first).astype(self._kind)
+    def add(self, rows: Rows) -> None:
+        """Add rows of slots of the period."""
+        steps = (rows.slots - self._first).astype(self._kind)
         order = np.argsort(steps, kind="stable")
-        rows = rows[order]
-        kept = np.ones(rows.size, dtype=np.uint32) if counts is None else counts[rows].astype(np.uint32)
-        table = pl.DataFrame(
-            {SLOT: steps[order], USER: users.gather(rows), BIN: bins[rows].astype(self._bin_kind), COUNT: kept}
-        )
-        self._hold(table if rows.size > numbers.size // 2 else _copy(table))
+        rows = rows.only(order)
+        counts, bins = rows.counts.astype(np.uint32), rows.bins.astype(self._bin_kind)
+        self._hold(_table(steps[order], rows.names[:, 0], rows.names[:, 1], bins, counts))
 
     def _hold(self, table: pl.DataFrame) -> None:
         if table.height:
             self._tables.append(table)
-            self._held += _bytes(table)
+            self._held += int(table.estimated_size())
         if self._held > self._memory // 2:
             self._merge()
 
@@ -76,7 +65,7 @@ class SlotSorter:
         """Make equal rows in memory one; write all to the file if that does not make much room."""
         tables = [_summed(tables) if tables else None for tables in self._ranges()]
         self._tables = [table for table in tables if table is not None]
-        self._held = sum(_bytes(table) for table in self._tables)
+        self._held = sum(int(table.estimated_size()) for table in self._tables)
         if self._held > self._memory // 4:
             self._write()
         elif self._tables:
@@ -88,13 +77,13 @@ class SlotSorter:
             if not tables:
                 continue
             table = _join(tables)
-            step = max(1, table.height // (1 + _bytes(table) // _PIECE))
-            pieces.extend(self._spill.write(part) for part in table.iter_slices(step))
+            step = max(1, table.height // (1 + int(table.estimated_size()) // _PIECE))
+            pieces.extend(self.spill.write(part) for part in table.iter_slices(step))
         self._tables, self._held = [], 0
 
     def _ranges(self) -> Iterator[list[pl.DataFrame]]:
         """The parts of the tables in memory that lie in each range of slots."""
-        cuts = [np.searchsorted(table[SLOT].to_numpy(), self._borders) for table in self._tables]
+        cuts = [np.searchsorted(table["slot"].to_numpy(), self._borders) for table in self._tables]
         for at in range(self._borders.size - 1):
             yield [
                 table.slice(cut[at], cut[at + 1] - cut[at])
@@ -102,8 +91,8 @@ class SlotSorter:
                 if cut[at] < cut[at + 1]
             ]
 
-    def slots(self) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Every slot of the period with its rows (user, bin, count), also one without any."""
+    def slots(self) -> Iterator[tuple[int, Rows]]:
+        """Every slot of the period with its rows, also one without any."""
         if any(self._pieces):
             self._write()
         for at, tables in enumerate(self._ranges()):
@@ -114,81 +103,60 @@ class SlotSorter:
             else:
                 yield from self._cut(first, last, self._load(tables, pieces))
 
-    def _finer(self, first: int, last: int, pieces: list[Piece]) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _finer(self, first: int, last: int, pieces: list[Piece]) -> Iterator[tuple[int, Rows]]:
         """A range that is too large for memory, cut into finer ones."""
-        part = SlotSorter(first, last, self._bins, self._memory, self._spill)
-        for table in map(self._spill.read, pieces):
-            numbers = table[SLOT].to_numpy().astype(np.int64) + self._first
-            part.add(numbers, table[USER], table[BIN].to_numpy(), table[COUNT].to_numpy())
+        part = SlotSorter(first, last, self._bins, self._memory, self.spill)
+        for table in map(self.spill.read, pieces):
+            part.add(self._rows(table))
         yield from part.slots()
 
     def _load(self, tables: list[pl.DataFrame], pieces: list[Piece]) -> list[pl.DataFrame]:
         """All tables of a range; equal rows are made one whenever they outgrow memory, or twice what they were."""
         held, room = 0, self._memory // 2
         for piece in pieces:
-            tables.append(self._spill.read(piece))
-            held += _bytes(tables[-1])
+            tables.append(self.spill.read(piece))
+            held += int(tables[-1].estimated_size())
             if held > room:
                 tables = [_summed(tables)]
-                held = _bytes(tables[0])
+                held = int(tables[0].estimated_size())
                 room = max(room, 2 * held)
         return tables
 
-    def _cut(self, first: int, last: int, tables: list[pl.DataFrame]) -> Iterator[tuple[int, pl.DataFrame]]:
+    def _cut(self, first: int, last: int, tables: list[pl.DataFrame]) -> Iterator[tuple[int, Rows]]:
         """The slots of a range that fits in memory."""
         if not tables:
-            empty = self._empty()
-            yield from ((number, empty) for number in range(first, last))
+            yield from ((number, Rows.empty()) for number in range(first, last))
             return
-        table = _join(tables)
+        rows = self._rows(_join(tables))
         if last - first == 1:
-            yield first, table
+            yield first, rows
             return
-        steps = table[SLOT].to_numpy()
-        order = np.argsort(steps, kind="stable")
-        table = table[order]
-        cuts = np.searchsorted(steps[order], np.arange(first, last + 1) - self._first)
+        order = np.argsort(rows.slots, kind="stable")
+        cuts = np.searchsorted(rows.slots[order], np.arange(first, last + 1))
         for at in range(last - first):
-            yield first + at, table.slice(cuts[at], cuts[at + 1] - cuts[at])
+            yield first + at, rows.only(order[cuts[at] : cuts[at + 1]])
 
-    def _empty(self) -> pl.DataFrame:
-        import polars as pl
+    def _rows(self, table: pl.DataFrame) -> Rows:
+        slots, high, low, bins, counts = (table[name].to_numpy() for name in _COLUMNS)
+        slots, bins, counts = slots.astype(np.int64) + self._first, bins.astype(np.int64), counts.astype(np.int64)
+        return Rows(np.stack([high, low], axis=1), slots, bins, counts)
 
-        none = np.empty(0, dtype=np.int64)
-        return pl.DataFrame({SLOT: none, USER: pl.Series([], dtype=pl.String), BIN: none, COUNT: none})
 
-
-def _summed(tables: list[pl.DataFrame]) -> pl.DataFrame:
-    """One row for each (slot, user, bin), with the number of its events, cut at `MOST`; sorted by slot."""
+def _table(*columns: npt.NDArray[np.generic]) -> pl.DataFrame:
     import polars as pl
 
-    whole = _join(tables)
-    number = pl.col(COUNT).cast(pl.Int64).sum().clip(upper_bound=MOST).cast(pl.UInt32)
-    table = whole.group_by(SLOT, USER, BIN).agg(number).sort(SLOT)
-    return table if table.height > whole.height // 2 else _copy(table)
-
-
-def _bytes(table: pl.DataFrame) -> int:
-    """Bytes of memory of a table: the views of texts and what they show."""
-    import polars as pl
-
-    return int(table.estimated_size()) + 16 * (table.schema[USER] == pl.String) * table.height
-
-
-def _copy(table: pl.DataFrame) -> pl.DataFrame:
-    """A copy with texts of its own: some rows of a batch share its texts, and would keep all of them in memory."""
-    import polars as pl
-
-    buffer = io.BytesIO()
-    table.write_ipc_stream(buffer)
-    buffer.seek(0)
-    return pl.read_ipc_stream(buffer)
+    return pl.DataFrame(dict(zip(_COLUMNS, columns, strict=True)))
 
 
 def _join(tables: list[pl.DataFrame]) -> pl.DataFrame:
-    """One table; ids are texts if they are texts in one of them, for an integer id is its canonical text."""
     import polars as pl
 
-    if len({table.schema[USER] for table in tables}) > 1:
-        tables = [table.with_columns(pl.col(USER).cast(pl.String)) for table in tables]
     return pl.concat(tables, rechunk=True)
+
+
+def _summed(tables: list[pl.DataFrame]) -> pl.DataFrame:
+    """One row for each (slot, account, bin), with the number of its events, cut at `MOST`; sorted by slot."""
+    import polars as pl
+
+    number = pl.col("count").cast(pl.Int64).sum().clip(upper_bound=MOST).cast(pl.UInt32)
+    return pl.concat(tables).group_by(_COLUMNS[:-1]).agg(number).sort("slot")

@@ -1,17 +1,13 @@
-"""What every file of events can do, whatever its format, and what is made of a slot's events."""
+"""What every file of events can do, whatever its format."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dpi.domain import Domain
 from dpi.errors import SchemaError
-from dpi.exact.integers import Integers
+from dpi.events.rows import Rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,28 +16,7 @@ Progress = Callable[[int], None]
 """Is told how many bytes have been read. Bytes only: a number of rows would be a private one."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class SlotRows:
-    """One slot's events, as much of them as compression needs: `counts` events of each user in each bin. Private.
-
-    A (user, bin) pair may come more than once. A bin of `OUTSIDE`, or a user without an id, is no event.
-    """
-
-    users: object
-    """A column of ids."""
-    bins: Integers
-    counts: Integers
-    domain: Domain
-    """What the bins are bins of."""
-
-    @classmethod
-    def of(cls, users: object, values: object, domain: Domain) -> Self:
-        """Rows of one event each."""
-        bins = domain.encode(values)
-        return cls(users, bins, np.broadcast_to(np.int64(1), bins.shape), domain)  # takes no memory
-
-
-PlayedSlots = Generator[tuple[int, SlotRows], None, None]
+PlayedSlots = Generator[tuple[int, Rows], None, None]
 """Number and rows of one slot after the other."""
 
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
-from dpi.domain.overlap import Domains, by_slot
 from dpi.errors import SchemaError
-from dpi.events.slots import Slots
 from dpi.events.tables import Table, take
-from dpi.sources.source import PlayedSlots, Progress, SlotRows
+from dpi.sources.admission import Admission, Events
+from dpi.sources.source import PlayedSlots, Progress
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,10 +26,11 @@ class TableEvents:
     """The events in a table of any library; `FileEvents` of what lies in memory.
 
     >>> from dpi.domain import Categories
+    >>> from dpi.events.slots import Slots
     >>> table = {"user": ["a", "b", "c"], "time": ["1970-01-01T02:10", "1970-01-01T00:20", "never"], "value": [1, 2, 3]}
-    >>> slots = TableEvents(Table(table)).slots(Slots("1h"), Categories([1, 2, 3]), 0, 3)
-    >>> [(number, rows.users, rows.bins.tolist()) for number, rows in slots]
-    [(0, ['b'], [1]), (1, [], []), (2, ['a'], [0])]
+    >>> slots = TableEvents(Table(table)).slots(Admission(Slots("1h"), Categories([1, 2, 3]), bytes(32), 0, 3))
+    >>> [(number, rows.bins.tolist()) for number, rows in slots]
+    [(0, [1]), (1, []), (2, [0])]
     """
 
     table: Table
@@ -63,20 +63,16 @@ class TableEvents:
             raise SchemaError("`events` must have columns of the same length.")
         return users, times, columns
 
-    def slots(
-        self, slots: Slots, domain: Domains, first: int, last: int, *, memory: int = 0, progress: Progress | None = None
-    ) -> PlayedSlots:
-        """Number and rows of every slot of the public period [first, last), also of one without events.
+    def slots(self, admission: Admission, *, memory: int = 0, progress: Progress | None = None) -> PlayedSlots:
+        """Number and rows of every slot of the admission's period, also of one without events.
 
         Events outside the period, or with a time that cannot be read, are dropped, each by its own time. A table is
         there at once, so that `progress` is told nothing, and `memory` is not asked for.
         """
-        domains = by_slot(domain)
+        assert admission.last is not None  # noqa: S101 - what is played has an end
         users, times, columns = self._columns()
-        numbers = slots.numbers(times, self.unit)
-        order = np.argsort(numbers, kind="stable")
-        borders = np.searchsorted(numbers[order], np.arange(first, last + 1))
-        for number in range(first, last):
-            rows = order[borders[number - first] : borders[number - first + 1]]
-            values = {part: take(column, rows) for part, column in columns.items()}
-            yield number, SlotRows.of(take(users, rows), values.get("", values), domains.at(number))
+        rows = admission.admit(Events(users, times, columns.get("", columns), self.unit))
+        order = np.argsort(rows.slots, kind="stable")
+        borders = np.searchsorted(rows.slots[order], np.arange(admission.first, admission.last + 1))
+        for at, number in enumerate(range(admission.first, admission.last)):
+            yield number, rows.only(order[borders[at] : borders[at + 1]])

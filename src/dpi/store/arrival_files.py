@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from dpi.budget.account_table import Buckets
 from dpi.errors import StateError
+from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
-from dpi.store.base import OpenEvents
 from dpi.store.folder import MISSING, Folder
 
 ROW = np.dtype([("high", "<u8"), ("low", "<u8"), ("bin", "<u4"), ("count", "<u4")])
@@ -48,7 +48,7 @@ class Section:
     key: bytes = field(repr=False)
 
 
-def sorted_by_bucket(events: OpenEvents, buckets: Buckets) -> tuple[OpenEvents, Integers]:
+def sorted_by_bucket(events: Rows, buckets: Buckets) -> tuple[Rows, Integers]:
     """Events by slot and bucket, and the bucket of each."""
     at, slots = buckets.of(events.names), events.slots
     first = int(slots.min()) if slots.size else 0
@@ -56,13 +56,13 @@ def sorted_by_bucket(events: OpenEvents, buckets: Buckets) -> tuple[OpenEvents, 
         order = np.argsort(((slots - first) * buckets.number + at).astype(np.uint16), kind="stable")
     else:
         order = np.lexsort((at, slots))
-    return OpenEvents(
-        events.names.take(order, axis=0), events.slots[order], events.bins[order], events.counts[order]
-    ), at[order]
+    return Rows(events.names.take(order, axis=0), events.slots[order], events.bins[order], events.counts[order]), at[
+        order
+    ]
 
 
 def write_sections(
-    folder: Folder, attempt: str, events: OpenEvents, buckets: Integers, *, durable: bool = True
+    folder: Folder, attempt: str, events: Rows, buckets: Integers, *, durable: bool = True
 ) -> list[Section]:
     """Write events, sorted by slot and bucket, to a new file; what a store lists of it. No file, if there are none.
 
@@ -112,7 +112,7 @@ def _said(slot: int, buckets: int) -> bytes:
     return f"{slot}/{buckets}".encode()
 
 
-def read_segments(folder: Folder, section: Section, first: int = 0, last: int | None = None) -> Iterator[OpenEvents]:
+def read_segments(folder: Folder, section: Section, first: int = 0, last: int | None = None) -> Iterator[Rows]:
     """The events of the buckets `first` to before `last` (all, unless said), a bucket at a time.
 
     Raises `StateError` if the file is missing, or anything of it is not as it was written.
@@ -128,7 +128,7 @@ def read_segments(folder: Folder, section: Section, first: int = 0, last: int | 
     for at in wanted.tolist():
         data = folder.read(section.name, int(starts[at]), int(sizes[at]))
         rows = np.frombuffer(_opened(section, 1 + int(index["bucket"][at]), data), dtype=ROW)
-        yield OpenEvents(
+        yield Rows(
             np.stack([rows["high"], rows["low"]], axis=1),
             np.full(rows.size, section.slot, dtype=np.int64),
             rows["bin"].astype(np.int64),

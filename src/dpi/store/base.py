@@ -18,19 +18,16 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Self
-
-import numpy as np
-import numpy.typing as npt
 
 from dpi.budget.adaptive_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.certificates.declared import declared
 from dpi.errors import StateError
-from dpi.events.identity import Digests, by_name
-from dpi.exact.integers import MOST, Integers
+from dpi.events.rows import Rows
+from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.witness import Seen, Witness
 
@@ -93,68 +90,11 @@ class Levy:
     units: int
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class OpenEvents:
-    """Events of open slots, as much of them as compression needs: account, slot, bin, number. Private."""
-
-    names: Digests
-    slots: Integers
-    bins: Integers
-    counts: Integers
-
-    @classmethod
-    def none(cls) -> Self:
-        """No events."""
-        empty = np.empty(0, dtype=np.int64)
-        return cls(np.empty((0, 2), dtype=np.uint64), empty, empty, empty)
-
-    def only(self, rows: npt.NDArray[np.bool_] | slice) -> OpenEvents:
-        """Some of the events."""
-        if isinstance(rows, slice):
-            return OpenEvents(self.names[rows], self.slots[rows], self.bins[rows], self.counts[rows])
-        return OpenEvents(self.names.compress(rows, axis=0), self.slots[rows], self.bins[rows], self.counts[rows])
-
-    def recoded(self, bins: Integers) -> OpenEvents:
-        """The events by other bins, of which `bins` has the new one for every old one; none, if it is negative."""
-        found = bins[self.bins]
-        return replace(self, bins=found).only(found >= 0)
-
-    @classmethod
-    def joined(cls, parts: Sequence[OpenEvents]) -> Self:
-        """The rows of all parts, one after the other."""
-        names = np.concatenate([part.names for part in parts])
-        slots, bins, counts = (
-            np.concatenate([getattr(part, column) for part in parts]) for column in ("slots", "bins", "counts")
-        )
-        return cls(names, slots, bins, counts)
-
-    @classmethod
-    def together(cls, parts: Sequence[OpenEvents]) -> Self:
-        """All events in one piece, one row for each (account, slot, bin), however they came in."""
-        whole = cls.joined(parts)
-        names, slots, bins, counts = whole.names, whole.slots, whole.bins, whole.counts
-        begin, width = int(slots.min()) if slots.size else 0, int(bins.max(initial=0)) + 1
-        if slots.size and int(slots.max()) - begin < (1 << 62) // width:
-            order = by_name(names, (slots - begin) * width + bins)
-        else:
-            order = np.lexsort((bins, slots, names[:, 1], names[:, 0]))
-        names, slots, bins, counts = names.take(order, axis=0), slots[order], bins[order], counts[order]
-        same = (
-            (names[1:, 0] == names[:-1, 0])
-            & (names[1:, 1] == names[:-1, 1])
-            & (slots[1:] == slots[:-1])
-            & (bins[1:] == bins[:-1])
-        )
-        first = np.flatnonzero(np.append(np.ones(min(1, order.size), np.bool_), ~same))
-        total = np.add.reduceat(counts, first) if first.size else counts
-        return cls(names.take(first, axis=0), slots[first], bins[first], np.minimum(total, MOST))
-
-
 class Arrival(NamedTuple):
     """A batch of events on its way into a store. Private."""
 
     stream: str
-    events: OpenEvents
+    events: Rows
     producer: str
     sequence: int
 
@@ -175,11 +115,6 @@ class Store(ABC):
     @abstractmethod
     def key(self) -> bytes:
         """The secret with which users are named."""
-
-    @property
-    @abstractmethod
-    def identity_rule(self) -> int:
-        """The rule of ids (`dpi.events.identity`) by which the store was made: by another, users get new accounts."""
 
     @abstractmethod
     def ledgers(self) -> dict[str, str]:
@@ -368,7 +303,7 @@ class Store(ABC):
 
     # Events of open slots.
 
-    def append(self, stream: str, events: OpenEvents, producer: str, sequence: int) -> bool:
+    def append(self, stream: str, events: Rows, producer: str, sequence: int) -> bool:
         """Keep events durably, once for each (producer, sequence); False if they were there already.
 
         Sequences of a producer increase; one at or below the last is a repetition.
@@ -384,7 +319,7 @@ class Store(ABC):
         """The last sequence of a producer; -1 before the first."""
 
     @abstractmethod
-    def events(self, stream: str, slot: int) -> OpenEvents:
+    def events(self, stream: str, slot: int) -> Rows:
         """The events of one open slot; an account and a bin may come several times."""
 
     # How far inputs had got.

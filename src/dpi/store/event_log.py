@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpi.store.base import Arrival, OpenEvents
+from dpi.events.rows import Rows
+from dpi.store.base import Arrival
 from dpi.store.engine import Engine
 
 TOGETHER = 16
@@ -28,12 +29,12 @@ LARGEST = 3 << 26
 _ROW = 16 + 4 + 4
 
 
-def packed(events: OpenEvents) -> bytes:
+def packed(events: Rows) -> bytes:
     """Events of one slot as bytes: names, bins, numbers; 24 bytes a row."""
     return events.names.tobytes() + events.bins.astype("<u4").tobytes() + events.counts.astype("<u4").tobytes()
 
 
-def unpacked(slot: int, blocks: Sequence[bytes]) -> OpenEvents:
+def unpacked(slot: int, blocks: Sequence[bytes]) -> Rows:
     """The events of one slot in some blocks, as they are: one account and bin may be in several."""
     sizes = [len(block) // _ROW for block in blocks]
 
@@ -42,8 +43,8 @@ def unpacked(slot: int, blocks: Sequence[bytes]) -> OpenEvents:
             yield np.frombuffer(block, dtype=kind, count=size * width, offset=size * at)
 
     if not any(sizes):
-        return OpenEvents.none()
-    return OpenEvents(
+        return Rows.empty()
+    return Rows(
         np.concatenate([*column("u8", 0, 2)]).view(np.uint64).reshape(-1, 2),
         np.full(sum(sizes), slot, dtype=np.int64),
         np.concatenate([*column("<u4", 16, 1)]).astype(np.int64),
@@ -60,7 +61,7 @@ class EventLog:
     def append(self, arrivals: Sequence[Arrival]) -> list[bool]:
         """Keep several batches, each once for its (producer, sequence): which of them were new."""
         fresh = []
-        by_stream: dict[str, list[OpenEvents]] = {}
+        by_stream: dict[str, list[Rows]] = {}
         for stream, events, producer, sequence in arrivals:
             fresh.append(self.follows(stream, producer, sequence))
             if fresh[-1]:
@@ -87,7 +88,7 @@ class EventLog:
         )  # fmt: skip
         return int(rows[0][0]) if rows else -1
 
-    def add(self, stream: str, parts: Sequence[OpenEvents]) -> None:
+    def add(self, stream: str, parts: Sequence[Rows]) -> None:
         """Keep events as blocks of their slots."""
         names = np.concatenate([part.names for part in parts])
         slots, bins, counts = (
@@ -95,9 +96,9 @@ class EventLog:
         )
         for slot in np.unique(slots).tolist():
             rows = slots == slot
-            self._put(stream, slot, 0, OpenEvents(names[rows], slots[rows], bins[rows], counts[rows]))
+            self._put(stream, slot, 0, Rows(names[rows], slots[rows], bins[rows], counts[rows]))
 
-    def _put(self, stream: str, slot: int, tier: int, events: OpenEvents) -> None:
+    def _put(self, stream: str, slot: int, tier: int, events: Rows) -> None:
         """Add a block to a tier; if that is full then, merge its blocks into one of the next."""
         for start in range(0, len(events.bins), LARGEST // _ROW):
             data = packed(events.only(slice(start, start + LARGEST // _ROW)))
@@ -111,10 +112,10 @@ class EventLog:
         if int(number) >= TOGETHER and int(size) <= LARGEST:
             rows = self.engine.rows(f"SELECT data {where}", (stream, slot, tier))
             self.engine.execute(f"DELETE {where}", (stream, slot, tier))
-            joined = OpenEvents.together([unpacked(slot, [bytes(data) for (data,) in rows])])
+            joined = Rows.sum([unpacked(slot, [bytes(data) for (data,) in rows])])
             self._put(stream, slot, tier + 1, joined)
 
-    def read(self, stream: str, slot: int) -> OpenEvents:
+    def read(self, stream: str, slot: int) -> Rows:
         """The events of one open slot; an account and a bin may come several times."""
         rows = self.engine.rows("SELECT data FROM events WHERE stream = ? AND slot = ?", (stream, slot))
         return unpacked(slot, [bytes(data) for (data,) in rows])
@@ -132,7 +133,7 @@ def pack_rows(engine: Engine) -> None:
             "SELECT account, bin, number FROM events_of_3 WHERE stream = ? AND slot = ?", (stream, slot)
         )  # fmt: skip
         names, bins, counts = zip(*rows, strict=True)
-        events = OpenEvents(
+        events = Rows(
             np.frombuffer(b"".join(bytes(name) for name in names), dtype=np.uint64).reshape(-1, 2),
             np.full(len(bins), slot, dtype=np.int64),
             np.array(bins, dtype=np.int64),

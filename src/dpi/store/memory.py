@@ -17,11 +17,12 @@ import numpy as np
 from dpi.budget.account_table import merged
 from dpi.certificates.chain import Head, Link
 from dpi.errors import OptionError, StateError, StoreError
-from dpi.events.identity import RULE, check_key, known_rule
+from dpi.events.identity import check_key
+from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
 from dpi.files import sealed
 from dpi.options.schedule import BEGINNING, Schedule
-from dpi.store.base import Arrival, Checkpoint, Levy, OpenEvents, PaidSlot, Store
+from dpi.store.base import Arrival, Checkpoint, Levy, PaidSlot, Store
 
 _Entry = TypeVar("_Entry")
 _Step = Callable[[], object]
@@ -38,7 +39,7 @@ class _Stream:
     releases: deque[tuple[int, bytes, Link]]
     progress: Checkpoint | None = None
     paid: PaidSlot | None = None
-    events: list[OpenEvents] = field(default_factory=list)
+    events: list[Rows] = field(default_factory=list)
     sequences: dict[str, int] = field(default_factory=dict)
     marks: dict[int, str] = field(default_factory=dict)
     payments: list[bytes] = field(default_factory=list)
@@ -72,7 +73,6 @@ class MemoryStore(Store):
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     history: int | None = None
     """How many of the newest releases and entries of the chain are kept: all of them, unless a number is given."""
-    _rule: int = field(default=RULE, init=False, repr=False)
     _content: _Content = field(init=False, repr=False)
     _unfinished: tuple[_Step, ...] = field(default=(), init=False, repr=False)
 
@@ -105,11 +105,6 @@ class MemoryStore(Store):
     def key(self) -> bytes:
         """The secret with which users are named."""
         return self.secret
-
-    @property
-    def identity_rule(self) -> int:
-        """The rule by which ids are told from each other."""
-        return self._rule
 
     def ledgers(self) -> dict[str, str]:
         """Names of the ledgers, with their options as text."""
@@ -253,7 +248,7 @@ class MemoryStore(Store):
         """The last sequence of a producer."""
         return self._kept.streams[stream].sequences.get(producer, -1)
 
-    def events(self, stream: str, slot: int) -> OpenEvents:
+    def events(self, stream: str, slot: int) -> Rows:
         """The events of one open slot."""
         events = self._events(stream)
         return events.only(events.slots == slot)
@@ -272,10 +267,10 @@ class MemoryStore(Store):
         for number in [number for number in list(kept) if number < before]:
             del kept[number]
 
-    def _events(self, stream: str) -> OpenEvents:
+    def _events(self, stream: str) -> Rows:
         """All open events, in one piece from now on."""
         kept = self._kept.streams[stream]
-        together = OpenEvents.together([OpenEvents.none(), *kept.events])
+        together = Rows.sum([Rows.empty(), *kept.events])
         kept.events = [together]
         return together
 
@@ -311,7 +306,6 @@ class MemoryStore(Store):
         links = [_link(link) for link in self._kept.links]
         head = {
             "history": self.history,
-            "identity": self._rule,
             "ledgers": ledgers,
             "streams": streams,
             "domains": self._kept.domains,
@@ -324,7 +318,6 @@ class MemoryStore(Store):
         head, parts = sealed.read(path)
         try:
             store = cls(parts["key"], head["history"])
-            store._rule = known_rule(head.get("identity", 1))
             store._kept.links.extend(Link(*link) for link in head["links"])
             store._kept.domains.update(head["domains"])
             for name, (options, levies) in head["ledgers"].items():
@@ -340,7 +333,7 @@ class MemoryStore(Store):
                 stream.marks.update(kept.get("marks", ()))
                 stream.payments += [parts[f"payments {name}"]] if f"payments {name}" in parts else []
                 stream.events.append(
-                    OpenEvents(
+                    Rows(
                         np.frombuffer(parts[f"names {name}"], dtype=np.uint64).reshape(-1, 2),
                         *(np.frombuffer(parts[f"{column} {name}"], dtype=np.int64) for column in _COLUMNS[1:]),
                     )
@@ -383,11 +376,11 @@ def _added(runs: list[bytes], records: bytes) -> list[bytes]:
     return runs
 
 
-def _recoded(events: OpenEvents, first: int, bins: Schedule[Integers]) -> Iterator[OpenEvents]:
+def _recoded(events: Rows, first: int, bins: Schedule[Integers]) -> Iterator[Rows]:
     """The events, those of the slots from `first` on by other bins."""
     yield events.only(events.slots < first)
     for slot in np.unique(events.slots[events.slots >= first]).tolist():
-        yield events.only(events.slots == slot).recoded(bins.at(slot))
+        yield events.only(events.slots == slot).recode(bins.at(slot))
 
 
 def _append(entries: deque[_Entry] | list[_Entry], entry: _Entry) -> None:

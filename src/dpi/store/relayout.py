@@ -19,9 +19,9 @@ from pathlib import Path
 
 from dpi.budget.account_table import Buckets
 from dpi.errors import StateError, StoreBusy
+from dpi.events.rows import Rows
 from dpi.store.arrival_files import read_segments, sorted_by_bucket, write_sections
 from dpi.store.bank import Bank
-from dpi.store.base import OpenEvents
 from dpi.store.bucket_log import BucketLog
 from dpi.store.engine import OTHER_WRITER
 from dpi.store.folder import Folder
@@ -141,13 +141,13 @@ def _take_in(store: SQLStore, layout: str) -> None:
     _settle(store, old)
 
 
-def _in_files(store: SQLStore, stream: str, slot: int) -> OpenEvents:
+def _in_files(store: SQLStore, stream: str, slot: int) -> Rows:
     """The events of an open slot that lie in files."""
     if store.folder is None:
-        return OpenEvents.none()
+        return Rows.empty()
     sections = store.sections(stream, slot)
     parts = [part for section in sections for part in read_segments(store.folder, section)]
-    return OpenEvents.together([OpenEvents.none(), *parts])
+    return Rows.sum([Rows.empty(), *parts])
 
 
 def _seals(store: SQLStore) -> dict[str, bytes]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpi.errors import StateError, newer
-from dpi.events.identity import RULE
 from dpi.options.schedule import BEGINNING
 from dpi.store.engine import Engine
 from dpi.store.event_log import pack_rows
@@ -123,8 +122,6 @@ def build(engine: Engine, since: int = 0) -> None:
             else:
                 engine.execute(change.format(**engine.types))
     set_fact(engine, "schema", str(newest))
-    if since == 0:
-        set_fact(engine, "identity", str(RULE))
 
 
 def _version(engine: Engine) -> int:

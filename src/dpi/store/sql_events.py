@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from dpi.errors import StateError
+from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
 from dpi.options.schedule import Schedule
 from dpi.store.arrival_files import Section, read_segments, sorted_by_bucket, write_sections
-from dpi.store.base import Arrival, OpenEvents
+from dpi.store.base import Arrival
 from dpi.store.sql_tables import SQLTables
 
 
@@ -68,15 +69,15 @@ class SQLEvents(SQLTables):
                 "DELETE FROM sequences WHERE stream = ? AND producer = ?", [(stream, name) for name in producers]
             )
 
-    def events(self, stream: str, slot: int) -> OpenEvents:
+    def events(self, stream: str, slot: int) -> Rows:
         """The events of one open slot, in rows and in files."""
         sections = self.sections(stream, slot)
         if self.folder is None or not sections:
             return self.stored_events(stream, slot)
         parts = [part for section in sections for part in read_segments(self.folder, section)]
-        return OpenEvents.together([self.stored_events(stream, slot), *parts])
+        return Rows.sum([self.stored_events(stream, slot), *parts])
 
-    def stored_events(self, stream: str, slot: int) -> OpenEvents:
+    def stored_events(self, stream: str, slot: int) -> Rows:
         """The events of one open slot that are in the database; an account and a bin may come several times."""
         return self._log.read(stream, slot)
 
@@ -100,11 +101,11 @@ class SQLEvents(SQLTables):
     def _recode(self, stream: str, first: int, recoded: Schedule[Integers]) -> None:
         """Tell events of the slots from `first` on by other bins."""
         for slot in self.open_slots(stream, first):
-            events = self.events(stream, slot).recoded(recoded.at(slot))
+            events = self.events(stream, slot).recode(recoded.at(slot))
             self._drop_events(stream, slot, first=slot)
             self._put_back(stream, events)
 
-    def _put_back(self, stream: str, events: OpenEvents) -> None:
+    def _put_back(self, stream: str, events: Rows) -> None:
         """Keep events that were kept before: in a file, if that is where they can be."""
         layout, folder = self.layout, self.folder
         if layout is None or folder is None or layout.buckets is None:

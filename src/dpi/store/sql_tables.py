@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from dpi.certificates.chain import Link
 from dpi.errors import StateError
-from dpi.events.identity import known_rule
 from dpi.store.account_log import AccountLog
 from dpi.store.base import PaidSlot, Store
 from dpi.store.bucket_log import BucketLog
@@ -51,11 +49,6 @@ class SQLTables(Store):
         if self.secret is None:
             raise StateError("the store was opened without its key: it can be read, not written to.")
         return self.secret
-
-    @cached_property
-    def identity_rule(self) -> int:
-        """The rule by which ids are told from each other; a store from before there were rules has the first."""
-        return known_rule(int(fact(self.engine, "identity") or 1))
 
     # Where accounts are.
 

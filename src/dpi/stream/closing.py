@@ -3,13 +3,14 @@
 A driver (`Stream`, a played crowd, an engine of many processes) moves bytes between them and keeps their order:
 
     Offer.drawn     the public budget of the slot, once
-    weighed         the slot's rows and the accounts as they are  →  histogram, and what the accounts will pay
-                    (`contributed` for a part of the users, and `counted` for the sum over all parts)
+    weigh           the slot's rows and the accounts as they are  →  grains, and what the accounts will pay
+                    (of a part of the users as well: grains of all parts add up)
+    finish          the grains of all users                       →  histogram (`dpi.histogram.compression`)
     measured        the public state and the histogram            →  the paid slot: noise is drawn here alone
     (the driver pays: accounts and paid slot in one transaction)
     released        the public state and the paid slot            →  the release, and the state after it
 
-None of them changes what it is given. `weighed` sees users; `measured` sees a histogram and no user; `released` sees
+None of them changes what it is given. `weigh` sees users; `measured` sees a histogram and no user; `released` sees
 neither, so that the release of a paid slot that was lost has the same bytes when it is made again.
 
 **Guarantee.** One slot loses at most ε_t·w_{u,t} about user u, where ε_t is the offer's, and the charge debits u by at
@@ -34,11 +35,12 @@ import numpy as np
 from dpi.budget.accounts import Accounts
 from dpi.budget.adaptive_allocation import classes_of, largest_budget
 from dpi.budget.allocation import Allocation
-from dpi.budget.charge import Bill, Charge
+from dpi.budget.charge import Charge
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
-from dpi.histogram.compression import Compression, Histogram, Users, contributions, finished
-from dpi.histogram.grouping import Rows, StoredRows
+from dpi.events.rows import Rows
+from dpi.histogram.compression import Compression, Histogram, count
+from dpi.histogram.grouping import Groups
 from dpi.mechanism.base import Measurement
 from dpi.noise import RandomSource
 from dpi.release import Release
@@ -113,52 +115,28 @@ class Counting:
         return cls(options.name, options.domain.size, options.compression, options.whole_weights)
 
 
-def billed(counting: Counting, accounts: Accounts, users: Users, offer: Offer, slot: int) -> Bill:
-    """What each user of a slot will pay of its offer, by their own account: private. The accounts stay as they are."""
-    return accounts.bill(
-        users,
-        offer.epsilon,
-        slot,
-        share=offer.share,
-        whole=counting.whole_weights,
-        stream=counting.stream,
-        classes=offer.classes,
-    )
-
-
-def contributed(
-    counting: Counting, rows: Rows | StoredRows, accounts: Accounts | None, offer: Offer, slot: int
+def weigh(
+    counting: Counting, rows: Rows, accounts: Accounts | None, offer: Offer, slot: int
 ) -> tuple[Integers, Charge | None]:
-    """The grains of a slot's rows, and what they change on the accounts: both private. Nothing is drawn or changed.
+    """Return the grains of a slot's rows, and what they change on the accounts: both private. Nothing is changed yet.
 
     With accounts, each user has the weight that theirs can pay; without, everybody counts in full. Rows and accounts
-    may be those of a part of the users: the slot's grains are the sum over all parts (`contributions`).
+    may be those of a part of the users: the slot's grains are the sum over all parts (`dpi.histogram.compression`).
     """
-    bills: list[Bill] = []
-
-    def weigh(users: Users) -> Integers | tuple[Integers, Integers]:
-        assert accounts is not None  # noqa: S101 - nobody is weighed without accounts
-        bill = billed(counting, accounts, users, offer, slot)
-        bills.append(bill)
-        return bill.weights if bill.member is None or len(offer.classes) == 1 else (bill.weights, bill.member)
-
-    weights, method = None if accounts is None else weigh, counting.compression
-    grains = contributions(rows, counting.bins, method=method, weights=weights, classes=offer.histograms)
-    return grains, None if accounts is None else accounts.charge(bills[0])
-
-
-def counted(counting: Counting, grains: Integers, offer: Offer) -> Histogram:
-    """The histogram of a slot, of the grains of all its users: what the compression does with the whole is done now."""
-    return finished(grains, counting.compression, offer.histograms)
-
-
-def weighed(
-    options: StreamOptions, rows: Rows | StoredRows, accounts: Accounts | None, offer: Offer, slot: int
-) -> tuple[Histogram, Charge | None]:
-    """The histogram of a slot whose rows and accounts are all at hand, and what it changes on the accounts."""
-    counting = Counting.of(options)
-    grains, charge = contributed(counting, rows, accounts, offer, slot)
-    return counted(counting, grains, offer), charge
+    groups, weights, member, charge = Groups(rows, counting.bins), None, None, None
+    if accounts is not None:
+        bill = accounts.bill(
+            groups.names,
+            offer.epsilon,
+            slot,
+            share=offer.share,
+            whole=counting.whole_weights,
+            stream=counting.stream,
+            classes=offer.classes,
+        )
+        weights, charge = bill.weights, accounts.charge(bill)
+        member = bill.member if len(offer.classes) > 1 else None
+    return count(groups, counting.bins, counting.compression, weights, member, offer.histograms), charge
 
 
 def measured(state: StreamState, clean: Histogram, offer: Offer, slot: int, source: RandomSource) -> PaidSlot:

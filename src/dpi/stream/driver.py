@@ -13,10 +13,8 @@ stored measurement, and the offer of a slot that was not paid for is kept (`Offe
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Generator, Mapping
-from contextlib import closing
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Protocol
 
 from dpi.budget.accounts import Accounts
@@ -29,19 +27,19 @@ from dpi.certificates.signature import Signer
 from dpi.domain import Domain
 from dpi.errors import ClockError, StateError
 from dpi.events.clock import Window
+from dpi.events.rows import Rows
 from dpi.events.slots import Slots
-from dpi.histogram.compression import Histogram
-from dpi.histogram.grouping import Rows, StoredRows
+from dpi.histogram.compression import Histogram, finish
 from dpi.noise import RandomSource
 from dpi.options.schedule import Schedule
 from dpi.release import Release
-from dpi.sources import FileEvents, PlayedSlots, SlotRows, TableEvents
+from dpi.sources import Admission, Events, FileEvents, TableEvents
 from dpi.sources.source import Progress
+from dpi.store.arrival_files import Section
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
-from dpi.stream.admission.events import Events, Names, admitted
 from dpi.stream.certificate import facts
-from dpi.stream.closing import Offer, measured, released, weighed
+from dpi.stream.closing import Counting, Offer, measured, released, weigh
 from dpi.stream.course import Course
 from dpi.stream.guarantee import guarantee
 from dpi.stream.options import STOPPED, StreamOptions
@@ -49,8 +47,8 @@ from dpi.stream.state import StreamState
 
 Played = FileEvents | TableEvents
 """Events that are all there: of files, or of a table."""
-Closings = Generator[tuple[int, Callable[[], Release]], None, None]
-"""Slots, one after the other, each with what closes it."""
+SlotRows = Rows | Sequence[Rows | Section]
+"""The rows of one slot: at hand, or in files for the tasks of an engine."""
 
 
 class Engine(Protocol):
@@ -193,45 +191,35 @@ class Driver:
         """Keep the events of open slots that a window admits; False if the (producer, sequence) was there already."""
         if self.newest.end is not None:
             raise StateError(STOPPED)
-        names = Names(self._store.key, self._store.identity_rule)
-        kept = admitted(events, window, slots=slots, first=self.following(), domain=self.domains, names=names)
+        kept = self.admission(slots).keep(events, window)
         with self.bank.writing():
             return self._store.append(self.newest.name, kept, producer, sequence)
 
-    def close_kept(self, number: int) -> Release:
-        """Close a slot with the events that were kept for it."""
-        events = self._store.events(self.newest.name, number)
-        return self.close(number, StoredRows(events.names, events.bins, events.counts))
+    def admission(self, slots: Slots, first: int | None = None, last: int | None = None) -> Admission:
+        """Return how events of the slots from `first`, or the next one, to before `last` become rows."""
+        return Admission(slots, self.domains, self._store.key, self.following(first), last)
 
-    def close_rows(self, number: int, rows: SlotRows) -> Release:
-        """Close a slot with rows that a source gave."""
-        key = self._store.key if self.options.compression.needs_names else None
-        return self.close(
-            number, Rows(rows.users, rows.bins, rows.domain.size, rows.counts, self._store.identity_rule, key)
-        )
+    def kept(self, number: int) -> SlotRows:
+        """Return the rows that were kept for a slot."""
+        return self._store.events(self.newest.name, number)
 
     def play(
         self, events: Played, slots: Slots, first: int, last: int, memory: int, progress: Progress | None
-    ) -> Closings:
-        """The slots `first`, which is next, to before `last` with what closes each; all events are read before that."""
-        return self._closings(
-            events.slots(slots, self.domains, self.following(first), last, memory=memory, progress=progress)
-        )
-
-    def _closings(self, played: PlayedSlots) -> Closings:
-        with closing(played):
-            for number, rows in played:
-                yield number, partial(self.close_rows, number, rows)
+    ) -> Generator[tuple[int, SlotRows], None, None]:
+        """Yield number and rows of the slots `first`, which is next, to before `last`; all events are read before."""
+        return events.slots(self.admission(slots, first, last), memory=memory, progress=progress)
 
     # Closing it.
 
-    def close(self, number: int, rows: Rows | StoredRows) -> Release:
+    def close(self, number: int, rows: SlotRows) -> Release:
         """Close a slot of users; what their accounts hold is as quotas are now, and this stream's is in this slot."""
+        assert isinstance(rows, Rows)  # noqa: S101 - files are for engines
+        offer, counting = self._offered(number), Counting.of(self.options)
         if self.accounts is not None:
             self.accounts.assign(self._assigned())
-        clean, charge = weighed(self.options, rows, self.accounts, self._offered(number), number)
+        grains, charge = weigh(counting, rows, self.accounts, offer, number)
         del rows  # what was made of a large slot's rows is memory that paying can use
-        return self._pay(number, clean, charge)
+        return self._pay(number, finish(grains, counting.compression, offer.histograms), charge)
 
     def close_histogram(self, number: int, clean: Histogram) -> Release:
         """Close a slot whose users are not known, without accounts."""

@@ -17,10 +17,10 @@ import numpy as np
 from dpi.errors import OptionError
 from dpi.events.clock import Window
 from dpi.release import Release
-from dpi.sources import FollowedEvents
+from dpi.sources import Events, FollowedEvents, stamp_window
 from dpi.sources.live import Block, LiveInput
 from dpi.stream import Stream, clocked
-from dpi.stream.admission import Events, Journal, Mark, Timer, newest_reaches, stamped
+from dpi.stream.admission import Journal, Mark, Timer, newest_reaches
 
 Whole = Callable[[], AbstractContextManager[None]]
 """Is entered around what should not be interrupted halfway."""
@@ -133,7 +133,7 @@ class Follower:
     def _keep(self, block: Block, window: Window, mark: Mark) -> None:
         unit, arrived = self._events.unit, self._events.arrived
         if arrived is not None:
-            received = stamped(block.events[arrived], unit, self.slots, mark.until)
+            received = stamp_window(block.events[arrived], unit, self.slots, mark.until)
             # A slot that waits for its turn on a ledger is closed all the same.
             window = Window(np.maximum(received.first, window.first), received.until)
         with self._whole():

@@ -26,6 +26,7 @@ from dpi.domain import Domain
 from dpi.domain.file import keys_of
 from dpi.errors import OptionError, StoreError
 from dpi.events.clock import Clock, Window
+from dpi.events.rows import Rows
 from dpi.events.slots import Slots
 from dpi.events.tables import Table
 from dpi.histogram.compression import Compression, Histogram, normalise
@@ -35,13 +36,12 @@ from dpi.noise import RandomSource, SystemSource
 from dpi.options.schedule import Schedule
 from dpi.reader import Releases
 from dpi.release import Release
-from dpi.sources import FileEvents, SlotRows, TableEvents
+from dpi.sources import Admission, Events, FileEvents, TableEvents, stamp_window
 from dpi.sources.source import Progress
 from dpi.store import MemoryStore, Store, open_store
 from dpi.store.bank import Bank
-from dpi.stream.admission.events import Admission, Events, Names, stamped
 from dpi.stream.course import stored_options
-from dpi.stream.driver import Closings, Driver, Engine, Played
+from dpi.stream.driver import Driver, Engine, Played, SlotRows
 from dpi.stream.options import StreamOptions
 from dpi.stream.prefix_tree import PrefixTree
 from dpi.stream.registration import Change, declare, stop
@@ -284,14 +284,12 @@ class Stream:
         the slot is closed if it was paid for, and open otherwise: `next_slot` tells, and until it was asked, or `slot`
         is given, a slot that was closed in this way makes `release` raise, so that no event counts twice.
         """
-        self._driver.following()  # a slot that was interrupted may have been the last of its domain
-        return self.release_rows(SlotRows.of(users, values, self.domain), slot=slot)
+        number = self._driver.meant(slot)  # a slot that was interrupted may have been the last of its domain
+        return self._driver.close(number, Rows.of(users, self.domain.encode(values), self.store.key, number))
 
     def release_rows(self, rows: SlotRows, *, slot: int | None = None) -> Release:
-        """Close a slot as `release` does, with rows that `FileEvents.slots` gave for the stream's domain."""
-        if rows.domain != self.domain:
-            raise OptionError("`rows` must have the bins of the slot's own domain: give `Stream.domains` to `slots`.")
-        return self._driver.close_rows(self._driver.meant(slot), rows)
+        """Close a slot as `release` does, with rows that `play` gave."""
+        return self._driver.close(self._driver.meant(slot), rows)
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
         """Close a slot whose histogram is of declared counts (`dpi.histogram.counts`); needs a converging budget."""
@@ -340,25 +338,25 @@ class Stream:
         self._driver.following(first)
         played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
         if not progress:
-            return self._closed(self.play(played, first, last))
+            return self._released(self.play(played, first, last))
         from dpi.display.progress import Meter
 
         meter = Meter(played.size, last - first)
-        return meter.watch(self._closed(self.play(played, first, last, progress=meter.read)))
+        return meter.watch(self._released(self.play(played, first, last, progress=meter.read)))
 
     def play(
         self, events: Played, first: int, last: int, *, memory: int = 1 << 30, progress: Progress | None = None
-    ) -> Closings:
-        """The slots `first`, which must be next, to before `last`, each with a function that closes and releases it.
+    ) -> Generator[tuple[int, SlotRows], None, None]:
+        """Yield number and rows of the slots `first`, which must be next, to before `last`: `release_rows` closes them.
 
         All events are read before the first slot is given. About `memory` bytes of them are held at a time.
         """
         return self._driver.play(events, clocked(self.slots, "play"), first, last, memory, progress)
 
-    def _closed(self, slots: Closings) -> Generator[Release, None, None]:
+    def _released(self, slots: Generator[tuple[int, SlotRows], None, None]) -> Generator[Release, None, None]:
         with closing(slots):
-            for _, close in slots:
-                yield close()
+            for number, rows in slots:
+                yield self.release_rows(rows, slot=number)
 
     # A live stream. Inputs that grow are read by `dpi.stream.live.follow`, which uses `admit` and `close_before`.
 
@@ -382,7 +380,7 @@ class Stream:
         or without user or bin is dropped by itself.
         """
         clock = self._clock("append", now)
-        window = clock.window if arrived is None else stamped(arrived, unit, clock.slots, clock.moment)
+        window = clock.window if arrived is None else stamp_window(arrived, unit, clock.slots, clock.moment)
         following = self.store.sequence(self.name, producer) + 1 if sequence is None else sequence
         return self.admit(Events(users, times, values, unit), window, producer, following)
 
@@ -392,8 +390,7 @@ class Stream:
 
     def admission(self) -> Admission:
         """How events are admitted from the next slot on, for whoever keeps them in the store without the stream."""
-        names = Names(self.store.key, self.store.identity_rule)
-        return Admission(self._live("admit"), self._driver.following(), self.domains, names)
+        return self._driver.admission(self._live("admit"))
 
     def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
         """Release every slot that the public clock has closed, from the events that were appended.
@@ -411,7 +408,7 @@ class Stream:
         """Release the slots before `end`, as far as it is this stream's turn."""
         self._live("close_before")
         while not self.stopped and (number := self._driver.following()) < end and self._bank.closings.is_turn_of(self):
-            yield self._driver.close_kept(number)
+            yield self._driver.close(number, self._driver.kept(number))
 
     @property
     def upcoming(self) -> tuple[int, str]:

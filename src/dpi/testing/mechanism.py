@@ -19,12 +19,12 @@ from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.domain import Categories, Domain
 from dpi.errors import OptionError, StateError
+from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Estimate, Mechanism
 from dpi.noise import UnsafeSeededSource
 from dpi.noise.laplace import LARGEST_VALUE
-from dpi.sources import SlotRows
 from dpi.store import MemoryStore
 from dpi.stream import Stream
 from dpi.testing.checking import refused, require, run_checks
@@ -201,7 +201,7 @@ def a_stream_keeps_its_budget(mechanism: Mechanism[State], domain: Domain) -> No
         )
         for users, bins in ((["ada", "bob"], [0, last]), ([], []), (["ada", "ada"], [0, last])):
             codes = np.array(bins, dtype=np.int64)
-            release = stream.release_rows(SlotRows(users, codes, np.ones_like(codes), domain))
+            release = stream.release_rows(Rows.of(users, codes, store.key))
             require(0 <= release.epsilon_spent <= 1, "a stream says that more than ε was spent.")
     require(len([*store.releases("")]) == 6, "a slot was not released.")
 

@@ -20,9 +20,10 @@ from dpi.budget.policy import fade, spend_first
 from dpi.budget.series import Zeta
 from dpi.domain import Categories
 from dpi.errors import OptionError
+from dpi.events.rows import Rows
 from dpi.noise import UnsafeSeededSource
 from dpi.store import MemoryStore, Store
-from dpi.store.base import OpenEvents, PaidSlot
+from dpi.store.base import PaidSlot
 from dpi.stream import Stream
 from dpi.testing.checking import refused, require, run_checks
 from dpi.testing.workload import CLOCK, DOMAIN, Options, close_slot, open_streams, outcome, run
@@ -173,7 +174,7 @@ def a_payment_erases_the_events_of_all_slots_until_then(reopen: Reopen) -> None:
     store = reopen()
     _stream(store, **CLOCK)
     slots, names = np.arange(3, 7), np.arange(8, dtype=np.uint64).reshape(-1, 2)
-    store.append("", OpenEvents(names, slots, np.zeros(4, np.int64), np.ones(4, np.int64)), "p", 0)
+    store.append("", Rows(names, slots, np.zeros(4, np.int64), np.ones(4, np.int64)), "p", 0)
     store.pay(PaidSlot("", 5, 1, False, bytes(8), "{}"), "", b"")
     left = [store.events("", slot).counts.size for slot in slots.tolist()]
     require(left == [0, 0, 0, 1], "a payment erases too much or too little of the events.")

@@ -8,7 +8,6 @@ import dpi
 from dpi.discovery.driver import DiscoveryDriver, TextEngine
 from dpi.mechanism.sparse import SparseHistogram
 from dpi.release import Release
-from dpi.sources import SlotRows
 from dpi_audit.distinguishers import Floats
 from dpi_audit.empirical import BlackBox
 from dpi_audit.exact import Open
@@ -25,8 +24,8 @@ class DiscoverySession(StreamSession):
     def _release(self) -> Release:
         driver = self.stream.driver
         assert isinstance(driver, DiscoveryDriver)  # noqa: S101 - of its engine
-        rows = SlotRows.of([user for user, _ in self.rows], [value for _, value in self.rows], driver.seen())
-        return driver.close_rows(driver.meant(None), rows)
+        rows = driver.read([user for user, _ in self.rows], [value for _, value in self.rows])
+        return driver.close(driver.meant(None), rows)
 
 
 def discovered(mechanism: SparseHistogram | None = None, **options: object) -> MakeStream:

@@ -8,7 +8,7 @@ import dpi
 from dpi.domain import Categories
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
-from dpi.stream.closing import Counting, Offer, billed
+from dpi.stream.closing import Offer
 from dpi_research.datasets.generators import populate, published
 from dpi_research.reproduce.crowd import Cohorts, Played, without_replacement
 from dpi_research.reproduce.systems import SYSTEMS, System, open_stream
@@ -111,7 +111,9 @@ def grains_of(crowd: Played, counts: Integers) -> tuple[Integers, list[int]]:
     """The histograms by class of the next slot, and how many grains the bills of each class have."""
     offer = Offer.drawn(crowd._state, crowd._allocation, crowd._slot, crowd._source)
     crowd._cohorts.step(int(counts.sum()))
-    bill = billed(Counting.of(crowd._state.setting), crowd._accounts, crowd._cohorts.ids, offer, crowd._slot)
+    bill = crowd._accounts.bill(
+        crowd._cohorts.ids, offer.epsilon, crowd._slot, share=offer.share, classes=offer.classes
+    )
     due = [int((bill.weights * crowd._cohorts.sizes)[bill.member == m].sum()) for m in range(offer.histograms)]
     grains = crowd._grains(counts, offer)
     crowd._slot += 1

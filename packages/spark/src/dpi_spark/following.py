@@ -155,7 +155,7 @@ class Follower:
         if columns.arrived is None:
             raise OptionError(NO_ARRIVAL)
         stream.open_at()  # refuses a stream without a public beginning
-        check_columns(events, columns, self._driver.reading(self.slots))
+        check_columns(events, columns, self._driver.admission(self.slots))
         self._events = events.select(*map(quoted, columns.names))
         self._columns, self._checkpoint = columns, checkpoint
         self._check(anew)
@@ -235,6 +235,5 @@ class Follower:
         if batch.number <= stream.store.sequence(stream.name, producer):
             return  # it was listed, and Spark was not told
         with driver.folder.attempt() as attempt:
-            reading, until = driver.reading(self.slots), self._clock()
-            reader = Reader(self._columns, reading, driver.folder, attempt, durable=True, until=until)
+            reader = Reader(self._columns, driver.ingest(self.slots, attempt), self._clock())
             driver.keep_sections(read(batch.frame, reader), producer, batch.number)

@@ -45,15 +45,15 @@ def replay(
     if last <= first:
         raise OptionError("`end` must be after `start`.")
     driver.following(first)
-    columns, reading = Columns(user, time, value, unit), driver.reading(slots, first, last)
-    check_columns(events, columns, reading)
+    columns = Columns(user, time, value, unit)
+    check_columns(events, columns, driver.admission(slots, first, last))
 
     def sections(attempt: str) -> list[list[Section]]:
-        return [read(events, Reader(columns, reading, driver.folder, attempt, durable=False))]
+        return [read(events, Reader(columns, driver.ingest(slots, attempt, first, last, durable=False)))]
 
-    with closing(driver.close_read(sections, first, last)) as slots_read:
-        for _, close in slots_read:
-            yield close()
+    with closing(driver.play_sections(sections, first, last)) as played:
+        for number, rows in played:
+            yield stream.release_rows(rows, slot=number)
 
 
 def buckets_of(stream: Stream) -> BucketDriver:

@@ -1,12 +1,12 @@
-"""From a DataFrame to arrivals: events are named, encoded and pre-summed where they are, and never shuffled.
+"""From a DataFrame to rows: events are named, encoded and pre-summed where they are, and never shuffled.
 
-A task reads its partition in pieces, makes arrivals of each (`dpi.engine.job.arrivals`), and writes them to a file of
+A task reads its partition in pieces, makes rows of each (`dpi.sources.admission`), and writes them to a file of
 its own, a section for each slot and in it a segment for each bucket (`dpi.store.arrival_files`). What goes to the
 driver is the list of sections. So no event passes through Spark's shuffle, and neither a giant user nor a giant slot
 makes a giant task: equal events of a piece are one row, and a slot's rows are cut by account.
 
 **Guarantee.** Which rows there are does not depend on partitions, on how often a task was tried, or on which attempt
-was taken. *Why:* `arrivals` is a function of rows by themselves, a file has a name that nobody else has, and a file
+was taken. *Why:* admission is a function of rows by themselves, a file has a name that nobody else has, and a file
 whose section was not handed back is listed by nobody.
 
 Sees events, on the workers; the driver sees sections.
@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dpi.engine.job import FOR_EVER, Reading, arrivals
 from dpi.engine.tasks import Ingest, ingest
 from dpi.errors import SchemaError
+from dpi.events.clock import FOR_EVER
+from dpi.sources import Admission, Events, stamp_window
 from dpi.store.arrival_files import Section
-from dpi.store.folder import Folder
-from dpi.stream.admission.events import Events, stamped
 from dpi_spark.session import without_pandas
 from dpi_spark.tasks import Guarded, Refused, failed, told
 
@@ -73,11 +72,7 @@ class Reader:
     """What a task does with its partition. Holds the key of the accounts' names: private."""
 
     columns: Columns
-    reading: Reading
-    folder: Folder
-    attempt: str
-    durable: bool
-    """Whether a store will list the sections."""
+    how: Ingest
     until: int | None = None
     """Of events with an arrival: the moment at which they were read. None where a public period is played."""
 
@@ -86,8 +81,8 @@ class Reader:
         events, window = self.columns.events(piece), FOR_EVER
         if self.columns.arrived is not None and self.until is not None:
             stamps = piece[self.columns.arrived]
-            window = stamped(stamps, self.columns.unit, self.reading.slots, self.until)
-        return ingest(Ingest(self.reading, self.folder, self.attempt, self.durable), (events, window))
+            window = stamp_window(stamps, self.columns.unit, self.how.admission.slots, self.until)
+        return ingest(self.how, (events, window))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All of a partition, piece by piece; one result for each."""
@@ -118,7 +113,7 @@ def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         yield held
 
 
-def check_columns(frame: DataFrame, columns: Columns, reading: Reading) -> None:
+def check_columns(frame: DataFrame, columns: Columns, admission: Admission) -> None:
     """Refuse a DataFrame that lacks a column, or has one of a type that cannot be read: by its schema alone."""
     missing = [name for name in columns.names if name not in frame.columns]
     if missing:
@@ -129,9 +124,9 @@ def check_columns(frame: DataFrame, columns: Columns, reading: Reading) -> None:
     with without_pandas():
         empty = pl.from_arrow(frame.sparkSession.createDataFrame([], kinds).toArrow())
     assert isinstance(empty, pl.DataFrame)  # noqa: S101 - a table is no series
-    arrivals(columns.events(empty), FOR_EVER, reading)
+    admission.admit(columns.events(empty))
     if columns.arrived is not None:
-        stamped(empty[columns.arrived], columns.unit, reading.slots, 0)
+        stamp_window(empty[columns.arrived], columns.unit, admission.slots, 0)
 
 
 def read(frame: DataFrame, reader: Reader) -> list[Section]:

@@ -73,11 +73,10 @@ def ledger(
             say(f"the accounts of the store are {places.get(layout, 'in its database')}.")
         return
     assert user is not None  # noqa: S101 - one of both is given
-    asked = [sys.stdin.readline().strip() if user == "-" else user]
-    if users(asked).has_nulls():
+    ids = users([sys.stdin.readline().strip() if user == "-" else user])
+    if ids.has_nulls():
         raise OptionError("`--user` must be an id of 1 to 1,024 bytes.")
     with open_store(store, read_only=True, curator=True, key_file=key_file) as opened:
-        ids = users(asked, opened.identity_rule)
         name = stream_named(opened, stream)
         declared = DeclaredOptions.from_text(opened.streams()[name])
         ledger = declared.accounts

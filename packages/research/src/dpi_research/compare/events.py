@@ -8,29 +8,27 @@ from datetime import datetime
 import numpy as np
 
 from dpi.domain import Domain
-from dpi.events.identity import users as canonical_users
+from dpi.events.rows import Rows
 from dpi.events.slots import Slots
 from dpi.events.tables import Table
-from dpi.sources import SlotRows, TableEvents
+from dpi.sources import Admission, TableEvents
 from dpi_research.datasets.generators import Slot
 
+KEY = bytes(32)
+"""Names users: a comparison is nobody's ledger."""
 
-def coded(slots: Iterable[tuple[int, SlotRows]]) -> Iterator[Slot]:
+
+def coded(slots: Iterable[tuple[int, Rows]], bins: int) -> Iterator[Slot]:
     """The slots of events, in numbers: a user has the same one in all slots. What is unreadable is dropped.
 
     A slot's `pdf` is its own, for nothing else is known of real data.
     """
-    import polars as pl
-
-    numbers: dict[str, int] = {}
+    numbers: dict[tuple[int, int], int] = {}
     for _, rows in slots:
-        ids = canonical_users(rows.users)
-        readable = (rows.bins >= 0) & ids.is_not_null().to_numpy()
-        texts = ids.filter(readable).cast(pl.String).to_list()  # one slot may have integers, another texts
-        known = np.array([numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
-        users, bins = (np.repeat(column, rows.counts[readable]) for column in (known, rows.bins[readable]))
-        counts = np.bincount(bins, minlength=rows.domain.size)
-        yield Slot(users, bins, counts / max(1, int(counts.sum())))
+        known = np.array([numbers.setdefault((a, b), len(numbers)) for a, b in rows.names.tolist()], dtype=np.int64)
+        users, values = (np.repeat(column, rows.counts) for column in (known, rows.bins))
+        counts = np.bincount(values, minlength=bins)
+        yield Slot(users, values, counts / max(1, int(counts.sum())))
 
 
 def slots_of(
@@ -56,4 +54,5 @@ def slots_of(
     [([0, 1], [0, 1]), ([], []), ([0], [0])]
     """
     played = TableEvents(Table(events), user, time, value, unit)
-    return coded(played.slots(clock, domain, clock.number(start), clock.number(end)))
+    period = Admission(clock, domain, KEY, clock.number(start), clock.number(end))
+    return coded(played.slots(period), domain.size)

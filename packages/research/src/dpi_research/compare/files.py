@@ -11,7 +11,7 @@ from dpi.cli.progress import Steps
 from dpi.domain import Bins, Domain
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
-from dpi.sources import FileEvents
+from dpi.sources import Admission, FileEvents
 from dpi_research.baselines import PublicFacts
 from dpi_research.compare import (
     Comparison,
@@ -23,6 +23,7 @@ from dpi_research.compare import (
     plot_loss,
     plot_trade_off,
 )
+from dpi_research.compare.events import KEY
 from dpi_research.datasets.generators import Slot
 
 ERRORS: tuple[Literal["l1", "kl"], ...] = ("l1", "kl")
@@ -49,7 +50,7 @@ class Played:
 
     def slots(self) -> Iterator[Slot]:
         """From the beginning."""
-        return coded(self.events.slots(self.clock, self.domain, *self.period))
+        return coded(self.events.slots(Admission(self.clock, self.domain, KEY, *self.period)), self.domain.size)
 
 
 def compare_events(names: Sequence[str], played: Played, terms: Sequence[Terms]) -> list[Comparison]:

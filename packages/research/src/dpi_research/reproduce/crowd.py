@@ -17,10 +17,11 @@ import polars as pl
 from dpi.budget.accounts import Accounts
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
+from dpi.histogram.compression import finish
 from dpi.noise import UnsafeSeededSource
 from dpi.release import Release
 from dpi.stream import Stream
-from dpi.stream.closing import Counting, Offer, billed, counted, measured, released
+from dpi.stream.closing import Offer, measured, released
 from dpi.stream.state import StreamState
 
 LEAST = GRAINS >> 6
@@ -95,7 +96,7 @@ class Played:
         """Close a slot with these counts, one for each active user."""
         offer = Offer.drawn(self._state, self._allocation, self._slot, self._source)
         self._cohorts.step(int(counts.sum()))
-        clean = counted(Counting.of(self._state.setting), self._grains(counts, offer), offer)
+        clean = finish(self._grains(counts, offer), self._state.setting.compression, offer.histograms)
         made = released(self._state, measured(self._state, clean, offer, self._slot, self._source), "")
         self._allocation.observe(made.users, made.bins, made.drift)
         self._state = made.state
@@ -115,7 +116,10 @@ class Played:
             self.paid = (float(offer.epsilon),)
             return counts * GRAINS
         cohorts, accounts = self._cohorts, self._accounts
-        bill = billed(Counting.of(self._state.setting), accounts, cohorts.ids, offer, self._slot)
+        whole, stream = self._state.setting.whole_weights, self._state.setting.name
+        bill = accounts.bill(
+            cohorts.ids, offer.epsilon, self._slot, share=offer.share, whole=whole, stream=stream, classes=offer.classes
+        )
         accounts.debit(bill)
         member = np.zeros_like(bill.weights) if bill.member is None else bill.member
         costs = [due.epsilon for due in offer.classes] or [offer.epsilon]

@@ -8,16 +8,19 @@ import pytest
 
 import dpi
 from dpi.budget.account_table import Buckets, merged
-from dpi.engine.job import COLUMNS, FOR_EVER, Closing, Holdings, Reading, arrivals, closed, control_of, stored
+from dpi.engine.tasks import Closing, Control, Holdings, close_rows, presum
 from dpi.errors import OptionError, StateError
+from dpi.events.clock import FOR_EVER, Window
 from dpi.events.identity import by_name, digests
+from dpi.events.rows import Rows
 from dpi.exact.integers import MOST
-from dpi.histogram.grouping import StoredRows
+from dpi.histogram.grouping import Groups
 from dpi.noise import UnsafeSeededSource
-from dpi.store.base import Levy, OpenEvents
-from dpi.stream.admission.events import Events, Names
-from dpi.stream.closing import Counting, Offer, weighed
+from dpi.sources import Admission, Events
+from dpi.store.base import Levy
+from dpi.stream.closing import Counting, Offer
 from dpi.stream.state import StreamState
+from played_rows import weighed
 
 KEY = bytes(range(32))
 DOMAIN = dpi.Categories([f"v{n}" for n in range(7)], other="else")
@@ -36,9 +39,13 @@ OPTIONS = {
 }
 
 
-def reading(bits: int, first: int = 0, last: int | None = 4) -> Reading:
-    """How the events of these tests are read."""
-    return Reading(SLOTS, DOMAIN, first, last, Names(KEY, 2), Buckets(bits))
+def arrivals(
+    events: Events, bits: int, window: Window = FOR_EVER, last: int | None = 4
+) -> tuple[Rows, list[tuple[int, ...]]]:
+    """The rows of some events by slot and bucket, and as tuples of slot, bucket, name, bin and count."""
+    rows, buckets = presum(Admission(SLOTS, DOMAIN, KEY, 0, last).admit(events, window), Buckets(bits))
+    columns = (rows.slots, buckets, *rows.names.T, rows.bins, rows.counts)
+    return rows, list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def made_events(seed: int, rows: int = 400) -> Events:
@@ -62,15 +69,12 @@ def parts(events: Events, cuts: int) -> list[Events]:
 @pytest.mark.parametrize("bits", BITS)
 def test_arrivals_are_the_admitted_events_by_the_first_bits_of_their_names(bits):
     """Each row is in the bucket of its account, each slot of the period, and together they are all events."""
-    rows = arrivals(made_events(1), FOR_EVER, reading(bits))
-    assert tuple(rows.columns) == COLUMNS
-    high = rows["high"].to_numpy()
-    expected = [int(word) >> (64 - bits) for word in high]
-    assert rows["bucket"].to_list() == expected
-    assert set(rows["slot"]) == {0, 1, 2, 3}
-    assert rows.select("slot", "bucket").rows() == sorted(rows.select("slot", "bucket").rows())
-    same = arrivals(made_events(1), FOR_EVER, reading(0))
-    assert sorted(rows.drop("bucket").rows()) == sorted(same.drop("bucket").rows())
+    _, rows = arrivals(made_events(1), bits)
+    assert all(bucket == high >> (64 - bits) for _, bucket, high, *_ in rows)
+    assert {slot for slot, *_ in rows} == {0, 1, 2, 3}
+    assert [row[:2] for row in rows] == sorted(row[:2] for row in rows)
+    _, same = arrivals(made_events(1), 0)
+    assert sorted((slot, *rest) for slot, _, *rest in rows) == sorted((slot, *rest) for slot, _, *rest in same)
 
 
 def test_a_name_above_two_to_the_63_is_in_an_upper_bucket():
@@ -88,8 +92,8 @@ def test_an_event_far_in_the_future_changes_no_other_row():
         far = Events(
             [*plain.users, "eve"], pl.concat([plain.times, pl.Series([253_000_000_000])]), [*plain.values, "v1"], "s"
         )
-        with_it, without = (arrivals(each, window, reading(2, last=last)) for each in (far, plain))
-        assert sorted(with_it.rows()) == sorted(without.rows())
+        with_it, without = (arrivals(each, 2, window, last)[1] for each in (far, plain))
+        assert sorted(with_it) == sorted(without)
 
 
 def slot_of(option: str, slots: int = 2, cuts: int = 1, bits: int = 3):
@@ -101,9 +105,9 @@ def slot_of(option: str, slots: int = 2, cuts: int = 1, bits: int = 3):
         opened.release([f"name {n}" for n in range(20 + slot)] * 2, [f"v{n % 7}" for n in range(40 + 2 * slot)])
     options, accounts = opened.setting, opened._accounts
     offer = Offer.drawn(opened._driver.state, opened._driver._allocation, slots, UnsafeSeededSource(5))
-    batches = [arrivals(part, FOR_EVER, reading(bits)) for part in parts(made_events(3), cuts)]
-    frames = [stored(batch.filter(pl.col("slot") == slots)) for batch in batches]
-    return opened, options, accounts, offer, OpenEvents.together([OpenEvents.none(), *frames]), frames
+    batches = [arrivals(part, bits)[0] for part in parts(made_events(3), cuts)]
+    frames = [batch.only(batch.slots == slots) for batch in batches]
+    return opened, options, accounts, offer, Rows.sum([Rows.empty(), *frames]), frames
 
 
 def closing_of(options, offer: Offer, slot: int, levies: tuple[Levy, ...] = ()) -> Closing:
@@ -123,19 +127,16 @@ def in_bucket(records: bytes, buckets: Buckets, bucket: int) -> bytes:
 def test_buckets_together_are_the_slot(option, bits, cuts):
     """Grains and charged accounts of all buckets are those of the whole slot, however its rows were cut."""
     opened, options, accounts, offer, whole, frames = slot_of(option, cuts=cuts, bits=bits)
-    clean, charge = weighed(options, StoredRows(whole.names, whole.bins, whole.counts), accounts, offer, 2)
+    clean, charge = weighed(options, whole, accounts, offer, 2)
     records = b"" if accounts is None else opened.store.load_ledger("", accounts.description)[0]
     payments = opened.store.payments("")
     buckets, results = Buckets(bits), []
     closing = closing_of(options, offer, 2)
     for bucket in range(buckets.number):
-        rows = [frame.only(buckets.of(frame.names) == bucket) for frame in frames]
-        together = OpenEvents(
-            *(np.concatenate([getattr(r, c) for r in rows]) for c in ("names", "slots", "bins", "counts"))
-        )
+        together = Rows.join([frame.only(buckets.of(frame.names) == bucket) for frame in frames])
         held = Holdings(in_bucket(records, buckets, bucket), in_bucket(payments, buckets, bucket))
-        results.append(closed(together, bucket, buckets, held, closing))
-        assert results[-1].control == control_of(together)
+        results.append(close_rows(together, bucket, buckets, held, closing))
+        assert results[-1].control == Control(len(together), int(together.counts.sum()))
     total = np.sum([result.grains for result in results], axis=0)
     assert (options.compression.finish(total) == clean.grains).all()
     if charge is not None:
@@ -147,15 +148,15 @@ def test_buckets_together_are_the_slot(option, bits, cuts):
 def test_doubled_rows_are_made_one_before_anything_is_rounded():
     """floor(w·1/3) twice is less than floor(w·2/3): rows of one account and bin are added before they are weighed."""
     names = digests(pl.Series(["ada"]), KEY)
-    one = OpenEvents(names[[0, 0]], np.array([0, 0]), np.array([0, 1]), np.array([2, 1]))
-    two = OpenEvents(names[[0, 0, 0]], np.array([0, 0, 0]), np.array([0, 1, 0]), np.array([1, 1, 1]))
+    one = Rows(names[[0, 0]], np.array([0, 0]), np.array([0, 1]), np.array([2, 1]))
+    two = Rows(names[[0, 0, 0]], np.array([0, 0, 0]), np.array([0, 1, 0]), np.array([1, 1, 1]))
     opened = dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Converging(dpi.budget.Zeta(2)))
     offer = Offer.drawn(
         StreamState.initial(opened.setting, opened._source), opened.setting.allocation(), 0, opened._source
     )
     closing, buckets = closing_of(opened.setting, offer, 0), Buckets(1)
     bucket = int(buckets.of(names)[0])
-    results = [closed(rows, bucket, buckets, Holdings(), closing).grains.tolist() for rows in (one, two)]
+    results = [close_rows(rows, bucket, buckets, Holdings(), closing).grains.tolist() for rows in (one, two)]
     assert results[0] == results[1]
     assert results[0][:2] == [2 * 2**24 // 3, 2**24 // 3]
 
@@ -163,7 +164,8 @@ def test_doubled_rows_are_made_one_before_anything_is_rounded():
 def test_a_flood_is_cut_at_the_most():
     """Counts of one (account, bin) stop at `MOST`, also where several batches have it."""
     names = digests(pl.Series(["ada"]), KEY)[[0, 0]]
-    (_, pairs), *more = StoredRows(names, np.array([1, 1]), np.array([MOST, MOST])).pairs()
+    rows = Rows(names, np.zeros(2, np.int64), np.array([1, 1]), np.array([MOST, MOST]))
+    (_, pairs), *more = Groups(rows, 2).pairs()
     assert not more
     assert pairs.counts.tolist() == pairs.rows.tolist() == [MOST]
 
@@ -186,14 +188,14 @@ def test_rows_are_sorted_by_name_and_bin_also_where_names_begin_alike(size, alik
 def test_rows_of_another_slot_or_bucket_are_refused():
     """A row that was moved would be weighed without its account: refused, not counted."""
     names = digests(pl.Series(["ada"]), KEY)
-    rows = OpenEvents(names, np.array([0]), np.array([0]), np.array([1]))
+    rows = Rows(names, np.array([0]), np.array([0]), np.array([1]))
     opened = dpi.Stream(domain=DOMAIN, epsilon=1)
     offer = Offer.drawn(opened._driver.state, opened.setting.allocation(), 0, opened._source)
     buckets = Buckets(1)
     bucket = int(buckets.of(names)[0])
     for slot, at in ((1, bucket), (0, 1 - bucket)):
         with pytest.raises(StateError, match="another slot or bucket"):
-            closed(rows, at, buckets, Holdings(), closing_of(opened.setting, offer, slot))
+            close_rows(rows, at, buckets, Holdings(), closing_of(opened.setting, offer, slot))
 
 
 def test_levies_are_charged_in_every_bucket():
@@ -202,7 +204,7 @@ def test_levies_are_charged_in_every_bucket():
     buckets = Buckets(1)
     closing = closing_of(options, offer, 2, (Levy(0, opened.epsilon.units),))
     for bucket in range(2):
-        result = closed(whole.only(buckets.of(whole.names) == bucket), bucket, buckets, Holdings(), closing)
+        result = close_rows(whole.only(buckets.of(whole.names) == bucket), bucket, buckets, Holdings(), closing)
         assert not result.grains.any()
         assert result.records == b""
 
