@@ -69,6 +69,10 @@ def exempt(block: Block) -> bool:
 
 def run_python(block: Block, names: dict[str, object], page: Path) -> None:
     """A session with its output, or plain code."""
+    if '__name__ == "__main__"' in block.text:  # a file, which processes that it starts can import
+        (Path.cwd() / "example.py").write_text(block.text)
+        subprocess.run([sys.executable, "example.py"], env=ENVIRONMENT, check=True, timeout=300)
+        return
     if ">>> " not in block.text:
         exec(compile("\n" * block.line + block.text, page.name, "exec"), names)  # noqa: S102 - our own pages
         return
