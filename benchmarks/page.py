@@ -25,7 +25,7 @@ import numpy as np
 
 import dpi
 from dpi.service.config import Config
-from dpi.service.running import server
+from dpi.service.running import make_server
 from dpi.service.service import Service
 from dpi.settings.streams import StreamSettings
 
@@ -68,7 +68,7 @@ def serving(folder: Path, bins: int, slots: int) -> Iterator[tuple[Service, list
     )  # fmt: skip
     for past in (True, False):
         service = Service(config, clock=lambda: now[0])
-        made = server(config, service)
+        made = make_server(config, service)
         token = service.tokens.create("analyst")
         thread = threading.Thread(target=made.run, daemon=True)
         thread.start()

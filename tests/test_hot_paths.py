@@ -132,11 +132,11 @@ def identity(_: Path) -> Path_:
 
 def admission(_: Path) -> Path_:
     """A batch that came over HTTP, to columns."""
-    ingest = pytest.importorskip("dpi.service.ingest")
+    reader = pytest.importorskip("dpi.service._batch_reader")
     users, values = (column.to_list() for column in rows())
     body = json.dumps({"user": users, "time": ["2026-01-01T00:00:00Z"] * ROWS, "value": values}).encode()
     domain = dpi.Categories(range(BINS))
-    return lambda: ingest.decoded(body, "application/json", None, domain)
+    return lambda: reader.read_batch(body, "application/json", None, domain)
 
 
 FIGURES: dict[Callable[[Path], Path_], tuple[int, int]] = {

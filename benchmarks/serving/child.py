@@ -21,9 +21,9 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 import dpi
-from dpi.service import ingest
+from dpi.service._batch_reader import read_batch
+from dpi.service._metrics import Metrics
 from dpi.service.config import Config
-from dpi.service.metrics import Metrics
 from dpi.service.running import serve
 from dpi.settings.streams import StreamSettings
 from dpi.store.sql import SQLStore
@@ -80,7 +80,7 @@ def plain(options: dict[str, Any]) -> None:
     insert = {"insert": _sqlite, "copy": _postgres, "bare": _nowhere}[options["kind"]](options)
 
     def work(body: bytes, kind: str) -> None:
-        events = ingest.decoded(body, kind, "us", domain)
+        events = read_batch(body, kind, "us", domain)
         insert(pl.DataFrame({"user": events.users, "time": events.times, "value": events.values}))
 
     async def post(request: Request) -> JSONResponse:

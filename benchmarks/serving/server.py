@@ -71,7 +71,7 @@ class Server:
         """Wait until a slot is seen."""
         deadline = time.monotonic() + 600
         while time.monotonic() < deadline:
-            path = f"{self.url}/streams/visits/releases/{slot}/certificate"
+            path = f"{self.url}/streams/visits/releases/{slot}"
             if httpx.get(path, headers=self.headers, timeout=60).status_code == 200:
                 return
             time.sleep(0.2)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import dpi
 from dpi.events.clock import Window
 from dpi.events.slots import Slots
-from dpi.service import ingest
+from dpi.service import _batch_reader as ingest
 from dpi.sources import Admission
 
 LETTERS = dpi.Categories(["a", "b", "1"])
@@ -17,7 +17,7 @@ ALL = Window(-(1 << 40), 1 << 60)
 def kept(body, kind, domain=LETTERS, unit="s"):
     """What is kept of a batch, as sorted (account, slot, bin, number)."""
     admission = Admission(Slots("1h"), domain, bytes(32), -(1 << 40))
-    found = admission.keep(ingest.decoded(body, kind, unit, domain), ALL)
+    found = admission.keep(ingest.read_batch(body, kind, unit, domain), ALL)
     rows = zip(found.names.tolist(), found.slots.tolist(), found.bins.tolist(), found.counts.tolist(), strict=True)
     return sorted((tuple(name), *row) for name, *row in rows)
 

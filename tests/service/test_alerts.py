@@ -8,7 +8,6 @@ import json
 import logging
 import time
 from dataclasses import replace
-from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -18,16 +17,14 @@ from dpi.apps import Alert
 from dpi.cli.app import app
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.service import logs
-from dpi.service.alerts import duty
-from dpi.service.alerts.config import AlertConfig, MailAddresses, MailServer, WebhookAddress, alerts_of
-from dpi.service.alerts.hooks import Mail, Server, signature
-from dpi.service.alerts.message import Message, identity
-from dpi.service.alerts.outbox import MOST, Outbox
-from dpi.service.alerts.private import Conditions, Curators, PrivateAlert
-from dpi.service.alerts.public import Analysts, PublicAlert
+from dpi.service.alerts import _alert_threads
+from dpi.service.alerts._delivery import MOST, Message, Outbox, Webhook, make_id, sign
+from dpi.service.alerts._private import Conditions, Curators, PrivateAlert
+from dpi.service.alerts._public import Analysts, PublicAlert
+from dpi.service.config import AlertConfig, WebhookAddress, read_alerts
 from dpi.service.operations import Holders, Operations, StreamOperations
 from service.conftest import free_port
-from service.receivers import certificate, until, webhook
+from service.receivers import until, webhook
 from serving import FIRST, MOMENT, SECOND, running, settings
 
 SECRET = b"a secret of both"
@@ -38,7 +35,7 @@ WATCH = {"window": 2, "share": 1.0, "level": 0.0}
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Look often."""
-    monkeypatch.setattr(duty, "EVERY", {"analysts": 0.02, "curators": 0.02})
+    monkeypatch.setattr(_alert_threads, "EVERY", {"analysts": 0.02, "curators": 0.02})
 
 
 @pytest.fixture
@@ -52,7 +49,7 @@ def hook(tmp_path):
 
 def a_message(number: int = 0) -> Message:
     """A message."""
-    return Message(identity(number), "lag", "visits", number, "a sentence", {"seconds": 1.5})
+    return Message(make_id(number), "lag", "visits", number, "a sentence", {"seconds": 1.5})
 
 
 # Who is told what.
@@ -95,7 +92,7 @@ def test_anomalies_go_to_analysts_signed_and_once(tmp_path, hook):
     assert max(slots) == FIRST + 6
     assert len({message["id"] for message in got.messages}) == len(got.got) == 3 * len(slots)
     for headers, body in got.got:
-        assert hmac.compare_digest(headers["dpi-signature"], signature(SECRET, headers["dpi-timestamp"], body))
+        assert hmac.compare_digest(headers["dpi-signature"], sign(SECRET, headers["dpi-timestamp"], body))
         message = json.loads(body)
         assert headers["dpi-alert"] == message["id"]
         assert message["kind"] == "anomaly"
@@ -122,7 +119,7 @@ def test_analysts_never_hear_what_is_private(tmp_path, hook, monkeypatch):
             analysts=(hook(analysts.url),), curators=(hook(curators.url),), watch=WATCH, lag=3.0, dry=0.5
         )
         with running(tmp_path, settings(per_slot="0.6"), alerts=told) as found:
-            monkeypatch.setattr("dpi.service.overview.FRESH", 0.0)
+            monkeypatch.setattr("dpi.service.operations.FRESH", 0.0)
             found.clock.now += SECOND
             assert found.send([("ada", 0.5, "home"), ("bob", 0.5, "home")], 0).status_code == 200
             found.set(61)
@@ -143,15 +140,15 @@ def test_analysts_never_hear_what_is_private(tmp_path, hook, monkeypatch):
     (dry,) = [message for message in curators.messages if message["kind"] == "dry"]
     assert dry["facts"] == {"accounts": 2, "dry": 2}
     for headers, body in curators.got:
-        assert hmac.compare_digest(headers["dpi-signature"], signature(SECRET, headers["dpi-timestamp"], body))
+        assert hmac.compare_digest(headers["dpi-signature"], sign(SECRET, headers["dpi-timestamp"], body))
 
 
 def operations(lag=0.0, held=None, failing=None):
     """How a service with one stream does."""
+    accounts = None if held is None else Holders(*held)
     stream = StreamOperations(
-        "visits", 3, 6, None, None, 7, None, None, lag, 0, None, 0, False,
-        None if held is None else Holders(*held), 1.0, 0.5, (),
-    )  # fmt: skip
+        "visits", 3, 6, None, None, 7, None, None, lag, 1.0, 0.5, (), late=0, quiet=0, accounts=accounts
+    )
     return Operations("now", failing, (stream,))
 
 
@@ -201,10 +198,10 @@ def test_a_receiver_that_is_away_delays_nothing(tmp_path, hook):
     assert {name.partition("-")[2] for name in kept} == {f"{message['id']}.json" for message in got.messages}
 
 
-def test_what_was_refused_is_sent_again(tmp_path, hook):
+def test_what_was_refused_is_sent_again(tmp_path):
     """With the same id, until the receiver has said yes; in order."""
     with webhook(500, 302, 503) as got:
-        box = Outbox(tmp_path / "box", duty._made(hook(got.url), None), "curators", first=0.02)
+        box = Outbox(tmp_path / "box", Webhook(got.url, SECRET), "curators", first=0.02)
         box.put(a_message(1))
         box.put(a_message(1))
         box.put(a_message(2))
@@ -265,83 +262,6 @@ def test_logs_say_that_and_not_what(tmp_path, hook, logged):
         assert secret not in text
 
 
-# Mail.
-
-
-class Inbox:
-    """What a mail server got."""
-
-    def __init__(self) -> None:
-        self.got: list[tuple[list[str], bytes, bool]] = []
-
-    async def handle_DATA(self, server, session, envelope):  # noqa: N802 - the library's name
-        """Take a letter."""
-        self.got.append((envelope.rcpt_tos, envelope.content, session.ssl is not None))
-        return "250 OK"
-
-
-def test_mail_by_starttls_with_a_password(tmp_path, monkeypatch):
-    """The letter comes encrypted and with a login; its id is that of the alert; a stranger's certificate is refused."""
-    monkeypatch.setattr("dpi.service.alerts.hooks.SECONDS", 1.0)
-    aiosmtpd = pytest.importorskip("aiosmtpd.controller", reason="mail is tested with aiosmtpd: pip install aiosmtpd")
-    from aiosmtpd.smtp import AuthResult
-
-    pem, context = certificate(tmp_path)
-
-    def allowed(server, session, envelope, mechanism, data):
-        return AuthResult(success=(data.login, data.password) == (b"dpi", b"word"))
-
-    inbox = Inbox()
-    controller = aiosmtpd.Controller(
-        inbox, hostname="127.0.0.1", port=free_port(), tls_context=context, require_starttls=True,
-        authenticator=allowed, auth_required=True,
-    )  # fmt: skip
-    controller.start()
-    try:
-        server = Server("localhost", "dpi@example.org", controller.port, True, "dpi", "word", pem)
-        message = Message(identity(1), "lag", "visits", 7, "visits: slot 7 is late, für alle.", {"seconds": 3})
-        Mail(server, ("ops@example.org", "ada@example.org")).send(message)
-        ((to, content, encrypted),) = inbox.got
-        letter = message_from_bytes(content)
-        assert to == ["ops@example.org", "ada@example.org"]
-        assert encrypted
-        assert letter["message-id"] == f"<{message.id}@dpi.invalid>"
-        assert letter["subject"] == "dpi: lag, visits"
-        assert "slot 7 is late, für alle." in letter.get_payload(decode=True).decode()
-        for wrong in (
-            Server("localhost", "dpi@example.org", controller.port, True, "dpi", "wrong", pem),
-            Server("localhost", "dpi@example.org", controller.port, True, "dpi", "word", None),
-            Server("localhost", "dpi@example.org", controller.port, False),
-        ):
-            with pytest.raises(OSError, match=r".*"):
-                Mail(wrong, ("ops@example.org",)).send(message)
-        assert len(inbox.got) == 1
-        assert "word" not in repr(server)
-    finally:
-        controller.stop()
-
-
-def test_a_mail_server_that_is_away(tmp_path):
-    """The letter waits, and goes when the server is there."""
-    aiosmtpd = pytest.importorskip("aiosmtpd.controller", reason="mail is tested with aiosmtpd: pip install aiosmtpd")
-    port = free_port()
-    mail = Mail(Server("127.0.0.1", "dpi@example.org", port, False), ("ops@example.org",))
-    box = Outbox(tmp_path / "box", mail, "curators", first=0.05)
-    box.put(a_message(1))
-    box.start()
-    time.sleep(0.2)
-    assert len(list(box.folder.iterdir())) == 1
-    inbox = Inbox()
-    controller = aiosmtpd.Controller(inbox, hostname="127.0.0.1", port=port)
-    controller.start()
-    try:
-        assert until(lambda: len(inbox.got) == 1)
-        assert until(lambda: not list(box.folder.iterdir()))
-    finally:
-        box.stop()
-        controller.stop()
-
-
 # The configuration.
 
 GOOD = """
@@ -356,13 +276,8 @@ webhook = "https://hooks.example/dpi"
 secret-file = "hook.secret"
 
 [[alerts.curators]]
-mail = ["ops@example.org"]
-
-[alerts.smtp]
-host = "smtp.example.org"
-from = "dpi@example.org"
-user = "dpi"
-password-file = "smtp.password"
+webhook = "http://127.0.0.1:9093/dpi"
+secret-file = "own.secret"
 """
 
 
@@ -374,38 +289,29 @@ def written(folder: Path, text: str) -> Path:
 
 def test_the_configuration(tmp_path):
     """Read as it is meant; files lie beside it; without the table nobody is told."""
-    found = alerts_of(written(tmp_path, GOOD))
+    found = read_alerts(written(tmp_path, GOOD))
     assert found == AlertConfig(
         analysts=(WebhookAddress("https://hooks.example/dpi", tmp_path / "hook.secret"),),
-        curators=(MailAddresses(("ops@example.org",)),),
-        smtp=MailServer(
-            host="smtp.example.org", sender="dpi@example.org", user="dpi", password_file=tmp_path / "smtp.password"
-        ),
+        curators=(WebhookAddress("http://127.0.0.1:9093/dpi", tmp_path / "own.secret"),),
         folder=tmp_path / "waiting",
         lag=120.0,
         dry=0.25,
         watch={"window": 5},
     )
-    assert alerts_of(written(tmp_path, "[serve]\n")) is None
+    assert read_alerts(written(tmp_path, "[serve]\n")) is None
 
 
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
         ("[[alerts.analysts]]", "[[alerts.analyst]]", "unknown key `analyst`: did you mean `analysts`?"),
-        ("webhook =", "slack =", "unknown hook `slack`; known are webhook, secret-file, mail."),
+        ("webhook =", "slack =", "unknown hook `slack`; known are webhook, secret-file."),
         ("webhook =", "webhok =", "unknown hook `webhok`: did you mean `webhook`?"),
-        ('mail = ["ops@example.org"]', 'mail = ["ops"]', "`mail` must be a list of addresses"),
-        ('mail = ["ops@example.org"]', 'mail = ["a@b\\nBcc: c@d"]', "`mail` must be a list of addresses"),
-        ('mail = ["ops@example.org"]', 'mail = "ops@example.org"', "`mail` must be a list."),
-        ('mail = ["ops@example.org"]', "", "a hook has either `webhook` or `mail`."),
         ("https://hooks", "http://hooks", "`webhook` must be an address of https"),
         ("https://hooks", "ftp://hooks", "`webhook` must be an address of https"),
         ('secret-file = "hook.secret"', "", "needs a `secret-file`"),
-        ('from = "dpi@example.org"', "", "[alerts.smtp] needs `from`."),
-        ('user = "dpi"', "", "`user` and `password-file` belong together."),
-        ('user = "dpi"', 'user = "dpi"\nstarttls = false', "`starttls` is true, or false for a server on this"),
-        ('user = "dpi"', 'user = "dpi"\nport = 0', "`port` must be from 1 to 65535. Got 0."),
+        ('webhook = "https://hooks.example/dpi"', "", "`webhook` must be an address of https"),
+        ('webhook = "https://hooks.example/dpi"', "webhook = 5", "`webhook` must be a text in quotes."),
         ("dry = 0.25", "dry = 0", "`dry` must be a number above 0"),
         ('lag = "2m"', 'lag = "soon"', "lag"),
         ("window = 5", "share = 2", "`share` must be above 0 and at most 1."),
@@ -416,7 +322,7 @@ def test_what_is_wrong_with_a_configuration(tmp_path, before, after, sentence):
     """One sentence, which names the table and what was meant."""
     assert before in GOOD
     with pytest.raises(OptionError) as error:
-        alerts_of(written(tmp_path, GOOD.replace(before, after)))
+        read_alerts(written(tmp_path, GOOD.replace(before, after)))
     assert sentence in str(error.value)
     assert str(error.value).startswith("[alerts] of ")
 
@@ -429,12 +335,6 @@ def test_the_command_refuses_it_in_one_line(tmp_path):
     assert "unknown hook `slack`" in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "s.db").exists()
-
-
-def test_mail_needs_a_server(tmp_path):
-    """Said before anything starts."""
-    with pytest.raises(OptionError, match=r"say it in \[alerts.smtp\]"):
-        alerts_of(written(tmp_path, GOOD.partition("[alerts.smtp]")[0]))
 
 
 def test_secrets_that_cannot_be_used(tmp_path):
@@ -451,9 +351,4 @@ def test_secrets_that_cannot_be_used(tmp_path):
             file.chmod(mode)
         with pytest.raises(kind, match=sentence), running(tmp_path, alerts=told):
             pass
-    assert SECRET.decode() not in repr(duty._made(WebhookAddress("https://x", _closed(file)), None))
-
-
-def _closed(file: Path) -> Path:
-    file.chmod(0o600)
-    return file
+    assert SECRET.decode() not in repr(Webhook("https://x", SECRET))

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from dpi.errors import SchemaError
-from dpi.service import ingest
-from dpi.service.problems import Problem
+from dpi.service import _batch_reader as ingest
+from dpi.service._problems import Problem
 from service.batches import arrow, kept
 
 TOO_MANY = ingest.MOST_ROWS + 2

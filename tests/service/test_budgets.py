@@ -9,7 +9,7 @@ import pytest
 import dpi
 from dpi.noise import UnsafeSeededSource
 from dpi.reader import Releases
-from dpi.service.budgets import ASKED, DECLARED, LAST, budget_of
+from dpi.service._budgets import ASKED, DECLARED, LAST, find_budget
 from dpi.store.spent import spent_in
 
 DOMAIN = dpi.Categories(["a", "b"])
@@ -26,7 +26,7 @@ def played(slots, **options):
 
 def told(store):
     """What is said."""
-    return budget_of(Releases(store, "visits", {}), "visits", "promised", spent_in(store))
+    return find_budget(Releases(store, "visits", {}), spent_in(store))
 
 
 @pytest.mark.parametrize("slots", [0, 1, 5])
@@ -90,7 +90,7 @@ def test_quotas_are_told_and_costs_are_of_what_a_stream_holds() -> None:
     visits = dpi.Stream(**options, name="visits", budget=dpi.Ledger(quota="0.5", slots=5))
     orders = dpi.Stream(**options, name="orders", budget=dpi.Ledger(slots=4))
     for stream, holds in ((visits, 0.5), (orders, 0.5)):
-        found = budget_of(Releases(options["store"], stream.name, {}), stream.name, "promised", 0.0)
+        found = find_budget(Releases(options["store"], stream.name, {}), 0.0)
         assert (found.holds, found.quotas) == (holds, {"visits": 0.5})
         assert "0.5 to visits" in " ".join(found.sentences)
         for each in found.next_slots[:3]:
@@ -110,18 +110,14 @@ def test_a_series_drawn_at_random_is_not_foretold() -> None:
 def test_only_releases_that_are_seen_are_spoken_of() -> None:
     """What was released after the last one that is seen changes no byte of the answer."""
     stream, store, releases = played(6)
-    before = budget_of(
+    before = find_budget(
         Releases(store, "visits", {}).between(None, releases[3].slot + 1),
-        "visits",
-        "p",
         spent_in(store, {"visits": releases[3].slot}),
     ).document()
     for _ in range(3):
         stream.release(["ada", "bob"], ["a", "b"])
-    after = budget_of(
+    after = find_budget(
         Releases(store, "visits", {}).between(None, releases[3].slot + 1),
-        "visits",
-        "p",
         spent_in(store, {"visits": releases[3].slot}),
     ).document()
     assert before == after

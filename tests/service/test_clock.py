@@ -7,8 +7,8 @@ import pytest
 
 import dpi
 from dpi.service import service as service_module
-from dpi.service.publication import Publication
-from dpi.service.receipts import Receipts
+from dpi.service._publication import Publication
+from dpi.service._receipts import Receipts
 from serving import BEGIN, FIRST, MOMENT, SECOND, SLOT, SetClock, running, settings
 
 
@@ -55,7 +55,7 @@ def test_slots_close_after_downtime_in_order(tmp_path, watched):
 def test_a_slot_waits_for_what_was_received_before_its_moment(tmp_path, watched, monkeypatch):
     """A batch that takes long to decode is in its slot; one that is received later is not, however quick it is."""
     held, go_on = threading.Event(), threading.Event()
-    decoded = service_module.ingest.decoded
+    decoded = service_module.read_batch
 
     def slow(body, *more):
         if b"slow" in body:
@@ -63,7 +63,7 @@ def test_a_slot_waits_for_what_was_received_before_its_moment(tmp_path, watched,
             assert go_on.wait(30)
         return decoded(body, *more)
 
-    monkeypatch.setattr(service_module.ingest, "decoded", slow)
+    monkeypatch.setattr(service_module, "read_batch", slow)
     with running(tmp_path) as found:
         found.clock.now = MOMENT + 9 * SECOND
         answers = []
@@ -119,18 +119,18 @@ def test_a_clock_that_jumps_forth_and_back_shows_nothing_twice(tmp_path, watched
         client = found.client("analyst")
         found.set(300)
         found.clock.now += 2 * SECOND
-        seen = client.get("/v1/streams/visits/extent").json()
-        assert seen == {"number": 30, "first": FIRST, "last": FIRST + 29}
+        seen = client.get("/v1/streams/visits").json()
+        assert (seen["number"], seen["first"], seen["newest"]) == (30, FIRST, FIRST + 29)
         newest = client.get("/v1/streams/visits/releases/newest").content
         for seconds in (5, 0, 150, 299):
             found.set(seconds)
-            assert client.get("/v1/streams/visits/extent").json() == seen
+            assert client.get("/v1/streams/visits").json() == seen
             assert client.get("/v1/streams/visits/releases/newest").content == newest
             assert found.send([("eve", seconds, "home")], 0, f"at {seconds}").status_code == 200  # and too late
         assert found.send([("ada", 300, "home")], 0, "after").status_code == 200
         found.set(310)
         found.clock.now += 2 * SECOND
-        assert client.get("/v1/streams/visits/extent").json()["number"] == 31
+        assert client.get("/v1/streams/visits").json()["number"] == 31
     assert [slot for _, slot, _ in watched] == list(range(FIRST, FIRST + 31))
     assert [users for _, _, users in watched] == [0] * 30 + [1]
 
@@ -147,8 +147,8 @@ def test_a_release_is_seen_at_its_delay_and_not_before(tmp_path):
             assert client.get(f"/v1/streams/visits/releases/{FIRST}").status_code == (200 if seen else 404)
             assert client.get("/v1/streams/visits/releases/newest").status_code == (200 if seen else 404)
             assert client.get("/v1/streams/visits/answers/total").status_code == (200 if seen else 404)
-            assert client.get("/v1/streams/visits/extent").json()["number"] == seen
-            assert client.get("/v1/streams/visits").json()["newest"] == (FIRST if seen else None)
+            told = client.get("/v1/streams/visits").json()
+            assert (told["number"], told["newest"]) == (seen, FIRST if seen else None)
             chain = client.get("/v1/chain").json()
             assert [json_kind(each) for each in chain["entries"]].count("release") == seen
 
@@ -165,8 +165,8 @@ def test_no_release_is_readable_before_its_tick(tmp_path, origin):
                 found.clock.now = MOMENT + round((10 * (slot + 1) + late) * SECOND)
                 told = client.get("/v1/streams/visits/releases").json()["releases"]
                 assert [each["slot"] for each in told] == list(range(first, first + seen))
-                extent = client.get("/v1/streams/visits/extent").json()
-                assert (extent["number"], extent["last"]) == (seen, first + seen - 1 if seen else None)
+                extent = client.get("/v1/streams/visits").json()
+                assert (extent["number"], extent["newest"]) == (seen, first + seen - 1 if seen else None)
                 assert client.get(f"/v1/streams/visits/releases/{first + slot}").status_code == (
                     200 if seen > slot else 404
                 )
@@ -262,9 +262,9 @@ def test_a_receipt_holds_a_slot_until_it_is_done():
     assert not receipts.settled("visits", 101)
     assert receipts.settled("clicks", 101)
     assert receipts.stamp("visits").moment == 101
-    receipts.done(first)
+    receipts.settle(first)
     assert not receipts.settled("visits", 101)
-    receipts.done(second)
+    receipts.settle(second)
     assert receipts.settled("visits", 101)
     assert not receipts.settled("visits", 102)
 
@@ -281,15 +281,11 @@ def test_a_release_that_is_in_time_is_not_seen_sooner_for_a_late_one():
         assert (seen.upto("a"), seen.upto("late"), seen.upto("b")) == (a, late, b)
 
 
-def test_a_moment_is_told_as_the_time_that_it_is():
-    """Microseconds since 1970, in UTC."""
-    assert Publication.moment(MOMENT + 1) == "2026-01-01T00:00:00.000001+00:00"
-
-
 def test_nothing_is_seen_before_its_moment_where_slots_have_negative_numbers(tmp_path):
     """Slots are counted from an origin that may lie in the future."""
     with running(tmp_path, settings(origin="2030-01-01"), delay="5s") as found:
         found.set(10.5)
         assert found.client("analyst").get("/v1/streams/visits/releases/newest").status_code == 404
+        assert found.client("analyst").get("/v1/streams/visits").json()["newest"] is None
         found.set(15.5)
         assert found.client("analyst").get("/v1/streams/visits/releases/newest").status_code == 200

@@ -25,7 +25,7 @@ from dpi._version import how_to_install
 from dpi.cli.app import app
 from dpi.cli.commands.top import _token
 from dpi.errors import OptionError
-from dpi.service.config import Config, streams_of
+from dpi.service.config import Config, read_streams
 from dpi.service.tokens import Tokens
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -295,7 +295,7 @@ def test_a_configuration_that_is_wrong_is_told(tmp_path, text):
     (tmp_path / "pages.txt").write_text("home\n")
     (tmp_path / "dpi.toml").write_text(text)
     with pytest.raises(OptionError, match=re.escape(BAD[text])):
-        streams_of(tmp_path / "dpi.toml")
+        read_streams(tmp_path / "dpi.toml")
 
 
 def test_a_configuration_says_all_options(tmp_path):
@@ -308,7 +308,7 @@ def test_a_configuration_says_all_options(tmp_path):
         '[streams.a]\ndomain = "hashed.json"\ndomain-key = "domain.key"\nslot = "1h"\nepsilon = 0.5\n'
         'from = 2026-01-01T00:00:00\nper-slot = 0.01\nnot-returning = true\nlateness = "5s"\n'
     )
-    streams, keys, _ = streams_of(tmp_path / "dpi.toml")
+    streams, keys, _ = read_streams(tmp_path / "dpi.toml")
     assert keys == {hashed.fingerprint: key}
     store = dpi.MemoryStore()
     stream = streams["a"].open(store)

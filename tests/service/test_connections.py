@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from dpi.service import connections
+from dpi.service import _request_limit as connections
 from serving import running
 
 ASK = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n"

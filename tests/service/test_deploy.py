@@ -13,8 +13,7 @@ import pytest
 
 from dpi.cli import app  # noqa: F401 - registers the commands
 from dpi.cli import config as options
-from dpi.service.alerts.config import alerts_of
-from dpi.service.config import Config, streams_of
+from dpi.service.config import Config, read_alerts, read_streams
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 EXTRAS = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -24,7 +23,7 @@ def test_the_configuration_is_one() -> None:
     """Every key is an option of `dpi serve`; the stream can be made; without TLS it listens on this machine alone."""
     given = tomllib.loads((DEPLOY / "dpi.toml").read_text())["serve"]
     assert set(given) <= set(options.known("serve"))
-    streams, keys, _ = streams_of(DEPLOY / "dpi.toml")
+    streams, keys, _ = read_streams(DEPLOY / "dpi.toml")
     made = Config(store=given["store"], tokens=Path(given["tokens"]), host=given["host"], streams=streams, keys=keys)
     assert [*made.streams] == ["visits"]
 
@@ -61,7 +60,7 @@ def test_alerts_in_the_configuration_can_be_made(tmp_path) -> None:
     first = next(number for number, line in enumerate(lines) if line.startswith("# [alerts]"))
     shown = [line.removeprefix("# ") for line in lines[first:] if line.startswith("# ")]
     (tmp_path / "dpi.toml").write_text("\n".join(shown))
-    found = alerts_of(tmp_path / "dpi.toml")
+    found = read_alerts(tmp_path / "dpi.toml")
     assert found is not None
     assert (len(found.analysts), len(found.curators)) == (1, 1)
 

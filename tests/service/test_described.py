@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from dpi.service.roles import ROLES
+from dpi.service.tokens import ROLES
 from serving import FIRST, MOMENT, SECOND, running
 
 MET = {role: {200, 403, 404, 422} for role in ("admin", "curator", "analyst")} | {

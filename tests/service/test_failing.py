@@ -70,7 +70,7 @@ def test_one_that_fails_holds_back_no_other(tmp_path, failing, caplog):
         assert 'dpi_failing{stream="visits"} 0.0' in curator.get("/v1/metrics").text
 
 
-def test_streams_of_the_same_accounts_keep_their_order(tmp_path, failing):
+def test_read_streams_the_same_accounts_keep_their_order(tmp_path, failing):
     """What one takes the other cannot: a later slot waits, until the earlier is closed or its stream is stopped."""
     with running(tmp_path, settings(), settings(name="other"), settings(name="apart", separate=True)) as found:
         store = found.service.store
@@ -89,14 +89,14 @@ def test_a_slot_that_waits_for_a_batch_keeps_its_place(tmp_path, monkeypatch):
     """For half of the delay, in which the order of the chain is that of the clock; after that others go on."""
     from dpi.service import service as service_module
 
-    held, go_on, decoded = threading.Event(), threading.Event(), service_module.ingest.decoded
+    held, go_on, decoded = threading.Event(), threading.Event(), service_module.read_batch
 
     def slow(*given):
         held.set()
         assert go_on.wait(60)
         return decoded(*given)
 
-    monkeypatch.setattr(service_module.ingest, "decoded", slow)
+    monkeypatch.setattr(service_module, "read_batch", slow)
     later = settings(name="zoo", quota="0.5")
     for late, order in ((0.499, ["visits", "zoo"]), (0.5, ["zoo", "visits"])):
         held.clear(), go_on.clear()

@@ -10,7 +10,7 @@ import pytest
 
 import dpi
 from broker_feeds import Redis
-from dpi.service.config import streams_of
+from dpi.service.config import read_streams
 from serving import running, settings
 
 
@@ -72,6 +72,6 @@ def test_a_source_that_is_wrong_is_refused(source: str, said: str, tmp_path: Pat
     stream = '[streams.visits]\ndomain = "pages.txt"\nepsilon = 1\nslot = "1h"\nfrom = "2026-01-01"\n'
     (tmp_path / "dpi.toml").write_text(stream + source + "\n")
     with pytest.raises(dpi.OptionError, match=r"\[streams.visits\]") as refused:
-        streams_of(tmp_path / "dpi.toml")
+        read_streams(tmp_path / "dpi.toml")
     assert said in str(refused.value)
     assert "hunter2" not in str(refused.value)

@@ -133,7 +133,7 @@ def test_what_is_too_large_is_refused_before_it_is_read(tmp_path):
 def taken(found, number):
     """Wait until so many requests are here."""
     deadline = time.monotonic() + 30
-    while found.service.gate._here.total() < number:
+    while found.service.limit._here.total() < number:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
@@ -148,7 +148,7 @@ def test_places_are_counted_by_requests(tmp_path, monkeypatch):
         taken(found, 2)
         refused = found.send([("ada", 1.0, "home")], 0, "third")
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
-        monkeypatch.setattr(found.service.gate, "_most", 2)
+        monkeypatch.setattr(found.service.limit, "_most", 2)
         other = found.service.tokens.create("curator")
         full = httpx.post(
             f"{found.url}/v1/streams/visits/events?producer=x&sequence=0",
@@ -157,7 +157,7 @@ def test_places_are_counted_by_requests(tmp_path, monkeypatch):
         assert (full.status_code, full.headers["retry-after"]) == (503, "1")
         held.close()
         waiting.join(30)
-        assert found.service.keeping.last("visits", "p") == 0
+        assert found.service.writer.last("visits", "p") == 0
 
 
 def _open(found):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.errors import SchemaError
-from dpi.service import ingest
-from dpi.service.problems import Problem
+from dpi.service import _batch_reader as ingest
+from dpi.service._problems import Problem
 from dpi.sources.ndjson import Ndjson
 from service.batches import LETTERS, arrow, kept
 
@@ -45,7 +45,7 @@ lines = st.lists(
 def test_lines_are_read_as_those_of_files(found):
     """However a line is decoded, it gives what the reader of files makes of it."""
     body = b"\n".join(found)
-    mine = ingest.decoded(body, ingest.LINES, None, LETTERS)
+    mine = ingest.read_batch(body, ingest.LINES, None, LETTERS)
     theirs = Ndjson("user", ingest.NAMES).parse(body.removeprefix(b"\xef\xbb\xbf") + b"\n")
     assert [mine.users.to_list(), mine.times.to_list(), mine.values.to_list()] == [
         theirs[name].to_list() for name in ingest.NAMES
@@ -214,4 +214,4 @@ def test_times_that_are_numbers_need_their_unit():
     with pytest.raises(SchemaError, match="name their unit"):
         kept(arrow({"user": ["ada"], "time": [0], "value": ["a"]}), ingest.ARROW, unit=None)
     assert kept(b'{"user":"ada","time":0,"value":"a"}', ingest.LINES, unit=None) == []
-    assert isinstance(ingest.decoded(b"", ingest.LINES, None, LETTERS).users, pl.Series)
+    assert isinstance(ingest.read_batch(b"", ingest.LINES, None, LETTERS).users, pl.Series)

@@ -12,7 +12,7 @@ import pytest
 
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.service import logs
-from dpi.service.acts import Acts
+from dpi.service.audit_log import AuditLog
 from serving import BEGIN, running
 
 POISON = "poison-7f3a"
@@ -63,7 +63,7 @@ def test_nothing_that_came_in_is_in_logs_metrics_or_errors(tmp_path, logged, mon
         def fault(*_: object, **__: object) -> None:
             raise KeyError(f"a row of {POISON}")
 
-        monkeypatch.setattr("dpi.service.ingest.decoded", fault)
+        monkeypatch.setattr("dpi.service.ingest.read_batch", fault)
         body = {"user": [POISON], "time": ["2026-01-01"], "value": ["a"]}
         said.append(client.post("/v1/streams/visits/events", params={"producer": "p", "sequence": 0}, json=body))
         assert said[-1].status_code == 500
@@ -109,7 +109,7 @@ def test_a_line_has_known_fields_and_no_text_of_strangers(logged) -> None:
 
 def test_acts_are_chained_and_a_change_is_found(tmp_path) -> None:
     """Lines of many threads form one chain; one that is changed, dropped, put in or moved is found, a torn one cut."""
-    acts = Acts(tmp_path / "acts.ndjson")
+    acts = AuditLog(tmp_path / "acts.ndjson")
     assert acts.check().sequence == -1
 
     def note(number: int) -> None:
@@ -138,11 +138,11 @@ def test_acts_are_chained_and_a_change_is_found(tmp_path) -> None:
             acts.check()
     acts.path.write_bytes(b"".join(lines) + lines[3][:20])  # a crash in the middle of a line
     assert acts.check().sequence == 29
-    acts.note("service stopped")
+    acts.note("term lost")
     assert acts.check().sequence == 30
     with acts.path.open("ab") as file:
         file.write(b"x" * 5_000)  # longer than the line that is written in its place
-    acts.note("service started")
+    acts.note("term begun")
     assert acts.check().sequence == 31
     assert b"x" * 9 not in acts.path.read_bytes()
     with pytest.raises(ValueError, match="unknown act"):
@@ -151,10 +151,10 @@ def test_acts_are_chained_and_a_change_is_found(tmp_path) -> None:
 
 def test_an_act_is_on_disk_before_it_is_answered(tmp_path, monkeypatch) -> None:
     """The file is whole when the system is asked to write it down, which is before `note` returns."""
-    acts, written = Acts(tmp_path / "acts.ndjson"), []
+    acts, written = AuditLog(tmp_path / "acts.ndjson"), []
     monkeypatch.setattr(os, "fsync", lambda descriptor: written.append((os.fstat(descriptor).st_size, acts.check())))
     for number in range(3):
-        acts.note("service started")
+        acts.note("term begun")
         assert written[number:] == [(acts.path.stat().st_size, acts.check())]
 
 

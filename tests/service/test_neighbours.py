@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpi.noise import SystemSource
-from dpi.service.routes import ENDPOINTS
+from dpi.service._routes import ENDPOINTS
 from dpi.store.base import PaidSlot
 from dpi.stream import driver
 from serving import FIRST, MOMENT, SECOND, running, settings
@@ -78,7 +78,9 @@ MORE = [
     ("/v1/streams/visits/releases", {"accept": "application/x-ndjson"}),
     (f"/v1/streams/visits/releases?since={FIRST}&limit=1", {}),
     (f"/v1/streams/visits/releases?first={FIRST + 1}&end={FIRST + 2}", {}),
-    (f"/v1/streams/visits/extent?first={FIRST + 1}", {}),
+    (f"/v1/streams/visits?first={FIRST + 1}", {}),
+    (f"/v1/streams/visits/picture?beside={FIRST}", {}),
+    ("/v1/streams/visits/releases", {"accept": "application/vnd.apache.parquet"}),
     (f"/v1/streams/visits/answers/top?k=1&first={FIRST}&end={FIRST + SLOTS}&level=0.5", {}),
     ("/v1/chain?after=0&limit=2", {}),
     ("/v1/nowhere", {}),
@@ -143,7 +145,7 @@ def test_whatever_else_an_analyst_reaches_is_equal(tmp_path, equal_releases, mon
     statuses = {name: said[0] for name, said in without[0].items()}
     assert statuses[f"GET /v1/streams/visits/releases/{FIRST + 1}"] == 200
     assert statuses["GET /v1/export"] == 200
-    for name in ("picture", "series", "changes", "table", "alerts"):
+    for name in ("picture", "series", "alerts"):
         assert statuses[f"GET /v1/streams/visits/{name}"] == 200
     assert statuses["POST /v1/streams/visits/events"] == 403
     assert threading.active_count() < 60

@@ -14,9 +14,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from dpi.errors import OptionError
-from dpi.service.config import issuer_in
-from dpi.service.issuer_keys import FORGOTTEN, FRESH, PAUSE, IssuerKeys
-from dpi.service.oidc import IssuedTokens, Issuer
+from dpi.service._oidc import FORGOTTEN, FRESH, PAUSE, IssuedTokens, Issuer, IssuerKeys
+from dpi.service.config import read_oidc
 from serving import BEGIN, running
 
 jwt = pytest.importorskip("jwt", reason="needs PyJWT: pip install -e '.[oidc]'")
@@ -276,7 +275,7 @@ def test_a_configuration_names_an_issuer(tmp_path):
 
     def stated(more='jwks = "jwks.json"', roles=""):
         (tmp_path / "dpi.toml").write_text(CONFIG.format(more=more, roles=roles))
-        return issuer_in(tmp_path / "dpi.toml")
+        return read_oidc(tmp_path / "dpi.toml")
 
     assert stated().jwks == str(tmp_path / "jwks.json")
     assert stated('jwks = "https://x.org/k"\nalgorithms = ["ES256"]').algorithms == ("ES256",)

@@ -23,7 +23,7 @@ import pytest
 import zstandard
 
 import dpi
-from dpi.service import ingest
+from dpi.service import _batch_reader as ingest
 from service.batches import arrow
 from serving import SECOND, running, settings
 

@@ -83,7 +83,7 @@ def test_many_batches_are_one_transaction(tmp_path, monkeypatch):
         for thread in threads:
             thread.start()
         deadline = time.monotonic() + 30
-        while sum(groups) + found.service.keeping._queue.qsize() < 12 and time.monotonic() < deadline:
+        while sum(groups) + found.service.writer._queue.qsize() < 12 and time.monotonic() < deadline:
             time.sleep(0.01)
         busy.set()
         for thread in threads:

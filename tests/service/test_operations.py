@@ -51,7 +51,7 @@ def test_what_is_told(tmp_path):
 
 def test_accounts_that_cannot_pay(tmp_path, monkeypatch):
     """Two who have paid 0.4 twice have 0.2 left: both are dry; a newcomer who has paid once is not."""
-    monkeypatch.setattr("dpi.service.overview.FRESH", 0.0)
+    monkeypatch.setattr("dpi.service.operations.FRESH", 0.0)
     with running(tmp_path, settings(per_slot="0.4")) as found:
         for number, users in enumerate((["ada", "bob"], ["ada", "bob", "eve"])):
             found.clock.now = MOMENT + (10 * number + 2) * SECOND

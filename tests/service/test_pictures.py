@@ -10,7 +10,7 @@ import pytest
 
 import dpi
 from dpi.apps import Watch
-from dpi.service.watching import BLOCK, Watching
+from dpi.service._watch_blocks import BLOCK, WatchBlocks
 from serving import FIRST, MOMENT, SECOND, running, settings
 
 PLACES = dpi.Product(page=dpi.Categories(["home", "search"]), age=dpi.Bins([20, 40]))
@@ -126,7 +126,7 @@ def test_quantiles_are_those_of_releases(there):
 def test_a_change_is_sure_where_both_intervals_are_apart(there, releases):
     """From the least to the most that both intervals allow, each at the level (1 + level) / 2."""
     new, old = releases[1], releases[0]
-    found = ask(there, "visits/changes", slot=new.slot, beside=old.slot)
+    found = ask(there, "visits/picture", slot=new.slot, beside=old.slot)
     (low, high), (low_before, high_before) = new.interval(0.975), old.interval(0.975)
     for row in found["rows"]:
         code = row["code"]
@@ -134,22 +134,24 @@ def test_a_change_is_sure_where_both_intervals_are_apart(there, releases):
         assert row["upper"] == high[code] - low_before[code]
         assert row["sure"] == (row["lower"] > 0 or row["upper"] < 0)
     assert [row["sure"] for row in found["rows"]] == sorted((row["sure"] for row in found["rows"]), reverse=True)
-    assert "not yet" in ask(there, "visits/changes", 404, beside=FIRST + 999)["detail"]
+    assert "not yet" in ask(there, "visits/picture", 404, beside=FIRST + 999)["detail"]
 
 
 def test_a_grid_has_its_sides(there):
     """Cells sum to the sides; what is no product has no grid."""
-    found = ask(there, "places/grid", one="age", other="page")
+    found = ask(there, "places/picture", one="age", other="page")
     assert (found["rows"]["name"], found["columns"]["name"]) == ("age", "page")
     cells = np.array(found["cells"]["value"])
     assert cells.sum() + found["left_out"] == pytest.approx(1)
-    assert "product" in ask(there, "visits/grid", 422)["detail"]
-    assert "different parts" in ask(there, "places/grid", 422, one="age", other="age")["detail"]
+    assert "product" in ask(there, "visits/picture", 422, one="age")["detail"]
+    assert "different parts" in ask(there, "places/picture", 422, one="age", other="age")["detail"]
 
 
 def test_a_table_has_the_releases(there, releases):
     """Parquet, a row for each release of the span, with all its bits."""
-    answer = there.client("analyst").get("/v1/streams/visits/table", params={"first": FIRST + 2, "end": FIRST + 5})
+    asked, kind = {"first": FIRST + 2, "end": FIRST + 5}, "application/vnd.apache.parquet"
+    answer = there.client("analyst").get("/v1/streams/visits/releases", params=asked, headers={"accept": kind})
+    assert answer.headers["content-type"] == kind
     frame = pl.read_parquet(io.BytesIO(answer.content))
     assert frame["slot"].to_list() == [FIRST + 2, FIRST + 3, FIRST + 4]
     assert frame["pdf"][0].to_list() == releases[2].pdf.tolist()
@@ -159,7 +161,8 @@ def test_what_is_wrong_is_told(there):
     """In a sentence each."""
     for path, given in (
         ("visits/picture", {"k": -1}), ("visits/picture", {"code": "x"}), ("visits/series", {"columns": 0}),
-        ("visits/changes", {"level": 2}), ("visits/series", {"step": 0}), ("visits/alerts", {"first": "soon"}),
+        ("visits/picture", {"level": 2}), ("visits/picture", {"beside": FIRST, "k": 0}),
+        ("visits/series", {"step": 0}), ("visits/alerts", {"first": "soon"}),
     ):  # fmt: skip
         assert ask(there, path, 422, **given)["detail"].endswith("."), path
     assert ask(there, "visits/series", first=FIRST + 900)["slots"] == []
@@ -174,7 +177,7 @@ def test_alerts_do_not_depend_on_when_somebody_asked():
         name="s", domain=dpi.Categories(["a", "b"]), epsilon=1, slot="1s", store=store,
         start=datetime.fromtimestamp(start, UTC), budget=dpi.Ledger(per_slot=0.5),
     )  # fmt: skip
-    now, later, seen = Watching(), Watching(), dpi.open(store)
+    now, later, seen = WatchBlocks(), WatchBlocks(), dpi.open(store)
     for slot in range(60):
         many = 180 if slot in (45, 46) else 60
         values = ["a"] * many + ["b"] * int(rng.integers(90, 110))
@@ -191,5 +194,5 @@ def test_the_key_is_the_one_that_signs(tmp_path):
     """Anybody with a token may have the public key; nobody the other."""
     signer = dpi.Signer.open(tmp_path / "key.pem")
     with running(tmp_path, sign=tmp_path / "key.pem") as found:
-        assert found.client("auditor").get("/v1/key").json() == {"key": signer.verifier.pem()}
-        assert found.client("auditor").get("/v1/token").json() == {"role": "auditor"}
+        assert found.client("auditor").get("/v1/chain").json()["key"] == signer.verifier.pem()
+        assert found.client("auditor").get("/v1/streams").json()["role"] == "auditor"

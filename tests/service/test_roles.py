@@ -7,18 +7,16 @@ from pathlib import Path
 import pytest
 
 from dpi.errors import OptionError, StateError
-from dpi.service.roles import ROLES
-from dpi.service.routes import ENDPOINTS
-from dpi.service.tokens import Tokens
+from dpi.service._routes import ENDPOINTS
+from dpi.service.tokens import ROLES, Tokens
 from serving import FIRST, running
 
 PLACES = {"stream": "visits", "slot": str(FIRST), "producer": "p", "question": "total", "digest": "none"}
 ALLOWED = {
     "anybody": {"GET /v1/health", "GET /v1/ready", "GET /v1/openapi.json"},
     "everybody": {
-        "GET /v1/streams", "GET /v1/streams/{stream}", "GET /v1/streams/{stream}/releases/{slot}/certificate",
-        "GET /v1/domains/{digest}", "GET /v1/chain", "GET /v1/export", "GET /v1/streams/{stream}/budget", "GET /v1/key",
-        "GET /v1/token",
+        "GET /v1/streams", "GET /v1/streams/{stream}", "GET /v1/domains/{digest}", "GET /v1/chain", "GET /v1/export",
+        "GET /v1/streams/{stream}/budget",
     },
     "admin": {"POST /v1/streams", "PUT /v1/streams/{stream}", "DELETE /v1/streams/{stream}"},
     "operator": {"GET /v1/metrics"},
@@ -28,9 +26,8 @@ ALLOWED = {
     },
     "reader": {
         "GET /v1/streams/{stream}/releases", "GET /v1/streams/{stream}/releases/{slot}",
-        "GET /v1/streams/{stream}/extent", "GET /v1/streams/{stream}/answers/{question}",
+        "GET /v1/streams/{stream}/answers/{question}",
         "GET /v1/streams/{stream}/follow", "GET /v1/streams/{stream}/picture", "GET /v1/streams/{stream}/series",
-        "GET /v1/streams/{stream}/changes", "GET /v1/streams/{stream}/grid", "GET /v1/streams/{stream}/table",
         "GET /v1/streams/{stream}/alerts",
     },
 }  # fmt: skip

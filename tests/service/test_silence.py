@@ -4,10 +4,10 @@ import pytest
 
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
-from dpi.service.alerts import duty
-from dpi.service.alerts.config import AlertConfig, WebhookAddress, alerts_of
-from dpi.service.alerts.private import Conditions
-from dpi.service.silence import SILENT, Silence
+from dpi.service._receipts import SILENT, Silence
+from dpi.service.alerts import _alert_threads
+from dpi.service.alerts._private import Conditions
+from dpi.service.config import AlertConfig, WebhookAddress, read_alerts
 from service.receivers import until, webhook
 from serving import FIRST, MOMENT, SECOND, SetClock, running, settings
 
@@ -24,7 +24,7 @@ def test_whole_slots_without_a_batch_are_counted():
         assert silence.silent("visits") == (quiet >= SILENT)
     silence.begin("visits", slots, FIRST)
     assert silence.quiet("visits") == 6
-    silence.kept("visits")
+    silence.note("visits")
     assert silence.quiet("visits") == 0
     clock.now += 20 * SECOND
     assert silence.quiet("visits") == 1
@@ -57,7 +57,7 @@ def test_a_service_says_that_no_batch_comes(tmp_path):
 
 def test_silence_is_an_alert_for_curators(tmp_path, monkeypatch):
     """Told once while it lasts, signed as others are, and again when it comes back."""
-    monkeypatch.setattr(duty, "EVERY", {"analysts": 0.02, "curators": 0.02})
+    monkeypatch.setattr(_alert_threads, "EVERY", {"analysts": 0.02, "curators": 0.02})
     looks, look = [], Conditions.look
     monkeypatch.setattr(Conditions, "look", lambda self, now: looks.append(now.streams[0].silent) or look(self, now))
     secret = tmp_path / "hook.secret"
@@ -107,8 +107,8 @@ def test_how_many_slots_is_stated_in_the_file(tmp_path):
     file = tmp_path / "dpi.toml"
     for text, number in (("", SILENT), ("silence = 24\n", 24)):
         file.write_text(f"[alerts]\n{text}")
-        assert alerts_of(file).silence == number
+        assert read_alerts(file).silence == number
     for text in ("0", "-1", "1.5", "true", '"3"'):
         file.write_text(f"[alerts]\nsilence = {text}\n")
         with pytest.raises(OptionError, match="whole number of slots"):
-            alerts_of(file)
+            read_alerts(file)

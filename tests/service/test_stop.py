@@ -59,7 +59,7 @@ def test_a_stopped_stream_stays_stopped(tmp_path):
         assert stopped == {"other": True, "visits": False}
         told = analyst.get("/v1/streams/visits").json()
         assert (told["newest"], told["clock"], told["options"]["end"]) == (FIRST, None, FIRST + 1)
-        assert analyst.get("/v1/streams/other/extent").json()["last"] == FIRST + 3
+        assert analyst.get("/v1/streams/other").json()["newest"] == FIRST + 3
         assert found.service.store.events("visits", FIRST + 1).counts.size == 0
         shown = {each["stream"]: each for each in found.client("curator").get("/v1/operations").json()["streams"]}
         assert (shown["visits"]["next"], shown["visits"]["lag"]) == (None, None)
@@ -69,9 +69,10 @@ def test_a_stopped_stream_stays_stopped(tmp_path):
         found.closed()
         found.clock.now += 2 * SECOND
         analyst = found.client("analyst")
-        assert analyst.get("/v1/streams/visits/extent").json() == {"number": 1, "first": FIRST, "last": FIRST}
+        told = analyst.get("/v1/streams/visits").json()
+        assert (told["number"], told["first"], told["newest"]) == (1, FIRST, FIRST)
         assert analyst.get(f"/v1/streams/visits/releases/{FIRST}").status_code == 200
-        assert analyst.get("/v1/streams/other/extent").json()["last"] == FIRST + 5
+        assert analyst.get("/v1/streams/other").json()["newest"] == FIRST + 5
         assert found.send([("bob", 60.0, "home")], 2).status_code == 410
         assert found.client("curator").get("/v1/streams/visits/producers/p").json()["sequence"] == 1
 
@@ -80,14 +81,14 @@ def test_no_batch_is_kept_after_the_end_however_long_it_took_to_read(tmp_path, m
     """What was stored is erased, and what is on its way finds the stream stopped."""
     from dpi.service import service as service_module
 
-    held, go_on, decoded = threading.Event(), threading.Event(), service_module.ingest.decoded
+    held, go_on, decoded = threading.Event(), threading.Event(), service_module.read_batch
 
     def slow(*given):
         held.set()
         assert go_on.wait(30)
         return decoded(*given)
 
-    monkeypatch.setattr(service_module.ingest, "decoded", slow)
+    monkeypatch.setattr(service_module, "read_batch", slow)
     with running(tmp_path) as found:
         found.clock.now = MOMENT + 5 * SECOND
         answers = []

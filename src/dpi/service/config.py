@@ -1,20 +1,23 @@
-"""What a service is told: `[serve]` and `[streams.NAME]` of `dpi.toml`.
+"""What a service is told: `[serve]`, `[alerts]` and `[streams.NAME]` of `dpi.toml`.
 
-Public, but for the names of files that hold secrets.
+Public, but for the names of files that hold secrets. Hooks of analysts and of curators are listed apart.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
-from dpi.errors import OptionError, meant
+from dpi.errors import OptionError, StateError, meant
 from dpi.events.slots import Slots, duration
-from dpi.service.alerts.config import LOOPBACK, AlertConfig
-from dpi.service.issuer_keys import is_url
-from dpi.service.oidc import Issuer, issuer_of
+from dpi.files import private
+from dpi.service._oidc import Issuer, is_url, read_issuer
+from dpi.service._receipts import SILENT
 from dpi.settings.streams import StreamSettings, from_file, keys_in
 from dpi.settings.toml import read_toml
 from dpi.sources import FollowedEvents, broker
@@ -24,6 +27,31 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 SHORTEST_SLOT = 1_000_000
 """Microseconds. Closing an empty slot takes 9 ms of computing, and one thread closes those of all streams: a stream
 of such slots takes a hundredth of it. A shorter slot would be seen no sooner, for a release waits for its delay."""
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class WebhookAddress(NamedTuple):
+    """Where a webhook is, and the file of its secret."""
+
+    url: str
+    secret_file: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertConfig:
+    """Who is told by hooks, and from which lag, silence or dryness on."""
+
+    analysts: tuple[WebhookAddress, ...] = ()
+    curators: tuple[WebhookAddress, ...] = ()
+    folder: Path | None = None
+    """Where messages wait; `alerts` beside the tokens unless given."""
+    lag: float = 300.0
+    """Seconds."""
+    silence: int = SILENT
+    """Whole slots without a batch."""
+    dry: float = 0.5
+    watch: Mapping[str, object] = field(default_factory=dict)
+    """Options of `dpi.apps.Watch`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,9 +104,9 @@ class Config:
     def __post_init__(self) -> None:
         if self.no_witness and self.witness is not None:
             raise OptionError("give `witness` or `no_witness`, not both.", options=("witness", "no_witness"))
-        if duration(self.delay, "delay") <= 0:
+        if self.delay_us <= 0:
             raise OptionError(f"`delay` must be above 0. Got {self.delay!r}.")
-        if not 1_000_000 <= duration(self.lease, "lease") <= 3_600_000_000:
+        if not 1 <= self.lease_seconds <= 3600:
             raise OptionError(f"`lease` must be from 1s to 1h. Got {self.lease!r}.")
         if min(self.body, self.requests, self.of_one_token, self.connections) < 1 or not self.patience > 0:
             raise OptionError("`body`, `requests`, `of_one_token`, `connections` and `patience` must be above 0.")
@@ -115,19 +143,29 @@ class Config:
         return duration(self.lease, "lease") / 1e6
 
 
-def check_name(name: str) -> str:
-    """The name of a stream that is served; refuses one that cannot stand in an address."""
+def check_name(name: str) -> None:
+    """Refuse the name of a stream that cannot stand in an address."""
     if NAME.fullmatch(name) is None:
         raise OptionError(
             "the name of a stream that is served must be 1 to 100 letters, digits, dots, dashes or underscores."
         )
-    return name
 
 
 def check_slot(slots: Slots | None) -> None:
     """Refuse slots that are too short to be served."""
     if slots is not None and not slots.calendar and slots.width < SHORTEST_SLOT:
         raise OptionError("`slot` of a stream that is served must be at least 1s.", options=("slot",))
+
+
+def read_secret(path: Path) -> bytes:
+    """Return what a secret's file holds, without the line's end; refuses one missing, empty or open to others."""
+    try:
+        found = private.read(path).strip()
+    except OSError as error:
+        raise OptionError(f"the secret {path} cannot be read: {error.strerror}.") from None
+    if not found:
+        raise StateError(f"the secret {path} is empty.")
+    return found
 
 
 class Stated(NamedTuple):
@@ -139,45 +177,29 @@ class Stated(NamedTuple):
     sources: dict[str, FollowedEvents]
 
 
-def streams_of(path: Path) -> Stated:
-    """The streams that a `dpi.toml` states, with their keys and brokers; files are looked for beside it."""
+def read_streams(path: Path) -> Stated:
+    """Return the streams that a `dpi.toml` states, with their keys and brokers; files are looked for beside it."""
     tables = read_toml(path).get("streams", {})
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise OptionError(f"`streams` in {path} must be tables by name, such as [streams.visits].")
-    found: dict[str, StreamSettings] = {}
-    keys: dict[str, bytes] = {}
-    sources: dict[str, FollowedEvents] = {}
+    found = Stated({}, {}, {})
     for name, stated in tables.items():
         table = {key: value for key, value in stated.items() if key != "source"}
         try:
-            found[name] = from_file(name, table, path.parent)
+            found.streams[name] = from_file(name, table, path.parent)
             if "source" in stated:
-                sources[name] = _source(stated["source"], path.parent)
+                found.sources[name] = _read_source(stated["source"], path.parent)
         except OptionError as error:
             raise OptionError(f"[streams.{name}] of {path}: {error}") from None
-        keys |= keys_in(table, path.parent)
-    return Stated(found, keys, sources)
-
-
-def issuer_in(path: Path) -> Issuer | None:
-    """The issuer that a `dpi.toml` states in [serve.oidc], if it does; a file of keys is looked for beside it."""
-    serve = read_toml(path).get("serve", {})
-    table = serve.get("oidc") if isinstance(serve, dict) else None
-    if table is None:
-        return None
-    if not isinstance(table, dict):
-        raise OptionError(f"`oidc` in {path} must be a table: [serve.oidc].")
-    keys = table.get("jwks")
-    if isinstance(keys, str) and keys and not is_url(keys):
-        table = {**table, "jwks": str(path.parent / keys)}
-    return issuer_of(table)
+        found.keys.update(keys_in(table, path.parent))
+    return found
 
 
 _SOURCE = ("address", "arrived", "id", "password-file", "table", "time", "unit", "user", "value")
 
 
-def _source(table: object, folder: Path) -> FollowedEvents:
-    """The broker that `[streams.NAME.source]` states."""
+def _read_source(table: object, folder: Path) -> FollowedEvents:
+    """Return the broker that `[streams.NAME.source]` states."""
     if not isinstance(table, dict) or not isinstance(table.get("address"), str):
         raise OptionError("`source` must be a table with the `address` of a broker.")
     for key, value in table.items():
@@ -190,8 +212,96 @@ def _source(table: object, folder: Path) -> FollowedEvents:
     if "password_file" in given:
         given["password_file"] = folder / given["password_file"]
     found = broker(table["address"], **given)
-    for each in found.live(
-        lambda producer: -1, {}
-    ):  # refuses an address that is no good, or a library that is not there
+    # Refuses an address that is no good, or a library that is not there.
+    for each in found.live(lambda producer: -1, {}):
         each.close()
     return found
+
+
+def read_oidc(path: Path) -> Issuer | None:
+    """Return the issuer that a `dpi.toml` states in [serve.oidc], if any; a file of keys is looked for beside it."""
+    serve = read_toml(path).get("serve", {})
+    table = serve.get("oidc") if isinstance(serve, dict) else None
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise OptionError(f"`oidc` in {path} must be a table: [serve.oidc].")
+    keys = table.get("jwks")
+    if isinstance(keys, str) and keys and not is_url(keys):
+        table = {**table, "jwks": str(path.parent / keys)}
+    return read_issuer(table)
+
+
+_HOOKS, _HOOK = ("analysts", "curators"), ("webhook", "secret-file")
+_WATCH = ("detector", "window", "share", "level")
+_ALERTS = ("folder", "lag", "silence", "dry", *_WATCH, *_HOOKS)
+
+
+def read_alerts(path: Path) -> AlertConfig | None:
+    """Return the alerts that a `dpi.toml` states, or None; files are looked for beside it."""
+    table = read_toml(path).get("alerts")
+    try:
+        return None if table is None else _read_alerts(table, path.parent)
+    except OptionError as error:
+        raise OptionError(f"[alerts] of {path}: {error}") from None
+
+
+def _read_alerts(table: object, folder: Path) -> AlertConfig:
+    if not isinstance(table, dict):
+        raise OptionError("it must be a table.")
+    _check_known(table, _ALERTS, "key")
+    lag = duration(_read_text(table, "lag", "5m"), "lag") / 1e6
+    dry, silence = table.get("dry", Decimal("0.5")), table.get("silence", SILENT)
+    if isinstance(dry, bool) or not isinstance(dry, int | Decimal) or not 0 < dry <= 1:
+        raise OptionError(f"`dry` must be a number above 0 and at most 1. Got {dry!r}.")
+    if isinstance(silence, bool) or not isinstance(silence, int) or silence < 1:
+        raise OptionError(f"`silence` must be a whole number of slots, at least 1. Got {silence!r}.")
+    hooks = {name: tuple(_read_hook(each, folder) for each in _read_list(table, name)) for name in _HOOKS}
+    place = folder / _read_text(table, "folder", "") if "folder" in table else None
+    return AlertConfig(lag=lag, silence=silence, dry=float(dry), watch=_read_watch(table), folder=place, **hooks)
+
+
+def _read_watch(table: Mapping[str, object]) -> dict[str, object]:
+    from dpi.apps import Watch
+
+    given = {name: value for name, value in table.items() if name in _WATCH}
+    found = {name: float(value) if isinstance(value, Decimal) else value for name, value in given.items()}
+    try:
+        Watch(**found)  # type: ignore[arg-type]
+    except TypeError:
+        raise OptionError("`detector`, `window`, `share` and `level` are as `dpi watch` has them.") from None
+    return found
+
+
+def _read_hook(table: object, folder: Path) -> WebhookAddress:
+    if not isinstance(table, dict):
+        raise OptionError("a hook is a table with a `webhook`.")
+    _check_known(table, _HOOK, "hook")
+    url = _read_text(table, "webhook", "")
+    parts = urlsplit(url)
+    plain = parts.scheme == "http" and parts.hostname in LOOPBACK
+    if not parts.hostname or not (parts.scheme == "https" or plain):
+        raise OptionError("`webhook` must be an address of https, or of http on this machine.")
+    if "secret-file" not in table:
+        raise OptionError("a `webhook` needs a `secret-file`, with which messages are signed.")
+    return WebhookAddress(url, folder / _read_text(table, "secret-file", ""))
+
+
+def _check_known(table: Mapping[str, object], known: tuple[str, ...], what: str) -> None:
+    for name in table:
+        if name not in known:
+            raise OptionError(f"unknown {what} `{name}`{meant(name, known)}")
+
+
+def _read_text(table: Mapping[str, object], name: str, default: str) -> str:
+    value = table.get(name, default)
+    if not isinstance(value, str):
+        raise OptionError(f"`{name}` must be a text in quotes.")
+    return value
+
+
+def _read_list(table: Mapping[str, object], name: str) -> list[object]:
+    value = table.get(name, [])
+    if not isinstance(value, list):
+        raise OptionError(f"`{name}` must be a list.")
+    return value

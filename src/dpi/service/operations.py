@@ -2,22 +2,37 @@
 
 **Private**, but for releases and budgets: how many batches came, for how long none did, how late a slot is, and what
 accounts hold follows from events. The document is the curator's (`/v1/operations`, `dpi top`), and no analyst's. No
-user is in it.
+user is in it. Of a running service it has what that counts and holds, beside what its store says.
 """
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import TimeoutError as TooLong
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.epsilon import UNITS
 from dpi.certificates.declared import DeclaredOptions
+from dpi.errors import StoreError
 from dpi.reader import Releases
-from dpi.service.budgets import Budget, budget_of
-from dpi.service.measured import measured_until
+from dpi.release import Release
+from dpi.service._budgets import Budget, find_budget
+from dpi.service._receipts import Clock, Silence, write_moment
 from dpi.store import Store
 from dpi.store.bank import stored_accounts
 from dpi.store.spent import spent_in
+
+if TYPE_CHECKING:
+    from dpi.service._closing import Closing
+    from dpi.service._metrics import Metrics
+    from dpi.service._publication import Reading
+
+FRESH = 60.0
+"""Seconds for which numbers of accounts are good: all of them are looked at to count them."""
+WAITING = 2.0
+"""Seconds that the thread which closes slots has for an answer."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +70,18 @@ class StreamOperations:
     closes: str | None
     lag: float | None
     """Seconds since the next slot should have closed; 0 while that is to come."""
-    late: int | None
-    """Releases that missed their first tick since the process began."""
-    arrivals: Arrivals | None
-    quiet: int | None
-    """Whole slots without a batch, since the process began (`dpi.service.silence`)."""
-    silent: bool
-    """Whether these are as many as make an alert."""
-    accounts: Holders | None
     epsilon: float
     spent_at_most: float
     budget: tuple[str, ...]
     """The budget in sentences."""
+    late: int | None = None
+    """Releases that missed their first tick since the process began."""
+    arrivals: Arrivals | None = None
+    quiet: int | None = None
+    """Whole slots without a batch, since the process began (`dpi.service._receipts`)."""
+    silent: bool = False
+    """Whether these are as many as make an alert."""
+    accounts: Holders | None = None
     failing: str | None = None
     """The kind of error that keeps the next slot from being closed."""
 
@@ -81,85 +96,119 @@ class Operations:
     streams: tuple[StreamOperations, ...]
 
     def document(self) -> dict[str, object]:
-        """All of it, as an answer."""
+        """Return all of it, as an answer."""
         return asdict(self)
 
 
-def stream_operations(
-    releases: Releases,
-    now: int,
-    *,
-    by_store: float,
-    guarantee: str | None = None,
-    late: int | None = None,
-    arrivals: Arrivals | None = None,
-    quiet: int | None = None,
-    silent: bool = False,
-    accounts: Holders | None = None,
-    failing: str | None = None,
-) -> StreamOperations:
-    """How a stream does of which these releases are seen, at a moment in microseconds since 1970.
+def find_measured(releases: Releases, release: Release) -> str | None:
+    """Return the end of the slot that the release's picture is from, on average, by the stream's own clock.
 
-    `by_store` is the most that all streams of the store can have cost one user.
+    A release may carry an estimate on from earlier slots. None if the stream has no clock, or if nothing was measured
+    up to this slot.
     """
-    store, name = releases.store, releases.name
-    options = DeclaredOptions.from_text(store.streams()[name])
+    slots, ago = DeclaredOptions.from_text(releases.store.streams()[releases.name]).slots, release.measured_ago
+    return None if slots is None or ago is None else slots.start(release.slot + 1 - round(ago)).isoformat()
+
+
+def _find_operations(
+    releases: Releases, now: int, budget: Budget, options: DeclaredOptions, **running: object
+) -> StreamOperations:
+    """Return how a stream does of which these releases are seen, at a moment in microseconds since 1970."""
     newest = releases.newest if len(releases) else None
-    promise = guarantee if guarantee is not None else "" if newest is None else newest.guarantee
-    budget = budget_of(releases, name, promise, by_store)
-    reached, slots = store.reached(name), options.slots
+    reached, slots = releases.store.reached(releases.name), options.slots
     following = None if options.end is not None else reached[0] + 1 if reached is not None else options.start
     closes = None if slots is None or following is None else slots.closing(following)
-    begins = None if slots is None or following is None else slots.start(following).isoformat()
     return StreamOperations(
-        stream=name,
+        stream=releases.name,
         releases=len(releases),
         newest=None if newest is None else newest.slot,
         newest_begins=None if newest is None else newest.start_text,
-        measured=None if newest is None else measured_until(releases, newest),
+        measured=None if newest is None else find_measured(releases, newest),
         next=following,
-        begins=begins,
-        closes=None if closes is None else moment(closes),
+        begins=None if slots is None or following is None else slots.start(following).isoformat(),
+        closes=None if closes is None else write_moment(closes, "seconds"),
         lag=None if closes is None else max(0.0, (now - closes) / 1e6),
-        late=late,
-        arrivals=arrivals,
-        quiet=quiet,
-        silent=silent,
-        accounts=accounts,
         epsilon=budget.epsilon,
         spent_at_most=budget.spent_at_most,
         budget=tuple(budget.sentences),
-        failing=failing,
+        **running,  # type: ignore[arg-type]
     )
 
 
-def due_next(budget: Budget, options: DeclaredOptions) -> Epsilon:
-    """What an account must have left to pay the next slot in full; users who pay by a public clock always can."""
+def _find_due(budget: Budget, options: DeclaredOptions) -> tuple[int, int]:
+    """Return the next slot, and the units that pay it in full; users who pay by a public clock always can."""
     cost = budget.next_slots[0].cost
-    return Epsilon(1 if options.top is not None or cost is None else round(cost * UNITS))
+    return budget.next_slots[0].slot, 1 if options.top is not None or cost is None else round(cost * UNITS)
 
 
 def store_operations(store: Store, names: tuple[str, ...], now: int, *, accounts: bool = False) -> Operations:
-    """What a store alone tells: no arrivals, and accounts only if it was opened by a curator, who asks."""
+    """Return what a store alone tells: no arrivals, and accounts only if it was opened by a curator, who asks."""
     streams = []
     with store.snapshot():
         by_store = spent_in(store)
         for name in names:
-            releases = Releases(store, name)
-            held = _held(store, releases) if accounts else None
-            streams.append(stream_operations(releases, now, by_store=by_store, accounts=held))
-    return Operations(moment(now), None, tuple(streams))
+            releases, options = Releases(store, name), DeclaredOptions.from_text(store.streams()[name])
+            budget, held = find_budget(releases, by_store), None
+            if accounts and options.accounts is not None and options.accounts in store.ledgers():
+                held = Holders(*stored_accounts(store, options.accounts).holders(*_find_due(budget, options)))
+            streams.append(_find_operations(releases, now, budget, options, accounts=held))
+    return Operations(write_moment(now, "seconds"), None, tuple(streams))
 
 
-def _held(store: Store, releases: Releases) -> Holders | None:
-    options = DeclaredOptions.from_text(store.streams()[releases.name])
-    if options.accounts is None or options.accounts not in store.ledgers():
-        return None
-    budget = budget_of(releases, releases.name, "", 0.0)
-    due = due_next(budget, options)
-    return Holders(*stored_accounts(store, options.accounts).holders(budget.next_slots[0].slot, due.units))
+class Overview:
+    """What an operator may know of a running service.
 
+    Sees numbers of batches, and of accounts, which it asks the thread for that owns them.
+    """
 
-def moment(micros: int) -> str:
-    """A moment as text."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).isoformat(timespec="seconds")
+    def __init__(self, clock: Clock, reading: Reading, closing: Closing, metrics: Metrics, silence: Silence) -> None:
+        self._clock, self._reading, self._closing = clock, reading, closing
+        self._metrics, self._silence = metrics, silence
+        self._held: dict[str, tuple[float, Holders | None]] = {}
+        self._turn = threading.Lock()
+
+    def look(self) -> Operations:
+        """Return how it does at this moment."""
+        at, closing, silence = self._clock(), self._closing, self._silence
+        streams, by_store = [], self._reading.spent()
+        for name in sorted(closing.streams):
+            with self._reading.releases(name) as releases:
+                options = DeclaredOptions.from_text(releases.store.streams()[name])
+                budget = find_budget(releases, by_store)
+                arrivals = Arrivals(
+                    self._count("dpi_batches_total", stream=name, kept="true"),
+                    self._count("dpi_batches_total", stream=name, kept="false"),
+                    self._count("dpi_batch_bytes_total", stream=name),
+                )
+                streams.append(
+                    _find_operations(
+                        releases, at, budget, options, arrivals=arrivals,
+                        late=self._count("dpi_late_releases_total", stream=name), quiet=silence.quiet(name),
+                        silent=silence.silent(name), accounts=self._find_holders(name, *_find_due(budget, options)),
+                        failing=closing.failing.get(name),
+                    )
+                )  # fmt: skip
+        kinds = [each.failing for each in streams if each.failing is not None]
+        failing = kinds[0] if kinds and closing.all_failing else None
+        return Operations(write_moment(at, "seconds"), failing, tuple(streams))
+
+    def _count(self, metric: str, **labels: str) -> int:
+        return int(self._metrics.registry.get_sample_value(metric, labels) or 0)
+
+    def _find_holders(self, name: str, slot: int, due: int) -> Holders | None:
+        """Return accounts as counted less than a minute ago; the last number there is, if nobody has time to count."""
+        with self._turn:
+            counted, known = self._held.get(name, (-FRESH, None))
+            if time.monotonic() - counted < FRESH:
+                return known
+
+            def count() -> Holders | None:
+                accounts = self._closing.streams[name].driver.accounts
+                return None if accounts is None else Holders(*accounts.holders(slot, due))
+
+            try:
+                known = self._closing.call(count).result(WAITING)
+            except (TooLong, StoreError, KeyError):
+                return known
+            self._held[name] = time.monotonic(), known
+            return known

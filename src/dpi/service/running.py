@@ -10,10 +10,10 @@ from types import FrameType
 
 import uvicorn
 
-from dpi.service.app import application
+from dpi.service._app import make_application
+from dpi.service._leader import Replica
+from dpi.service._request_limit import HEADERS, IDLE, make_connection_class
 from dpi.service.config import Config
-from dpi.service.connections import HEADERS, IDLE, limited
-from dpi.service.leader import Replica
 from dpi.service.service import Service
 
 
@@ -35,14 +35,14 @@ COLLECTED = 100_000
 again and again, while no other thread runs: 16 MiB of lists take 2.1 s instead of 0.4."""
 
 
-def server(config: Config, service: Service | Replica) -> Server:
-    """A server of a service, or of a replica; `run` serves until a signal comes."""
+def make_server(config: Config, service: Service | Replica) -> Server:
+    """Return a server of a service, or of a replica; `run` serves until a signal comes."""
     gc.set_threshold(COLLECTED, *gc.get_threshold()[1:])
     settings = uvicorn.Config(
-        service if isinstance(service, Replica) else application(service),
+        service if isinstance(service, Replica) else make_application(service),
         host=config.host,
         port=config.port,
-        http=limited(config.connections, min(HEADERS, config.patience)),
+        http=make_connection_class(config.connections, min(HEADERS, config.patience)),
         ws="none",
         timeout_keep_alive=IDLE,
         log_config=None,
@@ -59,7 +59,7 @@ def server(config: Config, service: Service | Replica) -> Server:
 def serve(config: Config) -> None:
     """Serve until a signal comes; raises what keeps this process from ever leading."""
     replica = Replica(config)
-    running = server(config, replica)
+    running = make_server(config, replica)
     replica.on_failure = stop = partial(setattr, running, "should_exit", True)
     # Before the server listens, and what it sends itself once more after it has heeded a signal.
     for number in (signal.SIGINT, signal.SIGTERM):

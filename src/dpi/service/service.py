@@ -21,25 +21,23 @@ from dpi.certificates.signature import Signer
 from dpi.domain.overlap import by_slot
 from dpi.errors import AboutOptions, ClockError
 from dpi.events.clock import Window
-from dpi.service import ingest, logs
-from dpi.service.acts import Acts
-from dpi.service.alerts.duty import duties
-from dpi.service.closing import Closing
+from dpi.service import logs
+from dpi.service._batch_reader import read_batch, unpack
+from dpi.service._batch_writer import BatchWriter
+from dpi.service._closing import Closing
+from dpi.service._feeding import Feeding
+from dpi.service._metrics import Metrics
+from dpi.service._oidc import IssuedTokens
+from dpi.service._problems import Problem
+from dpi.service._publication import Publication, Reading
+from dpi.service._receipts import SILENT, Clock, Receipt, Receipts, Silence, write_moment
+from dpi.service._request_limit import RequestLimit
+from dpi.service._watch_blocks import WatchBlocks
+from dpi.service.alerts._alert_threads import make_alert_threads
+from dpi.service.audit_log import AuditLog
 from dpi.service.config import Config, check_name, check_slot
-from dpi.service.feeding import Feeding
-from dpi.service.gate import Gate
-from dpi.service.keeping import Keeping
-from dpi.service.metrics import Metrics
-from dpi.service.oidc import IssuedTokens
-from dpi.service.overview import Overview
-from dpi.service.packing import unpacked
-from dpi.service.problems import Problem
-from dpi.service.publication import Publication
-from dpi.service.reading import Reading
-from dpi.service.receipts import Clock, Receipt, Receipts
-from dpi.service.silence import SILENT, Silence
+from dpi.service.operations import Overview
 from dpi.service.tokens import Tokens
-from dpi.service.watching import Watching
 from dpi.settings.streams import StreamSettings
 from dpi.sources import Admission
 from dpi.store import open_store, store_exists
@@ -69,8 +67,8 @@ class Batch:
     receipt: Receipt
 
 
-def opened(config: Config, signer: Signer | None) -> SQLStore:
-    """The store of a service, for the one process that writes to it."""
+def open_service_store(config: Config, signer: Signer | None) -> SQLStore:
+    """Open the store of a service, for the one process that writes to it."""
     witness: Path | Literal[False] | None = False if config.no_witness else config.witness
     new = config.new and not store_exists(config.store)  # a process may open it again
     return open_store(config.store, key_file=config.key_file, witness=witness, new=new, signer=signer)
@@ -83,29 +81,32 @@ class Service:
         self.config, self.clock = config, clock
         self._signer = None if config.sign is None else Signer.open(config.sign)
         self.verifier = None if self._signer is None else self._signer.verifier
-        self.store = opened(config, self._signer) if store is None else store
+        self.store = open_service_store(config, self._signer) if store is None else store
         try:
-            self.tokens, self.acts, self.metrics = Tokens(config.tokens), Acts(config.acts_file), Metrics()
+            self.tokens, self.acts, self.metrics = Tokens(config.tokens), AuditLog(config.acts_file), Metrics()
             self.issued = None if config.oidc is None else IssuedTokens(config.oidc)
+            self.limit = RequestLimit(config.requests, config.of_one_token)
             self.receipts = Receipts(clock)
             self.silence = Silence(clock, SILENT if config.alerts is None else config.alerts.silence)
             self.publication = Publication(clock, config.delay_us)
             self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
-            self.keeping = Keeping(self.store, self.metrics)
+            self.writer = BatchWriter(self.store, self.metrics)
             self.reading = Reading(config.store, self.publication, config.keys)
-            self.watching = Watching()
+            self.watch_blocks = WatchBlocks()
+            self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence)
             self._decoders: dict[str, ThreadPoolExecutor] = {}
             self.admissions: dict[str, Admission] = {}
             """By stream; replaced when one is opened or changed."""
             self.guarantees: dict[str, str] = {}
             """What is promised of each stream, in words."""
-            self.gate = Gate(config.requests, config.of_one_token)
             self.leaving: list[Callable[[], None]] = []
             """What is called when the service begins to stop."""
             self._opening = Lock()
             self._open_all()
-            self.overview = Overview(self)
-            self._duties = [] if config.alerts is None else duties(self, config.alerts)
+            self._alerts = [] if config.alerts is None else make_alert_threads(
+                config.alerts, config.alerts.folder or config.tokens.with_name("alerts"), self.closing.streams,
+                self.reading, self.overview.look,
+            )  # fmt: skip
         except BaseException:
             self.store.close()
             raise
@@ -125,13 +126,12 @@ class Service:
                 check_name(name)
                 check_slot(options.slots)
                 self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
-        self.keeping.stopped |= ended
+        self.writer.stopped |= ended
         for name, events in self.config.sources.items():
             if name in ended:
                 continue
-            admission = partial(self._admission, name)
-            heard = partial(self.silence.kept, name)
-            self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock, heard)
+            admission, note = partial(self._find_admission, name), partial(self.silence.note, name)
+            self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock, note)
         self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
 
     def _take_up(self, made: Mapping[str, int]) -> None:
@@ -176,12 +176,12 @@ class Service:
 
     def start(self) -> Self:
         """Keep events and close slots from now on."""
-        self.keeping.start()
+        self.writer.start()
         for feeding in self.closing.feeding.values():
             feeding.start()
         self.closing.start()
-        for duty in self._duties:
-            duty.start()
+        for thread in self._alerts:
+            thread.start()
         return self
 
     def leave(self) -> None:
@@ -191,13 +191,13 @@ class Service:
 
     def stop(self) -> None:
         """Keep what was received, close no slot any more, and let go of the store."""
-        for duty in self._duties:
-            duty.stop()
+        for thread in self._alerts:
+            thread.stop()
         for feeding in self.closing.feeding.values():
             feeding.stop()
         for each in self._decoders.values():
             each.shutdown(wait=True)
-        self.keeping.stop()
+        self.writer.stop()
         self.closing.stop()
         self.reading.close()
         self.store.close()
@@ -231,12 +231,12 @@ class Service:
         stream, feeding = self.closing.streams[name], self.closing.feeding.get(name)
         if stream.stopped:
             return
-        with self.keeping.turn, nullcontext() if feeding is None else feeding.turn:
+        with self.writer.turn, nullcontext() if feeding is None else feeding.turn:
             stream.stop()  # and erases what was kept: nothing may be written after that
-            self.keeping.stopped.add(name)
+            self.writer.stopped.add(name)
             if feeding is not None:
                 feeding.leave()
-        self.closing.left(name)
+        self.closing.leave(name)
         self.silence.end(name)
         self.publication.declared(self.store.head().sequence)
 
@@ -245,7 +245,7 @@ class Service:
         slots = settings.slots
         try:
             first = slots.number(settings.begin)
-            self.publication.moment(slots.closing(first + FARTHEST) + self.publication.delay)
+            write_moment(slots.closing(first + FARTHEST) + self.publication.delay)
         except (OverflowError, ValueError):
             first = -(1 << 62)
         if not slots.first_open(self.clock()) - FARTHEST <= first:
@@ -258,18 +258,18 @@ class Service:
         answer: Future[None] = Future()
 
         def finish(error: BaseException | None) -> None:
-            self.receipts.done(batch.receipt)
+            self.receipts.settle(batch.receipt)
             self.metrics.batches.labels(batch.stream, str(error is None).lower()).inc()
             self.metrics.batch_bytes.labels(batch.stream).inc(len(batch.body))
             if error is None:
-                self.silence.kept(batch.stream)
+                self.silence.note(batch.stream)
                 answer.set_result(None)
             else:
                 answer.set_exception(error)
 
         def work() -> None:
             try:
-                kept = self.keeping.keep(self._arrival(batch))
+                kept = self.writer.keep(self._read_arrival(batch))
             except BaseException as error:
                 finish(error)
             else:
@@ -281,21 +281,21 @@ class Service:
             finish(Problem(503, "the service is being stopped.", retry=1))
         return answer
 
-    def _admission(self, stream: str) -> Admission:
+    def _find_admission(self, stream: str) -> Admission:
         with self._opening:
             return self.admissions[stream]
 
-    def _arrival(self, batch: Batch) -> Arrival:
-        admission = self._admission(batch.stream)
+    def _read_arrival(self, batch: Batch) -> Arrival:
+        admission = self._find_admission(batch.stream)
         moment = batch.receipt.moment
         with self.metrics.stage("decoding"):
-            body = unpacked(batch.body, batch.packing, self.config.body)
-            events = ingest.decoded(body, batch.kind, batch.unit, by_slot(admission.domain).newest)
+            body = unpack(batch.body, batch.packing, self.config.body)
+            events = read_batch(body, batch.kind, batch.unit, by_slot(admission.domain).newest)
         with self.metrics.stage("admission"):
             kept = admission.keep(events, Window(admission.slots.first_open(moment), moment))
         return Arrival(batch.stream, kept, batch.producer, batch.sequence)
 
-    def heard(self, error: BaseException) -> None:
+    def note_error(self, error: BaseException) -> None:
         """Note an error that a request ended with, for the operator (`dpi.service.logs`)."""
         if not isinstance(error, Problem | AboutOptions | ClockError):
             logs.failed("request failed", error)

@@ -1,4 +1,8 @@
-"""Tokens: random, kept as hashes in a file of their own, with a role and an end.
+"""Tokens and roles: who may do what. Tokens are random, kept as hashes in a file of their own, with a role and an end.
+
+An **admin** opens and changes streams, and sees what an operator must: private things too. A **curator** brings events,
+and sees the same. An **analyst** sees releases and asks them. An **auditor** sees the chain, and what verifies
+it. No role sees more of events than that a batch was kept.
 
 A token is `dpi_<id>_<secret>`: the id finds the entry, the secret of 256 random bits is compared as a hash, in constant
 time. A hash without salt or stretching is enough for a secret that nobody can guess. The file is read again when it has
@@ -23,11 +27,34 @@ from pathlib import Path
 
 from dpi.errors import OptionError, StateError
 from dpi.files import whole
-from dpi.service.roles import ROLES
 
+ROLES = ("admin", "curator", "analyst", "auditor")
+
+ANYBODY: frozenset[str] | None = None
+"""No token is asked for."""
+EVERYBODY = frozenset(ROLES)
+"""Every token."""
+ADMIN = frozenset({"admin"})
+CURATOR = frozenset({"curator"})
+OPERATOR = frozenset({"admin", "curator"})
+OVERSEER = frozenset({"admin", "auditor"})
+READER = frozenset({"admin", "curator", "analyst"})
 PREFIX = "dpi_"
 """How a token begins."""
 _NOBODY = hashlib.sha256(b"").hexdigest()
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The sender of a request."""
+
+    id: str
+    roles: frozenset[str]
+    """One for a token of the service's own; several, perhaps, for one of an issuer."""
+
+    def may(self, roles: frozenset[str]) -> str | None:
+        """Return the role by which they may do what these roles may; None if they may not."""
+        return min(self.roles & roles, default=None)
 
 
 @dataclass(frozen=True)
@@ -63,30 +90,30 @@ class Tokens:
         self._read: tuple[tuple[int, int, int], dict[str, Entry]] | None = None
 
     def create(self, role: str, *, name: str = "", expires: datetime | None = None) -> str:
-        """A new token; it is shown here and never again."""
+        """Return a new token; it is shown here and never again."""
         if role not in ROLES:
             raise OptionError(f"`role` must be one of {', '.join(ROLES)}. Got {role!r}.")
         if expires is not None and expires.tzinfo is None:
             raise OptionError("`expires` must name its zone.")
         identity, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
         entry = Entry(identity, role, _hash(secret), name, None if expires is None else expires.isoformat())
-        with self._changing() as entries:
+        with self._change() as entries:
             entries[identity] = entry
         return f"{PREFIX}{identity}_{secret}"
 
     def revoke(self, identity: str) -> None:
         """Let a token open nothing any more."""
-        with self._changing() as entries:
+        with self._change() as entries:
             if identity not in entries:
                 raise OptionError(f"there is no token {identity!r}.")
             entries[identity] = replace(entries[identity], revoked=True)
 
     def entries(self) -> list[Entry]:
-        """All that were made, as they are kept: no secret is among it."""
+        """Return all that were made, as they are kept: no secret is among it."""
         return list(self._entries().values())
 
     def check(self, token: str, now: datetime | None = None) -> Entry | None:
-        """The entry of a token that is valid now; None for any other text, after the same comparison."""
+        """Return the entry of a token that is valid now; None for any other text, after the same comparison."""
         identity, _, secret = token.removeprefix(PREFIX).partition("_")
         entry = self._entries().get(identity) if token.startswith(PREFIX) else None
         same = hmac.compare_digest(_hash(secret), _NOBODY if entry is None else entry.hash)
@@ -99,10 +126,10 @@ class Tokens:
             return {}
         version = (state.st_mtime_ns, state.st_size, state.st_ino)
         if self._read is None or self._read[0] != version:
-            self._read = version, self._parsed()
+            self._read = version, self._parse()
         return self._read[1]
 
-    def _parsed(self) -> dict[str, Entry]:
+    def _parse(self) -> dict[str, Entry]:
         try:
             listed = json.loads(self.path.read_text("utf-8"))["tokens"]
             return {entry.id: entry for entry in (Entry(**each) for each in listed)}
@@ -110,7 +137,7 @@ class Tokens:
             raise StateError(f"the file of tokens {self.path} is damaged.") from None
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Entry]]:
+    def _change(self) -> Iterator[dict[str, Entry]]:
         """The entries, to be changed by one process at a time and written back whole."""
         lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, whole.OWNER)
         try:

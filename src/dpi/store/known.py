@@ -6,7 +6,7 @@ or both would draw the same element of a series. So every write begins with a co
 the head of the chain, the last slot that each stream has paid for, and for a payment the seal of its ledger must be as
 this process knows them. Otherwise nothing is written, and everything is read anew before the next attempt.
 
-Where replicas take turns (`dpi.service.leader`), each begins a *term* when it takes over: a number that grows, and that
+Where replicas take turns (`dpi.service._leader`), each begins a *term* when it takes over: a number that grows, which
 every write compares first. Who led in an earlier term is refused for good, also if nothing was written since.
 
 **Guarantee.** Whatever writers there are, payments form one sequence, in which each was made from the accounts, the

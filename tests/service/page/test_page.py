@@ -100,7 +100,7 @@ def test_an_arrow_only_where_the_interval_leaves_no_doubt(there, desk):
     page = desk
     page.evaluate("slot => { location.hash = `#stream=visits&slot=${slot}` }", FIRST + CROWD[0])
     found = there.found.client("analyst").get(
-        "/v1/streams/visits/changes", params={"slot": FIRST + CROWD[0], "beside": FIRST + CROWD[0] - 1}
+        "/v1/streams/visits/picture", params={"slot": FIRST + CROWD[0], "beside": FIRST + CROWD[0] - 1}
     ).json()  # fmt: skip
     assert found["rows"][0]["label"] == "offer"
     assert found["rows"][0]["sure"]

@@ -124,7 +124,6 @@ def serve(
         raise OptionError(f"a service needs {', '.join(missing)}: {how_to_install('service')}.")
     from dpi.service import config as settings
     from dpi.service import logs
-    from dpi.service.alerts.config import alerts_of
     from dpi.service.running import serve as start
 
     if demo:
@@ -134,8 +133,8 @@ def serve(
         return
     if store is None:
         raise OptionError("`--store` must be said, on the command line or under [serve] of --config.")
-    told = None if config is None else alerts_of(config)
-    streams, keys, sources = ({}, {}, {}) if config is None else settings.streams_of(config)
+    told = None if config is None else settings.read_alerts(config)
+    streams, keys, sources = ({}, {}, {}) if config is None else settings.read_streams(config)
     made = settings.Config(
         store=store,
         tokens=tokens,
@@ -161,7 +160,7 @@ def serve(
         alerts=told,
         streams=streams,
         keys=keys,
-        oidc=None if config is None else settings.issuer_in(config),
+        oidc=None if config is None else settings.read_oidc(config),
         sources=sources,
     )
     if new:

@@ -57,10 +57,10 @@ def token(
       dpi token list
       dpi token revoke 5f0c3f8e7a6b1d42
     """
-    from dpi.service.acts import Acts
+    from dpi.service.audit_log import AuditLog
     from dpi.service.tokens import Tokens
 
-    known, noted = Tokens(tokens), Acts(tokens.with_name("acts.ndjson") if acts is None else acts)
+    known, noted = Tokens(tokens), AuditLog(tokens.with_name("acts.ndjson") if acts is None else acts)
     match action:
         case "create":
             if role is None:

@@ -49,7 +49,7 @@ async function answered(path, parameters, more = {}) {
 
 export const get = async (path, parameters) => (await answered(path, parameters)).json();
 export const text = async (path, parameters) => (await answered(path, parameters)).text();
-export const blob = async (path, parameters) => (await answered(path, parameters)).blob();
+export const blob = async (path, parameters, accept) => (await answered(path, parameters, { headers: { accept } })).blob();
 
 /** The events of a stream of server-sent events, from its text as it comes. */
 export async function* events(chunks) {

@@ -15,7 +15,7 @@ async function ask(path, token) {
 async function look({ token, wanted, anew }) {
   if (chain === null || anew) {
     chain = new Chain();
-    await chain.use((await ask("/v1/key", token)).key, wanted);
+    await chain.use((await ask("/v1/chain?limit=1", token)).key, wanted);
   }
   for (let more = true; more && chain.broken === null; ) {
     const found = await ask(`/v1/chain?after=${chain.seen.entries - 1}&limit=${PART}`, token);

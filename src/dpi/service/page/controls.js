@@ -163,7 +163,7 @@ export const tools = {
     const lines = () => download(`${app.state.stream}-compared.csv`, csv(["slot", "start", "code", "value", "share", "lower", "upper"], columns(app.series.chosen, ["value", "lower", "upper"])));
     const fans = () => download(`${app.state.stream}-quantiles.csv`, csv(["slot", "start", "quantile", "value", "lower", "upper"], app.series.quantiles.flatMap((fan) => fan.value.map((v, i) => [app.series.slots[i], app.series.starts[i], fan.q, v, fan.lower[i], fan.upper[i]]))));
     const users = () => download(`${app.state.stream}-users.csv`, csv(["slot", "start", "users", "lower", "upper"], app.overview.slots.map((slot, i) => [slot, app.overview.starts[i], ...["value", "lower", "upper"].map((key) => app.overview.users[key][i])])));
-    const parquet = async () => download(`${app.state.stream}.parquet`, await blob(path("/table"), { first: app.series.slots[0], end: app.series.last + 1 }));
+    const parquet = async () => download(`${app.state.stream}.parquet`, await blob(path("/releases"), { first: app.series.slots[0], end: app.series.last + 1 }, "application/vnd.apache.parquet"));
     const code = (view, said) => () => show(python(view, { origin: location.origin, stream: app.state.stream, ...said() }));
     const places = {
       now: [["CSV", () => tableOfNow(app)], ["PNG", async () => download(`${app.state.stream}-${app.picture.slot}.png`, await pictureOfNow(app))], ["Python", code("now", () => ({ slot: app.state.slot, codes: app.state.values }))]],

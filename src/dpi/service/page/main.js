@@ -92,7 +92,7 @@ const load = {
   },
   async changes() {
     const { slot, back } = app.state, newest = slot ?? app.info.newest, beside = newest - back;
-    app.changes = beside < app.info.first ? null : await get(path("/changes"), { slot: newest, beside, k: 10 }).catch(lacking);
+    app.changes = beside < app.info.first ? null : await get(path("/picture"), { slot: newest, beside, k: 10 }).catch(lacking);
   },
   async alerts() {
     const { first, end } = span();
@@ -104,7 +104,7 @@ const load = {
   async grid() {
     const parts = Object.keys(app.picture.domain.parts), { one, two, slot } = app.state;
     const rows = parts.includes(one) ? one : parts[0], columns = parts.includes(two) && two !== rows ? two : parts.find((part) => part !== rows);
-    app.grid = parts.length < 2 ? null : await get(path("/grid"), { slot, one: rows, other: columns });
+    app.grid = parts.length < 2 ? null : await get(path("/picture"), { slot, one: rows, other: columns });
   },
   async curator() {
     if (operator(app)) await drawCurator(app);
@@ -260,9 +260,9 @@ app.open = async (stream) => {
 
 async function enter() {
   try {
-    app.role = (await get("token")).role;
-    if (app.role === "auditor") return auditor();
-    const { streams } = await get("streams"), names = streams.map((each) => each.name);
+    const { streams, role } = await get("streams"), names = streams.map((each) => each.name);
+    app.role = role;
+    if (role === "auditor") return auditor();
     if (!names.length) throw new Error("This service has no stream yet.");
     $("gate").hidden = true;
     for (const id of ["link", "leave"]) $(id).hidden = false;

@@ -1,0 +1,98 @@
+"""Writing batches: many small ones in one transaction, each answered when it is durable.
+
+One thread takes whatever has been decoded, writes it in one transaction and answers all of it: one wait for the disk
+serves as many batches as came meanwhile. A batch that follows one which was not kept is refused, so that nothing is
+left out without a word where a producer sends several at a time.
+
+Sees names of accounts, bins and numbers; no id and no value.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from concurrent.futures import Future
+
+from dpi.service._metrics import Metrics
+from dpi.service._problems import Problem
+from dpi.store.base import Arrival, Store
+
+MOST = 256
+"""Batches in one transaction."""
+OUT_OF_ORDER = "a batch before this one was not kept: send the batches of a producer one after the other, from 0 on."
+STOPPED = "the stream was stopped: it takes no more events."
+Waiting = tuple[Arrival, Future[None]]
+"""A batch that is decoded, and whoever waits for it to be durable."""
+
+
+class BatchWriter:
+    """The thread that writes batches."""
+
+    def __init__(self, store: Store, metrics: Metrics) -> None:
+        self._store, self._metrics = store, metrics
+        self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
+        self.turn = threading.Lock()
+        """Held while batches are written."""
+        self.stopped: set[str] = set()
+        """Streams that take no more of them; changed while `turn` is held."""
+        self._thread = threading.Thread(target=self._run, name="dpi batch writer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is there, and end."""
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def keep(self, arrival: Arrival) -> Future[None]:
+        """Have a batch written; done when it is durable, or was before."""
+        kept: Future[None] = Future()
+        self._queue.put((arrival, kept))
+        return kept
+
+    def last(self, stream: str, producer: str) -> int:
+        """Return the last sequence that is durable."""
+        return self._store.sequence(stream, producer)
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            group = [self._queue.get()]
+            while len(group) < MOST:
+                try:
+                    group.append(self._queue.get_nowait())
+                except queue.Empty:
+                    break
+            ended = None in group
+            with self.turn:
+                self._write([each for each in group if each is not None])
+
+    def _write(self, group: list[Waiting]) -> None:
+        last: dict[tuple[str, str], int] = {}
+        fitting: list[Waiting] = []
+        try:
+            for arrival, kept in sorted(group, key=lambda each: each[0].sequence):
+                stream, _, producer, sequence = arrival
+                if stream in self.stopped:
+                    kept.set_exception(Problem(410, STOPPED))
+                    continue
+                place = (stream, producer)
+                if place not in last:
+                    last[place] = self._store.sequence(stream, producer)
+                if sequence > last[place] + 1:
+                    kept.set_exception(Problem(409, OUT_OF_ORDER))
+                    continue
+                last[place] = max(last[place], sequence)
+                fitting.append((arrival, kept))
+            if fitting:
+                with self._metrics.stage("keeping"):
+                    self._store.append_all([arrival for arrival, _ in fitting])
+        except BaseException as error:
+            for _, kept in group:
+                if not kept.done():
+                    kept.set_exception(error)
+        else:
+            for _, kept in fitting:
+                kept.set_result(None)

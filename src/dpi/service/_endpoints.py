@@ -1,0 +1,181 @@
+"""What a route is made of: who may use it, what it takes, what it gives. Routes, reference and checks read the same."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dpi.reader import Releases
+from dpi.release.interval import LEVEL
+from dpi.service._problems import Problem
+from dpi.service.config import NAME
+from dpi.service.service import Service
+
+Schema = dict[str, object]
+Handler = Callable[["Call"], Awaitable[Response]]
+Found = TypeVar("Found")
+JSON = "application/json"
+FARTHEST = 1 << 53
+"""Numbers of slots that a question may name."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Something that an address says after its question mark."""
+
+    name: str
+    says: str
+    schema: Schema = field(default_factory=lambda: {"type": "string"})
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One route."""
+
+    method: str
+    path: str
+    roles: frozenset[str] | None
+    """Who may use it; None is anybody, without a token."""
+    handler: Handler
+    summary: str
+    parameters: tuple[Parameter, ...] = ()
+    body: Mapping[str, Schema] = field(default_factory=dict)
+    """What is sent, by its media type."""
+    status: int = 200
+    answer: Mapping[str, Schema] = field(default_factory=lambda: {JSON: {"type": "object"}})
+
+
+class Call:
+    """One request to an endpoint of a service."""
+
+    def __init__(self, service: Service, endpoint: Endpoint, request: Request) -> None:
+        self.service, self.request = service, request
+        known = {parameter.name: parameter for parameter in endpoint.parameters}
+        for name in request.query_params:
+            if name not in known:
+                raise Problem(422, f"this route takes no other parameters than: {', '.join(known) or 'none'}.")
+            if len(request.query_params.getlist(name)) > 1 and known[name].schema.get("type") != "array":
+                raise Problem(422, f"`{name}` must be said once.")
+        for name, parameter in known.items():
+            if parameter.required and name not in request.query_params:
+                raise Problem(422, f"`{name}` must be said.")
+
+    @property
+    def stream(self) -> str:
+        """The stream that the address names; refuses one that is not served."""
+        name = self.place("stream")
+        if NAME.fullmatch(name) is None or name not in self.service.closing.streams:
+            raise Problem(404, "there is no such stream.")
+        return name
+
+    def place(self, name: str) -> str:
+        """Return a part of the address."""
+        return str(self.request.path_params[name])
+
+    def text(self, name: str) -> str | None:
+        """Return what a parameter says."""
+        return self.request.query_params.get(name)
+
+    def texts(self, name: str) -> list[str]:
+        """Return what a parameter says, each time."""
+        return self.request.query_params.getlist(name)
+
+    def whole(self, name: str, default: int | None = None, least: int = -FARTHEST, most: int = FARTHEST) -> int | None:
+        """Return the whole number that a parameter says."""
+        text = self.text(name)
+        if text is None:
+            return default
+        number = read_whole(text)
+        if number is None or not least <= number <= most:
+            raise Problem(422, f"`{name}` must be a whole number from {least} to {most}.")
+        return number
+
+    @property
+    def level(self) -> float:
+        """The level of intervals."""
+        text = self.text("level")
+        try:
+            level = LEVEL if text is None else float(text)
+        except ValueError:
+            level = math.nan
+        if not 0 < level < 1:
+            raise Problem(422, "`level` must be a number above 0 and below 1.")
+        return level
+
+    def where(self, name: str) -> int | str | None:
+        """Return the slot that a parameter names, by its number or by a time."""
+        text = self.text(name)
+        return None if text is None else read_place(text)
+
+    def kind(self) -> str:
+        """Return the media type of what was sent."""
+        return self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    async def document(self) -> object:
+        """Return the JSON document that was sent."""
+        if self.kind() != JSON:
+            raise Problem(415, f"what is sent must be {JSON}.")
+        try:
+            return msgspec.json.decode(b"".join(await self.body()))
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            raise Problem(400, "the body is not JSON.") from None
+
+    async def body(self) -> list[bytes]:
+        """Return what was sent, in parts: of at most so many bytes, within so many seconds."""
+        config, parts, size = self.service.config, list[bytes](), 0
+        large = Problem(413, f"a request has at most {config.body} bytes: split the batch, and send its parts.")
+        declared = read_whole(self.request.headers.get("content-length", "0"))
+        if declared is not None and declared > config.body:
+            raise large
+        try:
+            async with asyncio.timeout(config.patience):
+                async for part in self.request.stream():
+                    size += len(part)
+                    if size > config.body:
+                        raise large
+                    parts.append(part)
+        except TimeoutError:
+            raise Problem(408, "the body took too long.") from None
+        return parts
+
+    async def read(self, reading: Callable[[], Found]) -> Found:
+        """Return what is read from the store, by a thread that may wait."""
+        return await run_in_threadpool(reading)
+
+    async def read_releases(self, reading: Callable[[Releases], Found]) -> Found:
+        """Return what is read from the releases of the stream that are seen by now, by a thread that may wait."""
+        name = self.stream
+
+        def read() -> Found:
+            with self.service.reading.releases(name) as releases:
+                return reading(releases)
+
+        return await self.read(read)
+
+
+def read_whole(text: str) -> int | None:
+    """Return the whole number in a text of few digits; None for anything else."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdecimal() and len(digits) <= 18 else None
+
+
+def read_place(text: str) -> int | str:
+    """Return a slot's number, or the text of a time."""
+    number = read_whole(text)
+    if number is not None and abs(number) > FARTHEST:
+        raise Problem(422, "there is no such slot.")
+    return text if number is None else number
+
+
+def document(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer in JSON."""
+    return Response(msgspec.json.encode(content), status, dict(headers or {}), JSON)

@@ -1,0 +1,114 @@
+"""Feeding: a stream that is served takes its events from a broker, by the same marks as `dpi.follow`.
+
+A timer notes how far the broker has got, at every closing time and in between (`dpi.stream.admission`); one thread
+reads up to each mark and keeps what it admits, with its position. A slot waits until everything up to the first mark
+after its closing time is kept. So what a slot holds is what had arrived at the broker by then, however long reading
+takes.
+
+What fails is begun again from what is stored: the marks are durable, and the same ones are used. Slots wait meanwhile.
+
+Sees events on their way into the store.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import chain
+from logging import WARNING
+
+import numpy as np
+
+from dpi.events.clock import Window
+from dpi.service import logs
+from dpi.service._receipts import Clock
+from dpi.sources import Admission, Events, FollowedEvents, stamp_window
+from dpi.sources.live import Block
+from dpi.store.base import Arrival, Store
+from dpi.stream.admission import Journal, Mark, Timer, newest_reaches
+
+AGAIN = 1.0
+"""Seconds after which a broker that failed is begun again."""
+LEAVING = 5.0
+"""Seconds that a reader has to end; one that waits for a broker is left."""
+
+
+class Feeding:
+    """One stream's broker, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        name: str,
+        events: FollowedEvents,
+        store: Store,
+        admission: Callable[[], Admission],
+        clock: Clock,
+        heard: Callable[[], None],
+    ) -> None:
+        self._name, self._events, self._store = name, events, store
+        self._admission, self._clock, self._heard = admission, clock, heard
+        self._stop, self._moment = threading.Event(), -(1 << 62)
+        self.turn = threading.Lock()
+        """Held while events are written."""
+        self._thread = threading.Thread(target=self._run, name=f"dpi feeding {name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Keep nothing more. The caller holds `turn`."""
+        self._stop.set()
+
+    def stop(self) -> None:
+        """Read no further."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(LEAVING)
+
+    def settled(self, moment: int) -> bool:
+        """Whether what had arrived by a moment is kept."""
+        return self._moment >= moment
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._follow()
+            except Exception as error:
+                logs.failed("a broker cannot be read", error, stream=self._name)
+                self._stop.wait(AGAIN)
+
+    def _follow(self) -> None:
+        journal = Journal(self._store, self._name)
+        known = newest_reaches(mark for _, mark in journal.kept)
+        inputs = self._events.live(lambda producer: self._store.sequence(self._name, producer), known)
+        timer = Timer(self._admission().slots, inputs, journal, stop=self._stop, clock=self._clock)
+        before: Mark | None = None
+        try:
+            for number, mark in chain(journal.kept, timer.start()):
+                for each in inputs:
+                    for block in each.read(mark.reached.get(each.name, ())):
+                        self._keep(block, before, mark)
+                    if each.lost:
+                        logs.tell("part of a broker's events is lost", WARNING, stream=self._name)
+                    each.lost = False
+                journal.settled(number)
+                before = mark
+                self._moment = max(self._moment, mark.moment)
+                if self._stop.is_set():
+                    return
+        finally:
+            timer.stop()
+            for each in inputs:
+                each.close()
+
+    def _keep(self, block: Block, before: Mark | None, mark: Mark) -> None:
+        events, admission = self._events, self._admission()
+        window = mark.window(before, admission.slots, admission.first)
+        if events.arrived is not None:
+            received = stamp_window(block.events[events.arrived], events.unit, admission.slots, mark.until)
+            window = Window(np.maximum(received.first, window.first), received.until)
+        kept = admission.keep(Events(*events.batch(block.events), events.unit), window)
+        with self.turn:
+            if not self._stop.is_set():
+                self._store.append_all([Arrival(self._name, kept, block.producer, block.sequence)])
+        self._heard()

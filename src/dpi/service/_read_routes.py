@@ -1,0 +1,375 @@
+"""Routes that read: streams, domains, releases, answers, alerts, budgets, the chain, and how the service does.
+
+What an analyst or an auditor gets is a function of what was declared and released, and of the public clock. A question
+costs no privacy, however many are asked: it is answered from releases alone. What is given of the chain ends where
+releases that are not yet to be seen begin. Metrics and operations are made from events: the operator's alone.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import BinaryIO
+
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from dpi.certificates.declared import DeclaredOptions, declared
+from dpi.errors import StateError
+from dpi.reader import Releases
+from dpi.release import Release, to_frame
+from dpi.service import _metrics
+from dpi.service._budgets import find_budget
+from dpi.service._endpoints import JSON, Call, document, read_place
+from dpi.service._problems import Problem
+from dpi.service._receipts import write_moment
+from dpi.service._watch_blocks import BLOCK, count_blocks
+from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, narrowed
+from dpi.store.export import export
+from dpi.store.sql import SQLStore
+
+LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
+DATABASE = "application/vnd.sqlite3"
+MOST_RELEASES = MOST_ENTRIES = MOST_ACTS = 1000
+MOST_BINS = 1 << 20
+"""Bins of all releases of one answer; one release is always given."""
+PIECE = 1 << 16
+FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
+"""A release never changes."""
+WORDS: dict[str, tuple[str, ...]] = {
+    "top": ("k",), "probability": ("value",), "count": ("value",), "total": (), "mean": (), "median": (), "sum": (),
+    "spread": (), "quantile": ("q",), "range": ("low", "high"), "correlation": ("one", "other"),
+    **dict.fromkeys(BETWEEN, ("beside", "beside-stream")),
+}  # fmt: skip
+"""Which parameters each question takes of its own."""
+OWN = {name for names in WORDS.values() for name in names}
+
+# The process.
+
+
+async def get_health(call: Call) -> Response:
+    """Say that the process answers."""
+    return document({"status": "ok"})
+
+
+async def get_ready(call: Call) -> Response:
+    """Say that the store can be read, and slots can be closed: of one stream at least, as none waits for another."""
+
+    def read() -> None:
+        with call.service.reading.store() as store:
+            store.head()
+
+    if call.service.closing.all_failing:
+        raise Problem(503, "slots cannot be closed at the moment.", retry=1)
+    await call.read(read)
+    return document({"status": "ready"})
+
+
+async def get_metrics(call: Call) -> Response:
+    """Give the numbers for Prometheus."""
+    return Response(await call.read(call.service.metrics.text), media_type=_metrics.CONTENT_TYPE)
+
+
+async def get_operations(call: Call) -> Response:
+    """Give lag, arrivals, accounts, next closings and budgets of all streams."""
+    return document((await call.read(call.service.overview.look)).document())
+
+
+async def get_acts(call: Call) -> Response:
+    """Give administrative acts after a number, and whether the log is whole."""
+    after, acts = call.whole("after", -1, -1) or 0, call.service.acts
+
+    def read() -> dict[str, object]:
+        try:
+            head, whole = acts.check().sequence, True
+        except StateError:
+            head, whole = -1, False
+        found = (entry for entry in acts.entries() if int(str(entry["sequence"])) > after)
+        return {"acts": list(islice(found, MOST_ACTS)), "head": head, "whole": whole}
+
+    return document(await call.read(read))
+
+
+# Streams.
+
+
+async def get_streams(call: Call) -> Response:
+    """Give the streams that there are, and the role of the token that asks."""
+
+    def read() -> list[dict[str, object]]:
+        with call.service.reading.store() as store:
+            known = sorted(declared(store.streams()).items())
+            return [{"name": name, "options": options.stated} for name, options in known if not options.discovers]
+
+    role = str(call.request.state.by).partition(" ")[0]
+    return document({"streams": await call.read(read), "role": role})
+
+
+async def get_stream(call: Call) -> Response:
+    """Give what a stream is: its options, its promise, its clock, and which releases from `first` to `end` it has."""
+    service, first, end = call.service, call.where("first"), call.where("end")
+
+    def read(releases: Releases) -> dict[str, object]:
+        name, seen, delay = releases.name, find_extent(releases), service.publication.delay
+        options = DeclaredOptions.from_text(releases.store.streams()[name])
+        slots, following = options.slots, options.start if seen is None else seen[2] + 1
+        clock = None
+        if slots is not None and following is not None and options.end is None:
+            clock = {
+                "next": following,
+                "begins": slots.start(following).isoformat(),
+                "closes": write_moment(slots.closing(following)),
+                "seen": write_moment(slots.closing(following) + delay),
+            }
+        extent = find_extent(releases.between(first, end)) or (0, None, None)
+        return {
+            "name": name,
+            "options": options.stated,
+            "domain": options.domain,
+            "epsilon": float(options.epsilon),
+            "guarantee": service.guarantees[name],
+            **dict(zip(("number", "first", "newest"), extent, strict=True)),
+            "clock": clock,
+        }
+
+    return document(await call.read_releases(read))
+
+
+def find_extent(releases: Releases) -> tuple[int, int, int] | None:
+    """Return how many releases these are, and the first and last slot; None without any."""
+    return releases.store.extent(releases.name, releases._first, releases._last)
+
+
+async def get_budget(call: Call) -> Response:
+    """Give what is promised, spent at most, and due next."""
+    name, by_store = call.stream, await call.read(call.service.reading.spent)
+    found = await call.read_releases(lambda releases: find_budget(releases, by_store).document())
+    return document({**found, "guarantee": call.service.guarantees[name]})
+
+
+async def get_domain(call: Call) -> Response:
+    """Give a domain by its digest: what values there are."""
+    digest = call.place("digest")
+
+    def read() -> str:
+        with call.service.reading.store() as store:
+            try:
+                return store.domain(digest)
+            except StateError:
+                raise Problem(404, "there is no such domain.") from None
+
+    return Response(await call.read(read), headers=FOR_EVER, media_type=JSON)
+
+
+# Releases.
+
+
+async def get_releases(call: Call) -> Response:
+    """Give releases of slots from `first` to before `end`, or of those after `since`, some at a time.
+
+    As JSON, as lines of JSON, or as Parquet with a row for each, as the reader accepts.
+    """
+    since, first, end = call.whole("since"), call.where("first"), call.where("end")
+    limit = call.whole("limit", MOST_RELEASES, 1, MOST_RELEASES) or MOST_RELEASES
+    kind = call.request.headers.get("accept", "").partition(";")[0].strip()
+    if since is not None and first is not None:
+        raise Problem(422, "`since` and `first` say the same: leave one of them out.")
+
+    def read(releases: Releases) -> tuple[list[Release], int | None]:
+        part = releases.between(since + 1 if since is not None else first, end)
+        taken = list(islice(part, min(limit, max(1, MOST_BINS // max(1, _count_bins(part))))))
+        more = bool(taken) and len(part.between(taken[-1].slot + 1, None)) > 0
+        return taken, taken[-1].slot if more else None
+
+    taken, last = await call.read_releases(read)
+    headers = {}
+    if last is not None:
+        url = call.request.url.remove_query_params("first").include_query_params(since=last)
+        headers = {"link": f'<{url.path}?{url.query}>; rel="next"'}
+    if kind == PARQUET:
+        name = f'attachment; filename="{call.stream}.parquet"'
+        return Response(
+            await call.read(lambda: _write_parquet(taken)), headers=headers | {"content-disposition": name},
+            media_type=PARQUET,
+        )  # fmt: skip
+    found = await call.read(lambda: [release.to_json().encode() for release in taken])
+    if kind == LINES:
+        return Response(b"".join(each + b"\n" for each in found), headers=headers, media_type=LINES)
+    more = b"null" if last is None else str(last).encode()
+    body = b'{"releases":[' + b",".join(found) + b'],"more_since":' + more + b"}"
+    return Response(body, headers=headers, media_type=JSON)
+
+
+def _write_parquet(releases: Iterable[Release]) -> bytes:
+    file = io.BytesIO()
+    to_frame(releases).write_parquet(file)
+    return file.getvalue()
+
+
+def _count_bins(releases: Iterable[Release]) -> int:
+    return next((release.pdf.size for release in releases), 0)
+
+
+async def get_release(call: Call) -> Response:
+    """Give the release of a slot: by its number, by a time that lies in it, or the newest."""
+    slot = call.place("slot")
+    release = await call.read_releases(lambda releases: find_release(releases, slot))
+    return Response(
+        await call.read(release.to_json), headers={} if slot == "newest" else FOR_EVER, media_type=JSON
+    )  # fmt: skip
+
+
+def find_release(releases: Releases, text: str) -> Release:
+    """Return the release of a slot that a text names; refuses one that is not seen."""
+    place = read_place(text)
+    if place == "newest":
+        if not len(releases):
+            raise Problem(404, "no slot of this stream has been released yet.")
+        return releases.newest
+    number = place if isinstance(place, int) else releases.slots.number(place)
+    for release in releases.between(number, number + 1):
+        return release
+    raise Problem(404, "there is no release of this slot, or not yet.")
+
+
+# Questions.
+
+
+async def get_answers(call: Call) -> Response:
+    """Give the answer of one slot (`slot`), or of every slot from `first` to before `end`."""
+    name, question, level = call.stream, call.place("question"), call.level
+    if question not in WORDS:
+        raise Problem(404, f"unknown question: ask one of {', '.join(WORDS)}.")
+    if {each for each in OWN if call.text(each) is not None} - set(WORDS[question]):
+        raise Problem(422, f"`{question}` takes {', '.join(WORDS[question]) or 'no parameters of its own'}.")
+    period = call.text("first") is not None or call.text("end") is not None
+    if period and call.text("slot") is not None:
+        raise Problem(422, "ask about one `slot`, or about those from `first` to before `end`.")
+    first, end, slot = call.where("first"), call.where("end"), call.text("slot") or "newest"
+
+    def find(releases: Releases) -> list[Release]:
+        return [*islice(releases.between(first, end), MOST_RELEASES)] if period else [find_release(releases, slot)]
+
+    def answer() -> dict[str, object]:
+        said = ask_all(ask, found)
+        return {
+            "answers": [
+                {"slot": each.slot, "start": each.start_text, "rows": [_plain(row) for row in rows]}
+                for each, rows in said.answers
+            ],
+            "undefined": [{"slot": each.slot, "why": why} for each, why in said.undefined],
+        }
+
+    ask = await call.read(lambda: _make_question(call, question, level))
+    found = await call.read_releases(find)
+    return document({"stream": name, "question": question, "level": level, **await call.read(answer)})
+
+
+def _make_question(call: Call, question: str, level: float) -> Callable[[Release], list[Row]]:
+    part, given = call.text("part"), call.texts("given")
+    if question not in BETWEEN:
+        words = [question, *(text for name in WORDS[question] for text in call.texts(name))]
+        if len(words) - 1 < (len(WORDS[question]) if question != "count" else 0):
+            raise Problem(422, f"`{question}` needs {' and '.join(WORDS[question])}.")
+        ask = asked(words, level)
+        return lambda release: ask(narrowed(release, part, given))
+    beside, stream = call.text("beside"), call.text("beside-stream") or call.stream
+    if beside is None:
+        raise Problem(422, f"`{question}` needs `beside`: the slot of the other release.")
+    if stream not in call.service.closing.streams:
+        raise Problem(404, "there is no such stream.")
+    with call.service.reading.releases(stream) as releases:
+        other = find_release(releases, beside)
+    return lambda release: between(question, narrowed(release, part, given), narrowed(other, part, given), level)
+
+
+def _plain(row: Row) -> dict[str, object]:
+    """Return a row in JSON, where a bound that there is not is null."""
+    return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.plain().items()}
+
+
+async def get_alerts(call: Call) -> Response:
+    """Give alerts of slots from `first` to before `end`, oldest first; of the last blocks where these are too many."""
+    name, first, end, watched = call.stream, call.where("first"), call.where("end"), call.service.watch_blocks
+
+    def read() -> dict[str, object]:
+        with watched.turn, call.service.reading.releases(name) as releases:
+            part = releases.between(first, end)
+            found = find_extent(part)
+            if found is None:
+                return {"stream": name, "first": None, "alerts": []}
+            last = found[2] // BLOCK
+            size = part.between(found[2], None).newest.domain.size
+            numbers = range(max(found[1] // BLOCK, last - count_blocks(size) + 1), last + 1)
+            said = chain.from_iterable(watched.find_alerts(releases, number) for number in numbers)
+            begin = max(found[1], numbers[0] * BLOCK)
+            alerts = [each for each in said if begin <= int(str(each["slot"])) <= found[2]]
+            return {"stream": name, "first": begin, "alerts": alerts}
+
+    return document(await call.read(read))
+
+
+# The chain.
+
+
+async def get_chain(call: Call) -> Response:
+    """Give entries of the chain after a number, in order, as they are hashed and signed, and the key that signs.
+
+    The key is public, in PEM form; null where the chain is not signed. Whoever checks compares it with what they were
+    given elsewhere: a service could say any key.
+    """
+    after = call.whole("after", -1, -1) or 0
+    limit = call.whole("limit", MOST_ENTRIES, 1, MOST_ENTRIES) or MOST_ENTRIES
+    seen, verifier = call.service.publication.entry, call.service.verifier
+
+    def read() -> list[dict[str, object]]:
+        with call.service.reading.store() as store:
+            links = ((entry, store.link(entry)) for entry in range(after + 1, min(seen, after + limit) + 1))
+            return [{"entry": n, "text": x.text, "digest": x.digest, "signature": x.signature} for n, x in links]
+
+    key = None if verifier is None else verifier.pem()
+    return document({"entries": await call.read(read), "head": seen, "key": key})
+
+
+async def get_export(call: Call) -> Response:
+    """Give the public part of the store as a file that `dpi verify`, `dpi query` and `dpi report` read.
+
+    It ends with the last entry of the chain that is seen at this moment. The file has no name any more when it is sent:
+    it goes with whoever reads it.
+    """
+
+    def make() -> BinaryIO:
+        seen = call.service.publication.entry
+        with tempfile.TemporaryDirectory() as folder, call.service.reading.store() as store:
+            assert isinstance(store, SQLStore)  # noqa: S101 - a service opens no other
+            target = Path(folder) / "public.db"
+            export(store, target, seen)
+            return target.open("rb")
+
+    file = await call.read(make)
+    headers = {"content-disposition": 'attachment; filename="public.db"', "content-length": str(file.seek(0, 2))}
+    return FileAnswer(file, headers)
+
+
+class FileAnswer(StreamingResponse):
+    """A file piece by piece, which is closed whether somebody has read it or not."""
+
+    def __init__(self, file: BinaryIO, headers: dict[str, str]) -> None:
+        self._file = file
+        super().__init__(_read_pieces(file), headers=headers, media_type=DATABASE)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
+
+
+def _read_pieces(file: BinaryIO) -> Iterator[bytes]:
+    file.seek(0)
+    while piece := file.read(PIECE):
+        yield piece

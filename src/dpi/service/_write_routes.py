@@ -1,0 +1,141 @@
+"""Routes that write: batches of events, and streams."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from starlette.responses import Response
+
+from dpi.certificates.chain import Entry
+from dpi.errors import OptionError
+from dpi.service._batch_reader import ARROW, KINDS, LINES, PACKINGS, UNITS
+from dpi.service._batch_writer import STOPPED
+from dpi.service._endpoints import JSON, Call, Schema, document
+from dpi.service._problems import Problem
+from dpi.service.service import Batch
+from dpi.settings.streams import KEYS, from_table
+
+LONGEST_PRODUCER = 200
+
+
+async def post_events(call: Call) -> Response:
+    """Keep a batch. The answer says that it is durable, and is the same whatever was in it.
+
+    It is stamped when its last byte is there: nothing waits between the two.
+    """
+    service, stream, kind, unit = call.service, call.stream, call.kind(), call.text("unit")
+    producer, sequence = call.text("producer") or "", call.whole("sequence", least=0)
+    if not 0 < len(producer) <= LONGEST_PRODUCER or not producer.isprintable() or sequence is None:
+        raise Problem(422, f"`producer` must be 1 to {LONGEST_PRODUCER} printable characters.")
+    if stream in service.writer.stopped:
+        raise Problem(410, STOPPED)
+    if unit is not None and unit not in UNITS:
+        raise Problem(422, f"`unit` must be one of {', '.join(UNITS)}.")
+    if kind not in KINDS:
+        raise Problem(415, f"a batch must be one of {', '.join(KINDS)}.")
+    packing = call.request.headers.get("content-encoding", "")
+    async with service.limit.enter(call.request.state.token):
+        parts = await call.body()
+        receipt = service.receipts.stamp(stream)
+        batch = Batch(stream, b"".join(parts), kind, packing, unit, producer, sequence, receipt)
+        del parts
+        await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
+    return document({"kept": True})
+
+
+async def get_producer(call: Call) -> Response:
+    """Give the last sequence of a producer that is durable: a batch up to it need not be sent again."""
+    service, stream, producer = call.service, call.stream, call.place("producer")
+    if not producer.isprintable() or len(producer) > LONGEST_PRODUCER:
+        raise Problem(404, "there is no such producer.")
+    last = await call.read(lambda: service.writer.last(stream, producer))
+    return document({"producer": producer, "sequence": last})
+
+
+async def post_stream(call: Call) -> Response:
+    """Open a stream, with the options of `dpi.toml`."""
+    table = _read_table(await call.document())
+    name = table.pop("name", None)
+    if not isinstance(name, str):
+        raise Problem(422, "`name` must be a text.")
+    settings = from_table(name, table, keys=call.service.config.keys)
+    await asyncio.wrap_future(call.service.declare(settings))
+    await _note(call, "stream opened", name)
+    return document({"name": name}, 201, {"location": f"/v1/streams/{name}"})
+
+
+async def put_stream(call: Call) -> Response:
+    """Go on with other options from a slot on that has not begun."""
+    name, table = call.stream, _read_table(await call.document())
+    change = table.pop("change", True)
+    if table.pop("name", name) != name or not (change is True or isinstance(change, str)):
+        raise Problem(422, "`change` must be true, or the time at which a slot begins; a stream keeps its name.")
+    if change == "next":
+        raise Problem(422, "`change` must be true, or the time at which a slot begins: events of open slots are here.")
+    table.setdefault("from", "1970-01-01")  # it has begun
+    settings = from_table(name, table, keys=call.service.config.keys)
+    await asyncio.wrap_future(call.service.declare(settings, change=change))
+    await _note(call, "stream changed", name)
+    return document({"name": name})
+
+
+async def delete_stream(call: Call) -> Response:
+    """Stop a stream: its releases stay, and nothing more is released of it."""
+    name = call.stream
+    if name not in call.service.writer.stopped:
+        await asyncio.wrap_future(call.service.end(name))
+        await _note(call, "stream stopped", name)
+    return document({"name": name})
+
+
+async def _note(call: Call, act: str, name: str) -> None:
+    """Note what an administrator did; the options themselves stand in the chain."""
+    about: Entry = {"stream": name, "entry": call.service.publication.entry}
+    await call.read(partial(call.service.acts.note, act, by=str(call.request.state.by), about=about))
+
+
+def _read_table(content: object) -> dict[str, object]:
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise OptionError("the options of a stream are a JSON object.")
+    return dict(content)
+
+
+_DOMAIN: Schema = {
+    "description": "A list of values, or a domain's description as `dpi domain` writes it.",
+    "oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object"}],
+}
+_KINDS: dict[str, Schema] = {
+    "str": {"type": ["string", "number"]},
+    "str | None": {"type": ["string", "number"]},
+    "int | None": {"type": "integer"},
+    "bool": {"type": "boolean"},
+}
+_OPTIONS: dict[str, Schema] = {
+    name: _DOMAIN if name == "domain" else {"type": "string"} if name == "name" else _KINDS[str(field.type)]
+    for name, field in KEYS.items()
+}
+NEW_STREAM: Schema = {
+    "type": "object",
+    "properties": _OPTIONS,
+    "required": ["name", "domain", "epsilon", "slot", "from"],
+    "additionalProperties": False,
+}
+CHANGED_STREAM: Schema = {
+    **NEW_STREAM,
+    "properties": {**_OPTIONS, "change": {"type": ["boolean", "string"]}},
+    "required": ["domain", "epsilon", "slot"],
+}
+_LIST: Schema = {"type": "array", "items": {}}
+_COLUMNS: Schema = {
+    "type": "object",
+    "properties": {"user": _LIST, "time": _LIST, "value": {"description": "A list, or for a product one a part."}},
+    "required": ["user", "time", "value"],
+    "additionalProperties": False,
+}
+BATCH: dict[str, Schema] = {
+    JSON: _COLUMNS,
+    LINES: {"type": "string", "description": "An object with `user`, `time` and `value` a line."},
+    ARROW: {"type": "string", "format": "binary", "description": "Columns `user`, `time` and `value`."},
+}
+PACKED = f"May be packed: `Content-Encoding` {' or '.join(PACKINGS)}."

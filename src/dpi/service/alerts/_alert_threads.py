@@ -1,0 +1,136 @@
+"""Two threads that do not know of each other: one watches releases for analysts, one the service for curators.
+
+Each has hooks with an outbox each, so that neither what is private nor a receiver that is away delays what analysts are
+told, or a slot.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dpi.apps import Watch
+from dpi.files import whole
+from dpi.service import logs
+from dpi.service._publication import Reading
+from dpi.service.alerts._delivery import Outbox, Webhook, make_id
+from dpi.service.alerts._private import Conditions, Curators
+from dpi.service.alerts._public import Analysts, StreamWatch
+from dpi.service.config import AlertConfig, WebhookAddress, read_secret
+from dpi.service.operations import Operations
+
+EVERY = {"analysts": 1.0, "curators": 5.0}
+"""Seconds between two looks."""
+NEVER = -(1 << 62)
+"""A slot before the first one of any stream."""
+
+
+class AlertThread:
+    """Looks again and again, and has what it finds delivered, from `start` to `stop`."""
+
+    def __init__(self, name: str, look: Callable[[], None], boxes: Sequence[Outbox]) -> None:
+        self._name, self._look, self._boxes = name, look, tuple(boxes)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"dpi alerts for {name}", daemon=True)
+
+    def start(self) -> None:
+        for box in self._boxes:
+            box.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the look that is being taken; outboxes keep what they could not deliver."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        for box in self._boxes:
+            box.stop()
+
+    def _run(self) -> None:
+        failing = False
+        while not self._stopped.is_set():
+            try:
+                self._look()
+                failing = False
+            except Exception as error:  # the store's, or a fault: the next look may fare better
+                if not failing:
+                    logs.failed("alerts cannot be looked for", error, role=self._name)
+                failing = True
+            self._stopped.wait(EVERY[self._name])
+
+
+class ReleaseWatch:
+    """Watches what is public: the releases of all streams, as they are seen."""
+
+    def __init__(
+        self, streams: Iterable[str], reading: Reading, analysts: Analysts, mark: Path, watch: Callable[[], Watch]
+    ) -> None:
+        self._streams, self._reading, self._analysts, self._mark, self._watch = streams, reading, analysts, mark, watch
+        self._watches: dict[str, StreamWatch] = {}
+        try:
+            self._told = {str(name): int(slot) for name, slot in json.loads(mark.read_bytes()).items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            self._told = {}
+
+    def look(self) -> None:
+        """Tell the alerts of releases that were not told before; those from before there were hooks are not."""
+        for name in sorted(self._streams):
+            upto = self._reading.publication.upto(name)
+            if name not in self._told:
+                self._note(name, NEVER if upto is None else upto)
+            if upto is None:
+                continue
+            if name not in self._watches:
+                self._watches[name] = StreamWatch(name, self._told[name], self._watch())
+            watch = self._watches[name]
+            if upto < watch.following:
+                continue
+            try:
+                with self._reading.releases(name) as releases:
+                    alerts = watch.look(releases.between(watch.following, upto + 1))
+                for alert in alerts:
+                    self._analysts.tell(alert)
+            except BaseException:
+                del self._watches[name]  # begun anew after what was told for sure
+                raise
+            if watch.told != self._told[name]:  # after they are durable: at least once
+                self._note(name, watch.told)
+
+    def _note(self, name: str, slot: int) -> None:
+        self._told[name] = slot
+        whole.write(self._mark, json.dumps(self._told, sort_keys=True).encode())
+
+
+def make_alert_threads(
+    config: AlertConfig, folder: Path, streams: Iterable[str], reading: Reading, look: Callable[[], Operations]
+) -> list[AlertThread]:
+    """Return the threads that a configuration asks for; secrets are read here, and what is wrong with them is told."""
+    found: list[AlertThread] = []
+    if config.analysts:
+        boxes = _make_boxes(folder / "analysts", config.analysts, "analysts")
+        options: dict[str, Any] = dict(config.watch)
+        mark = folder / "analysts" / "told.json"
+        watch = ReleaseWatch(streams, reading, Analysts(boxes), mark, partial(Watch, **options))
+        found.append(AlertThread("analysts", watch.look, boxes))
+    if config.curators:
+        boxes = _make_boxes(folder / "curators", config.curators, "curators")
+        conditions, curators = Conditions(config.lag, config.dry), Curators(boxes)
+
+        def tell() -> None:
+            for alert in conditions.look(look()):
+                curators.tell(alert)
+
+        found.append(AlertThread("curators", tell, boxes))
+    return found
+
+
+def _make_boxes(folder: Path, hooks: Sequence[WebhookAddress], audience: str) -> tuple[Outbox, ...]:
+    """Return an outbox for each hook, in a folder whose name is the same after a restart, and not its address."""
+    return tuple(
+        Outbox(folder / make_id(each.url)[:16], Webhook(each.url, read_secret(each.secret_file)), audience)
+        for each in hooks
+    )

@@ -1,0 +1,84 @@
+"""Alerts for curators: lag, silence, accounts that run dry, slots that cannot be closed. Private: events decide them.
+
+An alert is told when its condition begins, once, and again if it ends and comes back; not what it was before a restart.
+Sees what an operator sees (`dpi.service.operations`); no user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dpi.service.alerts._delivery import Box, Fact, Message, make_id
+from dpi.service.operations import Operations, StreamOperations
+
+
+@dataclass(frozen=True)
+class PrivateAlert:
+    """Something that an operator should look at."""
+
+    kind: str
+    stream: str
+    slot: int | None
+    sentence: str
+    facts: tuple[tuple[str, Fact], ...] = ()
+
+    def message(self) -> Message:
+        id = make_id(self.kind, self.stream, self.slot)
+        return Message(id, self.kind, self.stream, self.slot, self.sentence, dict(self.facts))
+
+
+class Curators:
+    """Those who may know what is private."""
+
+    def __init__(self, boxes: Sequence[Box]) -> None:
+        self._boxes = tuple(boxes)
+
+    def tell(self, alert: PrivateAlert) -> None:
+        """Send an alert to all of them."""
+        if type(alert) is not PrivateAlert:
+            raise TypeError("curators are told private alerts; public ones have a hook of their own")
+        for box in self._boxes:
+            box.put(alert.message())
+
+
+class Conditions:
+    """The conditions that hold at the moment.
+
+    lag: seconds after its closing moment at which a slot that is not released is an alert.
+    dry: the part of all accounts that cannot pay the next slot in full, from which on it is one.
+    """
+
+    def __init__(self, lag: float, dry: float) -> None:
+        self._lag, self._dry = lag, dry
+        self._hold: set[tuple[str, str]] = set()
+
+    def look(self, now: Operations) -> list[PrivateAlert]:
+        """Return the alerts whose condition has begun since the last look."""
+        found = {(alert.kind, alert.stream): alert for alert in self._find(now)}
+        begun = [alert for key, alert in found.items() if key not in self._hold]
+        self._hold = set(found)
+        return begun
+
+    def _find(self, now: Operations) -> Iterator[PrivateAlert]:
+        if now.failing is not None:
+            slots = [each.next for each in now.streams if each.next is not None]
+            sentence = f"slots cannot be closed at the moment ({now.failing})."
+            yield PrivateAlert("stopped", "", min(slots, default=None), sentence, (("error", now.failing),))
+        for each in now.streams:
+            if now.failing is None and each.failing is not None:
+                sentence = f"{each.stream}: slot {each.next} cannot be closed ({each.failing})."
+                yield PrivateAlert("stopped", each.stream, each.next, sentence, (("error", each.failing),))
+            yield from self._find_of(each)
+
+    def _find_of(self, stream: StreamOperations) -> Iterator[PrivateAlert]:
+        name, slot, held = stream.stream, stream.next, stream.accounts
+        if stream.lag is not None and stream.lag > self._lag:
+            sentence = f"{name}: slot {slot} should have been closed {stream.lag:.0f} s ago."
+            yield PrivateAlert("lag", name, slot, sentence, (("seconds", round(stream.lag, 1)),))
+        if stream.silent and stream.quiet is not None:
+            sentence = f"{name}: no batch has come for {stream.quiet} slots."
+            yield PrivateAlert("silence", name, slot, sentence, (("slots", stream.quiet),))
+        if held is not None and held.number and held.dry >= self._dry * held.number:
+            sentence = f"{name}: {held.dry / held.number:.0%} of {held.number} accounts cannot pay slot {slot} in full."
+            yield PrivateAlert("dry", name, slot, sentence, (("accounts", held.number), ("dry", held.dry)))
