@@ -182,8 +182,8 @@ def test_alerts_do_not_depend_on_when_somebody_asked():
         many = 180 if slot in (45, 46) else 60
         values = ["a"] * many + ["b"] * int(rng.integers(90, 110))
         stream.release([f"{slot} {n}" for n in range(len(values))], values)
-        said = now.alerts(seen, 40) if slot >= 30 else []
-    assert said == later.alerts(seen, 40)
+        said = now.find_alerts(seen, 40) if slot >= 30 else []
+    assert said == later.find_alerts(seen, 40)
     assert any(alert["slot"] in (start + 45, start + 46) for alert in said)
     watch = Watch()
     wanted = [alert for release in seen for alert in watch(release) if alert.slot >= 40 * BLOCK]
