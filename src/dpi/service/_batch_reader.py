@@ -160,9 +160,11 @@ def _read_line(line: bytes) -> Row | None:
 def _make_events(
     users: list[object], times: list[object], values: list[object] | dict[str, list[object]], unit: str | None
 ) -> Events:
-    columns = values if isinstance(values, dict) else {"": values}
-    plain = {part: texts(column, "value", exact=False) for part, column in columns.items()}
-    value = plain if isinstance(values, dict) else plain[""]
+    value: object
+    if isinstance(values, dict):
+        value = {part: texts(column, "value", exact=False) for part, column in values.items()}
+    else:
+        value = texts(values, "value", exact=False)
     return Events(texts(users, "user", exact=True), texts(times, "time", exact=False), value, unit)
 
 
