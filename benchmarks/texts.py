@@ -17,10 +17,8 @@ import numpy as np
 import polars as pl
 
 from dpi.events.slots import Slots
-from dpi.sources.delimited import Delimited
 from dpi.sources.inputs import BLOCK
-from dpi.sources.lines import Lines
-from dpi.sources.ndjson import Ndjson
+from dpi.sources.textual import Delimited, Lines, Ndjson
 from measure import row
 
 ROUNDS = 5

@@ -34,7 +34,7 @@ from dpi.events.slots import Slots
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.noise import UnsafeSeededSource, add_laplace
-from dpi.sources.ndjson import Ndjson
+from dpi.sources.textual import Ndjson
 
 HOME = str(Path(dpi.__file__).parent)
 SLACK = 1.1

@@ -14,7 +14,7 @@ import dpi
 from dpi.errors import SchemaError
 from dpi.service import _batch_reader as ingest
 from dpi.service._problems import Problem
-from dpi.sources.ndjson import Ndjson
+from dpi.sources.textual import Ndjson
 from service.batches import LETTERS, arrow, kept
 
 scalars = st.one_of(

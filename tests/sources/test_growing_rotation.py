@@ -218,16 +218,6 @@ def test_a_link_that_is_set_to_the_next_file_is_one_input(tmp_path: Path) -> Non
     assert again.new() == ["kim"]
 
 
-def test_what_an_earlier_program_has_stored_of_a_link_is_not_read_again(tmp_path: Path) -> None:
-    """It named inputs by the file that a link leads to."""
-    link, file = tmp_path / "current.csv", tmp_path / "0.csv"
-    file.write_bytes(HEAD + b"ada,1,x\nbob,1,x\n")
-    link.symlink_to(file)
-    state = file.stat()
-    done = {f"{os.path.realpath(link)} {state.st_dev}:{state.st_ino} 0": len(HEAD) + 8}
-    assert Reader(link, done).new() == ["bob"]
-
-
 def test_a_file_under_two_names_is_followed_once(tmp_path: Path) -> None:
     """A link beside the file that it leads to, both of which fit a pattern."""
     (tmp_path / "a.csv").write_bytes(HEAD)

@@ -7,9 +7,9 @@ what its producer wrote around the rows, never by what is in one. So no user's r
 The limit of gzip and zstd is on what comes out, so that a small body that unpacks to gigabytes costs no more than any
 other; and on how many parts the body is packed in, for a part costs time whatever comes out of it.
 
-Lines are decoded by msgspec where it and `dpi.sources.ndjson` agree, line by line; a line that msgspec refuses, or that
-has other fields, is read as lines of files are. So are columns that msgspec refuses: every JSON text is read, whatever
-its cells hold.
+Lines are decoded by msgspec where it and `dpi.sources.textual` agree, line by line; a line that msgspec refuses, or
+that has other fields, is read as lines of files are. So are columns that msgspec refuses: every JSON text is read,
+whatever its cells hold.
 
 Sees events; keeps none.
 """
@@ -30,8 +30,8 @@ from dpi.errors import SchemaError
 from dpi.service._problems import Problem
 from dpi.sources import Events
 from dpi.sources.columnar import count_rows, is_packed, open_stream, refusals, to_frame
-from dpi.sources.lines import BYTE_ORDER_MARK, not_longer, readable
-from dpi.sources.ndjson import json_object, texts
+from dpi.sources.inputs import BYTE_ORDER_MARK
+from dpi.sources.textual import json_object, not_longer, readable, texts
 
 ARROW, COLUMNS, LINES = "application/vnd.apache.arrow.stream", "application/json", "application/x-ndjson"
 KINDS = (ARROW, COLUMNS, LINES)

@@ -22,9 +22,8 @@ from dpi.sources.columnar import Columnar
 from dpi.sources.events import FileEvents, PathLike
 from dpi.sources.followed import check_unit
 from dpi.sources.inputs import unpacked_name
-from dpi.sources.lines import LONGEST_LINE
 from dpi.sources.source import EventFile
-from dpi.sources.textual import Textual
+from dpi.sources.textual import LONGEST_LINE, Textual
 
 if TYPE_CHECKING:
     import polars as pl

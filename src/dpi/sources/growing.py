@@ -1,7 +1,7 @@
 """Files that grow by whole lines, are replaced by others of the same name, or are cut.
 
 A line belongs to the moment at which its newline was there: what follows the last newline waits for its rest. When a
-file is replaced (rotation by renaming), the old one is watched for another minute, for whoever writes may still have it
+file is replaced (rotation by renaming), the old one is watched for another minute, for its writer may still have it
 open; after a restart it is looked for under other names in the same folder. A file that has become shorter begins anew,
 and what was not yet read of it is lost.
 
@@ -14,16 +14,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpi.sources.lines import BYTE_ORDER_MARK, Lines
-from dpi.sources.live import BLOCK, Block, Done, LiveInput, Reach
-from dpi.sources.textual import Parser, Textual
+from dpi.sources.inputs import BYTE_ORDER_MARK
+from dpi.sources.live import BLOCK, Block, Done, PositionedInput, Reach
+from dpi.sources.textual import Lines, Parser, Textual
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,35 +49,30 @@ class _File:
     read: Reach | None = None
     """Up to where it was last read."""
 
-
-@dataclass(frozen=True, eq=False)
-class _Gone:
-    """How far a file had got: what tells whether one that has its number is the same."""
-
-    reach: Reach
-    tail: bytes | None = None
-    """A fingerprint of what lay before that; None if it is of an earlier run, which keeps nothing of an event."""
+    def holds(self, reach: Reach) -> bool:
+        """Return whether it still has what it had; if it was cut, what is there now is of another generation."""
+        return self.generation == reach.generation and os.fstat(self.descriptor).st_size >= reach.offset
 
 
-class GrowingFile(LiveInput):
-    """One CSV or NDJSON file. `known` is how far it had got when that was noted last."""
+class GrowingFile(PositionedInput):
+    """One CSV or NDJSON file."""
 
     def __init__(
         self, source: Textual, user: str, names: Sequence[str], done: Done, known: tuple[Reach, ...] = ()
     ) -> None:
-        self.name = input_name(source.path)
-        self._target = os.path.realpath(source.path)
-        self._source, self._user, self._names, self._done = source, user, names, done
-        self._known = {reach.identity: _Gone(reach) for reach in known}
+        super().__init__(input_name(source.path), done, known)
+        self._source, self._user, self._names = source, user, names
+        self._tails: dict[str, bytes] = {}
+        """Fingerprints of what was known of files that were let go; an earlier run keeps nothing of an event."""
+        self._folders = {os.path.dirname(path) for path in (self.name, os.path.realpath(source.path))}
         self._sought = False
-        self._turn = threading.Lock()
         self._files: dict[str, _File] = {}
         self._readers: dict[tuple[str, int], _Reader] = {}
 
     # The timer's side.
 
     def reached(self) -> tuple[Reach, ...]:
-        """The sizes of the file and of those that it has replaced lately."""
+        """Return the sizes of the file and of those that it has replaced lately."""
         with self._turn:
             newest = self._look()
             if not self._sought:  # those that were replaced while nobody followed
@@ -104,17 +98,16 @@ class GrowingFile(LiveInput):
         return file.seen
 
     def _look(self) -> _File | None:
-        """The file that has the name now; None between two files."""
+        """Return the file that has the name now; None between two files."""
         try:
-            state = os.stat(self._source.path)
-            known = self._files.get(_identity(state))
+            known = self._files.get(_identity(os.stat(self._source.path)))
             return known or self._hold(self._source.path)
         except OSError:
             return None
 
     def _search(self, identities: Collection[str]) -> None:
         """Hold files that have other names in the same folder by now. One that does not go on is something else."""
-        for folder in {os.path.dirname(name) for name in (self.name, self._target)} if identities else ():
+        for folder in self._folders if identities else ():
             with suppress(OSError), os.scandir(folder) as entries:
                 for entry in entries:
                     with suppress(OSError):
@@ -134,7 +127,8 @@ class GrowingFile(LiveInput):
         if identity in self._files or not stat.S_ISREG(state.st_mode):  # it got another name between two looks
             os.close(descriptor)
             return self._files.get(identity)
-        generation, goes_on = self._newest(identity, descriptor)
+        last = self._noted(identity)
+        generation, goes_on = last.generation, self._goes_on(descriptor, last)
         if not goes_on and not anew:
             os.close(descriptor)
             return None
@@ -143,24 +137,19 @@ class GrowingFile(LiveInput):
         self._files[identity] = file
         return file
 
-    def _newest(self, identity: str, descriptor: int) -> tuple[int, bool]:
-        """The last generation that is known under a number, and whether a file that has the number goes on with it."""
-        generation = 0
-        while self._stored(identity, generation + 1) >= 0:
-            generation += 1
-        known = self._known.get(identity)
-        if known is not None:
-            generation = max(generation, known.reach.generation)
-        offset = stored = max(self._stored(identity, generation), 0)
-        same_tail = True
-        if known is not None and known.reach.generation == generation:
-            offset = max(stored, known.reach.offset)
-            same_tail = known.tail in (None, _tail(descriptor, known.reach.offset))
-        long_enough = os.fstat(descriptor).st_size >= offset
-        return generation, long_enough and same_tail and _ends_a_line(descriptor, stored)
+    def _goes_on(self, descriptor: int, last: Reach) -> bool:
+        """Return whether a file goes on with the last generation that is known under its number."""
+        known, tail = self._known.get(last.identity), self._tails.get(last.identity)
+        if known is not None and known.generation != last.generation:
+            tail = None
+        if known is not None and tail not in (None, _tail(descriptor, known.offset)):
+            return False
+        stored = self._unstored(*last[:2])
+        ends_a_line = stored == 0 or os.pread(descriptor, 1, stored - 1) == b"\n"
+        return ends_a_line and os.fstat(descriptor).st_size >= last.offset
 
     def _unused(self, identity: str, generation: int) -> int:
-        """The next generation of which nothing is stored."""
+        """Return the next generation of which nothing is stored."""
         generation += 1
         while self._stored(identity, generation) >= 0:
             generation += 1
@@ -168,48 +157,34 @@ class GrowingFile(LiveInput):
 
     # The reader's side.
 
-    def _producer(self, identity: str, generation: int) -> str:
-        return f"{self.name} {identity} {generation}"
-
-    def _stored(self, identity: str, generation: int) -> int:
-        """Up to where a generation is stored; programs before this one named an input by where its link led."""
-        return max(self._done(f"{name} {identity} {generation}") for name in {self.name, self._target})
-
     def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
-        """The lines that were whole then, and are not stored yet."""
+        """Return the lines that were whole then, and are not stored yet."""
         for reach in upto:
-            producer = self._producer(reach.identity, reach.generation)
-            if max(self._stored(*reach[:2]), 0) >= reach.offset:
+            if self._unstored(*reach[:2]) >= reach.offset:
                 continue
-            file = self._found(reach)
+            file = self._find(reach)
             if file is None:
                 self.lost = True
                 continue
-            reader = self._reader(file, reach)
+            if reach[:2] not in self._readers:
+                start = self._unstored(*reach[:2])
+                self._readers[reach[:2]] = _Reader(file.descriptor, self._source, self._user, self._names, start)
+            reader = self._readers[reach[:2]]
             for frame in reader.frames(reach.offset):
-                if not _holds(file, reach):  # cut meanwhile: this may be of what came after
+                if not file.holds(reach):  # cut meanwhile: this may be of what came after
                     break
-                yield Block(frame, producer, reader.consumed)
-            if reader.at < reach.offset or not _holds(file, reach):
+                yield Block(frame, self._producer(*reach[:2]), reader.consumed)
+            if reader.at < reach.offset or not file.holds(reach):
                 self.lost = True
         self._let_go(upto)
 
-    def _reader(self, file: _File, reach: Reach) -> _Reader:
-        """Who reads this generation of this file."""
-        reader = self._readers.get(reach[:2])
-        if reader is None:
-            start = max(self._stored(reach.identity, reach.generation), 0)
-            reader = _Reader(file.descriptor, self._source, self._user, self._names, start)
-            self._readers[reach[:2]] = reader
-        return reader
-
-    def _found(self, reach: Reach) -> _File | None:
-        """A file by its number: held open, or under another name in the same folder; None if it cannot be had."""
+    def _find(self, reach: Reach) -> _File | None:
+        """Return a file by its number: held open, or under another name in the same folder; None if it is gone."""
         with self._turn:
             if reach.identity not in self._files:
                 self._search({reach.identity})
             file = self._files.get(reach.identity)
-            return file if file is not None and _holds(file, reach) else None
+            return file if file is not None and file.holds(reach) else None
 
     def _let_go(self, upto: tuple[Reach, ...]) -> None:
         """Close files that are watched no more and read to their end; forget readers of what has begun anew since."""
@@ -219,7 +194,8 @@ class GrowingFile(LiveInput):
                     self._files[reach.identity].read = reach
             for file in [*self._files.values()]:
                 if not file.watched and file.seen is not None and file.seen == file.read:
-                    self._known[file.identity] = _Gone(file.seen, _tail(file.descriptor, file.seen.offset))
+                    self._known[file.identity] = file.seen
+                    self._tails[file.identity] = _tail(file.descriptor, file.seen.offset)
                     os.close(file.descriptor)
                     del self._files[file.identity]
         current = {reach[:2] for reach in upto}
@@ -253,7 +229,7 @@ class _Reader:
         return self._start + self._lines.consumed
 
     def frames(self, end: int) -> Iterator[pl.DataFrame]:
-        """The events in lines that end before the byte `end`, or before the end of the file."""
+        """Return the events in lines that end before the byte `end`, or before the end of the file."""
         while self.at < end and (block := os.pread(self._descriptor, min(BLOCK, end - self.at), self.at)):
             fresh = self.consumed == 0
             self.at += len(block)
@@ -268,25 +244,16 @@ class _Reader:
 
 
 def input_name(path: str) -> str:
-    """What a file is called from one run to the next, whichever file has the name or is linked to."""
+    """Return what a file is called from one run to the next, whichever file has the name or is linked to."""
     return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
 
 
 def _identity(state: os.stat_result) -> str:
-    """Device and number: they stay when a file is renamed, and change when it is replaced."""
+    """Return device and number: they stay when a file is renamed, and change when it is replaced."""
     return f"{state.st_dev}:{state.st_ino}"
 
 
-def _holds(file: _File, reach: Reach) -> bool:
-    """Whether a file still has what it had; if it was cut, what is there now is of another generation."""
-    return file.generation == reach.generation and os.fstat(file.descriptor).st_size >= reach.offset
-
-
 def _tail(descriptor: int, offset: int) -> bytes:
-    """A fingerprint of what lies before a byte: two files of one number and one size differ in it."""
+    """Return a fingerprint of what lies before a byte: two files of one number and one size differ in it."""
     start = max(offset - _TAIL, 0)
     return hashlib.blake2b(os.pread(descriptor, offset - start, start), digest_size=16).digest()
-
-
-def _ends_a_line(descriptor: int, offset: int) -> bool:
-    return offset == 0 or os.pread(descriptor, 1, offset - 1) == b"\n"

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dpi.errors import StateError
-from dpi.sources.lines import BYTE_ORDER_MARK
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK = 1 << 22
 """Bytes at a time."""
 _SMALL = 1 << 16
@@ -26,12 +26,12 @@ _PACKED = ".gz"
 
 
 def unpacked_name(path: str) -> str:
-    """The name of what a file holds: its own, without what says that it is compressed."""
+    """Return the name of what a file holds: its own, without what says that it is compressed."""
     return path.removesuffix(_PACKED)
 
 
 def is_packed(path: str) -> bool:
-    """Whether a file is compressed as a whole, by its name."""
+    """Return whether a file is compressed as a whole, by its name."""
     return unpacked_name(path) != path
 
 
@@ -42,15 +42,14 @@ class Input(ABC):
     """Bytes of the file that were read so far: of a compressed one, compressed bytes."""
 
     def __init__(self) -> None:
-        self._pending = b""
-        self._started = False
+        self._pending, self._started = b"", False
 
     @abstractmethod
     def _fetch(self, size: int) -> bytes:
-        """Up to `size` bytes as soon as there are some; none at the end."""
+        """Return up to `size` bytes as soon as there are some; none at the end."""
 
     def some(self, size: int = BLOCK) -> bytes:
-        """Up to `size` bytes as soon as there are some; none at the end."""
+        """Return up to `size` bytes as soon as there are some; none at the end."""
         if not self._started:
             self._started = True
             mark = self._pending
@@ -61,7 +60,7 @@ class Input(ABC):
         return block or self._fetch(size)
 
     def block(self) -> bytes:
-        """About `BLOCK` bytes, fewer only at the end."""
+        """Return about `BLOCK` bytes, fewer only at the end."""
         parts, size = [], 0
         while size < BLOCK and (part := self.some(BLOCK - size)):
             parts.append(part)
@@ -69,7 +68,7 @@ class Input(ABC):
         return b"".join(parts)
 
     def line(self, longest: int) -> bytes:
-        """The next line with its newline, or its first bytes if it is longer than `longest`."""
+        """Return the next line with its newline, or its first bytes if it is longer than `longest`."""
         line = b""
         while b"\n" not in line and len(line) <= longest and (part := self.some(_SMALL)):
             line += part
@@ -124,16 +123,16 @@ class StandardInput(Input):
         self.taken = True
 
     def wait(self, closed: int) -> bool:
-        """Until there is something to read, or the end; False if the other end of the pipe `closed` is closed first."""
+        """Wait for something to read, or the end; return False if the pipe `closed` is closed first."""
         return bool(self._pending) or closed not in select.select([self._descriptor, closed], [], [])[0]
 
     def here(self) -> bytes:
-        """Some of what has come, a byte order mark included; none at the end. Waits unless `wait` has."""
+        """Return some of what has come, a byte order mark included; none at the end. Waits unless `wait` has."""
         block, self._pending = self._pending, b""
         return block or self._fetch(BLOCK)
 
     def waiting(self) -> int:
-        """How many bytes have come and were not read: of a large file at least, where the system's answer is too short.
+        """Return how many bytes have come and were not read: of a large file at least, where the system says too few.
 
         That is always less than a file has, so no position lies behind its end.
         """

@@ -10,7 +10,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,7 +71,7 @@ class LiveInput(ABC):
 
     @abstractmethod
     def reached(self) -> tuple[Reach, ...]:
-        """How far each part has got, the oldest first. For the timer: waits for nothing."""
+        """Return how far each part has got, the oldest first. For the timer: waits for nothing."""
 
     def look(self) -> Look:
         """Fix how far each part has got now; what is returned tells it, and may take its time to count."""
@@ -80,7 +80,7 @@ class LiveInput(ABC):
 
     @abstractmethod
     def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
-        """What lies between what is stored and `upto`; what can no longer be read is left out, and is `lost`.
+        """Return what lies between what is stored and `upto`; what can no longer be read is left out, and is `lost`.
 
         Marks are read in their order; after a restart, from the last one on that was stored as a whole.
         """
@@ -88,3 +88,38 @@ class LiveInput(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of it."""
+
+
+class PositionedInput(LiveInput):
+    """An input whose parts have positions that go up, and may begin anew. `known` is what was noted of it last."""
+
+    start_at: ClassVar[int] = 0
+    """The first position of all."""
+
+    def __init__(self, name: str, done: Done, known: tuple[Reach, ...]) -> None:
+        self.name, self._done = name, done
+        self._known = {reach.identity: reach for reach in known}
+        self._turn = threading.Lock()
+
+    def _producer(self, identity: str, generation: int) -> str:
+        return f"{self.name} {identity} {generation}"
+
+    def _stored(self, identity: str, generation: int) -> int:
+        """Return up to where a generation of a part is stored; -1 if nothing is."""
+        return self._done(self._producer(identity, generation))
+
+    def _unstored(self, identity: str, generation: int) -> int:
+        """Return the first position of a generation that is not stored."""
+        return max(self._stored(identity, generation), self.start_at)
+
+    def _noted(self, identity: str) -> Reach:
+        """Return what is stored or noted of the last generation of a part."""
+        generation, known = 0, self._known.get(identity)
+        while self._stored(identity, generation + 1) >= 0:
+            generation += 1
+        if known is not None:
+            generation = max(generation, known.generation)
+        offset = self._unstored(identity, generation)
+        if known is not None and known.generation == generation:
+            return known._replace(offset=max(offset, known.offset))
+        return Reach(identity, generation, offset)

@@ -1,10 +1,10 @@
 """Inputs without positions that are followed: a thread takes what comes to an encrypted file, and does nothing else.
 
-Such are standard input, and messages of MQTT (`dpi.sources.brokers.mqtt`). Whoever sends events to the program is never
-held up by what is done with others' events, and how much had arrived at a moment is known without reading it. The key
-is made for one run and lives in memory, so what a kill leaves on the disk is ciphertext. What is read is removed, a
-file at a time. There is no position from which it could be read again: what had arrived and was not yet stored when the
-program ended is lost.
+Such are standard input, and messages of MQTT (`dpi.sources.brokers.mqtt`). A sender of events is never held up by what
+is done with others' events, and how much had arrived at a moment is known without reading it. The key is made for one
+run and lives in memory, so what a kill leaves on the disk is ciphertext. What is read is removed, a file at a time.
+There is no position from which it could be read again: what had arrived and was not yet stored when the program ended
+is lost.
 """
 
 from __future__ import annotations
@@ -17,13 +17,20 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from io import FileIO
 
-from dpi.sources.inputs import StandardInput
-from dpi.sources.lines import BYTE_ORDER_MARK, Lines
+from dpi.sources.inputs import BYTE_ORDER_MARK, StandardInput
 from dpi.sources.live import BLOCK, Block, Done, LiveInput, Reach
-from dpi.sources.textual import Parser, Textual
+from dpi.sources.textual import Lines, Parser, Textual
 
 CHUNK = 1 << 26
 """Bytes after which another file is begun."""
+
+
+class _Chunk:
+    """A file without a name, which is gone when it is closed."""
+
+    def __init__(self) -> None:
+        self.file: FileIO = tempfile.TemporaryFile(prefix="dpi-", buffering=0)  # noqa: SIM115 - closed when read
+        self.size = self.read = 0
 
 
 class Spooled(LiveInput):
@@ -45,7 +52,7 @@ class Spooled(LiveInput):
         self._error: BaseException | None = None
 
     def _write(self, block: bytes) -> None:
-        """Take some bytes; whoever calls has `_grown`."""
+        """Take some bytes; the caller has `_grown`."""
         if not self._chunks or self._chunks[-1].size >= CHUNK:
             self._chunks.append(_Chunk())
         chunk = self._chunks[-1]
@@ -57,16 +64,16 @@ class Spooled(LiveInput):
         self._grown.notify_all()
 
     def _waiting(self) -> int:
-        """How many bytes have come that are not taken yet."""
+        """Return how many bytes have come that are not taken yet."""
         return 0
 
     def reached(self) -> tuple[Reach, ...]:
-        """How many bytes have come."""
+        """Return how many bytes have come."""
         with self._grown:
             return (Reach(self._identity, 0, self._written + (0 if self.ended else self._waiting())),)
 
     def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
-        """The lines that were whole then; the end of the input ends its last line."""
+        """Return the lines that were whole then; the end of the input ends its last line."""
         for reach in upto:
             producer = f"{self.name} {reach.identity}"
             if reach.identity != self._identity:  # of an earlier run
@@ -74,15 +81,14 @@ class Spooled(LiveInput):
                 continue
             while block := self._next(reach.offset - self._read):
                 fresh = self._lines.consumed == 0
-                whole = self._lines.feed(block)
-                if whole:
+                if whole := self._lines.feed(block):
                     whole = whole.removeprefix(BYTE_ORDER_MARK) if fresh else whole
                     yield Block(self._parser.parse(whole), producer, self._lines.consumed)
             if self._error is not None and self._read == self._written:
                 raise self._error
 
     def _next(self, size: int) -> bytes:
-        """Up to `size` bytes of those that have come; none if there are none. A chunk that is read is removed."""
+        """Return up to `size` bytes of those that have come, if there are any. A chunk that is read is removed."""
         with self._grown:
             self._grown.wait_for(lambda: self._read < self._written or self.ended or size <= 0)
             if size <= 0 or self._read == self._written:
@@ -134,7 +140,7 @@ class Spool(Spooled):
         wake.set()
 
     def _waiting(self) -> int:
-        """What still lies in the pipe has come."""
+        """Return what still lies in the pipe: it has come."""
         return self._stdin.waiting()
 
     def close(self) -> None:
@@ -144,11 +150,3 @@ class Spool(Spooled):
             self._thread.join()
             self._thread = None
         super().close()
-
-
-class _Chunk:
-    """A file without a name, which is gone when it is closed."""
-
-    def __init__(self) -> None:
-        self.file: FileIO = tempfile.TemporaryFile(prefix="dpi-", buffering=0)  # noqa: SIM115 - closed when read
-        self.size = self.read = 0

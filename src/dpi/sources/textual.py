@@ -1,27 +1,61 @@
-"""CSV and NDJSON: bytes, cut into lines, parsed in blocks."""
+"""CSV and NDJSON: bytes, cut into lines, parsed in blocks, each line by itself.
+
+**Lines.** A line ends at a newline byte and nowhere else: not at a quote, not at a broken character. So no line decides
+where another one begins. A line that is too long is dropped by its own length alone; memory holds at most one such
+line.
+
+**CSV.** A record is one physical line, always. A quoted field may hold separators and doubled quotes, but no line
+break: if a quote could reach over the end of its line, one row with a quote that is never closed would swallow the rows
+of others. A line whose quotes are not closed, or with more or fewer fields than the header, is dropped by itself. No
+type is guessed: `007` is the text 007 in every file, whatever the other rows hold. An empty field is missing.
+
+**NDJSON.** A reader that infers a type for the column lets one row decide how others are understood: a single `"x"`
+turns everybody's 1.0 into the text 1.0. Here each scalar becomes its own canonical text, as `dpi.events.columns` writes
+that object: 1, 1.0 and "1" are one id. What is no scalar (null, a list, an object) is missing, by itself; a line that
+is no JSON object is dropped, by itself. If a name comes twice in an object, the last one counts.
+"""
 
 from __future__ import annotations
 
+import csv
+import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from dpi.errors import SchemaError
-from dpi.sources.delimited import Delimited, header
-from dpi.sources.inputs import FileInput, StandardInput
-from dpi.sources.lines import Lines
-from dpi.sources.ndjson import Ndjson
+from dpi.events.columns import canonical
+from dpi.exact.integers import Integers
+from dpi.sources.inputs import BYTE_ORDER_MARK, FileInput, StandardInput
 from dpi.sources.source import EventFile, Progress, missing
 
 if TYPE_CHECKING:
     import polars as pl
+
+LONGEST_LINE = 1 << 20
+"""Bytes of the longest line that is read, unless told otherwise."""
+_TRIED = 8
+"""Lines of which one gives the form by which most are read."""
+_AT = "\0"
+"""Where a line stood; no column has this name."""
+_FIELDS = 64
+"""Of a line with more no form is made, so that no line makes one that is too large."""
+_NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
+_SPACE = r"[ \t]*"
+_TEXT = r'"[^"\\\x00-\x1f]*"'
+_PLAIN = rf"{_TEXT}|0|-?[1-9][0-9]{{0,17}}"
+_SCALAR = rf"(?:{_TEXT}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|true|false|null)"
 
 
 class Parser(Protocol):
     """Turns whole lines into columns of text."""
 
     def parse(self, lines: bytes) -> pl.DataFrame:
-        """One row for each line that is sound."""
+        """Return one row for each line that is sound."""
         ...
 
 
@@ -31,14 +65,11 @@ class Textual(EventFile):
     def __init__(
         self, path: str, form: str, separator: str, longest: int, columns: Sequence[str] | None = None
     ) -> None:
-        self.path = path
+        self.path, self.longest = path, longest
         self.size = 0 if path == "-" else Path(path).stat().st_size
-        self.longest = longest
-        self._form = form
-        self.has_header = form == "csv" and columns is None
-        self._separator = separator
         self.input = StandardInput() if path == "-" else None
-        self._columns = list(columns or ())
+        self.has_header = form == "csv" and columns is None
+        self._form, self._separator, self._columns = form, separator, list(columns or ())
         if self.has_header:
             opened = self.input or FileInput(path)
             try:
@@ -48,29 +79,29 @@ class Textual(EventFile):
                     opened.close()
 
     def columns(self, line: bytes) -> list[str]:
-        """The columns that a header names."""
+        """Return the columns that a header names."""
         names = header(line, self._separator) if len(line) <= self.longest else None
         if not names or names == [""]:
             raise SchemaError(f"{self.path!r} must begin with a line that names its columns.")
         return names
 
     def kinds(self) -> dict[str, pl.DataType] | None:
-        """Text, all of it; nothing is declared in NDJSON, where a row that lacks a field lacks it by itself."""
+        """Return text for each column; nothing is declared in NDJSON, where a row lacks a field by itself."""
         import polars as pl
 
         return dict.fromkeys(self._columns, pl.String()) if self._form == "csv" else None
 
     def parser(self, user: str, names: Sequence[str], columns: Sequence[str] | None = None) -> Parser:
-        """A parser for lines under the file's header, or under another one; refuses one that lacks a column."""
+        """Return a parser for lines under the file's header, or under another one; refuse one that lacks a column."""
         if self._form == "ndjson":
             return Ndjson(user, names)
         known = self._columns if columns is None else columns
         if not set(names) & set(known):  # it may be an event: its fields are not shown
-            wanted = ", ".join(repr(name) for name in names)
-            if not self.has_header:
-                raise SchemaError(f"`columns` must name the columns of {self.path!r}. It names none of {wanted}.")
+            wanted = ", ".join(map(repr, names))
             raise SchemaError(
                 f"{self.path!r} must begin with a line that names its columns. It names none of {wanted}."
+                if self.has_header
+                else f"`columns` must name the columns of {self.path!r}. It names none of {wanted}."
             )
         for name in names:
             if known.count(name) == 0:
@@ -86,7 +117,7 @@ class Textual(EventFile):
         self.parser(user, names)
 
     def frames(self, user: str, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
-        """The columns, as text."""
+        """Return the columns, as text."""
         parser, lines = self.parser(user, names), Lines(self.longest)
         if self.input is not None:
             self.input.take()
@@ -95,12 +126,285 @@ class Textual(EventFile):
             if self.has_header and self.input is None:
                 opened.line(self.longest)
             while block := opened.block():
-                whole = lines.feed(block)
-                if whole:
+                if whole := lines.feed(block):
                     yield parser.parse(whole)
                 progress(opened.done)
-            last = lines.finish()
-            if last:
+            if last := lines.finish():
                 yield parser.parse(last)
         finally:
             opened.close()
+
+
+class Lines:
+    r"""Cuts blocks of bytes into whole lines, whatever the blocks in which they arrive.
+
+    >>> lines = Lines()
+    >>> lines.feed(b"one\ntw"), lines.feed(b"o\r\nthr"), lines.finish()
+    (b'one\n', b'two\n', b'thr\n')
+    """
+
+    def __init__(self, longest: int = LONGEST_LINE) -> None:
+        self._longest = longest
+        self._rest, self._skipping = b"", False
+        self._fed = 0
+        self.consumed = 0
+        """Bytes up to the end of the last whole line: from here on a reader can resume."""
+
+    def feed(self, block: bytes) -> bytes:
+        """Return the lines that are whole now, each with its newline; a carriage return before it is dropped."""
+        end = block.rfind(b"\n") + 1
+        whole = block[:end]
+        if end:
+            self.consumed = self._fed + end
+            whole = whole[whole.find(b"\n") + 1 :] if self._skipping else self._rest + whole
+            self._rest, self._skipping = b"", False
+        self._fed += len(block)
+        if not self._skipping:
+            self._rest += block[end:]
+            if len(self._rest) > self._longest + 1:  # a carriage return is not part of the line
+                self._rest, self._skipping = b"", True
+        kept = not_longer(whole, self._longest)
+        return kept.replace(b"\r\n", b"\n") if b"\r" in kept else kept
+
+    def finish(self) -> bytes:
+        """Return the last line, if it has no newline."""
+        return self.feed(b"\n") if self._rest else b""
+
+
+def not_longer(lines: bytes, longest: int) -> bytes:
+    """Return the lines of at most `longest` bytes, without counting what ends them."""
+    start = 0
+    while len(lines) - start > longest:  # from line to line, as far as a short one can be
+        end = lines.rfind(b"\n", start, start + longest + 1)
+        if end < 0:
+            break
+        start = end + 1
+    else:
+        return lines
+    text = np.frombuffer(lines, dtype=np.uint8)
+    ends = np.flatnonzero(text == ord("\n"))
+    sizes = np.diff(ends, prepend=-1)
+    kept = sizes - 1 - (text[ends - 1] == ord("\r")) <= longest
+    return lines if kept.all() else text[np.repeat(kept, sizes)].tobytes()
+
+
+def readable(lines: bytes) -> bytes:
+    """Return the lines that are UTF-8 without a NUL byte; the others are dropped, each by itself."""
+    if _is_readable(lines):
+        return lines
+    return b"".join(line + b"\n" for line in lines.split(b"\n")[:-1] if _is_readable(line))
+
+
+def _is_readable(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeError:
+        return False
+    return b"\0" not in line
+
+
+# CSV.
+
+
+def header(line: bytes, separator: str) -> list[str] | None:
+    r"""Return the names of the columns, or None if the line is no header.
+
+    >>> header(b'\xef\xbb\xbfuser,"at, local",value\r\n', ",")
+    ['user', 'at, local', 'value']
+    """
+    try:
+        return _fields(line.removeprefix(BYTE_ORDER_MARK).decode().rstrip("\r\n"), separator)
+    except UnicodeError:
+        return None
+
+
+class Delimited:
+    r"""Reads lines of the columns `names` in a file with the columns `columns`.
+
+    >>> Delimited(["user", "at", "value"], ["value", "user"]).parse(b'a,1,"x,y"\nb,2\nc,3,z\n').rows()
+    [('z', 'c'), ('x,y', 'a')]
+    """
+
+    def __init__(self, columns: Sequence[str], names: Sequence[str], separator: str = ",") -> None:
+        self._width = len(columns)
+        self._at = {name: columns.index(name) for name in names}
+        self._separator = separator
+
+    def parse(self, lines: bytes) -> pl.DataFrame:
+        """Return the fields of whole lines, one row for each line that is sound; lines with quotes come last."""
+        import polars as pl
+
+        lines = readable(lines)
+        text = np.frombuffer(lines, dtype=np.uint8)
+        if (frame := self._regular(lines, text)) is not None:
+            return frame
+        ends = np.flatnonzero(text == ord("\n"))
+        sizes = np.diff(ends, prepend=-1)
+
+        def counts(where: npt.NDArray[np.bool_]) -> Integers:
+            return np.diff(np.searchsorted(np.flatnonzero(where), ends), prepend=0)
+
+        # A byte order mark is taken away by some readers if it happens to come first: such a line is odd, too.
+        odd = counts((text == ord('"')) | (text == BYTE_ORDER_MARK[0])) > 0
+        sound = ~odd & (sizes > 1) & (counts(text == ord(self._separator)) + 1 == self._width)
+        plain = text[np.repeat(sound, sizes)].tobytes()
+        read = self._read(plain) if plain else None
+        if read is None or read.height != sound.sum():  # a guard: no version of the reader may take two rows for one
+            read = self._odd(plain.decode())
+        return pl.concat([read, self._odd(text[np.repeat(odd, sizes)].tobytes().decode())]) if odd.any() else read
+
+    def _regular(self, lines: bytes, text: npt.NDArray[np.uint8]) -> pl.DataFrame | None:
+        """Return all lines at once, if each is sound and without quotes, as in most files; None if one is not.
+
+        There are as many separators as all lines should have together. If none has fewer than it should, none has more.
+        One that has fewer lacks its last field, so where no last field is missing, no line is looked at by itself.
+        """
+        if b'"' in lines or BYTE_ORDER_MARK[:1] in lines or self._width == 1 or not lines:
+            return None
+        count = np.count_nonzero(text == ord("\n"))
+        if np.count_nonzero(text == ord(self._separator)) != (self._width - 1) * count:
+            return None
+        frame = self._read(lines)
+        if frame is None or frame.height != count:
+            return None
+        last = [name for name, at in self._at.items() if at == self._width - 1]
+        if last and not frame[last[0]].has_nulls():
+            return frame
+        marks = text.take(np.flatnonzero((text == ord(self._separator)) | (text == ord("\n"))))
+        return frame if marks.tobytes() == (self._separator.encode() * (self._width - 1) + b"\n") * count else None
+
+    def _read(self, lines: bytes) -> pl.DataFrame | None:
+        """Return lines without quotes, by a reader that takes what is not there for missing; None if it refuses."""
+        import polars as pl
+
+        positions = sorted(set(self._at.values()))
+        try:
+            frame = pl.read_csv(
+                lines,
+                has_header=False,
+                columns=positions,
+                separator=self._separator,
+                quote_char=None,
+                infer_schema=False,
+            )
+        except pl.exceptions.PolarsError:
+            return None
+        return pl.DataFrame([frame.to_series(positions.index(at)).alias(name) for name, at in self._at.items()])
+
+    def _odd(self, text: str) -> pl.DataFrame:
+        """Return lines one by one, each with a reader of its own."""
+        import polars as pl
+
+        rows = [_fields(line, self._separator) for line in text.split("\n")[:-1]]
+        whole = [row for row in rows if row is not None and len(row) == self._width]
+        columns = {name: [row[at] or None for row in whole] for name, at in self._at.items()}
+        return pl.DataFrame(columns, schema=dict.fromkeys(self._at, pl.String))
+
+
+def _fields(line: str, separator: str) -> list[str] | None:
+    if '"' not in line:
+        return line.split(separator)
+    try:
+        return next(csv.reader([line], delimiter=separator, strict=True))
+    except (csv.Error, StopIteration):
+        return None
+
+
+# NDJSON.
+
+
+class Ndjson:
+    r"""Reads the fields `names` of each line; `user` is the one that holds ids.
+
+    >>> lines = b'{"user": 1.0, "value": 1e300}\n{"user": "1"\n{"user": "1", "value": [2]}\n[]\n'
+    >>> Ndjson("user", ["user", "value"]).parse(lines).rows()
+    [('1', '1e+300'), ('1', None)]
+    """
+
+    def __init__(self, user: str, names: Sequence[str]) -> None:
+        self._user, self._names = user, names
+
+    def parse(self, lines: bytes) -> pl.DataFrame:
+        """Return the canonical texts of the fields, one row for each line that is a JSON object."""
+        import polars as pl
+
+        rows = pl.Series(readable(lines).decode().split("\n")[:-1], dtype=pl.String)
+        form = next((form for line in rows.head(_TRIED) if (form := _form(line, self._names)) is not None), None)
+        if form is None:
+            return self._read(rows).drop(_AT)
+        pattern, names = form
+        found = rows.str.extract_groups(pattern).struct.unnest()
+        found.columns = names
+        fitting = found[names[0]].is_not_null()
+        fields = found.select(pl.col(self._names).str.strip_chars('"'))
+        if fitting.all():
+            return fields
+        at = pl.int_range(rows.len(), eager=True, dtype=pl.Int64)
+        others = self._read(rows.filter(~fitting))
+        others = others.with_columns(at.filter(~fitting).gather(others[_AT]).alias(_AT))
+        return pl.concat([fields.with_columns(at.alias(_AT)).filter(fitting), others]).sort(_AT).drop(_AT)
+
+    def _read(self, lines: pl.Series) -> pl.DataFrame:
+        """Return the fields of any lines, and where each of those that are objects stood."""
+        import polars as pl
+
+        objects = [(number, row) for number, row in enumerate(map(json_object, lines)) if row is not None]
+        columns = {
+            name: texts([row.get(name) for _, row in objects], name, exact=name == self._user) for name in self._names
+        }
+        return pl.DataFrame({**columns, _AT: pl.Series([number for number, _ in objects], dtype=pl.Int64)})
+
+
+def _form(line: str, names: Sequence[str]) -> tuple[str, list[str]] | None:
+    """Return what fits a line whose fields are scalars, and others with the same fields in the same order.
+
+    With it come the names of the fields that it takes out. Only speed hangs on it: a field that is wanted fits if it is
+    a text as it stands, without an escape, or an integer of up to 18 digits; those are the texts that `json_object`
+    leads to. A line that does not fit is read by that.
+    """
+    fields = json_object(line)
+    if fields is None or len(fields) > _FIELDS or not set(names) <= fields.keys():
+        return None
+    if not all(map(_NAME.fullmatch, fields)):
+        return None
+    parts = [f'"{name}"{_SPACE}:{_SPACE}{f"({_PLAIN})" if name in names else _SCALAR}' for name in fields]
+    pattern = f"^{_SPACE}\\{{{_SPACE}{f'{_SPACE},{_SPACE}'.join(parts)}{_SPACE}\\}}{_SPACE}$"
+    return pattern, [name for name in fields if name in names]
+
+
+def texts(column: list[object], name: str, *, exact: bool) -> pl.Series:
+    """Return canonical texts of scalars.
+
+    With `exact`, as for ids, a float too large to be exact is missing; it is a number all the same, and a numeric bin
+    can hold it.
+    """
+    import polars as pl
+
+    return canonical(column, name, exact=exact).cast(pl.String)
+
+
+def json_object(line: str) -> dict[str, object] | None:
+    """Return the JSON object in a line; None if it is something else."""
+    line = line.strip(" \t\r")
+    try:
+        try:
+            row, end = _decode(line)
+        except json.JSONDecodeError:
+            return None
+        except ValueError:  # an integer of more digits than Python reads
+            row, end = _decode_long(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if end == len(line) and isinstance(row, dict) else None
+
+
+def _whole(digits: str) -> int | str:
+    """Return an integer or, if it has more digits than Python reads, its text: it drops no other field of its line."""
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
+
+
+_decode = json.JSONDecoder().raw_decode
+_decode_long = json.JSONDecoder(parse_int=_whole).raw_decode

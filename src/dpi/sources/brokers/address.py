@@ -36,7 +36,7 @@ class Address:
         return f"{self.scheme}://{self.hosts}/{self.name}"
 
     def host(self, port: int) -> tuple[str, int]:
-        """The one host and its port, or the usual one."""
+        """Return the one host and its port, or the usual one."""
         if "," in self.hosts:
             raise OptionError(f"an address {self.scheme}:// names one host. Got {self.shown!r}.")
         host, _, said = self.hosts.rpartition(":")
@@ -44,8 +44,10 @@ class Address:
             host, said = self.hosts, str(port)
         return host.strip("[]") or "localhost", int(said)
 
-    def check(self, *options: str, named: str) -> None:
+    def check(self, options: Collection[str] | None, named: str) -> None:
         """Refuse an address that names nothing to read, or has an option that such a broker has not."""
+        if options is None:
+            return
         if not self.name:
             raise OptionError(f"the address must name the {named}, as in {self.scheme}://host/{named}.")
         for option in self.options:
@@ -54,17 +56,17 @@ class Address:
                 raise OptionError(f"{option!r} is no option of a {self.scheme}:// address. Options are: {known}.")
 
     def flag(self, option: str) -> bool:
-        """Whether an option says yes."""
+        """Return whether an option says yes."""
         said = self.options.get(option, "false").lower()
         if said not in ("true", "false"):
             raise OptionError(f"`{option}` of an address must be true or false.")
         return said == "true"
 
 
-def parsed(text: str, schemes: Collection[str], password_file: str | os.PathLike[str] | None = None) -> Address:
-    """An address, with the password in its file, in the environment or in the address itself, in this order.
+def parse_address(text: str, schemes: Collection[str], password_file: str | os.PathLike[str] | None = None) -> Address:
+    """Return an address, with the password in its file, in itself or in the environment, in this order.
 
-    >>> parsed("redis://ada:secret@localhost:6379/visits?tls=true", ["redis"]).shown
+    >>> parse_address("redis://ada:secret@localhost:6379/visits?tls=true", ["redis"]).shown
     'redis://localhost:6379/visits'
     """
     scheme, separator, _ = text.partition("://")
@@ -74,7 +76,7 @@ def parsed(text: str, schemes: Collection[str], password_file: str | os.PathLike
     split = urlsplit(text)
     who, _, hosts = split.netloc.rpartition("@")
     user, _, password = who.partition(":")
-    found = Address(
+    address = Address(
         scheme,
         hosts,
         unquote(split.path.removeprefix("/")),
@@ -83,15 +85,15 @@ def parsed(text: str, schemes: Collection[str], password_file: str | os.PathLike
         dict(parse_qsl(split.query, keep_blank_values=True)),
     )
     if password_file is None:
-        return found
+        return address
     try:
-        return replace(found, password=Path(password_file).read_text(encoding="utf-8").strip())
+        return replace(address, password=Path(password_file).read_text(encoding="utf-8").strip())
     except OSError as error:
         raise OptionError(f"the password file {os.fspath(password_file)!r} cannot be read: {error.strerror}.") from None
 
 
-def client(module: str, extra: str) -> ModuleType:
-    """The library that speaks with a broker, or a sentence that says how to get it."""
+def load_client(module: str, extra: str) -> ModuleType:
+    """Return the library that speaks with a broker, or raise a sentence that says how to get it."""
     try:
         return import_module(module)
     except ModuleNotFoundError:

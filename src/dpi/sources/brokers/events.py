@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib import import_module
 
 from dpi.errors import OptionError
-from dpi.sources.brokers.address import Address, parsed
-from dpi.sources.brokers.kafka import KafkaTopic
-from dpi.sources.brokers.log import Columns
-from dpi.sources.brokers.mariadb import MariaTable
-from dpi.sources.brokers.mqtt import MqttTopic
-from dpi.sources.brokers.nats import JetStream
-from dpi.sources.brokers.postgresql import PostgresTable
-from dpi.sources.brokers.rabbitmq import RabbitStream
-from dpi.sources.brokers.redis import RedisStream
-from dpi.sources.brokers.table import TableName
+from dpi.sources.brokers.address import Address, parse_address
+from dpi.sources.brokers.log import Setup, TableName
 from dpi.sources.followed import FollowedEvents, check_unit
-from dpi.sources.lines import LONGEST_LINE
 from dpi.sources.live import Done, Known, LiveInput
+from dpi.sources.textual import LONGEST_LINE
 
-BROKERS: Mapping[str, Callable[[Address, Columns, Done, Known], LiveInput]] = {
-    "kafka": KafkaTopic,
-    "mqtt": lambda address, columns, done, known: MqttTopic(address, columns, done),
-    "nats": JetStream,
-    "rabbitmq": RabbitStream,
-    "redis": RedisStream,
+BROKERS = {
+    "kafka": "kafka.KafkaTopic",
+    "mqtt": "mqtt.MqttTopic",
+    "nats": "nats.JetStream",
+    "rabbitmq": "rabbitmq.RabbitStream",
+    "redis": "redis.RedisStream",
 }
-"""By what an address begins with."""
-TABLES: Mapping[str, Callable[[Address, TableName, Columns, Done, Known], LiveInput]] = {
-    "mariadb": MariaTable,
-    "mysql": MariaTable,
-    "postgresql": PostgresTable,
-}
+"""By what an address begins with, who reads it: a class that is made of a `Setup`, in a module beside this one."""
+TABLES = {"mariadb": "mariadb.MariaTable", "mysql": "mariadb.MariaTable", "postgresql": "postgresql.PostgresTable"}
 """Of these a table is polled."""
 
 
@@ -41,8 +30,7 @@ TABLES: Mapping[str, Callable[[Address, TableName, Columns, Done, Known], LiveIn
 class BrokerEvents(FollowedEvents):
     """The events of a broker. Holds no event itself.
 
-    >>> import dpi
-    >>> isinstance(dpi.broker("nats://localhost/visits"), BrokerEvents)     # nothing is asked of it yet
+    >>> isinstance(broker("nats://localhost/visits"), BrokerEvents)     # nothing is asked of it yet
     True
     """
 
@@ -53,17 +41,16 @@ class BrokerEvents(FollowedEvents):
     unit: str | None = None
     arrived: str | None = None
     table: TableName | None = None
-    longest: int = field(default=LONGEST_LINE)
+    longest: int = LONGEST_LINE
 
     def __repr__(self) -> str:
         return f"BrokerEvents({self.address.shown!r}, user={self.user!r}, time={self.time!r}, value={self.value!r})"
 
     def live(self, done: Done, known: Known) -> list[LiveInput]:
-        """The broker as an input that grows."""
-        columns = Columns(self.user, self._names, self.longest)
-        if self.table is None:
-            return [BROKERS[self.address.scheme](self.address, columns, done, known)]
-        return [TABLES[self.address.scheme](self.address, self.table, columns, done, known)]
+        """Return the broker as an input that grows."""
+        module, _, name = (BROKERS | TABLES)[self.address.scheme].partition(".")
+        reader: Callable[[Setup], LiveInput] = getattr(import_module(f"dpi.sources.brokers.{module}"), name)
+        return [reader(Setup(self.address, self.user, self._names, self.longest, self.table, done, known))]
 
 
 def broker(
@@ -79,7 +66,7 @@ def broker(
     password_file: str | os.PathLike[str] | None = None,
     longest_line: int = LONGEST_LINE,
 ) -> BrokerEvents:
-    """Events of a broker, for `dpi.follow`: Kafka, NATS JetStream, Redis or RabbitMQ streams, MQTT, or rows of a table.
+    """Return events of a broker, for `dpi.follow`: Kafka, NATS JetStream, Redis or RabbitMQ streams, MQTT, or a table.
 
     A message is one JSON object, or several lines of them; `user`, `time`, `value`, `arrived` and `unit` are those of
     `dpi.read`. A `table` of PostgreSQL or MariaDB, named with its schema if need be, has a column for each, and is
@@ -92,7 +79,7 @@ def broker(
     check_unit(unit)
     if longest_line < 1:
         raise OptionError(f"`longest_line` must be a number of bytes above 0. Got {longest_line!r}.")
-    where = parsed(address, {*BROKERS, *TABLES}, password_file)
+    where = parse_address(address, {*BROKERS, *TABLES}, password_file)
     if where.scheme in TABLES and table is None:
         raise OptionError(f"a {where.scheme}:// address is read by a table: name it by `table`.")
     if where.scheme in BROKERS and table is not None:

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from dpi.sources.brokers.address import Address, client
-from dpi.sources.brokers.log import LOOK, MESSAGES, Columns, End, Log, Piece, Span
-from dpi.sources.live import Done, Known
+from dpi.sources.brokers.address import load_client
+from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
 
 QUIET = 10.0
 """Seconds without a word after which the connection is made anew."""
@@ -32,13 +31,14 @@ _HELD = 1 << 14
 class KafkaTopic(Log):
     """All partitions of one topic."""
 
-    def __init__(self, address: Address, columns: Columns, done: Done, known: Known) -> None:
-        address.check("tls", "sasl", "ca", named="topic")
-        super().__init__(address, f"kafka:{address.name}", columns, done, known)
-        self._kafka, self._admin = client("confluent_kafka", "kafka"), client("confluent_kafka.admin", "kafka")
+    named: ClassVar[str] = "topic"
+    options: ClassVar[tuple[str, ...]] = ("tls", "sasl", "ca")
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._kafka = load_client("confluent_kafka", "kafka")
+        self._admin = load_client("confluent_kafka.admin", "kafka")
         self.errors = (self._kafka.KafkaException, TimeoutError)
-        self._look: Any = None
-        self._consumer: Any = None
 
     def _config(self, **more: object) -> dict[str, object]:
         address, tls = self.address, self.address.flag("tls")
@@ -74,8 +74,8 @@ class KafkaTopic(Log):
         return {str(each.partition): End(answer.result(2 * LOOK).offset) for each, answer in told.items()}
 
     def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
-        if self._consumer is None:
-            self._consumer = self._kafka.Consumer(
+        if self._reader is None:
+            self._reader = self._kafka.Consumer(
                 self._config(**{
                     "group.id": "dpi",  # the library wants a name; nothing is committed under it
                     "enable.auto.commit": False,
@@ -89,10 +89,10 @@ class KafkaTopic(Log):
                 })
             )  # fmt: skip
         open_spans = {part: span for part, span in self._kept(spans).items() if span.at < span.end}
-        self._consumer.assign([self._partition(part, span.at) for part, span in open_spans.items()])
+        self._reader.assign([self._partition(part, span.at) for part, span in open_spans.items()])
         heard, ended = time.monotonic(), set[str]()
         while open_spans:
-            batch = self._consumer.consume(MESSAGES, 0.2)
+            batch = self._reader.consume(MESSAGES, 0.2)
             if batch:
                 heard = time.monotonic()
             elif time.monotonic() - heard > (TRANSACTION if open_spans.keys() <= ended else QUIET):
@@ -101,19 +101,19 @@ class KafkaTopic(Log):
             ended |= {str(each.partition()) for each in batch if each.error() is not None}
             ended -= {str(each.partition()) for each in batch if each.error() is None}
             yield from self._sorted(batch, open_spans)
-        self._consumer.unassign()
+        self._reader.unassign()
 
     def _kept(self, spans: Mapping[str, Span]) -> dict[str, Span]:
-        """What of some spans is still there."""
+        """Return what of some spans is still there."""
         found = {}
         for part, (at, end) in spans.items():
-            first, _ = self._consumer.get_watermark_offsets(self._partition(part), timeout=LOOK)
+            first, _ = self._reader.get_watermark_offsets(self._partition(part), timeout=LOOK)
             self.lost = self.lost or first > at
             found[part] = Span(max(first, at), end)
         return found
 
     def _sorted(self, batch: list[Any], spans: dict[str, Span]) -> Iterator[Piece]:
-        """The messages of a batch, partition by partition; a span that is read to its end is taken out."""
+        """Return the messages of a batch by partition; a span that is read to its end is taken out."""
         bounds = {int(part): span for part, span in spans.items()}
         found: dict[int, list[Any]] = {number: [] for number in bounds}
         following: dict[int, int] = {}
@@ -135,16 +135,11 @@ class KafkaTopic(Log):
                 following.setdefault(number, messages[-1].offset() + 1)
             if number not in following:
                 continue
-            yield Piece(part, self.columns.of([each.value() or b"" for each in messages]), following[number])
+            yield Piece(part, self.setup.events([each.value() or b"" for each in messages]), following[number])
             spans[part] = Span(following[number], end)
             if following[number] >= end:
                 del spans[part]
-                self._consumer.incremental_unassign([self._partition(part)])
-
-    def _hang_up(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+                self._reader.incremental_unassign([self._partition(part)])
 
     def _hang_up_look(self) -> None:
-        self._look = None
+        self._look = None  # it cannot be closed

@@ -15,18 +15,16 @@ Sees messages on their way; keeps none.
 
 from __future__ import annotations
 
-import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from dpi.errors import StateError
+from dpi.errors import OptionError, StateError
 from dpi.sources.brokers.address import Address
-from dpi.sources.lines import Lines
-from dpi.sources.live import Block, Done, Known, LiveInput, Reach
-from dpi.sources.ndjson import Ndjson
+from dpi.sources.live import Block, Done, Known, PositionedInput, Reach
+from dpi.sources.textual import Lines, Ndjson
 
 if TYPE_CHECKING:
     import polars as pl
@@ -66,15 +64,32 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Columns:
-    """How events stand in messages."""
+class TableName:
+    """Which table is polled, and by which column."""
 
+    table: str
+    id: str
+
+    def __post_init__(self) -> None:
+        for option, name in (("table", self.table), ("id", self.id)):
+            if not name or "\0" in name or name.startswith(".") or name.endswith("."):
+                raise OptionError(f"`{option}` must be a name.")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an input is made of: where the broker is, how events stand in it, and what is known of it."""
+
+    address: Address
     user: str
     names: Sequence[str]
     longest: int
+    table: TableName | None
+    done: Done
+    known: Known
 
-    def of(self, messages: Sequence[bytes]) -> pl.DataFrame:
-        """The events in some messages: one JSON object in each, or in each of its lines.
+    def events(self, messages: Sequence[bytes]) -> pl.DataFrame:
+        """Return the events in some messages: one JSON object in each, or in each of its lines.
 
         A line ends where its message does: one that is broken, or too long, is dropped by itself.
         """
@@ -82,49 +97,60 @@ class Columns:
         return Ndjson(self.user, self.names).parse(lines)
 
 
-class Log(LiveInput):
-    """A broker whose messages have positions. `known` is how far it had got when that was noted last."""
+class Log(PositionedInput):
+    """A broker whose messages have positions."""
 
-    start_at: ClassVar[int] = 0
-    """The first position of all."""
+    named: ClassVar[str]
+    """What its address names."""
+    options: ClassVar[tuple[str, ...] | None] = ()
+    """The options of its address; None if any may stand there."""
     errors: tuple[type[BaseException], ...] = (OSError,)
     """What the library raises when the broker is away."""
 
-    def __init__(self, address: Address, name: str, columns: Columns, done: Done, known: Known) -> None:
-        self.name = name
-        self.address, self.columns, self._done = address, columns, done
-        self._known = {reach.identity: reach for reach in known.get(name, ())}
+    def __init__(self, setup: Setup) -> None:
+        self.setup, self.address = setup, setup.address
+        self.address.check(self.options, self.named)
+        name = f"{self.address.scheme}:{self.address.name if setup.table is None else setup.table.table}"
+        super().__init__(name, setup.done, setup.known.get(name, ()))
         self._reaches: dict[str, Reach] = {}
-        self._turn = threading.Lock()
+        self._look: Any = None
+        """The timer's connection."""
+        self._reader: Any = None
+        """The reader's connection."""
 
     # What each broker says for itself.
 
     @abstractmethod
     def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
-        """How far each part has got, asked within `LOOK` on a connection for nothing else; `last` is what was known."""
+        """Ask how far each part has got, within `LOOK`, on a connection for nothing else; `last` is what was known."""
 
     @abstractmethod
     def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
-        """The messages of some spans, in the order of their positions; says what is `lost`.
+        """Return the messages of some spans, in the order of their positions; say what is `lost`.
 
         A span that cannot be read to its end is over all the same. May be asked again after an error, from the position
         after the last piece.
         """
 
-    @abstractmethod
     def _hang_up(self) -> None:
         """Let go of the reader's connection, whatever its state."""
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = None
 
     def _hang_up_look(self) -> None:
         """Let go of the timer's connection, whatever its state."""
+        if self._look is not None:
+            self._look.close()
+        self._look = None
 
     # The timer's side.
 
     def reached(self) -> tuple[Reach, ...]:
-        """How far the parts have got or, while the broker is away, had got."""
+        """Return how far the parts have got or, while the broker is away, had got."""
         with self._turn:
             last = {identity: self._last(identity).offset for identity in (*self._known, *self._reaches)}
-            ends = self._asked(last) or self._asked(last)  # a connection that was idle may have been closed since
+            ends = self._ask(last) or self._ask(last)  # a connection that was idle may have been closed since
             self.away = ends is None
             if ends is not None:
                 self._reaches = {identity: self._reach(identity, end) for identity, end in ends.items()}
@@ -132,7 +158,7 @@ class Log(LiveInput):
                 raise self.unreachable()
             return tuple(self._reaches.values())
 
-    def _asked(self, last: Mapping[str, int]) -> dict[str, End] | None:
+    def _ask(self, last: Mapping[str, int]) -> dict[str, End] | None:
         try:
             return self._ends(last)
         except self.errors:
@@ -140,18 +166,8 @@ class Log(LiveInput):
             return None
 
     def _last(self, identity: str) -> Reach:
-        """What is known of a part: what was said last, or what is stored or noted of the last generation."""
-        if identity in self._reaches:
-            return self._reaches[identity]
-        generation, known = 0, self._known.get(identity)
-        while self._stored(identity, generation + 1) >= 0:
-            generation += 1
-        if known is not None:
-            generation = max(generation, known.generation)
-        offset = max(self._stored(identity, generation), self.start_at)
-        if known is not None and known.generation == generation:
-            return known._replace(offset=max(offset, known.offset))
-        return Reach(identity, generation, offset)
+        """Return what was said last of a part, or what is stored or noted of its last generation."""
+        return self._reaches.get(identity) or self._noted(identity)
 
     def _reach(self, identity: str, end: End) -> Reach:
         last = self._last(identity)
@@ -159,16 +175,10 @@ class Log(LiveInput):
             return last._replace(offset=end.offset)
         return Reach(identity, last.generation + 1, end.offset)  # the last one that is known: nothing is stored beyond
 
-    def _stored(self, identity: str, generation: int) -> int:
-        return self._done(self._producer(identity, generation))
-
-    def _producer(self, identity: str, generation: int) -> str:
-        return f"{self.name} {identity} {generation}"
-
     # The reader's side.
 
     def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
-        """The messages before each mark that are not stored yet, of the parts that are still there."""
+        """Return the messages before each mark that are not stored yet, of the parts that are still there."""
         found = [(reach, self._spans(reach)) for reach in upto]
         wanted = {reach: spans for reach, spans in found if spans}
         now = self._present() if wanted else set()  # is it still what the mark was made of?
@@ -192,16 +202,16 @@ class Log(LiveInput):
                 time.sleep(AGAIN)
 
     def _spans(self, reach: Reach) -> dict[str, Span]:
-        """What a mark has of a part that is not stored yet, by the part that positions are stored of."""
-        at = max(self._stored(*reach[:2]), self.start_at)
+        """Return what a mark has of a part that is not stored yet, by the part that positions are stored of."""
+        at = self._unstored(*reach[:2])
         return {reach.identity: Span(at, reach.offset)} if at < reach.offset else {}
 
     def _present(self) -> set[tuple[str, int]]:
-        """The parts that are there, with their generations."""
+        """Return the parts that are there, with their generations."""
         return {reach[:2] for reach in self.reached()}
 
     def unreachable(self) -> StateError:
-        """What is said of a broker that is away for too long, or from the start."""
+        """Return what is said of a broker that is away for too long, or from the start."""
         return StateError(
             f"{self.address.shown!r} cannot be reached, or does not let this reader in; the same command goes on where "
             "it stopped."

@@ -25,11 +25,9 @@ import time
 from typing import Any, ClassVar
 
 from dpi.errors import StateError
-from dpi.sources.brokers.address import Address
 from dpi.sources.brokers.holes import Running
-from dpi.sources.brokers.log import Columns
-from dpi.sources.brokers.table import Made, Table, TableName
-from dpi.sources.live import Done, Known
+from dpi.sources.brokers.log import Setup
+from dpi.sources.brokers.table import Made, Table
 
 _NO_TABLE, _NO_COLUMN, _DENIED, _DENIED_COLUMN, _NO_PRIVILEGE = 1146, 1054, 1142, 1143, 1227
 _STALE = 0.11
@@ -48,13 +46,12 @@ class MariaTable(Table):
 
     quote: ClassVar[str] = "`"
     library: ClassVar[tuple[str, str]] = ("pymysql", "mariadb")
+    options: ClassVar[tuple[str, ...]] = ("socket", "tls")
 
-    def __init__(self, address: Address, name: TableName, columns: Columns, done: Done, known: Known) -> None:
-        address.check("socket", "tls", named="database")
-        super().__init__(address, name, columns, done, known)
-        schema, _, self._table = name.table.rpartition(".")
-        self._column = name.id
-        self._schema = schema or address.name
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        schema, _, self._table = self.names.table.rpartition(".")
+        self._schema = schema or self.address.name
 
     def _connect(self, timeout: float) -> Any:
         host, port = self.address.host(3306)
@@ -85,7 +82,7 @@ class MariaTable(Table):
         return self._made(connection)
 
     def _made(self, connection: Any) -> Made:
-        found = self._rows(connection, _TABLE, self._schema, self._table, self._column)
+        found = self._rows(connection, _TABLE, self._schema, self._table, self.names.id)
         if not found:
             raise self._lacking()
         ((engine, following, extra, step, read_only, replica),) = found

@@ -15,11 +15,10 @@ import threading
 from typing import Any
 
 from dpi.errors import OptionError, StateError
-from dpi.sources.brokers.address import Address, client
-from dpi.sources.brokers.log import Columns
-from dpi.sources.live import Done
-from dpi.sources.ndjson import Ndjson
+from dpi.sources.brokers.address import load_client
+from dpi.sources.brokers.log import Setup
 from dpi.sources.spool import Spooled
+from dpi.sources.textual import Ndjson
 
 CONNECTING = 10.0
 """Seconds that the first connection may take."""
@@ -28,10 +27,10 @@ CONNECTING = 10.0
 class MqttTopic(Spooled):
     """The messages of one topic, or of a pattern of topics (`#`, `+`)."""
 
-    def __init__(self, address: Address, columns: Columns, done: Done) -> None:
-        address.check("qos", "client", "tls", named="topic")
-        super().__init__(f"mqtt:{address.name}", Ndjson(columns.user, columns.names), columns.longest, done)
-        self.address = address
+    def __init__(self, setup: Setup) -> None:
+        self.address = address = setup.address
+        address.check(("qos", "client", "tls"), "topic")
+        super().__init__(f"mqtt:{address.name}", Ndjson(setup.user, setup.names), setup.longest, setup.done)
         said, self._id = address.options.get("qos", "0"), address.options.get("client")
         if said not in ("0", "1", "2"):
             raise OptionError("`qos` of an address must be 0, 1 or 2.")
@@ -40,7 +39,7 @@ class MqttTopic(Spooled):
             raise OptionError(
                 "with `qos` 1 or 2 an address names the client for which messages are kept: ?qos=1&client=NAME."
             )
-        self._mqtt = client("paho.mqtt.client", "mqtt")
+        self._mqtt = load_client("paho.mqtt.client", "mqtt")
         self._client: Any = None
         self._subscribed = threading.Event()
 

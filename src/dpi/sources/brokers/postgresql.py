@@ -22,11 +22,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dpi.errors import StateError
-from dpi.sources.brokers.address import Address
 from dpi.sources.brokers.holes import Holes, Running
-from dpi.sources.brokers.log import Columns
-from dpi.sources.brokers.table import Made, Table, TableName
-from dpi.sources.live import Done, Known
+from dpi.sources.brokers.table import Made, Table
 
 _TABLE = """
 SELECT c.oid::bigint, pg_is_in_recovery(),
@@ -52,10 +49,7 @@ class PostgresTable(Table):
 
     quote: ClassVar[str] = '"'
     library: ClassVar[tuple[str, str]] = ("psycopg", "postgres")
-
-    def __init__(self, address: Address, name: TableName, columns: Columns, done: Done, known: Known) -> None:
-        super().__init__(address, name, columns, done, known)
-        self._column = name.id
+    options: ClassVar[None] = None
 
     def _connect(self, timeout: float) -> Any:
         where: dict[str, Any] = dict(self.address.options)
@@ -85,7 +79,7 @@ class PostgresTable(Table):
         return self._made(connection)  # the first query takes the snapshot
 
     def _made(self, connection: Any) -> Made:
-        ((oid, standby, plain, dense, drawn),) = self._rows(connection, _TABLE, self.table, self._column, self.table)
+        ((oid, standby, plain, dense, drawn),) = self._rows(connection, _TABLE, self.table, self.names.id, self.table)
         if standby:
             raise StateError(f"{self.address.shown!r} is a standby: transactions in flight are seen by the primary.")
         if not plain:

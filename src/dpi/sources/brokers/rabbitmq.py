@@ -12,11 +12,10 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
-from dpi.sources.brokers.address import Address, client
-from dpi.sources.brokers.log import LOOK, MESSAGES, Columns, End, Log, Piece, Span
-from dpi.sources.live import Done, Known
+from dpi.sources.brokers.address import Address, load_client
+from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
 
 OFFSET = "x-stream-offset"
 _UNACKNOWLEDGED, _AT_END = 1 << 14, 1 << 9
@@ -28,13 +27,13 @@ _QUIET = 10.0
 class RabbitStream(Log):
     """One stream."""
 
-    def __init__(self, address: Address, columns: Columns, done: Done, known: Known) -> None:
-        address.check("tls", "vhost", named="stream")
-        super().__init__(address, f"rabbitmq:{address.name}", columns, done, known)
-        self._amqp = client("amqp", "rabbitmq")
+    named: ClassVar[str] = "stream"
+    options: ClassVar[tuple[str, ...]] = ("tls", "vhost")
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._amqp = load_client("amqp", "rabbitmq")
         self.errors = (self._amqp.AMQPError, OSError)
-        self._look: _Consumer | None = None
-        self._reader: _Consumer | None = None
         self._at: int | None = None  # what the reader is sent next
         self._told = 0  # how many messages there were at the last look
 
@@ -55,7 +54,7 @@ class RabbitStream(Log):
         return {"": End(self._look.end)}
 
     def _stand(self, known: int) -> _Consumer:
-        """A consumer at the stream's end: by the last offset that is known, or where a stream that was made anew is."""
+        """Return a consumer at the end: by the last offset that is known, or where a stream that was made anew is."""
         if known:
             consumer = self._consume(known - 1)
             try:
@@ -83,21 +82,11 @@ class RabbitStream(Log):
                 del self._reader.messages[: MESSAGES if following < end else _upto(self._reader.messages, end)]
                 at = self._at = following
                 if fresh:
-                    yield Piece(part, self.columns.of(taken), at)
-
-    def _hang_up(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-        self._reader = self._at = None
-
-    def _hang_up_look(self) -> None:
-        if self._look is not None:
-            self._look.close()
-        self._look = None
+                    yield Piece(part, self.setup.events(taken), at)
 
 
 def _upto(messages: list[tuple[int, bytes]], end: int) -> int:
-    """How many of some messages lie before a position."""
+    """Return how many of some messages lie before a position."""
     return next((number for number, (offset, _) in enumerate(messages) if offset >= end), len(messages))
 
 
@@ -135,12 +124,12 @@ class _Consumer:
             self._channel.basic_ack(message.delivery_tag, multiple=True)
 
     def count(self) -> int:
-        """How many messages the server says there are; what it had sent before is taken."""
+        """Return how many messages the server says there are; what it had sent before is taken."""
         answer = self._channel.queue_declare(self._stream, passive=True)
         return int(answer.message_count)
 
     def wait(self, seconds: float, end: int = 0) -> None:
-        """Until something is delivered: what lies before `end`, or as much as is taken at once."""
+        """Wait until something is delivered: what lies before `end`, or as much as is taken at once."""
         deadline = time.monotonic() + seconds
         while not self.messages or (self.messages[-1][0] < end - 1 and len(self.messages) < MESSAGES):
             rest = deadline - time.monotonic()

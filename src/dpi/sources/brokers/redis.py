@@ -11,15 +11,11 @@ oldest, and as long as that one is there nothing after it is missing. If it is g
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from dpi.errors import StateError
-from dpi.sources.brokers.address import Address, client
-from dpi.sources.brokers.log import LOOK, MESSAGES, Columns, End, Log, Piece, Span
-from dpi.sources.live import Done, Known
-
-if TYPE_CHECKING:
-    from redis import Redis
+from dpi.sources.brokers.address import load_client
+from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
 
 WITHIN = 21
 """Bits of the number within a millisecond."""
@@ -27,7 +23,7 @@ FIELD = b"event"
 
 
 def position(entry: bytes) -> int:
-    """An id as one number, in the order of ids.
+    """Return an id as one number, in the order of ids.
 
     >>> position(b"10-0") > position(b"9-12")
     True
@@ -40,25 +36,25 @@ def position(entry: bytes) -> int:
 
 
 def entry_id(number: int) -> str:
-    """The id of a position."""
+    """Return the id of a position."""
     return f"{number >> WITHIN}-{number & (1 << WITHIN) - 1}"
 
 
 class RedisStream(Log):
     """One Redis stream."""
 
-    def __init__(self, address: Address, columns: Columns, done: Done, known: Known) -> None:
-        address.check("tls", "db", named="key")
-        super().__init__(address, f"redis:{address.name}", columns, done, known)
-        redis = client("redis", "redis")
+    named: ClassVar[str] = "key"
+    options: ClassVar[tuple[str, ...]] = ("tls", "db")
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._redis = redis = load_client("redis", "redis")
         self.errors = (redis.ConnectionError, redis.TimeoutError, redis.AuthenticationError, OSError)
-        self._reader, self._look = self._client(60.0), self._client(LOOK)
         self._added = 0
 
-    def _client(self, timeout: float) -> Redis:
-        redis = client("redis", "redis")
+    def _connect(self, timeout: float) -> Any:
         host, port = self.address.host(6379)
-        found: Redis = redis.Redis(
+        return self._redis.Redis(
             host=host,
             port=port,
             db=int(self.address.options.get("db", "0")),
@@ -69,38 +65,31 @@ class RedisStream(Log):
             socket_timeout=timeout,
             socket_connect_timeout=LOOK,
         )
-        return found
 
     def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
-        told: Any = self._look.xinfo_stream(self.address.name) if self._look.exists(self.address.name) else {}
+        self._look = self._look or self._connect(LOOK)
+        told = self._look.xinfo_stream(self.address.name) if self._look.exists(self.address.name) else {}
         end = position(told["last-generated-id"]) + 1 if told.get("entries-added", 0) else 0
         added, before = told.get("entries-added", 0), self._added
         self._added = added
         return {"": End(end, anew=added < before)}
 
     def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
+        self._reader = self._reader or self._connect(60.0)
         for part, (at, end) in spans.items():
             if at > self.start_at and not self._range(at - 1, at, 1):
                 self.lost = True
             while at < end and (entries := self._range(at, end, MESSAGES)):
                 at = position(entries[-1][0]) + 1
-                messages = [_message(fields) for _, fields in entries]
-                yield Piece(part, self.columns.of(messages), at)
+                yield Piece(part, self.setup.events([_message(fields) for _, fields in entries]), at)
             self.lost = self.lost or at < end
 
     def _range(self, at: int, end: int, count: int) -> list[tuple[bytes, dict[bytes, bytes]]]:
-        found: Any = self._reader.xrange(self.address.name, entry_id(at), entry_id(end - 1), count=count)
-        return list(found)
-
-    def _hang_up(self) -> None:
-        self._reader.close()
-
-    def _hang_up_look(self) -> None:
-        self._look.close()
+        return list(self._reader.xrange(self.address.name, entry_id(at), entry_id(end - 1), count=count))
 
 
 def _message(fields: dict[bytes, bytes] | None) -> bytes:
-    """What an entry holds; nothing, if it has no such field."""
+    """Return what an entry holds; nothing, if it has no such field."""
     if not fields:
         return b""
     return fields.get(FIELD, next(iter(fields.values())) if len(fields) == 1 else b"")

@@ -41,13 +41,12 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from dpi.errors import OptionError, SchemaError, StateError
-from dpi.sources.brokers.address import Address, client
+from dpi.errors import SchemaError, StateError
+from dpi.sources.brokers.address import load_client
 from dpi.sources.brokers.holes import (
     Hole,
     Holes,
@@ -60,9 +59,9 @@ from dpi.sources.brokers.holes import (
     width,
     without_ids,
 )
-from dpi.sources.brokers.log import AGAIN, AWAY, MESSAGES, Columns, End, Log, Piece, Span
-from dpi.sources.live import Block, Done, Known, Look, Reach
-from dpi.sources.ndjson import texts
+from dpi.sources.brokers.log import AGAIN, AWAY, MESSAGES, End, Log, Piece, Setup, Span
+from dpi.sources.live import Block, Look, Reach
+from dpi.sources.textual import texts
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,19 +78,6 @@ _RANGES = 500
 """Holes that one query asks about."""
 _LATE = " late"
 """Behind the name of a part: rows that had been in a hole, in the order of marks and ids."""
-
-
-@dataclass(frozen=True)
-class TableName:
-    """Which table is polled, and by which column."""
-
-    table: str
-    id: str
-
-    def __post_init__(self) -> None:
-        for option, name in (("table", self.table), ("id", self.id)):
-            if not name or "\0" in name or name.startswith(".") or name.endswith("."):
-                raise OptionError(f"`{option}` must be a name.")
 
 
 class Made(NamedTuple):
@@ -115,22 +101,19 @@ class Table(Log):
     """Rows of one table by an id that goes up."""
 
     start_at: ClassVar[int] = 1
+    named: ClassVar[str] = "database"
     quote: ClassVar[str] = '"'
     library: ClassVar[tuple[str, str]]
     """What speaks with the database, and the extra that has it."""
 
-    def __init__(self, address: Address, name: TableName, columns: Columns, done: Done, known: Known) -> None:
-        super().__init__(address, f"{address.scheme}:{name.table}", columns, done, known)
-        self.table = ".".join(self._quoted(part) for part in name.table.split("."))
-        self.id = self._quoted(name.id)
-        self._library = client(*self.library)
-        self.errors = (
-            self._library.OperationalError,
-            self._library.InterfaceError,
-            self._library.InternalError,
-            OSError,
-        )
-        self._reader: Any = None
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        assert setup.table is not None  # noqa: S101 - `broker` has seen to it
+        self.names = setup.table
+        self.table = ".".join(map(self._quoted, self.names.table.split(".")))
+        self.id = self._quoted(self.names.id)
+        self._library = library = load_client(*self.library)
+        self.errors = (library.OperationalError, library.InterfaceError, library.InternalError, OSError)
         self._idle: list[Any] = []
         self._snapshots: list[Any] = []
         self._pending = Pending()
@@ -382,7 +365,7 @@ class Table(Log):
                 at += MESSAGES
 
     def _page(self, holes: Holes) -> Sequence[Sequence[Any]]:
-        names = ", ".join(map(self._quoted, self.columns.names))
+        names = ", ".join(map(self._quoted, self.setup.names))
         query = f"SELECT {self.id}, {names} {self._among(holes)} ORDER BY {self.id}"
         return self._rows(self._reader, query, *chain(*holes))
 
@@ -390,10 +373,10 @@ class Table(Log):
         """Canonical texts of the columns, as those of lines are."""
         import polars as pl
 
-        columns = list(zip(*rows, strict=True))[1:] or [()] * len(self.columns.names)
+        columns = list(zip(*rows, strict=True))[1:] or [()] * len(self.setup.names)
         return pl.DataFrame({
-            name: texts(list(map(_plain, column)), name, exact=name == self.columns.user)
-            for name, column in zip(self.columns.names, columns, strict=True)
+            name: texts(list(map(_plain, column)), name, exact=name == self.setup.user)
+            for name, column in zip(self.setup.names, columns, strict=True)
         })  # fmt: skip
 
     # Both sides.
@@ -413,7 +396,7 @@ class Table(Log):
     def _lacking(self) -> SchemaError:
         return SchemaError(
             f"{self.address.shown!r} must have a table {self.table} with the columns {self.id} and "
-            f"{', '.join(map(self._quoted, self.columns.names))}, for this reader to read."
+            f"{', '.join(map(self._quoted, self.setup.names))}, for this reader to read."
         )
 
     def _execute(self, connection: Any, statement: str) -> None:
