@@ -22,10 +22,9 @@ from dpi.store.bank import stored_accounts
 from dpi.testing.laws import Shown
 from dpi.verification import verify
 from dpi_audit import neighbours
-from dpi_audit.discovering import DiscoverySession, discovered
 from dpi_audit.exact import worst_of
 from dpi_audit.session import SeveralStreams, StreamSession
-from dpi_audit.small import EPSILON, VALUES, stream
+from dpi_audit.small import EPSILON, VALUES, DiscoverySession, discovery_session, discovery_stream, stream
 from played_rows import play, users_of
 
 USERS = [f"user {number}" for number in range(1800)]
@@ -257,7 +256,7 @@ def test_found_values_enter_a_stream_by_a_change():
 def test_neighbours_lose_what_is_claimed_and_no_more():
     """The exact loss of a stream of discovery until accounts are empty, both ways, and where transcripts show much."""
     families, budget = (neighbours.alone, neighbours.rounding, neighbours.broken_rows), dpi.Ledger(per_slot="0.3")
-    found = worst_of(lambda: DiscoverySession(discovered(budget=budget)), [family(5, VALUES) for family in families])
+    found = worst_of(discovery_session(budget=budget), [family(5, VALUES) for family in families])
     assert not found.violates
     assert found.ratio > 0.99
 
@@ -289,7 +288,7 @@ def test_two_streams_of_a_store_lose_epsilon_together():
     def both():
         store = dpi.MemoryStore(secret=bytes(range(32)))
         streams = SeveralStreams([], EPSILON)
-        first = discovered(budget=dpi.Ledger(slots=2, quota="0.25"), store=store, name="discovery")
+        first = discovery_stream(budget=dpi.Ledger(slots=2, quota="0.25"), store=store, name="discovery")
         second = stream(budget=dpi.Ledger(per_slot="0.2"), store=store)
         streams._sessions = [DiscoverySession(first), StreamSession(second)]
         return streams

@@ -50,7 +50,7 @@ def test_an_audit_says_how_far_it_is(cli, audited, monkeypatch):
     monkeypatch.setattr("dpi.cli.progress.EVERY", 0.0)
     audited(HOLDS, CAUGHT)
     cli("audit", "--quick")
-    assert cli.stderr == f"dpi: audit: 1/{dpi_audit.steps(True)} a part\n"
+    assert cli.stderr == f"dpi: audit: 1/{dpi_audit.count_steps(True)} a part\n"
     cli.json("audit", "--quick")
     assert cli.stderr == ""
 

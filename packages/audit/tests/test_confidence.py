@@ -7,7 +7,7 @@ from scipy import special, stats
 
 from dpi.errors import OptionError
 from dpi_audit import clopper_pearson
-from dpi_audit.confidence import incomplete_beta
+from dpi_audit.empirical import incomplete_beta
 
 
 @given(st.floats(0.5, 5000), st.floats(0.5, 5000), st.floats(0, 1, allow_subnormal=False))

@@ -11,9 +11,8 @@ import dpi
 from dpi.errors import OptionError
 from dpi.noise import SystemSource, UnsafeSeededSource
 from dpi_audit import Bound, Finite, Joint, Laplace, Point, black_box, lower_bound, neighbours
-from dpi_audit.empirical import _bound, _choose
+from dpi_audit.empirical import _bound, _choose, draw
 from dpi_audit.small import VALUES, stream
-from dpi_audit.transcripts import drawn
 from statistics_ import assert_law
 
 FALSE_ALARM = 1e-7
@@ -132,9 +131,9 @@ def test_transcripts_of_a_law_follow_it():
     """Outputs that are drawn from a session's laws have the laws' frequencies; others cannot be drawn."""
     law = Joint((Finite({"x": math.log(0.3), "y": math.log(0.7)}), Point(1), Laplace(np.array([4]), Fraction(1, 100))))
     source = UnsafeSeededSource(6)
-    draws = [drawn(law, source) for _ in range(4_000)]
+    draws = [draw(law, source) for _ in range(4_000)]
     counts = [sum(draw[0] == name for draw in draws) for name in "xy"]
     assert_law(counts, [0.3, 0.7])
     assert {(draw[1], int(draw[2][0])) for draw in draws} == {(1, 4)}
     with pytest.raises(OptionError, match="cannot be drawn"):
-        drawn(object(), source)
+        draw(object(), source)

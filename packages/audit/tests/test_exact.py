@@ -18,7 +18,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi.testing.class_sums import ClassSums
 from dpi_audit import Finding, Laplace, Law, Point, StreamSession, loss_on, neighbours, search, worst_of
 from dpi_audit.exact import OUTWARD
-from dpi_audit.session import Probe
+from dpi_audit.session import _Probe
 from dpi_audit.small import DOMAIN, VALUES, stream
 
 
@@ -169,7 +169,7 @@ def test_the_probe_prints_the_mechanism_behind_it():
     """Certificates and digests of an audited stream are those of the stream itself."""
     plain = stream()(lambda mechanism: mechanism)
     assert StreamSession(stream()).stream.digest == plain.digest
-    assert repr(Probe(dpi.Boosted())) == repr(dpi.Boosted())
+    assert repr(_Probe(dpi.Boosted())) == repr(dpi.Boosted())
 
 
 class Blind(Off):

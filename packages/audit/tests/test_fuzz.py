@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import dpi
 from dpi.budget.epsilon import UNITS
 from dpi.noise import UnsafeSeededSource
-from dpi_audit.tight import tight_published
+from dpi_audit.small import tight_published
 
 SLOW = bool(os.environ.get("DPI_SLOW"))
 DOMAIN = dpi.Categories(["a", "b", "c"], other=None)

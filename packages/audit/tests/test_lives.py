@@ -41,7 +41,7 @@ FREE = {
 
 def verdict(index):
     """That of a life in the quick form."""
-    (row,) = running._life(index, quick=True)
+    (row,) = running._check_life(index, quick=True)
     return row.verdict
 
 

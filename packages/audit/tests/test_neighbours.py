@@ -7,7 +7,7 @@ import pytest
 
 from dpi.events.columns import canonical
 from dpi_audit import neighbours
-from dpi_audit.neighbours import FAMILIES, TARGET, mutated
+from dpi_audit.neighbours import FAMILIES, TARGET, mutate
 from dpi_audit.small import VALUES
 
 
@@ -43,7 +43,7 @@ def test_changes_keep_the_others_and_stay_one_user(family):
     """A changed pair has the same rows of others in every slot, and what differs is still one user's: two cost 2ε."""
     pair, chance = family(20, VALUES), random.Random(1)
     for _ in range(30):
-        changed = mutated(pair, VALUES, chance)
+        changed = mutate(pair, VALUES, chance)
         assert changed.other == pair.other
         assert removed_users(changed) in ([], [str(pair.user)])
         pair = changed

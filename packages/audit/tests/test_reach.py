@@ -8,10 +8,9 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError
-from dpi_audit import StreamSession, captured, compare, files, neighbours, process
-from dpi_audit.reach import SURFACES, releases
+from dpi_audit import StreamSession, capture, compare, neighbours, read_files, run_process
+from dpi_audit.reach import ERROR, SURFACES, releases, time_to_release
 from dpi_audit.small import VALUES, stream
-from dpi_audit.timing import ERROR, time_to_release
 
 OPTIONS = {
     "ledger": {},
@@ -31,7 +30,7 @@ def test_every_other_byte_is_equal(family, options):
     assert len(reach.surfaces) > 40
 
 
-def test_everything_that_comes_out_is_captured():
+def test_everything_that_comes_out_is_capture():
     """Results, errors with their causes, records of every level, warnings and prints."""
 
     def noisy():
@@ -44,7 +43,7 @@ def test_everything_that_comes_out_is_captured():
         except KeyError as cause:
             raise ValueError("outer") from cause
 
-    result, out = captured(noisy)
+    result, out = capture(noisy)
     assert result is None
     assert out["log"] == b"DEBUG somewhere seen 3"
     assert out["warnings"] == b"UserWarning: careful"
@@ -68,8 +67,8 @@ def test_a_context_is_reached_too_unless_it_was_suppressed():
         except KeyError:
             raise ValueError("outer") from None
 
-    assert b"zq-private" in captured(plain)[1]["error"]
-    assert b"zq-private" not in captured(suppressed)[1]["error"]
+    assert b"zq-private" in capture(plain)[1]["error"]
+    assert b"zq-private" not in capture(suppressed)[1]["error"]
 
 
 def test_a_new_surface_is_compared_too(tmp_path):
@@ -77,10 +76,10 @@ def test_a_new_surface_is_compared_too(tmp_path):
 
     def folder(session):
         (tmp_path / "public").write_text(f"{len(session.rows)} rows")
-        return files(tmp_path)
+        return read_files(tmp_path)
 
     def command(session):
-        return process([sys.executable, "-c", "import sys; print('x'); sys.exit(3)"])
+        return run_process([sys.executable, "-c", "import sys; print('x'); sys.exit(3)"])
 
     reach = compare(
         lambda: StreamSession(stream()), neighbours.every_slot(1, VALUES), surfaces=(*SURFACES, folder, command)

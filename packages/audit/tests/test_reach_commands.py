@@ -93,7 +93,7 @@ def test_a_command_that_tells_is_found(monkeypatch, warm):
 def test_a_stored_session_is_closed_and_removed():
     """Its folder goes with it, and a restart goes on with the same accounts and chain."""
     opened = StoredSession(lambda store: stream(store=store), restart_every=1)
-    folder = opened._folder
+    folder = opened._file.folder
     for rows in neighbours.alone(3, VALUES).one:
         opened.force(opened.look(rows).worst(opened.look(())).output)
     assert opened.last.slot == 2

@@ -71,10 +71,10 @@ def test_the_whole_audit(monkeypatch):
     if quick:
         monkeypatch.setattr(running, "STREAMS", STREAMS[:1])  # each of them has a test below
         monkeypatch.setattr(running, "LIVES", LIVES[-1:])  # see test_lives.py
-        monkeypatch.setattr(running, "DRAWS", DRAWS[-1:])  # see test_samplers.py
+        monkeypatch.setattr(running, "DRAWS", {"permute-and-flip": DRAWS["permute-and-flip"]})  # see test_samplers.py
         monkeypatch.setattr(running, "PAIRS", PAIRS[:1])
         monkeypatch.setattr(running, "BOXES", ())
-        monkeypatch.setattr(running, "_commands", lambda family: [])  # see test_reach_commands.py
+        monkeypatch.setattr(running, "_check_commands", lambda family: [])  # see test_reach_commands.py
     said = []
     found = audit.run(quick=quick, progress=said.append)
     assert found.ok, str(found)
@@ -86,13 +86,13 @@ def test_the_whole_audit(monkeypatch):
 @pytest.mark.parametrize("index", range(len(running.BOXES)), ids=lambda index: running.BOXES[index][0])
 def test_no_black_box_lets_out_more_than_it_claims(index):
     """Runs with and without the user are told apart no better than the claim allows (false alarm 10^-6 each)."""
-    (row,) = running._box(index, quick=True)
+    (row,) = running._check_box(index, quick=True)
     assert row.verdict == "holds", row.witness
 
 
 @pytest.mark.parametrize("mechanism", STREAMS, ids=lambda mechanism: mechanism.name)
 def test_every_shipped_mechanism_holds_and_uses_what_it_claims(mechanism):
     """No neighbours lose more than is claimed; where the bound is tight, at least nine tenths of it are reached."""
-    row = running._shipped(mechanism, quick=True)
+    row = running.check_shipped(mechanism, quick=True)
     assert row.verdict == "holds", row.witness
     assert row.tight or row.note

@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 
 from dpi.noise import geometric
-from dpi_audit.draws import (
+from dpi_audit.samplers import (
     RATE,
+    boundary,
     exponential_law,
     exponential_loss,
+    geometric_loss,
     noise_loss,
     permute_and_flip_law,
     permute_and_flip_loss,
+    selection_law,
 )
-from dpi_audit.samplers import boundary, geometric_loss, selection_law
 
 
 def test_a_boundary_is_where_the_sampler_changes_its_mind():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpi_audit.running import _checked
+from dpi_audit.running import check
 from dpi_audit.zoo import PAIRS
 
 REQUIRED = {
@@ -38,7 +38,7 @@ def test_the_broken_one_is_caught(pair):
 
     Where runs are sampled, the loss is so far above the claim that a miss has a probability below 10⁻⁶.
     """
-    row = _checked("broken", pair.name, pair.broken, pair.why)
+    row = check("broken", pair.name, pair.broken, pair.why)
     assert row.verdict == "caught"
     assert row.witness
 
@@ -46,5 +46,5 @@ def test_the_broken_one_is_caught(pair):
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_the_correct_twin_passes(pair):
     """No loss above the claim is found; where runs are sampled, a false alarm has a probability of at most 10⁻⁶."""
-    row = _checked("twin", pair.name, pair.correct, "")
+    row = check("twin", pair.name, pair.correct)
     assert row.verdict == "holds", row.witness

@@ -7,20 +7,15 @@ True
 
 from dpi.testing.laws import Choices, Finite, Joint, Laplace, Law, Point, Worst
 from dpi_audit import neighbours
-from dpi_audit.accounting import Excess, excesses
 from dpi_audit.commands import command_line, odd_rows
-from dpi_audit.confidence import clopper_pearson
-from dpi_audit.empirical import Bound, lower_bound
+from dpi_audit.empirical import Bound, clopper_pearson, lower_bound
 from dpi_audit.exact import Finding, loss_on, search, worst_of
-from dpi_audit.exports import exported
 from dpi_audit.neighbours import Neighbours
-from dpi_audit.reach import Reach, captured, compare, files, process
-from dpi_audit.report import AuditReport, Row
-from dpi_audit.running import run, steps
-from dpi_audit.session import Session, SeveralStreams, StreamSession
+from dpi_audit.reach import Reach, Timing, capture, compare, exported, read_files, run_process, time_to_release
+from dpi_audit.report import AuditReport, Excess, Row, excesses
+from dpi_audit.running import count_steps, run
+from dpi_audit.session import Session, SeveralStreams, StoredSession, StreamSession
 from dpi_audit.shipped import black_box
-from dpi_audit.stored import StoredSession
-from dpi_audit.timing import Timing, time_to_release
 
 __all__ = [
     "AuditReport",
@@ -43,21 +38,21 @@ __all__ = [
     "Timing",
     "Worst",
     "black_box",
-    "captured",
+    "capture",
     "clopper_pearson",
     "command_line",
     "compare",
+    "count_steps",
     "excesses",
     "exported",
-    "files",
     "loss_on",
     "lower_bound",
     "neighbours",
     "odd_rows",
-    "process",
+    "read_files",
     "run",
+    "run_process",
     "search",
-    "steps",
     "time_to_release",
     "worst_of",
 ]

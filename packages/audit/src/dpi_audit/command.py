@@ -35,7 +35,7 @@ def audit(
     """
     import dpi_audit as audits
 
-    with Steps("audit", audits.steps(quick), lines=not json) as steps:
+    with Steps("audit", audits.count_steps(quick), lines=not json) as steps:
         found = audits.run(quick, steps.another, processes=min(PROCESSES, os.cpu_count() or 1))
     if json:
         document(json_format.loads(found.to_json()))

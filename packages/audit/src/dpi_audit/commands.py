@@ -20,7 +20,7 @@ from pathlib import Path
 
 import dpi
 from dpi_audit.neighbours import TARGET, Neighbours, Rows, pair
-from dpi_audit.reach import MARKER, Surface, process
+from dpi_audit.reach import MARKER, Surface, run_process
 from dpi_audit.session import StreamSession
 
 PROGRAM = (sys.executable, "-m", "dpi.cli")
@@ -29,29 +29,22 @@ PUBLIC = ("slot", "start", "epsilon", "epsilon_spent", "guarantee", "domain")
 PUBLIC_OUTPUT = {
     "run": ("store", "stream", "released", "last_slot", "last_start", "epsilon_spent", "guarantee", "out"),
     "verify": (
-        "intact",
-        "whole",
-        "missing",
-        "entries",
-        "problems",
-        "slots",
-        "signed",
-        "accounts_checked",
-        "epsilon_spent",
+        "intact", "whole", "missing", "entries", "problems", "slots", "signed", "accounts_checked", "epsilon_spent",
         "epsilon_spent_by_all",
     ),
     "export": ("export", "store", "streams", "entries"),
     "compact": ("store", "keep", "dropped", "thinned"),
-}
+}  # fmt: skip
 """What commands say besides what they make of noise."""
 
 _EVENTS = ("--value", "value", "--domain", "values.txt", "--slot", "1h", "--from", "2026-01-01", "--per-slot", "0.25")
 _END = ("--to", "2026-01-01T02:00")
 _RUN = ("run", "events.csv", *_EVENTS, *_END, "--store", "visits.db", "--out", "releases.ndjson")
+_ONE = ("--time", "at", "--epsilon", "1")
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "dry run": (*_RUN, "--time", "at", "--epsilon", "1", "--dry-run"),
-    "run": (*_RUN, "--time", "at", "--epsilon", "1", "--json"),
-    "run again": (*_RUN, "--time", "at", "--epsilon", "1", "--json"),
+    "dry run": (*_RUN, *_ONE, "--dry-run"),
+    "run": (*_RUN, *_ONE, "--json"),
+    "run again": (*_RUN, *_ONE, "--json"),
     "run without a column": (*_RUN, "--time", "when", "--epsilon", "1"),
     "run with another ε": (*_RUN, "--time", "at", "--epsilon", "2"),
     "query of no slot": ("query", "visits.db", "total", "--slot", "7"),
@@ -60,24 +53,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "compact": ("compact", "visits.db", "--keep-measurements", "1", "--json"),
     "export again": ("export", "visits.db", "public.db"),
     "verify of the export": ("verify", "public.db", "--json"),
-    "run on the export": (
-        "run",
-        "events.csv",
-        *_EVENTS,
-        *_END,
-        "--time",
-        "at",
-        "--epsilon",
-        "1",
-        "--store",
-        "public.db",
-    ),
+    "run on the export": ("run", "events.csv", *_EVENTS, *_END, *_ONE, "--store", "public.db"),
     "ledger of the export": ("ledger", "public.db", "--user", "other-1"),
 }
 
 
 def command_line(values: Sequence[object], program: Sequence[str] = PROGRAM) -> Surface:
-    """A surface: the commands above, one after the other, on a file with the rows of the session's last slot."""
+    """Return a surface: the commands above, one after the other, on a file with the rows of the last slot."""
 
     def commands(session: StreamSession) -> dict[str, bytes]:
         with tempfile.TemporaryDirectory() as folder:
@@ -100,7 +82,7 @@ def _seen(folder: Path, rows: Rows, values: Sequence[object], program: Sequence[
     home = {**os.environ, "PYTHONPATH": str(Path(dpi.__file__).parents[1])}
     seen: dict[str, bytes] = {}
     for name, words in COMMANDS.items():
-        out = process([*program, *words], folder=folder, environment=home)
+        out = run_process([*program, *words], folder=folder, environment=home)
         if words[-1] == "--json":  # without what hashes noise, or is made of the released totals
             out["stdout"] = _only(out["stdout"], PUBLIC_OUTPUT[words[0]])
         if name == "dry run":

@@ -15,6 +15,7 @@ of all looks holds.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,8 +23,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpi.errors import OptionError
-from dpi_audit.confidence import lowest
+from dpi.noise import RandomSource, SystemSource, add_laplace
+from dpi.testing.laws import Finite, Joint, Laplace, Law, Point
 from dpi_audit.distinguishers import Floats, Score, enriched, learnt
+from dpi_audit.exact import Open
+from dpi_audit.neighbours import Neighbours
 
 BlackBox = Callable[[bool, int], Floats]
 """`run(with_user, runs)`: so many independent runs on one of the two streams, a row of numbers for each."""
@@ -46,6 +50,11 @@ class Bound:
     event: str
     """What told the streams apart best."""
 
+    @property
+    def witness(self) -> str:
+        """The event and the runs, in words."""
+        return f"{self.event}, {self.runs} runs"
+
 
 @dataclass(frozen=True, eq=False)
 class _Event:
@@ -57,7 +66,7 @@ class _Event:
     reverse: bool
 
     def counts(self, one: Floats, other: Floats) -> tuple[int, int]:
-        """How often it happens in the sample it speaks for, and in the other one."""
+        """Return how often it happens in the sample it speaks for, and in the other one."""
         ours, theirs = self.score(one), self.score(other)
         if self.reverse:
             return int((theirs <= self.cut).sum()), int((ours <= self.cut).sum())
@@ -72,7 +81,7 @@ def lower_bound(
     error: float = ERROR,
     progress: Progress | None = None,
 ) -> Bound:
-    """Run, learn, test, until the bound is above `claimed` or `most_runs` (both streams together) are used up.
+    """Run, learn and test until the bound is above `claimed` or `most_runs` (both streams together) are used up.
 
     >>> chance = np.random.default_rng(1)
     >>> def leaky(with_user: bool, runs: int) -> Floats:
@@ -88,12 +97,13 @@ def lower_bound(
     while used + 2 * size <= most_runs:
         look += 1
         width = max(rows.shape[1] for rows in seen)
-        event = _choose(_prepared(seen[0], width), _prepared(seen[1], width), size, error / 2**look)
+        one, other = (enriched(_wide(rows, width)) for rows in seen)
+        event = _choose(one, other, size, error / 2**look)
         fresh = [_batch(run, side, size) for side in (True, False)]
         used += 2 * size
         bound = 0.0
         if event is not None:
-            counts = event.counts(_prepared(fresh[0], width), _prepared(fresh[1], width))
+            counts = event.counts(*(enriched(_wide(rows, width)) for rows in fresh))
             bound = _bound(counts, size, error / 2**look)
         name = event.name if event is not None and bound > best.epsilon else best.event
         best = Bound(max(bound, best.epsilon), error, used, look, name)
@@ -117,10 +127,6 @@ def _batch(run: BlackBox, with_user: bool, runs: int) -> Floats:
 def _wide(rows: Floats, width: int) -> Floats:
     """The rows with so many columns; a missing number is an output too."""
     return np.pad(rows[:, :width], ((0, 0), (0, max(0, width - rows.shape[1]))), constant_values=np.nan)
-
-
-def _prepared(rows: Floats, width: int) -> Floats:
-    return enriched(_wide(rows, width))
 
 
 def _bound(counts: tuple[int, int], runs: int, error: float) -> float:
@@ -156,3 +162,130 @@ def _hoped(ours: int, theirs: int, seen: int, runs: int, error: float) -> float:
 
 def _wilson(p: float, n: int, z: float) -> float:
     return (p + z * z / (2 * n) + z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))) / (1 + z * z / n)
+
+
+def draw(law: Law, source: RandomSource) -> object:
+    """Draw one output of a law.
+
+    >>> draw(Joint((Point("x"), Finite({3: 0.0}))), SystemSource())
+    ('x', 3)
+    """
+    if isinstance(law, Point):
+        return law.value
+    if isinstance(law, Laplace):
+        return add_laplace(law.values, law.scale, source)
+    if isinstance(law, Joint):
+        return tuple(draw(part, source) for part in law.parts)
+    if isinstance(law, Finite):
+        outputs, chances = zip(*((y, math.exp(log)) for y, log in law.logarithms.items()), strict=True)
+        # 53 bits and a sum that is off by rounding: good enough to audit with, and for nothing else
+        target = int(source.words(1)[0] >> np.uint64(11)) / 2.0**53 * sum(chances)
+        return outputs[int(np.searchsorted(np.cumsum(chances)[:-1], target, side="right"))]
+    raise OptionError(f"outputs of {type(law).__name__} cannot be drawn here: run the mechanism itself.")
+
+
+def transcripts(open_session: Open, neighbours: Neighbours) -> BlackBox:
+    """Return runs of a session, drawn from its own laws: all outputs and all that is seen besides, as numbers."""
+
+    def one_run(with_user: bool, source: RandomSource) -> list[float]:
+        session, seen = open_session(), list[float]()
+        for rows in neighbours.one if with_user else neighbours.other:
+            output = draw(session.look(rows), source)
+            seen += [*_numbers(output), *_numbers(session.force(output))]
+        return seen
+
+    def run(with_user: bool, runs: int) -> Floats:
+        source = SystemSource()
+        found = [one_run(with_user, source) for _ in range(runs)]
+        longest = max(map(len, found))
+        return np.array([row + [0.0] * (longest - len(row)) for row in found])
+
+    return run
+
+
+def _numbers(output: object) -> list[float]:
+    """Return numbers as they are, anything else as a number that differs where it does."""
+    if isinstance(output, tuple):
+        return [number for part in output for number in _numbers(part)]
+    if isinstance(output, np.ndarray):
+        return [float(number) for number in output]
+    if isinstance(output, int | float):
+        return [float(output)]
+    return [float(int.from_bytes(hashlib.blake2b(repr(output).encode(), digest_size=4).digest(), "big"))]
+
+
+_STEPS, _TINY = 100, 1e-300
+_NEAR = 1e-13
+"""Relative: a bound that is so near to the best one is it."""
+
+
+def incomplete_beta(a: float, b: float, x: float) -> float:
+    """Return the regularised incomplete beta function I_x(a, b), by its continued fraction (Lentz's method).
+
+    >>> round(incomplete_beta(2, 3, 0.4), 12)
+    0.5248
+    """
+    if x <= 0:
+        return 0.0
+    if x >= 1:
+        return 1.0
+    if x > (a + 1) / (a + b + 2):  # the fraction converges fast on the other side
+        return 1 - incomplete_beta(b, a, 1 - x)
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x) - math.log(a)
+    )
+    c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
+    value = d
+    for m in range(1, 10_000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        before = value
+        for term in (even, odd):
+            d, c = 1 / _away(1 + term * d), _away(1 + term / c)
+            value *= c * d
+        if abs(value - before) <= 1e-16 * abs(value):
+            break
+    return front * value
+
+
+def _away(value: float) -> float:
+    """Not zero."""
+    return value if abs(value) > _TINY else _TINY
+
+
+def clopper_pearson(successes: int, trials: int, error: float) -> tuple[float, float]:
+    """Return the lower and upper bound of a probability; *each* is wrong with probability at most `error`.
+
+    The lower bound p solves P(Binomial(n, p) ≥ k) = error, the upper one P(Binomial(n, p) ≤ k) = error. Both are
+    rounded outwards.
+
+    >>> low, high = clopper_pearson(0, 100, 0.025)
+    >>> low, round(high, 4)
+    (0.0, 0.0362)
+    """
+    if not 0 <= successes <= trials or trials < 1:
+        raise OptionError("`successes` must lie between 0 and `trials`, and `trials` must be at least 1.")
+    if not 0 < error < 1:
+        raise OptionError(f"`error` must be above 0 and below 1. Got {error!r}.")
+    return lowest(successes, trials, error), 1 - lowest(trials - successes, trials, error)
+
+
+def lowest(successes: int, trials: int, error: float) -> float:
+    """Return the lower bound alone: the largest p, up to rounding, with P(Binomial(n, p) ≥ k) ≤ error."""
+    if successes == 0:
+        return 0.0
+    a, b = successes, trials - successes + 1
+    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    low, high = 0.0, successes / trials
+    at = high
+    for _ in range(_STEPS):
+        # 1e-10 relative covers the error of the continued fraction and of lgamma
+        chance = incomplete_beta(a, b, at) * (1 + 1e-10)
+        low, high = (at, high) if chance <= error else (low, at)
+        # ln P is concave in ln p: Newton's steps come from below, where the bound holds.
+        slope = math.exp(front + a * math.log(at) + (b - 1) * math.log1p(-at)) if at < 1 else a
+        following = at * (error / chance) ** (chance / slope) if chance and slope else 0.0
+        if high - low <= _NEAR * high or low < following <= low * (1 + _NEAR):
+            break
+        at = following if low < following < high else (low + high) / 2
+    return low

@@ -19,7 +19,7 @@ from fractions import Fraction
 
 from dpi.errors import OptionError
 from dpi.testing.laws import Loss
-from dpi_audit.neighbours import FAMILIES, Family, Neighbours, mutated
+from dpi_audit.neighbours import FAMILIES, Family, Neighbours, mutate
 from dpi_audit.session import Session
 
 FEWEST_SLOTS = 20
@@ -56,7 +56,7 @@ Open = Callable[[], Session]
 
 
 def loss_on(open_session: Open, neighbours: Neighbours, *, reverse: bool = False, outward: int = 0) -> Finding:
-    """The loss of one pair of streams, in favour of the stream with the user, or (`reverse`) without.
+    """Return the loss of one pair of streams, in favour of the stream with the user, or (`reverse`) without.
 
     `outward` leads through transcripts whose measurements are so many grains off the data, at the same loss.
 
@@ -85,15 +85,15 @@ def loss_on(open_session: Open, neighbours: Neighbours, *, reverse: bool = False
 
 
 def worst_of(open_session: Open, candidates: Iterable[Neighbours], *, both: bool = True) -> Finding:
-    """The worst finding over neighbours, in both directions or in turns."""
-    found = [_tried(open_session, neighbours, i, both) for i, neighbours in enumerate(candidates)]
+    """Return the worst finding over neighbours, in both directions or in turns."""
+    found = [_try(open_session, neighbours, i, both) for i, neighbours in enumerate(candidates)]
     if not found:
         raise OptionError("give at least one pair of neighbours.")
     return max(found, key=lambda finding: finding.ratio)
 
 
-def _tried(open_session: Open, neighbours: Neighbours, turn: int, both: bool) -> Finding:
-    """One pair, in both directions or the one whose turn it is, along a transcript whose turn it is."""
+def _try(open_session: Open, neighbours: Neighbours, turn: int, both: bool) -> Finding:
+    """Try one pair, in both directions or the one whose turn it is, along a transcript whose turn it is."""
     directions, outward = ((False, True) if both else (bool(turn % 2),)), OUTWARD[turn % len(OUTWARD)]
     found = [loss_on(open_session, neighbours, reverse=reverse, outward=outward) for reverse in directions]
     return max(found, key=lambda finding: finding.ratio)
@@ -116,14 +116,14 @@ def search(
     if slots < FEWEST_SLOTS:
         raise OptionError(f"`slots` must be at least {FEWEST_SLOTS}. Got {slots!r}.")
     candidates = [family(slots, values) for family in families]
-    findings = [_tried(open_session, neighbours, i, both) for i, neighbours in enumerate(candidates)]
+    findings = [_try(open_session, neighbours, i, both) for i, neighbours in enumerate(candidates)]
     best = max(range(len(findings)), key=lambda i: findings[i].ratio)
     finding, at = findings[best], candidates[best]
     chance = random.Random(seed)  # noqa: S311 - decides what is tried
     for attempt in range(tries):
         if finding.violates:
             break
-        candidate = mutated(at, values, chance)
+        candidate = mutate(at, values, chance)
         outward = chance.choice(OUTWARD)
         tried = loss_on(open_session, candidate, reverse=bool(attempt % 2), outward=outward)
         if tried.ratio >= finding.ratio:

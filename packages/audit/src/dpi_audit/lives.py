@@ -34,9 +34,8 @@ from dpi.testing.class_sums import ClassSums, SumsState
 from dpi.testing.laws import Joint, Laplace, Law
 from dpi_audit.exact import Finding, Open, worst_of
 from dpi_audit.neighbours import TARGET, Rows, staying, straying
-from dpi_audit.session import MakeStream, SeveralStreams, StreamSession
+from dpi_audit.session import MakeStream, SeveralStreams, StoredSession, StreamSession
 from dpi_audit.small import EPSILON, VALUES, stream
-from dpi_audit.stored import StoredSession
 
 USER = pl.Series([TARGET], dtype=pl.String)
 WHOLE = Epsilon.at_most(EPSILON)
@@ -100,7 +99,7 @@ class AccountLife:
         self._past = 0
 
     def look(self, rows: Rows) -> Law:
-        """The weights of the slot's users, added up in each class that is due."""
+        """Return the law of the weights of the slot's users, added up in each class that is due."""
         due, period = next(self._course), self._accounts.period
         if period and due.slot % period == 0:
             self._past += self._taken
@@ -145,7 +144,7 @@ class SparingSums(ClassSums):
     """Sums by class that ask every class for so small a share."""
 
     def shares(self, state: SumsState, slot: int) -> tuple[Fraction, ...]:
-        """The same for all that are due."""
+        """Return the same for all that are due."""
         return (SHARE,) * (level(slot, state.classes - 1) + 1)
 
 
@@ -155,7 +154,7 @@ class PaidSession(StreamSession):
     _taken = 0
 
     def force(self, output: object) -> str:
-        """The release; what the account has less afterwards, over a restart too, was taken from it."""
+        """Return the release; what the account has less afterwards, over a restart too, was taken from it."""
         slot = self._slots
         before = self._left(slot)
         seen = super().force(output)
@@ -204,7 +203,7 @@ class Life:
     quick: int
 
     def worst(self, quick: bool) -> Finding:
-        """The worst finding for a user who stays and, in the whole form, for one who comes and goes."""
+        """Return the worst finding for a user who stays and, in the whole form, for one who comes and goes."""
         slots, families = (self.quick, (staying,)) if quick else (self.slots, (staying, straying))
         return worst_of(self.open, [family(slots, VALUES) for family in families], both=False)
 
@@ -212,7 +211,7 @@ class Life:
 def account_life(
     course: Course, policy: Policy = spend_first, *, period: int | None = None, kind: type[Accounts] = Accounts
 ) -> Open:
-    """Sessions of a ledger alone; `kind` is for twins that are broken."""
+    """Return how to open sessions of a ledger alone; `kind` is for twins that are broken."""
     return lambda: AccountLife(kind(WHOLE, key=KEY, policy=policy, period=period), course())
 
 

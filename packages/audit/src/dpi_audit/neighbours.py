@@ -2,7 +2,7 @@
 
 Each family is a way in which a mechanism may lose its promise: a user in every slot, one who is a crowd by rows, one
 who leaves and comes back, one who is there at both ends of an epoch, one whose shares do not divide, one whose events
-come late or from the future, one whose id has several types, one who pays in other slots than others. `mutated` changes
+come late or from the future, one whose id has several types, one who pays in other slots than others. `mutate` changes
 what the user does a little: the search in `dpi_audit.exact` climbs with it.
 """
 
@@ -42,18 +42,18 @@ class Neighbours:
         return len(self.one)
 
     def first(self, slots: int) -> Neighbours:
-        """The first slots alone."""
+        """Return the first slots alone."""
         return Neighbours(self.name, self.one[:slots], self.other[:slots], self.user)
 
     def describe(self) -> str:
-        """The witness in words: in which slots the user was there, and with how many rows."""
+        """Say the witness in words: in which slots the user was there, and with how many rows."""
         there = [(t, len(a) - len(b)) for t, (a, b) in enumerate(zip(self.one, self.other, strict=True)) if a != b]
         rows = ", ".join(f"{t}" if n == 1 else f"{t} (×{n})" for t, n in there[:12])
         return f"{self.name}: user in {len(there)} of {len(self)} slots: {rows}{' …' if len(there) > 12 else ''}"
 
 
 def pair(name: str, slots: Sequence[Rows], user: object = TARGET) -> Neighbours:
-    """The slots, and the slots without the user; ids are compared by canonical text, so 7, 7.0 and "7" are one."""
+    """Return the slots, and the slots without the user; ids are compared by canonical text: 7, 7.0 and "7" are one."""
     ids = list({someone for rows in slots for someone, _ in rows})
     *names, name_of_user = canonical([*ids, user, None], "user").cast(pl.String).to_list()[:-1]
     same = {someone for someone, text in zip(ids, names, strict=True) if text == name_of_user}
@@ -70,6 +70,11 @@ def _crowd(slot: int, values: Sequence[object], size: int = 6) -> Rows:
     return tuple((f"other-{slot // 3 if i % 3 else slot}-{i}", values[(slot + i) % len(values)]) for i in range(size))
 
 
+def _sometimes(name: str, slots: int, values: Sequence[object], rows: Callable[[int], Rows]) -> Neighbours:
+    """A crowd, and rows of the user that depend on the slot."""
+    return pair(name, [_crowd(t, values) + rows(t) for t in range(slots)])
+
+
 def alone(slots: int, values: Sequence[object]) -> Neighbours:
     """The user is the only one, in every slot: a total, a domain or an empty slot would show them."""
     return pair("alone", [((TARGET, values[0]),) for _ in range(slots)])
@@ -77,41 +82,33 @@ def alone(slots: int, values: Sequence[object]) -> Neighbours:
 
 def every_slot(slots: int, values: Sequence[object]) -> Neighbours:
     """The user is in every slot, among others."""
-    return pair("every slot", [(*_crowd(t, values), (TARGET, values[t % len(values)])) for t in range(slots)])
+    return _sometimes("every slot", slots, values, lambda t: ((TARGET, values[t % len(values)]),))
 
 
 def giant(slots: int, values: Sequence[object]) -> Neighbours:
     """The user has four hundred rows in every third slot, between the rows of others."""
     flood = tuple((TARGET, values[i % len(values)]) for i in range(400))
-    return pair(
-        "giant", [(*flood[:200], *_crowd(t, values), *(flood[200:] if t % 3 == 0 else ())) for t in range(slots)]
-    )
+    rest = [flood[200:] if t % 3 == 0 else () for t in range(slots)]
+    return pair("giant", [(*flood[:200], *_crowd(t, values), *rest[t]) for t in range(slots)])
 
 
 def returning(slots: int, values: Sequence[object]) -> Neighbours:
     """The user leaves after a third of the time, and comes back for the last third."""
     third = max(1, slots // 3)
-    return pair(
-        "leaves and returns",
-        [_crowd(t, values) + (((TARGET, values[0]),) if t < third or t >= slots - third else ()) for t in range(slots)],
-    )
+    there = {*range(third), *range(slots - third, slots)}
+    return _sometimes("leaves and returns", slots, values, lambda t: ((TARGET, values[0]),) if t in there else ())
 
 
 def epochs(slots: int, values: Sequence[object]) -> Neighbours:
     """The user is there around every sixth slot: at the end of one epoch and the beginning of the next."""
-    return pair(
-        "crosses epochs",
-        [
-            _crowd(t, values) + (((TARGET, values[-1]),) * (1 + t % 2) if t % 6 in (4, 5, 0, 1) else ())
-            for t in range(slots)
-        ],
-    )
+    rows: Rows = ((TARGET, values[-1]),)
+    return _sometimes("crosses epochs", slots, values, lambda t: rows * (1 + t % 2) if t % 6 in (4, 5, 0, 1) else ())
 
 
 def rounding(slots: int, values: Sequence[object]) -> Neighbours:
     """The user's rows do not divide: 1, 2, 3, 7, 11 rows over the bins, so that every share is rounded."""
-    rows = [tuple((TARGET, values[i * i % len(values)]) for i in range((1, 2, 3, 7, 11)[t % 5])) for t in range(slots)]
-    return pair("rounding edges", [_crowd(t, values) + rows[t] for t in range(slots)])
+    rows: Rows = tuple((TARGET, values[i * i % len(values)]) for i in range(11))
+    return _sometimes("rounding edges", slots, values, lambda t: rows[: (1, 2, 3, 7, 11)[t % 5]])
 
 
 def late(slots: int, values: Sequence[object]) -> Neighbours:
@@ -150,17 +147,14 @@ def types(slots: int, values: Sequence[object]) -> Neighbours:
 def broken_rows(slots: int, values: Sequence[object]) -> Neighbours:
     """The user sends rows that cannot be read, NaN and unknown values, beside good ones, in every second slot."""
     bad: Rows = ((TARGET, float("nan")), (TARGET, None), (TARGET, "no such value"), (TARGET, values[0]))
-    return pair("broken rows", [_crowd(t, values) + (bad if t % 2 else ()) for t in range(slots)])
+    return _sometimes("broken rows", slots, values, lambda t: bad if t % 2 else ())
 
 
 def classes(slots: int, values: Sequence[object]) -> Neighbours:
     """The user comes late and stays away now and then: in other classes, and due in other slots, than the others."""
     regulars: Rows = tuple((f"regular-{i}", values[i % len(values)]) for i in range(4))
-    there = [t for t in range(slots) if t % 7 != 4 and t > 2]
-    return pair(
-        "other classes",
-        [_crowd(t, values) + regulars + (((TARGET, values[t % 2]),) if t in there else ()) for t in range(slots)],
-    )
+    there = [((TARGET, values[t % 2]),) if t % 7 != 4 and t > 2 else () for t in range(slots)]
+    return _sometimes("other classes", slots, values, lambda t: regulars + there[t])
 
 
 def staying(slots: int, values: Sequence[object]) -> Neighbours:
@@ -172,10 +166,8 @@ def staying(slots: int, values: Sequence[object]) -> Neighbours:
 def straying(slots: int, values: Sequence[object]) -> Neighbours:
     """The user is away for one slot and for ten in turn, and pays other numbers of times than the other one."""
     here = [t % 17 != 5 and t % 41 < 31 for t in range(slots)]
-    there: Rows = (("regular", values[-1]),)
-    return pair(
-        "comes and goes", [(*there, (TARGET, values[t % len(values)])) if here[t] else there for t in range(slots)]
-    )
+    mine = [((TARGET, values[t % len(values)]),) if here[t] else () for t in range(slots)]
+    return pair("comes and goes", [(("regular", values[-1]), *rows) for rows in mine])
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -183,8 +175,8 @@ FAMILIES: tuple[Family, ...] = (
 )  # fmt: skip
 
 
-def mutated(neighbours: Neighbours, values: Sequence[object], chance: random.Random) -> Neighbours:
-    """The same streams with the user's rows of one to three slots drawn anew; the others' rows stay."""
+def mutate(neighbours: Neighbours, values: Sequence[object], chance: random.Random) -> Neighbours:
+    """Return the same streams with the user's rows of one to three slots drawn anew; the others' rows stay."""
     slots = list(neighbours.one)
     for _ in range(chance.randint(1, 3)):
         t = chance.randrange(len(slots))

@@ -4,7 +4,9 @@ Two streams are forced to the same releases. Then whatever still differs was mad
 line, a count in an error text, a hint in a `repr`. A *surface* is a function that looks at a session after a slot and
 returns named bytes; the command line, a store's public files or an HTTP response are further surfaces.
 
-**What it cannot find.** A surface nobody lists, and time: see `dpi_audit.timing`.
+**What it cannot find.** A surface nobody lists. Time is looked at by itself (`time_to_release`): a slot is published at
+a fixed public delay, so the time that the program took is not seen. This is a second line: if it were seen, would one
+ordinary user show? A user with very many rows does: work grows with rows.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import logging
 import math
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +30,10 @@ import polars as pl
 
 from dpi.errors import OptionError
 from dpi.histogram.compression import counts
+from dpi.store.export import export
+from dpi.store.sql import SQLStore
+from dpi_audit.distinguishers import Floats
+from dpi_audit.empirical import ERROR, incomplete_beta
 from dpi_audit.exact import Finding
 from dpi_audit.neighbours import Neighbours
 from dpi_audit.session import StreamSession
@@ -55,14 +62,13 @@ class Reach:
         return Finding(math.inf if self.differences else Fraction(0), Fraction(0), f"{self.neighbours}: {where}")
 
 
-def captured(action: Callable[[], T]) -> tuple[T | None, dict[str, bytes]]:
-    """The result of an action, and all it let out: errors with their causes, log records, warnings, prints.
+def capture(action: Callable[[], T]) -> tuple[T | None, dict[str, bytes]]:
+    """Return the result of an action, and all it let out: errors with their causes, log records, warnings, prints.
 
-    >>> captured(lambda: print("three", end=""))[1]["stdout"]
+    >>> capture(lambda: print("three", end=""))[1]["stdout"]
     b'three'
     """
-    records: list[str] = []
-    handler = _Keep(records)
+    handler = _Keep()
     root, level = logging.getLogger(), logging.getLogger().level
     out, err, error, result = io.StringIO(), io.StringIO(), "", None
     root.addHandler(handler)
@@ -83,7 +89,7 @@ def captured(action: Callable[[], T]) -> tuple[T | None, dict[str, bytes]]:
         root.setLevel(level)
     return result, {
         "error": error.encode(),
-        "log": "\n".join(records).encode(),
+        "log": "\n".join(handler.records).encode(),
         "warnings": "\n".join(f"{w.category.__name__}: {w.message}" for w in warned).encode(),
         "stdout": out.getvalue().encode(),
         "stderr": err.getvalue().encode(),
@@ -93,12 +99,12 @@ def captured(action: Callable[[], T]) -> tuple[T | None, dict[str, bytes]]:
 class _Keep(logging.Handler):
     """Keeps what a log would print, its arguments included."""
 
-    def __init__(self, records: list[str]) -> None:
+    def __init__(self) -> None:
         super().__init__(1)
-        self._records = records
+        self.records = list[str]()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._records.append(f"{record.levelname} {record.name} {record.getMessage()}")
+        self.records.append(f"{record.levelname} {record.name} {record.getMessage()}")
 
 
 def _chain(problem: BaseException | None) -> Iterator[str]:
@@ -108,7 +114,7 @@ def _chain(problem: BaseException | None) -> Iterator[str]:
 
 
 def releases(session: StreamSession) -> dict[str, bytes]:
-    """A release as text: JSON, `repr`, HTML."""
+    """Return a release as text: JSON, `repr`, HTML."""
     release = session.last
     if release is None:
         raise OptionError("a release is looked at after the first slot.")
@@ -116,19 +122,14 @@ def releases(session: StreamSession) -> dict[str, bytes]:
 
 
 def descriptions(session: StreamSession) -> dict[str, bytes]:
-    """What a stream says of itself."""
+    """Return what a stream says of itself."""
     stream = session.stream
-    said = {
-        "repr": repr(stream),
-        "html": stream._repr_html_(),
-        "guarantee": stream.guarantee,
-        "digest": stream.digest,
-    }
+    said = {"repr": repr(stream), "html": stream._repr_html_(), "guarantee": stream.guarantee, "digest": stream.digest}
     return {name: text.encode() for name, text in said.items()}
 
 
 def refusals(session: StreamSession) -> dict[str, bytes]:
-    """What the stream says to calls that it must refuse, made with the slot's own rows."""
+    """Return what the stream says to calls that it must refuse, made with the slot's own rows."""
     users, values = [user for user, _ in session.rows], [value for _, value in session.rows]
     calls: dict[str, Callable[[], object]] = {
         "wrong slot": lambda: session.attempt(users, values, slot=10**6),
@@ -143,7 +144,7 @@ def refusals(session: StreamSession) -> dict[str, bytes]:
     }
     seen: dict[str, bytes] = {}
     for name, call in calls.items():
-        _, out = captured(call)
+        _, out = capture(call)
         seen |= {f"{name}, {kind}": data for kind, data in out.items()}
     return seen
 
@@ -170,13 +171,13 @@ def compare(
     sides = open_session(), open_session()
     compared, names, differences = 0, dict[str, None](), list[str]()
     for step, rows in enumerate(zip(neighbours.one, neighbours.other, strict=True)):
-        looked = [captured(lambda s=s, r=r: s.look(r)) for s, r in zip(sides, rows, strict=True)]  # type: ignore[misc]
+        looked = [capture(lambda s=s, r=r: s.look(r)) for s, r in zip(sides, rows, strict=True)]  # type: ignore[misc]
         law, other = looked[0][0], looked[1][0]
         if law is None or other is None:
             differences.append(f"step {step}: a look at the slot failed")
             break
         output = law.worst(other).output
-        forced = [captured(lambda s=s: s.force(output))[1] for s in sides]  # type: ignore[misc] # noqa: B023 - called at once
+        forced = [capture(lambda s=s: s.force(output))[1] for s in sides]  # type: ignore[misc] # noqa: B023 - called at once
         seen = []
         for side, session in enumerate(sides):
             here = {f"before the release, {kind}": data for kind, data in looked[side][1].items()}
@@ -195,15 +196,93 @@ def compare(
     return Reach(neighbours.name, compared, tuple(names), tuple(differences))
 
 
-def process(
+def run_process(
     command: Sequence[str], *, folder: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> dict[str, bytes]:
-    """What a program lets out: its output, its complaints, and its exit code. For surfaces made of commands."""
+    """Return what a program lets out: its output, its complaints, its exit code. For surfaces made of commands."""
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)  # noqa: S603 - the caller's own program
     return {"stdout": done.stdout, "stderr": done.stderr, "exit code": str(done.returncode).encode()}
 
 
-def files(folder: Path, pattern: str = "**/*") -> dict[str, bytes]:
-    """All files of a folder, by name. For surfaces made of public files."""
+def read_files(folder: Path, pattern: str = "**/*") -> dict[str, bytes]:
+    """Return all files of a folder, by name. For surfaces made of public files."""
     found = sorted(path for path in folder.glob(pattern) if path.is_file())
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def exported(session: StreamSession) -> dict[str, bytes]:
+    """Return the file that `dpi export` writes of the session's store, after every slot: a surface."""
+    store = session.stream.store
+    if not isinstance(store, SQLStore):
+        raise OptionError("an export is made of a store on disk: audit a `StoredSession`.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "public.db"
+        export(store, path)
+        return {"file": path.read_bytes()}
+
+
+_RESAMPLED, _POWER = 200, 0.9
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Medians of the two streams, an interval for their ratio, and what the test would have seen."""
+
+    seconds: tuple[float, float]
+    ratio: tuple[float, float]
+    """Wrong with probability at most `error`."""
+    factor: float
+    """Medians are to lie within this factor of each other."""
+    power: float
+    """The smallest true factor that the test finds in at least nine of ten repetitions; infinite if there is none."""
+    error: float = ERROR
+
+    @property
+    def apart(self) -> bool:
+        """Whether the medians are certainly further apart than `factor`."""
+        return self.ratio[0] > self.factor or self.ratio[1] < 1 / self.factor
+
+
+def time_to_release(run: Callable[[bool], object], *, repeats: int = 60, factor: float = 1.5, seed: int = 0) -> Timing:
+    """Time `run(with_user)` in a random order, so that a drift of the machine hits both streams alike."""
+    chance = np.random.default_rng(seed)
+    order = chance.permutation(np.repeat([True, False], repeats))
+    for side in (True, False):
+        run(side)
+    taken: dict[bool, list[float]] = {True: [], False: []}
+    for side in order:
+        start = time.perf_counter()
+        run(bool(side))
+        taken[bool(side)].append(time.perf_counter() - start)
+    one, other = np.array(taken[True]), np.array(taken[False])
+    medians = float(np.median(one)), float(np.median(other))
+    return Timing(medians, _interval(one, other), factor, _power(one, other, factor, chance))
+
+
+def _interval(one: Floats, other: Floats) -> tuple[float, float]:
+    """An interval for the ratio of medians, from order statistics of each sample: no law of times is assumed."""
+    (a, b), (c, d) = (_median_interval(sample) for sample in (one, other))
+    return a / d, b / c
+
+
+def _median_interval(sample: Floats) -> tuple[float, float]:
+    """The k-th smallest and largest time, with k as large as 2·P(Binomial(n, ½) < k) ≤ error/2 allows."""
+    ordered, k = np.sort(sample), 0
+    # P(Binomial(n, ½) ≤ k) = I_½(n - k, k + 1)
+    while k + 1 < sample.size // 2 and 4 * incomplete_beta(sample.size - k, k + 1, 0.5) <= ERROR:
+        k += 1
+    at = max(k - 1, 0)
+    return float(ordered[at]), float(ordered[-1 - at])
+
+
+def _power(one: Floats, other: Floats, factor: float, chance: np.random.Generator) -> float:
+    """Resample from the second stream's times, slow one side down, and see when the test says so."""
+    pooled = np.concatenate([one / np.median(one), other / np.median(other)])
+    for true in factor * 1.1 ** np.arange(1, 30):
+        found = 0
+        for _ in range(_RESAMPLED):
+            slow, plain = (chance.choice(pooled, size=x.size) for x in (one, other))
+            found += _interval(slow * true, plain)[0] > factor
+        if found >= _POWER * _RESAMPLED:
+            return float(true)
+    return math.inf

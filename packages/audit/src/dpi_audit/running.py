@@ -9,19 +9,15 @@ from functools import partial
 from multiprocessing import get_context
 
 from dpi_audit import neighbours
-from dpi_audit.accounting import excesses
 from dpi_audit.commands import command_line, odd_rows
 from dpi_audit.empirical import ERROR, lower_bound
-from dpi_audit.exact import Finding, search
-from dpi_audit.exports import exported
+from dpi_audit.exact import search
 from dpi_audit.lives import LIVES
-from dpi_audit.reach import Reach, compare
-from dpi_audit.report import AuditReport, Row
-from dpi_audit.session import StreamSession
+from dpi_audit.reach import Surface, compare, exported, time_to_release
+from dpi_audit.report import AuditReport, Row, excesses
+from dpi_audit.session import StoredSession, StreamSession
 from dpi_audit.shipped import BOXES, DRAWS, STREAMS, Shipped
 from dpi_audit.small import VALUES, stream
-from dpi_audit.stored import StoredSession
-from dpi_audit.timing import time_to_release
 from dpi_audit.zoo import PAIRS, Check
 
 Progress = Callable[[str], None]
@@ -35,58 +31,54 @@ QUICK_RUNS, RUNS = 256, 1024
 """Runs of whole streams as black boxes, both sides together."""
 
 
-def run(quick: bool = False, progress: Progress | None = None, *, processes: int = 1) -> AuditReport:
+def run(quick: bool = False, progress: Progress = lambda text: None, *, processes: int = 1) -> AuditReport:
     """Audit everything: under five minutes on two cores, the quick form under one.
 
     The quick form tries fewer neighbours, does not vary them, and makes fewer runs. It audits the same mechanisms.
     What is timed is timed at the end, alone.
     """
-    say = progress if progress is not None else _silent
     begin = time.perf_counter()
-    rows = [*_made(parts(quick), say, processes), _timing(quick)]
-    say("time to release")
+    rows = [*_run_parts(list_parts(quick), progress, processes), _check_time(quick)]
+    progress("time to release")
     accounting = excesses()
-    say("the published accounting")
+    progress("the published accounting")
     rows.sort(key=lambda row: row.kind != "shipped")  # what is shipped comes first, in the order of the parts
     return AuditReport(tuple(rows), accounting, quick, time.perf_counter() - begin, ERROR)
 
 
-def steps(quick: bool = False) -> int:
-    """How often `progress` will be told of something."""
-    return len(parts(quick)) + 2
+def count_steps(quick: bool = False) -> int:
+    """Return how often `progress` will be told of something."""
+    return len(list_parts(quick)) + 2
 
 
-def parts(quick: bool) -> list[Part]:
-    """All parts of the audit but the accounting and what is timed."""
+def list_parts(quick: bool) -> list[Part]:
+    """Return all parts of the audit but the accounting and what is timed."""
     families = QUICK_FAMILIES if quick else neighbours.FAMILIES
     odd = (odd_rows,) if quick else (odd_rows, neighbours.alone)
     return [
-        *((mechanism.name, partial(_stream, i, quick)) for i, mechanism in enumerate(STREAMS)),
-        *((life.name, partial(_life, i, quick)) for i, life in enumerate(LIVES)),
-        *((draw.name, partial(_draw, i)) for i, draw in enumerate(DRAWS)),
-        *((name, partial(_box, i, quick)) for i, (name, *_) in enumerate(BOXES)),
-        *((f"other bytes: {family.__name__}", partial(_reach, family, quick)) for family in families),
-        *((f"the export: {family.__name__}", partial(_export, family, quick)) for family in families[:2]),
-        *((f"the command line: {family.__name__}", partial(_commands, family)) for family in odd),
-        *((pair.name, partial(_pair, i)) for i, pair in enumerate(PAIRS)),
+        *((mechanism.name, partial(_check_stream, i, quick)) for i, mechanism in enumerate(STREAMS)),
+        *((life.name, partial(_check_life, i, quick)) for i, life in enumerate(LIVES)),
+        *((name, partial(_check_draws, name)) for name in DRAWS),
+        *((name, partial(_check_box, i, quick)) for i, (name, *_) in enumerate(BOXES)),
+        *((f"other bytes: {family.__name__}", partial(_check_bytes, family, quick)) for family in families),
+        *((f"the export: {family.__name__}", partial(_check_export, family, quick)) for family in families[:2]),
+        *((f"the command line: {family.__name__}", partial(_check_commands, family)) for family in odd),
+        *((pair.name, partial(_check_pair, i)) for i, pair in enumerate(PAIRS)),
     ]
 
 
-def _silent(text: str) -> None:
-    """No progress."""
-
-
-def _made(todo: Sequence[Part], say: Progress, processes: int) -> list[Row]:
-    """The rows of all parts in their order, made here or in processes of their own."""
+def _run_parts(todo: Sequence[Part], say: Progress, processes: int) -> list[Row]:
+    """Return the rows of all parts in their order, made here or in processes of their own."""
     if processes == 1:
-        found = []
+        rows = []
         for name, make in todo:
-            found += make()
+            rows += make()
             say(name)
-        return found
+        return rows
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:  # a fork would copy locks that threads hold
         # Commands are processes of their own, one after the other: begun first, they end before the rest does.
-        begun = {name: pool.submit(make) for name, make in sorted(todo, key=lambda part: not _commanding(part))}
+        commands_first = sorted(todo, key=lambda part: not part[0].startswith("the command line"))
+        begun = {name: pool.submit(make) for name, make in commands_first}
         names = {future: name for name, future in begun.items()}
         for done in as_completed(names):
             done.result()
@@ -94,15 +86,12 @@ def _made(todo: Sequence[Part], say: Progress, processes: int) -> list[Row]:
         return [row for name, _ in todo for row in begun[name].result()]
 
 
-def _commanding(part: Part) -> bool:
-    return part[0].startswith("the command line")
+def _check_stream(index: int, quick: bool) -> list[Row]:
+    return [check_shipped(STREAMS[index], quick)]
 
 
-def _stream(index: int, quick: bool) -> list[Row]:
-    return [_shipped(STREAMS[index], quick)]
-
-
-def _shipped(mechanism: Shipped, quick: bool) -> Row:
+def check_shipped(mechanism: Shipped, quick: bool) -> Row:
+    """Search for neighbours that lose more than a shipped mechanism claims."""
     finding = search(
         mechanism.open,
         mechanism.values,
@@ -111,68 +100,51 @@ def _shipped(mechanism: Shipped, quick: bool) -> Row:
         # Laplace noise loses the same both ways, so directions take turns there.
         both=mechanism.one_sided,
     )
-    return Row(
-        "shipped",
-        mechanism.name,
-        float(finding.claimed),
-        float(finding.loss),
-        None,
-        finding.violates,
-        finding.witness,
-        mechanism.note,
-        mechanism.tight,
-    )
+    return Row.of("shipped", mechanism.name, finding, note=mechanism.note, tight=mechanism.tight)
 
 
-def _life(index: int, quick: bool) -> list[Row]:
-    return [_tight(LIVES[index].name, LIVES[index].worst(quick))]
+def _check_life(index: int, quick: bool) -> list[Row]:
+    return [Row.of("shipped", LIVES[index].name, LIVES[index].worst(quick), tight=True)]
 
 
-def _draw(index: int) -> list[Row]:
-    return [_tight(DRAWS[index].name, DRAWS[index].exact())]
+def _check_draws(name: str) -> list[Row]:
+    return [Row.of("shipped", name, DRAWS[name](), tight=True)]
 
 
-def _tight(name: str, found: Finding) -> Row:
-    claimed, loss = float(found.claimed), float(found.loss)
-    return Row("shipped", name, claimed, loss, None, found.violates, found.witness, tight=True)
-
-
-def _box(index: int, quick: bool) -> list[Row]:
+def _check_box(index: int, quick: bool) -> list[Row]:
     name, claimed, box = BOXES[index]
     bound = lower_bound(box, claimed=claimed, most_runs=QUICK_RUNS if quick else RUNS)
-    witness = f"{bound.event}, {bound.runs} runs"
-    return [Row("shipped", name, claimed, None, bound.epsilon, bound.epsilon > claimed, witness)]
+    return [Row("shipped", name, claimed, None, bound.epsilon, bound.epsilon > claimed, bound.witness)]
 
 
-def _reach(family: neighbours.Family, quick: bool) -> list[Row]:
-    reach = compare(_small, family(4 if quick else 20, VALUES))
-    return [_reached(f"other bytes: {reach.neighbours}", reach)]
+def _check_bytes(family: neighbours.Family, quick: bool) -> list[Row]:
+    return _compare("other bytes", _open_small, family(4 if quick else 20, VALUES))
 
 
-def _export(family: neighbours.Family, quick: bool) -> list[Row]:
-    reach = compare(_stored, family(3 if quick else 12, VALUES), surfaces=(exported,))
-    return [_reached(f"the export of a store: {reach.neighbours}", reach)]
+def _check_export(family: neighbours.Family, quick: bool) -> list[Row]:
+    return _compare("the export of a store", _open_stored, family(3 if quick else 12, VALUES), exported)
 
 
-def _commands(family: neighbours.Family) -> list[Row]:
-    reach = compare(_small, family(1, VALUES), surfaces=(command_line(VALUES),))
-    return [_reached(f"the command line and its files: {reach.neighbours}", reach)]
+def _check_commands(family: neighbours.Family) -> list[Row]:
+    return _compare("the command line and its files", _open_small, family(1, VALUES), command_line(VALUES))
 
 
-def _small() -> StreamSession:
+def _compare(
+    name: str, open_session: Callable[[], StreamSession], pair: neighbours.Neighbours, *surfaces: Surface
+) -> list[Row]:
+    reach = compare(open_session, pair, surfaces=surfaces) if surfaces else compare(open_session, pair)
+    return [Row.of("shipped", f"{name}: {reach.neighbours}", reach.finding)]
+
+
+def _open_small() -> StreamSession:
     return StreamSession(stream())
 
 
-def _stored() -> StreamSession:
+def _open_stored() -> StreamSession:
     return StoredSession(lambda store: stream(store=store))
 
 
-def _reached(name: str, reach: Reach) -> Row:
-    finding = reach.finding
-    return Row("shipped", name, 0.0, float(finding.loss), None, finding.violates, finding.witness)
-
-
-def _timing(quick: bool) -> Row:
+def _check_time(quick: bool) -> Row:
     pair = neighbours.every_slot(1, VALUES)
 
     def once(with_user: bool) -> None:
@@ -189,29 +161,19 @@ def _timing(quick: bool) -> Row:
     return Row("shipped", "time to release, one user of seven", 0.0, None, None, timing.apart, witness, note)
 
 
-def _pair(index: int) -> list[Row]:
+def _check_pair(index: int) -> list[Row]:
     pair = PAIRS[index]
-    return [
-        _checked("broken", pair.name, pair.broken, pair.why),
-        _checked("twin", pair.name, pair.correct, ""),
-    ]
+    return [check("broken", pair.name, pair.broken, pair.why), check("twin", pair.name, pair.correct)]
 
 
-def _checked(kind: str, name: str, check: Check, why: str) -> Row:
-    finding = None if check.exact is None else check.exact()
-    claimed = float(check.claimed if finding is None else finding.claimed)
-    bound = None
-    if check.sample is not None:
-        bound = lower_bound(check.sample, claimed=float(check.claimed), most_runs=check.most_runs)
-    violated = bool(finding and finding.violates) or bool(bound and bound.epsilon > float(check.claimed))
-    witness = finding.witness if finding is not None else "" if bound is None else f"{bound.event}, {bound.runs} runs"
-    return Row(
-        kind,
-        name,
-        claimed,
-        None if finding is None else float(finding.loss),
-        None if bound is None else bound.epsilon,
-        violated,
-        witness,
-        why,
-    )
+def check(kind: str, name: str, of: Check, why: str = "") -> Row:
+    """Ask all that can be asked of one of a pair."""
+    finding = None if of.exact is None else of.exact()
+    claimed, bound = float(of.claimed), None
+    if of.sample is not None:
+        bound = lower_bound(of.sample, claimed=claimed, most_runs=of.most_runs)
+    told = bound is not None and bound.epsilon > claimed
+    if finding is not None:
+        return Row.of(kind, name, finding, None if bound is None else bound.epsilon, told, note=why)
+    assert bound is not None  # noqa: S101 - at least one question is asked
+    return Row(kind, name, claimed, None, bound.epsilon, told, bound.witness, why)

@@ -1,4 +1,4 @@
-"""The law of a sampler, read off the sampler itself.
+"""The law of a sampler, read off the sampler itself: of any, and of the shipped ones.
 
 Each exact sampler of `dpi.noise` decides by one uniform U, whose bits it draws as far as it needs them, and its result
 is monotone in U. So a source that hands out chosen bits finds, by bisection, the border in U between two results: the
@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpi.noise import RandomSource
+from dpi.noise import RandomSource, bernoulli_exp, exponential_mechanism, geometric
 from dpi.noise.source import WORD_BITS, Words
 from dpi.testing.laws import Finite
 from dpi_audit.exact import Finding
@@ -48,7 +48,7 @@ class _Script:
 
 
 def boundary(sampler: Sampler, low_side: Callable[[int], bool]) -> Fraction:
-    """The share of [0, 1), from 0 on, for whose U the result satisfies `low_side`; the sampler is monotone in U.
+    """Return the share of [0, 1), from 0 on, for whose U the result satisfies `low_side`; the sampler is monotone in U.
 
     >>> boundary(lambda source: int(source.words(1)[0] >> 63), lambda bit: bit == 0)
     Fraction(1, 2)
@@ -75,7 +75,7 @@ def _holds(sampler: Sampler, low_side: Callable[[int], bool], numerator: int) ->
 
 
 def geometric_loss(sampler: Sampler, scale: Fraction, levels: Sequence[int]) -> Finding:
-    """The largest |ln P(j)/P(j + 1)| of a geometric sampler at the given levels; 1/scale is claimed.
+    """Return the largest |ln P(j)/P(j + 1)| of a geometric sampler at the given levels; 1/scale is claimed.
 
     Noise that is the difference of two such variables loses as much for one step of its input. A level that cannot
     happen means that the support ends below it: the last level that can is told apart from the next for sure.
@@ -91,14 +91,14 @@ def geometric_loss(sampler: Sampler, scale: Fraction, levels: Sequence[int]) -> 
 
 
 def selection_law(sampler: Sampler, candidates: int) -> Finite:
-    """The law of a choice by one uniform: probabilities of each candidate, in the order of its intervals."""
+    """Return the law of a choice by one uniform: the probability of each candidate, in the order of its intervals."""
     borders = [boundary(sampler, lambda i, j=j: i <= j) for j in range(candidates - 1)]  # type: ignore[misc]
     edges = [Fraction(0), *borders, Fraction(1)]
     return Finite({i: _log(b - a) for i, (a, b) in enumerate(itertools.pairwise(edges))})
 
 
 def coins_law(coin: Callable[[int, RandomSource], bool], gaps: Sequence[int]) -> Finite:
-    """The law of permute-and-flip: a uniform one of the heads, each coin's probability read off the coin itself."""
+    """Return the law of permute-and-flip: a uniform one of the heads, each coin's probability read off the coin."""
     heads = [Fraction(1) if gap == 0 else boundary(lambda s, g=gap: int(coin(g, s)), bool) for gap in gaps]  # type: ignore[misc]
     law = {i: Fraction(0) for i in range(len(gaps))}
     for flips in itertools.product((False, True), repeat=len(gaps)):
@@ -112,7 +112,7 @@ def coins_law(coin: Callable[[int, RandomSource], bool], gaps: Sequence[int]) ->
 def selection_loss(
     law: Callable[[Sequence[int]], Finite], pairs: Sequence[tuple[Sequence[int], Sequence[int]]], rate: Fraction
 ) -> Finding:
-    """The largest loss of a selection on pairs of neighbouring scores; 2 · rate · (largest change) is claimed."""
+    """Return the largest loss of a selection on pairs of neighbouring scores; 2·rate·(largest change) is claimed."""
     found: list[Finding] = []
     for one, other in pairs:
         moved = max(abs(a - b) for a, b in zip(one, other, strict=True))
@@ -127,3 +127,43 @@ def _log(probability: Fraction) -> float:
     if probability <= 0:
         return -math.inf
     return math.log(probability.numerator) - math.log(probability.denominator)
+
+
+SCALE = Fraction(5, 2)
+LEVELS = (0, 110, 300)
+"""64 bits end at floor(2.5 · 64 · ln 2) = 110."""
+RATE = Fraction(1, 3)
+SCORES = (((0, 129), (1, 128)), ((0, 300, 1), (1, 299, 0)), ((1, 0, 0, 0), (0, 1, 1, 1)))
+"""The first pair lies where e^(-gap/3) passes 2^-62."""
+
+
+def shipped_geometric(source: RandomSource) -> int:
+    """Draw by the shipped sampler, which takes bits until the result is decided."""
+    high, low, bits = geometric(1, SCALE, source)
+    return (int(high[0]) << bits) + int(low[0])
+
+
+def exponential_law(scores: Sequence[int]) -> Finite:
+    """Return the law of the shipped exponential mechanism, read off its draws."""
+    return selection_law(lambda source: exponential_mechanism(np.array(scores), RATE, source), len(scores))
+
+
+def permute_and_flip_law(scores: Sequence[int]) -> Finite:
+    """Return the law of the shipped permute-and-flip, from its coins."""
+    gaps = [max(scores) - score for score in scores]
+    return coins_law(lambda gap, source: bool(bernoulli_exp(np.array([gap]), RATE, source)[0]), gaps)
+
+
+def noise_loss() -> Finding:
+    """Return the loss of the shipped geometric sampler at its levels."""
+    return geometric_loss(shipped_geometric, SCALE, LEVELS)
+
+
+def exponential_loss() -> Finding:
+    """Return the loss of the shipped exponential mechanism on all pairs of scores."""
+    return selection_loss(exponential_law, SCORES, RATE)
+
+
+def permute_and_flip_loss() -> Finding:
+    """Return the loss of the shipped permute-and-flip on all pairs of scores."""
+    return selection_loss(permute_and_flip_law, SCORES, RATE)

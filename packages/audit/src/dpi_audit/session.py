@@ -12,7 +12,9 @@ it would be.
 from __future__ import annotations
 
 import contextlib
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +32,8 @@ from dpi.mechanism.base import Estimate, Measurement, Mechanism
 from dpi.noise import RandomSource
 from dpi.options import Options
 from dpi.release import Release
+from dpi.store import Store, open_store
+from dpi.store.sql import SQLStore
 from dpi.stream import Stream
 from dpi.testing.laws import Joint, Law, Point, law_of, law_of_classes
 from dpi_audit.neighbours import Rows
@@ -39,11 +43,11 @@ class Session(Protocol):
     """One run, step by step."""
 
     def look(self, rows: Rows) -> Law:
-        """The law of this step's output, given all outputs so far."""
+        """Return the law of this step's output, given all outputs so far."""
         ...
 
     def force(self, output: object) -> object:
-        """Let out this output; returns what an analyst sees of the step besides."""
+        """Let out this output; return what an analyst sees of the step besides."""
         ...
 
     @property
@@ -61,8 +65,8 @@ class _Looked(Exception):
     """The histogram was seen, and nothing was let out."""
 
 
-class Probe(Mechanism[object]):
-    """Stands before a mechanism: shows what it would look at, and lets out what it is told to."""
+class _Probe(Mechanism[object]):
+    """Stands before a mechanism: shows what it would look at, lets out what it is told to, and else is as that one."""
 
     _last: tuple[object, tuple[object, Estimate]] | None = None
 
@@ -71,44 +75,9 @@ class Probe(Mechanism[object]):
         self.seen: Law | None = None
         self.forced: object = None
 
-    def __repr__(self) -> str:
-        return repr(self.inner)
-
-    @property
-    def name(self) -> str:
-        """As the mechanism behind."""
-        return self.inner.name
-
-    def to_options(self) -> Options:
-        """As the mechanism behind."""
-        return self.inner.to_options()
-
-    @property
-    def whole_weights(self) -> bool:
-        """As the mechanism behind."""
-        return self.inner.whole_weights
-
-    @property
-    def by_class(self) -> bool:  # type: ignore[override]
-        """As the mechanism behind."""
-        return self.inner.by_class
-
-    def initial(self, domain: Domain, classes: int = 1) -> object:
-        """As the mechanism behind."""
-        return self.inner.initial(domain) if classes == 1 else self.inner.initial(domain, classes)
-
-    def drift(self, state: object) -> float | None:
-        """As the mechanism behind."""
-        return self.inner.drift(state)
-
-    def shares(self, state: object, slot: int) -> tuple[Fraction, ...]:
-        """As the mechanism behind."""
-        return self.inner.shares(state, slot)
-
     def measure(
         self, state: object, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
     ) -> Measurement:
-        """Gives up after a look, or returns what is forced."""
         self.seen = Joint((Point(("budget", epsilon.units)), law_of(self.inner, state, histogram, epsilon)))
         if self.forced is None:
             raise _Looked
@@ -117,7 +86,6 @@ class Probe(Mechanism[object]):
     def measure_classes(
         self, state: object, histogram: Histogram, classes: tuple[ClassBudget, ...], slot: int, source: RandomSource
     ) -> Measurement:
-        """Gives up after a look at all classes, or returns what is forced."""
         budgets = tuple((due.epsilon.units, due.steps, due.most_left) for due in classes)
         self.seen = Joint((Point(("budgets", budgets)), law_of_classes(histogram, classes)))
         if self.forced is None:
@@ -126,23 +94,47 @@ class Probe(Mechanism[object]):
         return Measurement(slot, max(due.epsilon for due in classes), np.concatenate(parts), classes=classes)
 
     def update(self, state: object, measurement: Measurement) -> tuple[object, Estimate]:
-        """As the mechanism behind: a pure function, so the two sides of a transcript share its result."""
+        """Update as the mechanism behind: a pure function, so the two sides of a transcript share its result."""
         given = (self.inner, self.inner.to_bytes(state), measurement.slot, measurement.epsilon, measurement.partial)
         key = (*given, measurement.classes, measurement.values.tobytes())
-        if Probe._last is None or Probe._last[0] != key:
-            Probe._last = key, self.inner.update(state, measurement)
-        return Probe._last[1]
+        if _Probe._last is None or _Probe._last[0] != key:
+            _Probe._last = key, self.inner.update(state, measurement)
+        return _Probe._last[1]
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def whole_weights(self) -> bool:
+        return self.inner.whole_weights
+
+    @property
+    def by_class(self) -> bool:  # type: ignore[override]
+        return self.inner.by_class
+
+    def to_options(self) -> Options:
+        return self.inner.to_options()
+
+    def initial(self, domain: Domain, classes: int = 1) -> object:
+        return self.inner.initial(domain) if classes == 1 else self.inner.initial(domain, classes)
+
+    def drift(self, state: object) -> float | None:
+        return self.inner.drift(state)
+
+    def shares(self, state: object, slot: int) -> tuple[Fraction, ...]:
+        return self.inner.shares(state, slot)
 
     def moved(self, state: object, old: Domain, new: Domain, classes: int = 1) -> object:
-        """As the mechanism behind."""
         return self.inner.moved(state, old, new) if classes == 1 else self.inner.moved(state, old, new, classes)
 
     def to_bytes(self, state: object) -> bytes:
-        """As the mechanism behind."""
         return self.inner.to_bytes(state)
 
     def from_bytes(self, domain: Domain, data: bytes) -> object:
-        """As the mechanism behind."""
         return self.inner.from_bytes(domain, data)
 
 
@@ -151,7 +143,7 @@ class StreamSession:
 
     def __init__(self, make: MakeStream, *, restart_every: int | None = None) -> None:
         self._make, self._restart_every = make, restart_every
-        self._probe: Probe | None = None
+        self._probe: _Probe | None = None
         self._rows: Rows = ()
         self._slots = 0
         self.last: Release | None = None
@@ -161,11 +153,11 @@ class StreamSession:
         return self._make(self._wrap)
 
     def _wrap(self, mechanism: Mechanism[object]) -> Mechanism[object]:
-        self._probe = Probe(mechanism)
+        self._probe = _Probe(mechanism)
         return self._probe
 
     def look(self, rows: Rows) -> Law:
-        """The law of the slot's measurement, together with the slot's budget, which is public."""
+        """Return the law of the slot's measurement, together with the slot's budget, which is public."""
         assert self._probe is not None  # noqa: S101 - `make` has called `wrap`
         self._rows, self._probe.forced, self._probe.seen = rows, None, None
         with contextlib.suppress(_Looked):
@@ -177,7 +169,7 @@ class StreamSession:
         return self._probe.seen
 
     def force(self, output: object) -> str:
-        """The release, as an analyst gets it."""
+        """Return the release, as an analyst gets it."""
         assert self._probe is not None  # noqa: S101 - `look` has checked
         self._probe.forced = output[1] if isinstance(output, tuple) else output
         self.last = self._release()
@@ -187,7 +179,7 @@ class StreamSession:
         return self.last.to_json()
 
     def attempt(self, users: object, values: object, **options: int) -> None:
-        """Ask for a release without letting one out: raises what the stream refuses with, if it does."""
+        """Ask for a release without letting one out; raise what the stream refuses with, if it does."""
         assert self._probe is not None  # noqa: S101 - `make` has called `wrap`
         self._probe.forced = None
         with contextlib.suppress(_Looked):
@@ -221,6 +213,38 @@ class StreamSession:
         return Fraction(int(str(self.last.certificate["epsilon_spent_units"])), UNITS)
 
 
+class StoreFile:
+    """A SQLite store in a folder of its own, which goes with its owner."""
+
+    def __init__(self, owner: object) -> None:
+        self.folder, self.opened = Path(tempfile.mkdtemp()), list[SQLStore]()
+        weakref.finalize(owner, _remove, self.folder, self.opened)
+
+    def open(self) -> SQLStore:
+        """Open the store, perhaps once more."""
+        self.opened.append(open_store(self.folder / "audited.db"))
+        return self.opened[-1]
+
+
+def _remove(folder: Path, opened: list[SQLStore]) -> None:
+    while opened:
+        opened.pop().close()
+    shutil.rmtree(folder)
+
+
+class StoredSession(StreamSession):
+    """A stream in a store on disk of its own; a restart, which must not refill accounts, opens it anew."""
+
+    def __init__(self, make_in: Callable[[Store], MakeStream], *, restart_every: int | None = None) -> None:
+        self._file = file = StoreFile(self)
+        super().__init__(lambda wrap: make_in(file.open())(wrap), restart_every=restart_every)
+
+    def restart(self) -> None:
+        """Close the store, throw the stream away, open both again."""
+        self._file.opened.pop().close()
+        self.stream = self._open()
+
+
 class DeclaredCounts(StreamSession):
     """A stream of counts without ids: `per_user` is what one user adds to a slot at most, on the caller's word."""
 
@@ -245,11 +269,11 @@ class SeveralStreams:
         self._turn, self._claimed = 0, claimed
 
     def look(self, rows: Rows) -> Law:
-        """The law of the stream whose turn it is."""
+        """Return the law of the stream whose turn it is."""
         return self._sessions[self._turn].look(rows)
 
     def force(self, output: object) -> object:
-        """The release of the stream whose turn it is."""
+        """Return the release of the stream whose turn it is."""
         seen = self._sessions[self._turn].force(output)
         self._turn = (self._turn + 1) % len(self._sessions)
         return seen

@@ -12,20 +12,27 @@ from dataclasses import dataclass
 import numpy as np
 
 import dpi
-from dpi.mechanism.base import Mechanism
 from dpi.noise import SystemSource
 from dpi.testing.class_sums import ClassSums
-from dpi_audit.changing import ChangedSession
-from dpi_audit.discovering import discovery_box, discovery_session
 from dpi_audit.distinguishers import Floats
-from dpi_audit.draws import exponential_loss, noise_loss, permute_and_flip_loss
 from dpi_audit.empirical import BlackBox
 from dpi_audit.exact import Finding, Open
-from dpi_audit.neighbours import Family, Neighbours, alone, giant
-from dpi_audit.session import DeclaredCounts, MakeStream, SeveralStreams, StreamSession
-from dpi_audit.small import EPSILON, VALUES, stream
-from dpi_audit.stored import StoredSession
-from dpi_audit.tight import FLOOR_BINS, tight_published, tight_questions, tight_with_floor, values
+from dpi_audit.neighbours import Family, Neighbours, Rows, alone, giant
+from dpi_audit.samplers import exponential_loss, noise_loss, permute_and_flip_loss
+from dpi_audit.session import DeclaredCounts, MakeStream, SeveralStreams, StoredSession, StreamSession
+from dpi_audit.small import (
+    EPSILON,
+    FLOOR_BINS,
+    UNIVERSE,
+    VALUES,
+    ChangedSession,
+    bin_names,
+    discovery_session,
+    stream,
+    tight_published,
+    tight_questions,
+    tight_with_floor,
+)
 
 
 @dataclass(frozen=True)
@@ -52,35 +59,26 @@ def _stream(
 def _published(
     name: str, mechanism: dpi.Published, note: str = "", *, tight: bool = True, bins: int = 3, **options: object
 ) -> Shipped:
-    names = values(bins)
+    names = bin_names(bins)
     make = stream(mechanism=mechanism, domain=dpi.Categories(names, other=None), **options)
     return Shipped(name, lambda: StreamSession(make), names, tight, one_sided=True, note=note)
 
 
-def _two_streams() -> SeveralStreams:
-    store, budget = dpi.MemoryStore(), dpi.Ledger(per_slot="0.15")
-    makes = [stream(budget=budget, store=store, name=name) for name in ("visits", "orders")]
-    return SeveralStreams(makes, EPSILON)
+def _open_two(*options: dict[str, object]) -> Open:
+    """Return how to open two streams with one ledger."""
 
+    def open_both() -> SeveralStreams:
+        store, named = dpi.MemoryStore(), zip(("visits", "orders"), options, strict=True)
+        return SeveralStreams([stream(store=store, name=name, **each) for name, each in named], EPSILON)
 
-def _two_clocked() -> SeveralStreams:
-    store = dpi.MemoryStore()
-    makes = [stream(budget=CLOCKED, mechanism=ClassSums(), store=store, name=name) for name in ("visits", "orders")]
-    return SeveralStreams(makes, EPSILON)
-
-
-def _by_class_and_by_cost() -> SeveralStreams:
-    store = dpi.MemoryStore()
-    makes = [
-        stream(budget=CLOCKED, mechanism=ClassSums(), store=store, name="visits"),
-        stream(budget=dpi.Ledger(per_slot="0.15"), store=store, name="orders"),
-    ]
-    return SeveralStreams(makes, EPSILON)
+    return open_both
 
 
 CLOCKED = dpi.Ledger(policy=dpi.budget.clocked(top=4))
 ZETA_2 = dpi.budget.Zeta(2)
 COUNTED = stream(budget=dpi.Converging(ZETA_2))
+BY_CLASS: dict[str, object] = {"budget": CLOCKED, "mechanism": ClassSums()}
+BY_COST: dict[str, object] = {"budget": dpi.Ledger(per_slot="0.15")}
 SEVEN_HUNDREDTHS = dpi.Ledger(per_slot="0.07")
 RESTARTED = stream(budget=SEVEN_HUNDREDTHS)
 
@@ -127,14 +125,14 @@ STREAMS: tuple[Shipped, ...] = (
     ),
     _published("published, whole PDFs", tight_published(3), compression=dpi.histogram.whole_pdf),
     Shipped("discovery over all texts, ledger 0.05 a slot", discovery_session(), one_sided=True),
-    Shipped("two streams with one ledger", _two_streams),
+    Shipped("two streams with one ledger", _open_two(BY_COST, BY_COST)),
     Shipped(
         "two streams with one clocked ledger",
-        _two_clocked,
+        _open_two(BY_CLASS, BY_CLASS),
         tight=False,
         note="the claim is ε, of which a clocked account always keeps some",
     ),
-    Shipped("a stream by class and one with a cost, one ledger", _by_class_and_by_cost),
+    Shipped("a stream by class and one with a cost, one ledger", _open_two(BY_CLASS, BY_COST)),
     Shipped(
         "boosted, declared counts, Zeta(2) in order",
         lambda: DeclaredCounts(COUNTED, VALUES, per_user=400),
@@ -150,58 +148,57 @@ STREAMS: tuple[Shipped, ...] = (
     Shipped("boosted, another domain in every second slot, while that is open", ChangedSession),
     Shipped(
         "sums by class, in a store on disk, reopened after every 5 slots",
-        lambda: StoredSession(
-            lambda store: stream(budget=CLOCKED, mechanism=ClassSums(), store=store), restart_every=5
-        ),
+        lambda: StoredSession(lambda store: stream(store=store, **BY_CLASS), restart_every=5),
     ),
 )
 
 
-@dataclass(frozen=True)
-class Draw:
-    """A shipped sampler: its law is read off its own draws."""
-
-    name: str
-    exact: Callable[[], Finding]
-
-
-DRAWS: tuple[Draw, ...] = (
-    Draw("discrete Laplace noise", noise_loss),
-    Draw("exponential mechanism", exponential_loss),
-    Draw("permute-and-flip", permute_and_flip_loss),
-)
+DRAWS: dict[str, Callable[[], Finding]] = {
+    "discrete Laplace noise": noise_loss,
+    "exponential mechanism": exponential_loss,
+    "permute-and-flip": permute_and_flip_loss,
+}
+"""Shipped samplers, by name: their laws are read off their own draws."""
 
 
 def black_box(make: MakeStream, neighbours: Neighbours) -> BlackBox:
-    """Runs of whole streams with the system's randomness: PDFs and totals of every slot, as an analyst gets them."""
+    """Return runs of whole streams with the system's randomness: released PDFs and totals of every slot."""
 
-    def one_run(with_user: bool) -> list[float]:
-        opened = make(_unwrapped)
-        seen: list[float] = []
-        for rows in neighbours.one if with_user else neighbours.other:
-            release = opened.release([user for user, _ in rows], [value for _, value in rows])
-            seen += [*release.pdf.tolist(), release.total]
-        return seen
+    def one_run(slots: Sequence[Rows]) -> list[float]:
+        opened = make(lambda mechanism: mechanism)
+        releases = [opened.release([user for user, _ in rows], [value for _, value in rows]) for rows in slots]
+        return [number for release in releases for number in (*release.pdf.tolist(), release.total)]
 
+    return _repeat(one_run, neighbours)
+
+
+def _discovery_box(epsilon: int, neighbours: Neighbours) -> BlackBox:
+    """Return runs of a discovery with the system's randomness: what every slot shows of every text, or zero."""
+
+    def one_run(slots: Sequence[Rows]) -> list[float]:
+        store = dpi.MemoryStore()
+        opened = dpi.Discovery(texts=UNIVERSE, epsilon=epsilon, quota=1, slots=len(slots), failure=1, store=store)
+        found = [opened.release([user for user, _ in rows], [value for _, value in rows]).users for rows in slots]
+        return [users.get(value, 0.0) for users in found for value in VALUES]
+
+    return _repeat(one_run, neighbours)
+
+
+def _repeat(one_run: Callable[[Sequence[Rows]], list[float]], neighbours: Neighbours) -> BlackBox:
     def run(with_user: bool, runs: int) -> Floats:
-        return np.array([one_run(with_user) for _ in range(runs)])
+        return np.array([one_run(neighbours.one if with_user else neighbours.other) for _ in range(runs)])
 
     return run
 
 
-def _unwrapped(mechanism: Mechanism[object]) -> Mechanism[object]:
-    return mechanism
-
-
 def _box(**options: object) -> BlackBox:
-    slots = 2
-    make = stream(epsilon=4, unsafe_source=SystemSource(), **options)
-    return black_box(make, alone(slots, VALUES))
+    make = stream(epsilon=4, unsafe_source=SystemSource(), budget=dpi.Ledger(slots=2), **options)
+    return black_box(make, alone(2, VALUES))
 
 
 BOXES: tuple[tuple[str, float, BlackBox], ...] = (
-    ("boosted, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), mechanism=dpi.Boosted(drifts=(0.1,)))),
-    ("published, ledger, as a black box", 4.0, _box(budget=dpi.Ledger(slots=2), mechanism=tight_published(3, size=2))),
-    ("discovery over all texts, as a black box", 2.0, discovery_box(2, alone(1, VALUES))),
+    ("boosted, ledger, as a black box", 4.0, _box(mechanism=dpi.Boosted(drifts=(0.1,)))),
+    ("published, ledger, as a black box", 4.0, _box(mechanism=tight_published(3, size=2))),
+    ("discovery over all texts, as a black box", 2.0, _discovery_box(2, alone(1, VALUES))),
 )
 """Name, claimed ε, runs."""

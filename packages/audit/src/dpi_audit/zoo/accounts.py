@@ -1,70 +1,61 @@
-"""Accounts: one user with two of them, two ledgers, and ledgers that a restart or an old save refills."""
+"""Accounts: one user with two of them, refills by a restart, an old save or a race, payments that are not charged."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections import defaultdict
+from abc import abstractmethod
 from collections.abc import Callable
-from fractions import Fraction
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 import dpi
-from dpi.errors import StateError
-from dpi.exact.integers import GRAINS
-from dpi.testing.laws import Laplace, Law
+from dpi.budget.accounts import Accounts
+from dpi.budget.allocation import Allocation, NearestUnused
+from dpi.budget.charge import Bill, Charge
+from dpi.budget.epsilon import Epsilon
+from dpi.budget.index_set import IndexSet
+from dpi.budget.policy import clocked
+from dpi.budget.series import Series
+from dpi.errors import StateError, StoreBusy
+from dpi.exact.integers import Integers
+from dpi.noise import RandomSource
+from dpi.store.sqlite import SQLite
+from dpi.testing.laws import Law
 from dpi_audit import neighbours
-from dpi_audit.neighbours import Rows
-from dpi_audit.session import SeveralStreams, StreamSession
-from dpi_audit.small import EPSILON, SLOTS, VALUES, stream, stream_session
-from dpi_audit.zoo.base import Pair, on, units
+from dpi_audit.lives import SHARE, account_life, by_class, by_cost
+from dpi_audit.neighbours import Rows, staying
+from dpi_audit.session import SeveralStreams, StoreFile, StreamSession, Wrap
+from dpi_audit.small import EPSILON, VALUES
+from dpi_audit.zoo.base import COST, EVERY, RETURNING, SLOTS, Balances, Pair, on, stream, stream_session
 
-EVERY = neighbours.every_slot(SLOTS, VALUES)
-RETURNING = neighbours.returning(SLOTS, VALUES)
 TYPES = neighbours.types(SLOTS, VALUES)
-COST = Fraction(1, 5)
 
 
-class BrokenKeys:
+class _Keys(Balances):
     """A ledger whose accounts are kept by what an id looks like in Python: 7, "7" and 7.0 are three users."""
 
-    def __init__(self) -> None:
-        self._left: dict[str, Fraction] = defaultdict(lambda: EPSILON)
-
-    def look(self, rows: Rows) -> Law:
-        """Weights by what is left, one unit each."""
-        keys = {repr(user) for user, _ in rows}
-        self._weights = {key: min(Fraction(1), self._left[key] / COST) for key in keys}
-        return Laplace(units(tuple((repr(user), value) for user, value in rows), self._weights), GRAINS / COST)
-
-    def force(self, output: object) -> object:
-        """Debit."""
-        for key, weight in self._weights.items():
-            self._left[key] -= weight * COST
-        return None
-
-    @property
-    def claimed(self) -> Fraction:
-        """ε for each account."""
-        return EPSILON
+    def _name(self, row: tuple[object, object]) -> str:
+        return repr(row[0])
 
 
-class BrokenRestart(StreamSession):
+class _Restart(StreamSession):
     """A stream that starts anew after a restart: every account is full again."""
 
+    claimed = EPSILON
+
     def restart(self) -> None:
-        """Throws everything away."""
         self.stream = self._open()
 
-    @property
-    def claimed(self) -> Fraction:
-        """ε, for ever."""
-        return EPSILON
 
-
-class BrokenSave(StreamSession):
+class _Save(StreamSession):
     """A stream that goes back to its first save again and again: what was spent since then is spent anew."""
 
+    claimed = EPSILON
     _saved: bytes | None = None
 
     def restart(self) -> None:
@@ -82,13 +73,8 @@ class BrokenSave(StreamSession):
         self.stream = self._open()
         self.stream.load(path)
 
-    @property
-    def claimed(self) -> Fraction:
-        """ε, for ever."""
-        return EPSILON
 
-
-class CorrectSave(BrokenSave):
+class _KeptSave(_Save):
     """A stream that went on refuses its old save, and goes on."""
 
     def _put_back(self, path: Path) -> None:
@@ -96,41 +82,170 @@ class CorrectSave(BrokenSave):
             self.stream.load(path)
 
 
-DEAR = stream(budget=dpi.Ledger(per_slot="0.2"))
+DEAR = dpi.Ledger(per_slot=COST)
+DEAR_STREAM = stream(budget=DEAR)
 
 
 def _two(shared: bool) -> Callable[[], SeveralStreams]:
     def open_both() -> SeveralStreams:
         store = dpi.MemoryStore() if shared else None
-        budget = dpi.Ledger(per_slot="0.2")
-        return SeveralStreams([stream(budget=budget, store=store, name=n) for n in ("visits", "orders")], EPSILON)
+        return SeveralStreams([stream(budget=DEAR, store=store, name=n) for n in ("visits", "orders")], EPSILON)
 
     return open_both
+
+
+class _Writers(SeveralStreams):
+    """Two streams with one ledger in one file, each opened by a writer of its own whose lock was lost."""
+
+    def __init__(self) -> None:
+        self._file = StoreFile(self)
+        super().__init__([partial(self._make, name) for name in ("visits", "orders")], EPSILON)
+
+    def _make(self, name: str, wrap: Wrap) -> dpi.Stream:
+        store = self._file.open()
+        if isinstance(store.engine, SQLite):
+            store.engine._use.give_up()
+        return stream(budget=DEAR, store=store, name=name)(wrap)
+
+
+class _StaleWriters(_Writers):
+    """Each writer pays from the accounts in its own memory, and does not compare them with those that are stored."""
+
+    def look(self, rows: Rows) -> Law:
+        for store in self._file.opened:
+            store._known.compare = lambda ledger: None  # type: ignore[method-assign]
+        return super().look(rows)
+
+
+class _CarefulWriters(_Writers):
+    """A writer that is behind is refused, shows nothing, and reads the accounts anew."""
+
+    def look(self, rows: Rows) -> Law:
+        """The law of the writer whose turn it is, after it was refused: the other one has written since."""
+        session = self._sessions[self._turn]
+        session.look(rows)
+        try:
+            session.force(np.zeros(len(VALUES), dtype=np.int64))
+        except StoreBusy:
+            return super().look(rows)
+        raise StateError("a writer that was behind has paid.")
+
+
+class _Nearest(NearestUnused):
+    """Forgets what it has drawn."""
+
+    def draw(self, source: RandomSource) -> Epsilon:
+        self._used = IndexSet()
+        return super().draw(source)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class _Replaced(dpi.budget.RBA):
+    """Random budget allocation by the nearest element, used or not: nothing bounds the sum."""
+
+    def open(self, series: Series, epsilon: Epsilon) -> Allocation:
+        return _Nearest(series, epsilon, self.rate)
+
+
+RBA_STREAM = stream(budget=dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(4)))
+
+
+class _Uncharged(Accounts):
+    """Accounts that do not charge for some payments, by how often the user has paid before."""
+
+    def charge(self, bill: Bill) -> Charge:
+        made = super().charge(bill)
+        before = self._standing(made.place, bill.slot)
+        free = self._free(before["active"].astype(np.int64))
+        made.standing["spent"][free] = before["spent"][free]
+        return made
+
+    @abstractmethod
+    def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
+        """Tell which payments are free."""
+
+
+class _Regulars(_Uncharged):
+    def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
+        return active >= 64
+
+
+class _Thousandth(_Uncharged):
+    def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
+        return active >= 1000
+
+
+class _Hundredth(_Uncharged):
+    def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
+        return np.equal(active % 100, 99)
+
+
+class _Classes(_Uncharged):
+    """Classes above the twentieth pay nothing: one stream, in which the number of payments is the class."""
+
+    def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
+        return active > 20
+
+
+COSTS, CLASSES = partial(by_cost, 3_000), partial(by_class, 40, SHARE)
+
+
+def _life(name: str, kind: type[Accounts], slots: int) -> Pair:
+    life = staying(slots, VALUES)
+    why = "what a slot takes of an account does not depend on how often it has paid (dpi.budget.charge)"
+    return Pair(name, why, on(account_life(COSTS, kind=kind), life), on(account_life(COSTS), life))
 
 
 PAIRS = (
     Pair(
         "a ledger that keys one user twice",
         "an id has one canonical encoding",
-        on(BrokenKeys, TYPES),
-        on(stream_session(budget=dpi.Ledger(per_slot="0.2")), TYPES),
+        on(_Keys, TYPES),
+        on(stream_session(budget=DEAR), TYPES),
     ),
     Pair(
         "accounts refilled on restart",
         "accounts are state; deletion is a refill",
-        on(lambda: BrokenRestart(DEAR, restart_every=8), EVERY),
-        on(lambda: StreamSession(DEAR, restart_every=8), EVERY, RETURNING),
+        on(lambda: _Restart(DEAR_STREAM, restart_every=8), EVERY),
+        on(lambda: StreamSession(DEAR_STREAM, restart_every=8), EVERY, RETURNING),
     ),
     Pair(
         "an old save restores spent budget",
         "a stream does not go back behind what it has released",
-        on(lambda: BrokenSave(DEAR, restart_every=2), EVERY),
-        on(lambda: CorrectSave(DEAR, restart_every=2), EVERY, RETURNING),
+        on(lambda: _Save(DEAR_STREAM, restart_every=2), EVERY),
+        on(lambda: _KeptSave(DEAR_STREAM, restart_every=2), EVERY, RETURNING),
     ),
     Pair(
         "two streams with two silent ledgers",
         "ε is per store: streams share one ledger, or say that they do not",
         on(_two(shared=False), EVERY),
         on(_two(shared=True), EVERY),
+    ),
+    _life("nothing is charged after 64 payments", _Regulars, 80),
+    _life("nothing is charged after a thousand payments", _Thousandth, 1_020),
+    _life("every hundredth payment is free", _Hundredth, 120),
+    Pair(
+        "nothing is charged in high classes",
+        "every class pays its share of what is left (dpi.budget.classes)",
+        on(account_life(CLASSES, clocked(40), kind=_Classes), staying(60, VALUES)),
+        on(account_life(CLASSES, clocked(40)), staying(60, VALUES)),
+    ),
+    Pair(
+        "two writers pay from stale accounts",
+        "a payment compares the ledger with the one it was made from, in its own transaction",
+        on(_StaleWriters, EVERY),
+        on(_CarefulWriters, EVERY),
+    ),
+    Pair(
+        "RBA with replacement",
+        "elements are drawn once each, or their sum has no bound",
+        on(stream_session(budget=dpi.Converging(dpi.budget.Zeta(2), _Replaced(4))), EVERY),
+        on(lambda: StreamSession(RBA_STREAM), EVERY),
+    ),
+    Pair(
+        "RBA state refilled on restart",
+        "the used elements are state",
+        on(lambda: _Restart(RBA_STREAM, restart_every=3), EVERY),
+        on(lambda: StreamSession(RBA_STREAM, restart_every=3), EVERY),
     ),
 )

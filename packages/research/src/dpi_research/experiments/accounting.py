@@ -12,8 +12,7 @@ import numpy.typing as npt
 from dpi.budget import Converging, Ledger, LogSquared, Spence
 from dpi.theory import claimed_loss, exponents, true_loss
 from dpi_audit import excesses, loss_on, neighbours
-from dpi_audit.small import VALUES, stream_session
-from dpi_audit.tight import tight_published
+from dpi_audit.small import VALUES, stream_session, tight_published
 from dpi_research.reproduce.drawing import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.rows import column, select, value
