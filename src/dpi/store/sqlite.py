@@ -38,21 +38,22 @@ class SQLite(Engine):
         self.path, self._read_only = path, read_only
         self._use = FileUse(path, write=not read_only, wait=wait)
         try:
-            with _PLAINLY:
-                mode = "ro" if read_only else "rw"
-                self._connection = sqlite3.connect(
-                    f"{path.absolute().as_uri()}?mode={mode}",
-                    uri=True,
-                    isolation_level=None,
-                    timeout=30.0,
-                    check_same_thread=False,  # transactions take turns
-                )
-                self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
-                self.exists()  # before anything of a foreign database is changed
-                if not read_only:
-                    self._set_up()
+            mode = "ro" if read_only else "rw"
+            self._connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                isolation_level=None,
+                timeout=30.0,
+                check_same_thread=False,  # transactions take turns
+            )
+            self._connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+            self.exists()  # before anything of a foreign database is changed
+            if not read_only:
+                self._set_up()
         except BaseException as error:
             self.close()
+            if isinstance(error, sqlite3.DatabaseError):
+                raise _plain(error) from None
             if isinstance(error, OSError) and not isinstance(error, StoreError):
                 raise StoreError(f"the store {path} cannot be opened: {error.strerror}.") from None
             raise
@@ -74,18 +75,25 @@ class SQLite(Engine):
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> None:
         """Run a statement."""
-        with _PLAINLY:
+        try:
             self._connection.execute(statement, tuple(values))
+        except sqlite3.DatabaseError as error:
+            raise _plain(error) from None
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
         """Run a statement for every row of values."""
-        with _PLAINLY:
+        try:
             self._connection.executemany(statement, rows)
+        except sqlite3.DatabaseError as error:
+            raise _plain(error) from None
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What a query finds; one at a time, since SQLite refuses to erase while another thread is in the middle."""
-        with self._query, _PLAINLY:
-            return self._connection.execute(statement, tuple(values)).fetchall()
+        try:
+            with self._query:
+                return self._connection.execute(statement, tuple(values)).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise _plain(error) from None
 
     def exists(self) -> bool:
         """Whether the schema is there."""
@@ -111,19 +119,11 @@ class SQLite(Engine):
         self._use.end()  # after the connection: what it closes would take SQLite's own locks from this process
 
 
-class _Plainly:
-    """SQLite's errors as ours. Its messages name tables and conditions of the file, never a row's values."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if isinstance(error, sqlite3.DatabaseError):
-            if "not a database" in str(error) or "malformed" in str(error):
-                raise StateError("this is no store of dpi, or it is damaged.") from None
-            raise StoreError(f"the store cannot be read or written: {error}.") from None
-
-
-_PLAINLY = _Plainly()
+def _plain(error: sqlite3.DatabaseError) -> StoreError | StateError:
+    """Return SQLite's error as ours. Its messages name tables and conditions of the file, never a row's values."""
+    if "not a database" in str(error) or "malformed" in str(error):
+        return StateError("this is no store of dpi, or it is damaged.")
+    return StoreError(f"the store cannot be read or written: {error}.")
 
 
 def ledger_key(path: Path, *, new: bool) -> bytes:
