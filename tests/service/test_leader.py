@@ -21,7 +21,7 @@ from dpi.store.sqlite import SQLite
 from dpi.verification import check_accounts, verify
 from service.conftest import free_port
 
-LEASE = 2.0
+LEASE = 1.0
 SLOW = bool(os.environ.get("DPI_SLOW"))
 
 
@@ -99,8 +99,8 @@ def wait_for(true, seconds: float = 120.0):
     raise AssertionError("it took too long")
 
 
-STATEMENTS = range(41) if SLOW else (8, 21, 25)
-"""Before which statements of a slot a leader is frozen, of 41: in the payment, after it, in the publication."""
+STATEMENTS = range(41) if SLOW else (8, 25)
+"""Before which statements of a slot a leader is frozen, of 41: in the payment, in the publication."""
 
 
 def test_a_leader_that_is_frozen_anywhere_neither_pays_nor_publishes(process, schema, key_file, tmp_path) -> None:

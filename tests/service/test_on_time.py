@@ -12,8 +12,10 @@ each other, whatever happens (`tests/service/test_failing.py`).
 """
 
 import gzip
+import os
 import threading
 import time
+from collections import defaultdict
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -27,6 +29,7 @@ from dpi.service import _batch_reader as ingest
 from service.batches import arrow
 from serving import SECOND, running, settings
 
+SLOW = bool(os.environ.get("DPI_SLOW"))
 DELAY = 5
 SLOTS = 7
 """Slots of a second for which others are attacked: the first of them are seen meanwhile."""
@@ -47,10 +50,10 @@ BODIES = {
 }  # fmt: skip
 
 
-def options(name, **more):
+def options(name, quota="0.25", **more):
     """A stream of seconds with accounts of its own that begins now."""
     begin = datetime.now(UTC).replace(microsecond=0).isoformat()
-    return settings(name=name, slot="1s", begin=begin, quota="0.25", **more)
+    return settings(name=name, slot="1s", begin=begin, quota=quota, **more)
 
 
 @contextmanager
@@ -85,61 +88,43 @@ def check_on_time(found, slots=SLOTS):
     newest = found.client("analyst").get("/v1/streams/watched").json()["newest"]
     assert newest is not None  # and closed a delay ago, but for how long asking took
     assert newest >= (found.clock() - DELAY * SECOND) // SECOND - 2
-    return max((at - closing) / SECOND for _, _, closing, at, _ in watched)
 
 
-@pytest.mark.parametrize("kind", BODIES)
-def test_a_batch_delays_no_other_stream(tmp_path, kind, record_property):
-    """Clients send the costliest bodies there are to another stream, as fast as they are answered."""
-    status, headers, body = BODIES[kind]
-    with serving(tmp_path, options("other")) as found, ExitStack() as ending:
-        stop, answers = threading.Event(), []
+def attack(found, kinds):
+    """Send bodies of these kinds to another stream, again and again, while slots of the one that is watched close."""
+    stop, answers = threading.Event(), defaultdict(set)
 
-        def send(number):
-            given = headers | {"authorization": f"Bearer {found.tokens['curator']}"}
-            with httpx.Client(base_url=found.url, headers=given, timeout=60.0) as client:
-                sequence = 0
-                while not stop.is_set():
-                    place = {"producer": f"p{number}", "sequence": sequence, "unit": "s"}
-                    answers.append(client.post("/v1/streams/other/events", params=place, content=body).status_code)
-                    sequence += answers[-1] == 200
+    def send(number):
+        given = {"authorization": f"Bearer {found.tokens['curator']}"}
+        with httpx.Client(base_url=found.url, headers=given, timeout=60.0) as client:
+            sequence, turn = 0, 0
+            while not stop.is_set() or turn < len(kinds):
+                kind = kinds[(turn + number * len(kinds) // CLIENTS) % len(kinds)]
+                _, headers, body = BODIES[kind]
+                place = {"producer": f"p{number}", "sequence": sequence, "unit": "s"}
+                answer = client.post("/v1/streams/other/events", params=place, content=body, headers=headers)
+                answers[kind].add(answer.status_code)
+                sequence, turn = sequence + (answer.status_code == 200), turn + 1
 
-        threads = [threading.Thread(target=send, args=(number,)) for number in range(CLIENTS)]
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(CLIENTS)]
+    with ExitStack() as ending:
         for thread in threads:
             thread.start()
             ending.callback(thread.join)
         ending.callback(stop.set)
-        record_property("latest", check_on_time(found))
-        stop.set()
-        for thread in threads:
-            thread.join()
-        assert set(answers) == {status}
+        check_on_time(found)
+    check_on_time(found, 1)  # those that closed while the last bodies were read
+    assert answers == {kind: {BODIES[kind][0]} for kind in kinds}
 
 
-def test_a_stream_that_fails_delays_no_other(tmp_path, monkeypatch):
-    """Whatever is wrong with it: its slots are tried again and again beside those of others."""
-    from dpi.stream.driver import Driver
+@pytest.mark.parametrize("kinds", [[kind] for kind in BODIES] if SLOW else [[*BODIES]], ids=", ".join)
+def test_a_batch_delays_no_other_stream(tmp_path, kinds):
+    """Clients send the costliest bodies there are to another stream, as fast as they are answered.
 
-    close = Driver.close
-
-    def fails(self, number, rows):
-        if self.options.name == "other":
-            raise ArithmeticError
-        return close(self, number, rows)
-
-    monkeypatch.setattr(Driver, "close", fails)
+    One after the other to one service or, with DPI_SLOW, each kind alone.
+    """
     with serving(tmp_path, options("other")) as found:
-        check_on_time(found)
-        assert found.service.closing.failing == {"other": "ArithmeticError"}
-
-
-def test_a_discovery_in_the_store_delays_nobody(tmp_path):
-    """It has a clock, and slots that no service can close."""
-    begin = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=5)
-    with dpi.open_store(tmp_path / "visits.db") as store:
-        dpi.Discovery(texts=dpi.Texts(8), epsilon=1, quota="0.25", store=store, slot="1s", start=begin)
-    with serving(tmp_path) as found:
-        check_on_time(found)
+        attack(found, kinds)
 
 
 class Stuck:
@@ -157,15 +142,31 @@ class Stuck:
         raise ConnectionError
 
 
-def test_a_feed_that_is_stuck_delays_no_other_stream(tmp_path):
-    """The slots of its own stream wait for it; those of another do not, nor for one that cannot be reached."""
-    stuck = Stuck()
-    away = Stuck()
+def test_nothing_that_is_wrong_with_others_delays_a_stream(tmp_path, monkeypatch):
+    """Neither one that fails again and again, nor a discovery in the store, which has slots that no service can close.
+
+    Nor a feed that is stuck, or that cannot be reached: the slots of its own stream wait for it, and no other's.
+    """
+    from dpi.stream.driver import Driver
+
+    close, stuck, away = Driver.close, Stuck(), Stuck()
     away.go_on.set()
-    with serving(tmp_path, options("fed"), options("away"), sources={"fed": stuck, "away": away}) as found:
+
+    def fails(self, number, rows):
+        if self.options.name == "failing":
+            raise ArithmeticError
+        return close(self, number, rows)
+
+    monkeypatch.setattr(Driver, "close", fails)
+    begin = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=5)
+    with dpi.open_store(tmp_path / "visits.db") as store:
+        dpi.Discovery(texts=dpi.Texts(8), epsilon=1, quota="0.1", store=store, slot="1s", start=begin)
+    others = [options(name, quota="0.1") for name in ("failing", "fed", "away")]
+    with serving(tmp_path, *others, sources={"fed": stuck, "away": away}) as found:
         try:
             assert stuck.asked.wait(30)
             check_on_time(found)
+            assert found.service.closing.failing == {"failing": "ArithmeticError"}
             assert {stream for stream, *_ in found.ready} == {"watched"}
         finally:
             stuck.go_on.set()
