@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import Enum
 
 import numpy as np
@@ -16,13 +16,11 @@ from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted.assimilation import Dispersion
 from dpi.mechanism.boosted.coverage import Payers
 from dpi.mechanism.boosted.experts import Season, Walked
-from dpi.mechanism.boosted.jumps import QUIET
-from dpi.mechanism.boosted.layout import HUGE
-from dpi.mechanism.boosted.quiet import Loud, merged, parts
+from dpi.mechanism.boosted.quiet import Loud, parts
 from dpi.mechanism.boosted.size import Size
 from dpi.mechanism.filtering.gaussians import Gaussians
 
-_MAGIC, _MAGIC_4, _MAGIC_3, _MAGIC_2 = (b"dpi boosted state %d\n" % version for version in (5, 4, 3, 2))
+_MAGIC = b"dpi boosted state 1\n"
 _DIGEST = 32
 
 
@@ -132,84 +130,43 @@ def to_bytes(state: BoostedState) -> bytes:
         "loud": None if state.loud is None else state.loud.trackers.walk.shape,
     }
     body = b"".join([json.dumps(header).encode(), b"\n", *(a.astype("<f8").tobytes() for a in _arrays(state))])
-    return _MAGIC + _digest(_MAGIC, body) + body
-
-
-def _digest(magic: bytes, body: bytes) -> bytes:
-    """Of the version too, since version 5; a flipped bit could make it another otherwise."""
-    digest = hashlib.blake2b(magic if magic == _MAGIC else b"", digest_size=_DIGEST)
-    digest.update(body)
-    return digest.digest()
+    return _MAGIC + hashlib.blake2b(_MAGIC + body, digest_size=_DIGEST).digest() + body
 
 
 def from_bytes(data: bytes) -> BoostedState:
-    """The state of `to_bytes`, bit for bit; or what can be made of a state of the three versions before.
-
-    That of version 4 is the same, but for bins that are loud. Before, messages had been aged to the next slot, and what
-    log-walks had brought was not told apart.
-    """
+    """The state of `to_bytes`, bit for bit."""
     magic, digest, body = data[: len(_MAGIC)], data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
     refuse_newer(_MAGIC, data, "the state of the boosted mechanism")
-    if magic not in (_MAGIC, _MAGIC_4, _MAGIC_3, _MAGIC_2):
+    if magic != _MAGIC:
         raise StateError("the state was not written by this version of the boosted mechanism.")
-    if _digest(magic, body) != digest:
+    if hashlib.blake2b(_MAGIC + body, digest_size=_DIGEST).digest() != digest:
         raise StateError("the state of the boosted mechanism is damaged: its checksum is wrong.")
     line, _, rest = body.partition(b"\n")
     header = json.loads(line)
     numbers = np.frombuffer(rest, dtype="<f8").astype(np.float64)
-    rows, bins = header["trackers" if magic == _MAGIC_2 else "pool"]
-    seasonal = bool(header["season"])
-    at = 0
+    (rows, bins), own, at = header["pool"], header["loud"], 0
 
     def take(*shape: int) -> Floats:
         nonlocal at
         start, at = at, at + int(np.prod(shape))
         return numbers[start:at].reshape(shape)
 
-    pool = Gaussians(take(rows, bins), take(rows, bins))
-    season = tuple(Gaussians(take(bins), take(bins)) if seen else None for seen in header["season"])
-    own = header.get("loud")
-    walked = magic in (_MAGIC, _MAGIC_4)
-    walk = take(rows, bins) if walked else np.zeros((rows + 2 * (magic == _MAGIC_2), bins))
-    size = Size(**header["size"])
-    if magic != _MAGIC_2:
-        log_weights, odds, plain = (
-            take((own[0] + 2 if own else rows) + seasonal + 1),
-            take(bins),
-            Size(**header["plain"]),
-        )
-    else:
-        log_weights, odds = _with_uniform(take(rows + seasonal), header["uniform"]), np.full(bins, QUIET)
-        leader = pool[int(np.argmax(log_weights[:rows]))]  # restart and challenger know what it knows
-        pool, plain = (
-            Gaussians.stacked([*pool.rows(), leader, leader]),
-            replace(size, scale=size.scale * header["mass"]),
-        )
-    population = take(header["levels"])
-    loud = Loud(take(own[1]).astype(np.int64), Walked(Gaussians(take(*own), take(*own)), take(*own))) if own else None
-    if loud is None and bins >= HUGE:
-        few, loud = merged(Walked(pool, walk), int(np.argmax(log_weights[: len(pool.mean) - 2])))
-        pool, walk = few.messages, few.walk
+    def take_loud() -> Loud:
+        return Loud(take(own[1]).astype(np.int64), Walked(Gaussians(take(*own), take(*own)), take(*own)))
+
     return BoostedState(
-        pool=pool,
-        walk=walk,
-        season=season,
-        age=header.get("age", 0.0),
-        log_weights=log_weights,
-        odds=odds,
-        population=population,
-        size=size,
-        plain=plain,
+        pool=Gaussians(take(rows, bins), take(rows, bins)),
+        season=tuple(Gaussians(take(bins), take(bins)) if seen else None for seen in header["season"]),
+        walk=take(rows, bins),
+        age=header["age"],
+        log_weights=take((own[0] + 2 if own else rows) + bool(header["season"]) + 1),
+        odds=take(bins),
+        population=take(header["levels"]),
+        size=Size(**header["size"]),
+        plain=Size(**header["plain"]),
         dispersion=Dispersion(**header["dispersion"]),
         mass=header["mass"],
         payers=Payers(**{**header["payers"], "recent": tuple(header["payers"]["recent"])}),
         known=header["known"],
-        loud=loud,
+        loud=take_loud() if own else None,
     )
-
-
-def _with_uniform(log_weights: Floats, odds: float) -> Floats:
-    """Weights of a state of version 2, in which the uniform PDF stood against all others with log odds of its own."""
-    uniform = float(1 / (1 + np.exp(-odds)))
-    weights = np.array([*((1 - uniform) * np.exp(log_weights)), 0, 0, uniform])
-    return np.asarray(np.log(np.maximum(weights, 1e-300)))

@@ -80,36 +80,6 @@ REDRAWN: Floats = (np.arange(PRIOR.size) >= _FIXED).astype(np.float64)[:, None]
 """One where users draw anew, so that a slot's own PDF differs from the law; zero where they are fixed."""
 
 
-OLD_SHRUNK = 3
-"""Dynamics of each law to shrink to in the first three versions of saved states; the first version had one such law.
-
-Source: by definition.
-"""
-
-
-def old(version: int) -> int:
-    """Dynamics of a cell in these versions.
-
-    >>> old(1), old(2), old(3), PRIOR.size
-    (19, 22, 22, 26)
-    """
-    return _ABSENT + OLD_SHRUNK * (1 if version == 1 else len(SHRUNK_SHARES))
-
-
-def renewed(weights: Floats) -> Floats:
-    """Weights of one of these versions as those of this one: what was split shares its weight, what is new begins."""
-    kept, shrunk = weights[..., :_ABSENT], weights[..., _ABSENT:]
-    shape = (*shrunk.shape[:-1], -1, OLD_SHRUNK)
-    laws = shrunk.reshape(shape)
-    if laws.shape[-2] == 1:
-        laws = np.concatenate([laws * share / sum(SHRUNK_SHARES) for share in SHRUNK_SHARES], axis=-2)
-    halves = laws[..., :1] / 2
-    laws = np.concatenate([halves, laws[..., 1:], halves], axis=-1).reshape(*shrunk.shape[:-1], -1)
-    along = PRIOR[_SHRUNK:]
-    before = np.concatenate([kept, laws], axis=-1) * (1 - along.sum())
-    return np.concatenate([before, np.broadcast_to(along, (*before.shape[:-1], along.size))], axis=-1)
-
-
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Squared drifts of the dynamics of each kind, as columns; for those of own past the share of users who redraw."""

@@ -9,8 +9,9 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from operator import attrgetter
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,11 +27,12 @@ from dpi.mechanism.cells.law import Law
 from dpi.mechanism.cells.season import Season
 from dpi.mechanism.cells.sizes import Inflow
 from dpi.mechanism.filtering import population
+from dpi.mechanism.filtering.changed import replace
 from dpi.mechanism.filtering.gaussians import Gaussians
 
-_MAGICS = {b"dpi cells state %d\n" % version: version for version in (6, 5, 4, 3, 2, 1)}
-_MAGIC = next(iter(_MAGICS))
+_MAGIC = b"dpi cells state 1\n"
 _DIGEST = 32
+Part = TypeVar("Part")
 _LINE = 1024
 """The line of JSON has a multiple of so many bytes: a dozen floats of at most 24 letters, and their names, fit in."""
 
@@ -224,7 +226,7 @@ def to_bytes(state: CellsState) -> bytes:
 
 def holds(data: bytes) -> bool:
     """Whether bytes say that they are such a state."""
-    return data.startswith(tuple(_MAGICS))
+    return data.startswith(_MAGIC)
 
 
 def digested(data: bytes) -> int:
@@ -233,18 +235,10 @@ def digested(data: bytes) -> int:
 
 
 def from_bytes(data: bytes) -> CellsState:
-    """The state of `to_bytes`, bit for bit.
-
-    One of the sixth version may not know how far sizes are off together. One of the fifth has one factor for the sizes
-    of all classes, which are learned anew, and knows neither how far laws are nor how many of the missing return; one
-    of the third has no common drift, fewer dynamics, and one factor for the laws of all classes, which are learned
-    anew; one of the second has no season either; one of the first has no activity, no missing users, and cells that
-    were shrunk to the pooled law alone.
-    """
+    """The state of `to_bytes`, bit for bit."""
     digest, body = data[len(_MAGIC) : len(_MAGIC) + _DIGEST], data[len(_MAGIC) + _DIGEST :]
-    version = _MAGICS.get(data[: len(_MAGIC)])
     refuse_newer(_MAGIC, data, "the state of the clocked ledger's estimator")
-    if version is None:
+    if not holds(data):
         raise StateError("the state was not written by this version of the clocked ledger's estimator.")
     if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
         raise StateError("the state of the clocked ledger's estimator is damaged: its checksum is wrong.")
@@ -253,53 +247,33 @@ def from_bytes(data: bytes) -> CellsState:
     numbers = np.frombuffer(rest, dtype="<f8").astype(np.float64)
     at = 0
 
-    def like(array: Floats) -> Floats:
+    def take(part: Part) -> Part:
         nonlocal at
-        start, at = at, at + array.size
-        return numbers[start:at].reshape(array.shape)
-
-    def weights(array: Floats) -> Floats:
-        return like(array) if version > 3 else dynamics.renewed(like(array[..., : dynamics.old(version)]))
-
-    def since(first: int, array: Floats) -> Floats:
-        return like(array) if version >= first else array
-
-    def cells(begun: Cells) -> Cells:
-        readers: dict[str, Callable[[Floats], Floats]] = {"weights": weights, "walk": partial(since, 4)}
-        return Cells(*(readers.get(field.name, like)(getattr(begun, field.name)) for field in fields(Cells)))
-
-    form = initial(header["bins"], header["classes"], header.get("season", 0))
-
-    def law(known: bool) -> Law:
-        unknown = form.pool
-        return Law(
-            Gaussians(like(unknown.messages.mean), like(unknown.messages.variance)), like(unknown.log_weights), known
+        if isinstance(part, np.ndarray):
+            start, at = at, at + part.size
+            return numbers[start:at].reshape(part.shape)  # type: ignore[return-value]
+        return (
+            replace(part, **{f.name: take(getattr(part, f.name)) for f in fields(part)}) if is_dataclass(part) else part
         )
 
-    newcomers, pool, veterans, everybody = map(law, header["known"])
-    state = CellsState(
+    state = take(_begun(header["bins"], header["classes"], header["season"]))
+    laws = (state.newcomers, state.pool, state.veterans, state.everybody)
+    newcomers, pool, veterans, everybody = map(_told, laws, header["known"])
+    state = replace(
+        state,
         slot=header["slot"],
         newcomers=newcomers,
         pool=pool,
         veterans=veterans,
         everybody=everybody,
-        population=like(form.population),
         inflow=Inflow(**header["inflow"]),
-        cells=cells(form.cells),
-        absent=Gaussians(like(form.absent.mean), like(form.absent.variance)),
-        missing=since(2, form.missing),
-        looked=since(6, form.looked),
-        class_weights=weights(form.class_weights),
-        precision=like(form.precision),
-        evidence=like(form.evidence),
-        laws=Factors(since(4, form.laws.seen), since(4, form.laws.foreseen), OF_LAWS),
-        sizes=Factors(since(6, form.sizes.seen), since(6, form.sizes.foreseen), OF_SIZES),
-        laws_alike=Alike(**header.get("alike", {})),
-        sizes_alike=Alike(**header.get("sizes_alike", {})),
-        activity=Activity(**header.get("activity", {})),
-        moments=like(form.moments),
-        heard=header.get("heard", 0.0),
-        drift=CommonDrift(*(since(4, getattr(form.drift, field.name)) for field in fields(CommonDrift))),
-        season=Season(*(like(getattr(form.season, field.name)) for field in fields(Season))),
+        laws_alike=Alike(**header["alike"]),
+        sizes_alike=Alike(**header["sizes_alike"]),
+        activity=Activity(**header["activity"]),
+        heard=header["heard"],
     )
     return sealed(state)
+
+
+def _told(law: Law, known: bool) -> Law:
+    return replace(law, known=known)
