@@ -61,8 +61,8 @@ READ = {
     "a witness": lambda _: Seen.from_json(json.dumps(SEEN | {"flavour": 1})),
     "a layout": lambda _: Layout.from_json(json.dumps(LAYOUT | {"flavour": 1})),
     "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 2\n", b"dpi saved 3\n")),
-    "a state of the boosted mechanism": lambda _: boosted.from_bytes(b"dpi boosted state 6\n" + bytes(64)),
-    "a state by class": lambda _: cells.from_bytes(b"dpi cells state 7\n" + bytes(64)),
+    "a state of the boosted mechanism": lambda _: boosted.from_bytes(b"dpi boosted state 2\n" + bytes(64)),
+    "a state by class": lambda _: cells.from_bytes(b"dpi cells state 2\n" + bytes(64)),
     "a state of partitions": lambda _: views.from_bytes(None, b"dpi rotating state 2\n" + bytes(64)),
 }
 DAMAGED = {
@@ -71,7 +71,7 @@ DAMAGED = {
     "a witness": lambda _: Seen.from_json(json.dumps(SEEN | {"sequence": "3"})),
     "a layout": lambda _: Layout.from_json("{"),
     "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 2\n", b"api saved 2\n")),
-    "a state": lambda _: boosted.from_bytes(b"dpi boosted state 5\n" + bytes(64)),
+    "a state": lambda _: boosted.from_bytes(b"dpi boosted state 1\n" + bytes(64)),
 }
 
 

@@ -123,13 +123,8 @@ def test_an_unmeasured_slot_is_forecast_by_its_phase():
 
 
 def test_bytes_come_back_bit_for_bit():
-    """The season is part of the state; one of the version before had none, and is read."""
+    """The season is part of the state."""
     *_, (state, _) = play(visits(20, LAWS), BINS, classes=6, season=PERIOD)
     data = cells.to_bytes(state)
     assert cells.to_bytes(cells.from_bytes(data)) == data
     assert cells.from_bytes(data).season.period == PERIOD
-    *_, (state, _) = play(visits(20, LAWS), BINS, classes=6)
-    data = cells.to_bytes(state)
-    old = data.replace(b"dpi cells state 3\n", b"dpi cells state 2\n", 1)
-    assert cells.holds(old)
-    assert cells.to_bytes(cells.from_bytes(old)) == data

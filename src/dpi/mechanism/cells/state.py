@@ -252,9 +252,9 @@ def from_bytes(data: bytes) -> CellsState:
         if isinstance(part, np.ndarray):
             start, at = at, at + part.size
             return numbers[start:at].reshape(part.shape)  # type: ignore[return-value]
-        return (
-            replace(part, **{f.name: take(getattr(part, f.name)) for f in fields(part)}) if is_dataclass(part) else part
-        )
+        if not is_dataclass(part):
+            return part
+        return replace(part, **{field.name: take(getattr(part, field.name)) for field in fields(part)})
 
     state = take(_begun(header["bins"], header["classes"], header["season"]))
     laws = (state.newcomers, state.pool, state.veterans, state.everybody)
