@@ -7,8 +7,8 @@ import pytest
 
 import dpi
 from dpi.certificates.chain import canonical, link_of
+from dpi.mechanism.certificate_options import parameters
 from dpi.mechanism.published.linear import dyadic, points
-from dpi.mechanism.words import parameters
 from dpi.release import Release, from_frame, to_frame
 from dpi.report import page
 from dpi.stream import driver

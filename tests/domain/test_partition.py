@@ -8,7 +8,7 @@ from dpi.domain.partition import Blocks, Marginal
 from dpi.errors import OptionError
 from dpi.exact.integers import capped_sums
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.boosted.layout import Layout, automatic
+from dpi.mechanism.boosted._state import Layout, automatic_partitions
 
 THREE = Product(a=Categories([*"xyz"], other=None), b=Bins([0, 1]), c=Categories([*"pq"], other=None))
 
@@ -49,19 +49,19 @@ def test_block_sums_move_by_no_more_than_the_bins(bins, data):
 
 def test_huge_domains_with_structure_are_measured_coarsely_too():
     """Ordered domains have nested blocks and products their marginals, from 10,000 bins on; others have none."""
-    assert automatic(Bins(range(1, 9_999))) == ()
-    assert automatic(Hashed(10**6, bytes(32))) == ()
-    assert automatic(Bins(range(1, 10_000))) == (Blocks(16), Blocks(128), Blocks(1024))
+    assert automatic_partitions(Bins(range(1, 9_999))) == ()
+    assert automatic_partitions(Hashed(10**6, bytes(32))) == ()
+    assert automatic_partitions(Bins(range(1, 10_000))) == (Blocks(16), Blocks(128), Blocks(1024))
     part = Categories(range(100), other=None)
-    assert automatic(Product(a=part, b=part)) == (Marginal("a"), Marginal("b"))
-    assert automatic(Product(a=Bins(range(1, 20_000)))) == ()
+    assert automatic_partitions(Product(a=part, b=part)) == (Marginal("a"), Marginal("b"))
+    assert automatic_partitions(Product(a=Bins(range(1, 20_000)))) == ()
     assert parents(Bins(range(1, 12_345))) == [None, 0, 1, 2]
     assert parents(Product(a=part, b=part)) == [None, None, 1]
 
 
 def parents(domain):
     """The number of each view's parent, which has the same sums as a partition of blocks as of bins."""
-    layout = Layout.of(automatic(domain), domain)
+    layout = Layout.of(automatic_partitions(domain), domain)
     for parent, view in zip(layout.parents, layout.views, strict=True):
         if parent is not None:
             whole, counts = layout.views[parent[0]], np.arange(layout.bins)

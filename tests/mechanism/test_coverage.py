@@ -10,7 +10,7 @@ from dpi.domain import Categories
 from dpi.exact.integers import GRAINS
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.boosted.coverage import ALL, GROWTH, Payers
+from dpi.mechanism.boosted._size import ALL_PAY, GROWTH, Payers
 from dpi_research.datasets.generators import zipf
 
 DAY = [100, 90, 60, 20, 10, 50]
@@ -29,7 +29,7 @@ def test_without_a_season_a_slot_is_compared_with_the_largest(paid, later):
     """Every fall below the largest size of slots in which everybody paid counts as accounts that are empty."""
     found = played(later, partial=True, before=played(paid, partial=False))
     part = later[-1] / max(paid)
-    assert found.coverage == (part if part < ALL else 1)
+    assert found.coverage == (part if part < ALL_PAY else 1)
 
 
 def test_the_largest_is_not_forgotten():

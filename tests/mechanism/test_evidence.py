@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.mechanism.boosted.jumps import Jumps, log_odds
-from dpi.mechanism.boosted.size import SURPRISE, Counts, Size, marginal, of_sum
+from dpi.mechanism.boosted._experts import Jumps, log_odds
+from dpi.mechanism.boosted._size import SURPRISE, Counts, Size, marginal_scores, size_by_sum
 
 
 @given(st.floats(-30, 5), st.floats(-60, 5), st.floats(-60, 5))
@@ -55,14 +55,14 @@ def test_scores_are_averaged_over_sizes(pull, hold, away, variance):
     sizes = np.linspace(-12, 12, 200_001)
     log = pull * sizes - 0.5 * hold * sizes**2 - 0.5 * (sizes - away) ** 2 / variance
     exact = math.log(np.exp(log).sum() * (sizes[1] - sizes[0]) / math.sqrt(2 * math.pi * variance))
-    found = marginal(np.zeros(1), np.array([pull]), np.array([hold]), np.array([away]), variance, nobody=-1e9)
+    found = marginal_scores(np.zeros(1), np.array([pull]), np.array([hold]), np.array([away]), variance, nobody=-1e9)
     assert found[0] == pytest.approx(exact, abs=1e-6)
 
 
 def test_where_nobody_is_all_experts_are_right():
     """No expert loses more than the surprise by a slot that is noise alone."""
     scores = np.array([-100.0, -900.0])
-    found = marginal(scores, np.zeros(2), np.ones(2), np.zeros(2), 0.1, nobody=-90.0)
+    found = marginal_scores(scores, np.zeros(2), np.ones(2), np.zeros(2), 0.1, nobody=-90.0)
     assert found.min() == pytest.approx(-90 - SURPRISE)
     assert found.max() - found.min() < 1e-3
 
@@ -72,6 +72,6 @@ def test_a_crowd_in_one_bin_is_seen_in_the_noise_of_the_sum():
     values = np.zeros(1000)
     values[3] = 450_000.0
     expected = Size(50_000.0, 0.04, 0.01)
-    assert of_sum(Counts(values, 4000.0), expected, jump=math.log(1e-4)).scale == pytest.approx(5e5, rel=0.05)
+    assert size_by_sum(Counts(values, 4000.0), expected, jump=math.log(1e-4)).scale == pytest.approx(5e5, rel=0.05)
     values[3] = 60_000.0  # as the largest of a thousand draws is in one slot of four hundred
-    assert of_sum(Counts(values, 4000.0), expected, jump=math.log(1e-4)).scale < 6e4
+    assert size_by_sum(Counts(values, 4000.0), expected, jump=math.log(1e-4)).scale < 6e4

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.errors import OptionError
-from dpi.mechanism.boosted.assimilation import assimilate
-from dpi.mechanism.boosted.experts import ExpertPool, Walked, recalled, remembered, unknown
+from dpi.mechanism.boosted._experts import ExpertPool, Walked, recall_season, remember_season, unknown_pool
+from dpi.mechanism.boosted._size import assimilate
 from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import Gaussians
 from dpi.mechanism.filtering.population import Readout
@@ -73,28 +73,28 @@ def test_a_season_returns_what_was_remembered():
     rows = [[0.1, 0.9], [0.2, 0.8], [0.3, 0.7], [0.4, 0.6]]  # two trackers, restart, challenger
     walk = np.array([[0.1, 0.1], [0.2, 0.2], [0.0, 0.0], [0.0, 0.0]])
     kept = Walked(Gaussians(np.array(rows), np.ones((4, 2))), walk)
-    pool = recalled(kept, (None, None), slot=4, leader=1, mass=1.0)
+    pool = recall_season(kept, (None, None), slot=4, leader=1, mass=1.0)
     assert pool.messages.mean.tolist() == [*rows[:2], rows[1], *rows[2:]]
     assert pool.walk.tolist() == [*walk[:2].tolist(), walk[1].tolist(), *walk[2:].tolist()]
     doubled = Walked(pool.messages.rescaled(2), pool.walk)
-    rest, season = remembered(doubled, (None, None), slot=4, mass=2.0)
+    rest, season = remember_season(doubled, (None, None), slot=4, mass=2.0)
     assert rest.messages.mean.tolist() == (2 * kept.messages.mean).tolist()
     assert rest.walk.tolist() == walk.tolist()
     assert season[1] is None
-    again = recalled(kept, season, slot=6, leader=0, mass=0.5)
+    again = recall_season(kept, season, slot=6, leader=0, mass=0.5)
     assert again.messages.mean[2].tolist() == [0.1, 0.4]
     assert again.walk[2].tolist() == [0, 0]
 
 
 def readout(bins=50, narrowest=1e-8, widest=1e-2):
     """A table for the initial population."""
-    return Readout.tabulate(population.initial(bins), bins, narrowest, widest)
+    return Readout.tabulate(population.initial_population(bins), bins, narrowest, widest)
 
 
 def test_a_message_that_says_nothing_reads_as_the_population():
     """With a variance beyond all levels the reading is the population's own mean and variance."""
     bins = 50
-    level, share = population.levels(bins), population.initial(bins)
+    level, share = population.grid_levels(bins), population.initial_population(bins)
     table = Readout.tabulate(share, bins, 1e4, 1e5)
     reading = table.read(Gaussians(np.zeros(1), np.full(1, 3e4)))
     mean = share @ level
@@ -112,7 +112,7 @@ def test_a_certain_message_reads_as_itself():
 def test_the_table_is_the_exact_posterior():
     """Bilinear reading differs from direct summation by less than three per cent of the message's deviation."""
     rng = np.random.default_rng(1)
-    level, share = population.levels(50), population.initial(50)
+    level, share = population.grid_levels(50), population.initial_population(50)
     variance = np.exp(rng.uniform(np.log(1e-8), np.log(1e-2), 2000))
     mean = rng.uniform(-4, 9, 2000) * np.sqrt(variance)
     reading = readout().read(Gaussians(mean, variance))
@@ -129,7 +129,7 @@ def test_the_table_is_the_exact_posterior():
 def test_readings_are_positive_and_finite(means, variance):
     """Every message, however far below zero, reads as a positive level with a positive variance."""
     messages = Gaussians(np.array(means), np.full(len(means), variance))
-    table = Readout.tabulate(population.initial(len(means)), len(means), variance, 2 * variance)
+    table = Readout.tabulate(population.initial_population(len(means)), len(means), variance, 2 * variance)
     reading = table.read(messages)
     for array in (reading.mean, reading.variance):
         assert np.isfinite(array).all()
@@ -149,11 +149,11 @@ def test_the_population_is_learned():
     bins = 1000
     true = np.where(np.arange(bins) < 50, 0.015, 0.00026)
     messages = Gaussians(true + 1e-4 * rng.standard_normal(bins), np.full(bins, 1e-8))
-    share = population.initial(bins)
+    share = population.initial_population(bins)
     for _ in range(30):
         table = Readout.tabulate(share, bins, 1e-8, 1e-7)
         share = table.learned(messages, table.read(messages), reach=3e-4)
-    level = population.levels(bins)
+    level = population.grid_levels(bins)
     high = share[level > 0.005].sum()
     assert abs(high - 0.05) < 0.01
     assert share[(level > 0.001) & (level < 0.005)].sum() < 0.02
@@ -161,6 +161,6 @@ def test_the_population_is_learned():
 
 def test_a_pool_that_saw_nothing_is_uniform():
     """Before the first slot every expert's mean is uniform and its variance beyond every level."""
-    pool = unknown(3, 4)
+    pool = unknown_pool(3, 4)
     assert (pool.mean == 0.25).all()
     assert (pool.variance > 1).all()

@@ -75,4 +75,4 @@ def test_the_information_is_fishers(ratio):
     u = np.linspace(-1, 1, 400_001) * (40 + 10 * math.sqrt(variance))
     log, slope, _ = _laplace_gauss.score(u, np.full(u.size, variance), noise)
     exact = float((np.exp(log) * slope**2).sum() * (u[1] - u[0]))
-    assert float(_laplace_gauss.information(ratio, noise)) == pytest.approx(exact, rel=0.03)
+    assert float(_laplace_gauss.fisher_information(ratio, noise)) == pytest.approx(exact, rel=0.03)

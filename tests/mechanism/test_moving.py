@@ -12,8 +12,7 @@ from dpi.domain.overlap import Overlap
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Measurement
-from dpi.mechanism.boosted.state import BoostedState
-from dpi.mechanism.boosted.views import Views
+from dpi.mechanism.boosted._state import BoostedState, Views
 from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import UNKNOWN
 from dpi.noise import UnsafeSeededSource, add_laplace
@@ -118,7 +117,7 @@ def test_the_population_of_levels_is_carried_to_another_grid():
     old, fewer = dpi.Bins(range(20)), dpi.Bins(range(10))
     before = fed(mechanism, old)
     after = mechanism.moved(before, old, fewer)
-    log = [float(state.population @ np.log(population.levels(state.bins))) for state in (before, after)]
+    log = [float(state.population @ np.log(population.grid_levels(state.bins))) for state in (before, after)]
     assert log[0] == pytest.approx(log[1], abs=population.STEP)
     wider = mechanism.moved(before, old, dpi.Bins(range(40)))
     assert wider.population.sum() == pytest.approx(1)

@@ -10,9 +10,10 @@ from dpi.domain import Hashed
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Measurement
-from dpi.mechanism.boosted import Boosted, forecast, quiet
-from dpi.mechanism.boosted.experts import Walked
-from dpi.mechanism.boosted.quiet import Loud, merged, parts, whole
+from dpi.mechanism.boosted import Boosted
+from dpi.mechanism.boosted import _experts as quiet
+from dpi.mechanism.boosted import _forecast as forecast
+from dpi.mechanism.boosted._experts import Loud, Walked, merge_pool, walked_parts, whole_pool
 from dpi.mechanism.filtering.gaussians import Gaussians
 from dpi.noise import UnsafeSeededSource
 
@@ -70,7 +71,9 @@ def test_the_largest_bins_are_loud():
     state, _ = played(slots(12))
     assert set(range(20)) <= set(state.loud.at.tolist())
     assert state.loud.at.size < BINS / 10
-    for every, own in zip((state.pool.mean, state.pool.variance, state.walk), parts(state.loud.trackers), strict=True):
+    for every, own in zip(
+        (state.pool.mean, state.pool.variance, state.walk), walked_parts(state.loud.trackers), strict=True
+    ):
         assert every[0, state.loud.at].tobytes() == own[state.leader].tobytes()
 
 
@@ -91,11 +94,13 @@ def test_whole_rows_come_back():
     """A pool of whole rows is the same after all of its bins were loud; others have the leader's messages."""
     rng = np.random.default_rng(0)
     pool = Walked(Gaussians(rng.random((5, 7)), rng.random((5, 7))), rng.random((5, 7)))
-    few, loud = merged(pool, 1)
-    for one, other in zip(parts(whole(few, loud)), parts(pool), strict=True):
+    few, loud = merge_pool(pool, 1)
+    for one, other in zip(walked_parts(whole_pool(few, loud)), walked_parts(pool), strict=True):
         assert one.tobytes() == other.tobytes()
-    some = Loud(loud.at[2:4], Walked(Gaussians(*(part[:3, 2:4] for part in parts(pool)[:2])), pool.walk[:3, 2:4]))
-    mean = whole(few, some).messages.mean
+    some = Loud(
+        loud.at[2:4], Walked(Gaussians(*(part[:3, 2:4] for part in walked_parts(pool)[:2])), pool.walk[:3, 2:4])
+    )
+    mean = whole_pool(few, some).messages.mean
     assert mean[:3, 2:4].tolist() == pool.messages.mean[:3, 2:4].tolist()
     assert mean[0, [0, 1, 4, 5, 6]].tolist() == pool.messages.mean[1, [0, 1, 4, 5, 6]].tolist()
 

@@ -16,8 +16,8 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
-from dpi.mechanism.boosted.layout import Layout
-from dpi.mechanism.boosted.refinement import paule_mandel
+from dpi.mechanism.boosted._rotation import paule_mandel
+from dpi.mechanism.boosted._state import Layout
 from dpi.noise import UnsafeSeededSource, add_laplace
 from dpi.noise.laplace import SATURATION
 from dpi.release.interval import interval

@@ -5,12 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from dpi.mechanism.boosted import size
-from dpi.mechanism.boosted.assimilation import Slot
-from dpi.mechanism.boosted.jumps import JUMP, rate
-from dpi.mechanism.boosted.size import Counts, Size
+from dpi.mechanism.boosted import _size as size
+from dpi.mechanism.boosted._experts import JUMP, log_rate
+from dpi.mechanism.boosted._size import Counts, Size, Slot
 from dpi.mechanism.filtering.gaussians import Gaussians
-from dpi.mechanism.filtering.population import levels
+from dpi.mechanism.filtering.population import grid_levels
 
 BINS, NOISE = 100, 1000.0
 KNOWN = Size(500.0, 0.01, 1e-4)
@@ -19,7 +18,7 @@ KNOWN = Size(500.0, 0.01, 1e-4)
 def sized(deviations: float, learned: float) -> float:
     """The size after a sum that lies so many deviations of its noise above what was expected."""
     total = KNOWN.scale + deviations * math.sqrt(2 * BINS) * NOISE
-    return size.of_sum(Counts(np.full(BINS, total / BINS), NOISE), KNOWN, rate(JUMP, learned)).scale
+    return size.size_by_sum(Counts(np.full(BINS, total / BINS), NOISE), KNOWN, log_rate(JUMP, learned)).scale
 
 
 @pytest.mark.parametrize(("deviations", "learned", "believed"), [
@@ -41,14 +40,14 @@ def wander(seed: int, slots: int = 120, users: int = 5000) -> tuple[list[float],
     pdf /= pdf.sum()
     belief = Gaussians(pdf, (0.05 * pdf) ** 2)
     fitted = plain = Size(users, 1e-4, 0.02)
-    anything = np.full(levels(BINS).size, 1 / levels(BINS).size)
+    anything = np.full(grid_levels(BINS).size, 1 / grid_levels(BINS).size)
     away, variances = [], []
     for slot in range(slots):
         noise = 60 + 25.0 * slot
         counts = Counts(rng.multinomial(users, pdf) + rng.laplace(0, noise, BINS), noise)
-        plain = size.of_sum(counts, plain.forecast(), rate(JUMP, 1e-2))
+        plain = size.size_by_sum(counts, plain.forecast(), log_rate(JUMP, 1e-2))
         fresh = Slot(counts, plain, 1.0, BINS).fresh(anything)
-        fitted = size.fit(counts, belief, fitted.forecast(), plain, 1.0, fresh)
+        fitted = size.fit_size(counts, belief, fitted.forecast(), plain, 1.0, fresh)
         away.append(math.log(fitted.scale / users))
         variances.append(fitted.variance)
     return away, variances
@@ -65,6 +64,6 @@ def test_a_slot_below_nothing_is_an_empty_one() -> None:
     """Noise may be negative all over; a size below zero is none, and its variance would make all that is known void."""
     counts = Counts(np.linspace(-8.0, 2.0, BINS), 1.0)
     belief = Gaussians(np.full(BINS, 1 / BINS), np.full(BINS, (0.01 / BINS) ** 2))
-    fresh = Slot(counts, KNOWN, 1.0, BINS).fresh(np.full(levels(BINS).size, 1 / levels(BINS).size))
-    found = size.fit(counts, belief, KNOWN, KNOWN, 1.0, fresh)
+    fresh = Slot(counts, KNOWN, 1.0, BINS).fresh(np.full(grid_levels(BINS).size, 1 / grid_levels(BINS).size))
+    found = size.fit_size(counts, belief, KNOWN, KNOWN, 1.0, fresh)
     assert (found.scale, found.variance) == (size.EMPTY, 1.0)

@@ -11,9 +11,9 @@ from dpi.certificates.chain import Head, extend
 from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import StateError
 from dpi.files import sealed
-from dpi.mechanism.boosted import state as boosted
-from dpi.mechanism.boosted import views
-from dpi.mechanism.cells import state as cells
+from dpi.mechanism.boosted import _state as boosted
+from dpi.mechanism.boosted import _state as views
+from dpi.mechanism.cells import _state as cells
 from dpi.release import Release, from_frame, to_frame
 from dpi.store.layout import Layout
 from dpi.store.witness import Seen
@@ -61,9 +61,9 @@ READ = {
     "a witness": lambda _: Seen.from_json(json.dumps(SEEN | {"flavour": 1})),
     "a layout": lambda _: Layout.from_json(json.dumps(LAYOUT | {"flavour": 1})),
     "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 2\n", b"dpi saved 3\n")),
-    "a state of the boosted mechanism": lambda _: boosted.from_bytes(b"dpi boosted state 2\n" + bytes(64)),
+    "a state of the boosted mechanism": lambda _: boosted.state_from_bytes(b"dpi boosted state 2\n" + bytes(64)),
     "a state by class": lambda _: cells.from_bytes(b"dpi cells state 2\n" + bytes(64)),
-    "a state of partitions": lambda _: views.from_bytes(None, b"dpi rotating state 2\n" + bytes(64)),
+    "a state of partitions": lambda _: views.views_from_bytes(None, b"dpi rotating state 2\n" + bytes(64)),
 }
 DAMAGED = {
     "options": lambda _: DeclaredOptions.from_options(OPTIONS | {"epsilon_units": "1"}),
@@ -71,7 +71,7 @@ DAMAGED = {
     "a witness": lambda _: Seen.from_json(json.dumps(SEEN | {"sequence": "3"})),
     "a layout": lambda _: Layout.from_json("{"),
     "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 2\n", b"api saved 2\n")),
-    "a state": lambda _: boosted.from_bytes(b"dpi boosted state 1\n" + bytes(64)),
+    "a state": lambda _: boosted.state_from_bytes(b"dpi boosted state 1\n" + bytes(64)),
 }
 
 

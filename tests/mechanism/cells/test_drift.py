@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from dpi.mechanism.cells import drift
-from dpi.mechanism.cells.counts import Counts
-from dpi.mechanism.cells.drift import CommonDrift
+from dpi.mechanism.cells import _dynamics as drift
+from dpi.mechanism.cells._dynamics import CommonDrift
+from dpi.mechanism.cells._law import Counts
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 RNG = np.random.default_rng(13)

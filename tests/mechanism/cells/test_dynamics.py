@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpi.mechanism.cells import dynamics
-from dpi.mechanism.cells.dynamics import Batch
+from dpi.mechanism.cells import _dynamics as dynamics
+from dpi.mechanism.cells._dynamics import Batch
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 RNG = np.random.default_rng(6)
@@ -12,8 +12,8 @@ RNG = np.random.default_rng(6)
 
 def test_the_prior_is_a_law():
     """Weights of the dynamics are positive and have the sum one."""
-    assert (dynamics.PRIOR > 0).all()
-    assert dynamics.PRIOR.sum() == pytest.approx(1)
+    assert (dynamics.DYNAMICS_PRIOR > 0).all()
+    assert dynamics.DYNAMICS_PRIOR.sum() == pytest.approx(1)
 
 
 def laws(count, bins=6):
@@ -38,12 +38,12 @@ def batch(*ages, size=50.0):
 def test_condensed_dynamics_are_the_same_mixture():
     """Fewer rows, the same means and variances, of several cells at once."""
     cells, common = batch(7.0, 1.0, 30.0), laws(2)
-    weights = RNG.dirichlet(np.ones(dynamics.PRIOR.size), 3)
-    each = dynamics.forecast(cells, common)
-    full = dynamics.mixed(weights, each.laws)
-    rows, few = dynamics.condensed(weights)
-    fewer = dynamics.forecast(cells, common, rows)
-    short = dynamics.mixed(few, fewer.laws)
+    weights = RNG.dirichlet(np.ones(dynamics.DYNAMICS_PRIOR.size), 3)
+    each = dynamics.forecast_laws(cells, common)
+    full = dynamics.mix_dynamics(weights, each.laws)
+    rows, few = dynamics.condense_dynamics(weights)
+    fewer = dynamics.forecast_laws(cells, common, rows)
+    short = dynamics.mix_dynamics(few, fewer.laws)
     assert few.shape[1] < weights.shape[1]
     np.testing.assert_allclose(short.mean, full.mean)
     np.testing.assert_allclose(short.variance, full.variance)
@@ -52,13 +52,16 @@ def test_condensed_dynamics_are_the_same_mixture():
 
 def test_single_precision_is_the_same_to_a_millionth():
     """Also of probabilities near 10⁻⁹, whose variances are near 10⁻²⁰; and nothing is made in double by the way."""
-    single, (rows, few) = np.float32, dynamics.condensed(RNG.dirichlet(np.ones(dynamics.PRIOR.size), 3))
+    single, (rows, few) = (
+        np.float32,
+        dynamics.condense_dynamics(RNG.dirichlet(np.ones(dynamics.DYNAMICS_PRIOR.size), 3)),
+    )
     cells, common = batch(7.0, 1.0, 30.0), laws(2)
     for belief in (cells.law, cells.kin, cells.absent, common):
         belief.mean[..., 0], belief.variance[..., 0] = 1e-9, 1e-20
-    double = dynamics.forecast(cells, common, rows)
-    other = dynamics.forecast(cells.astype(single), common.astype(single), rows.astype(single))
-    mixed, found = dynamics.mixed(few, double.laws), dynamics.mixed(few.astype(single), other.laws)
+    double = dynamics.forecast_laws(cells, common, rows)
+    other = dynamics.forecast_laws(cells.astype(single), common.astype(single), rows.astype(single))
+    mixed, found = dynamics.mix_dynamics(few, double.laws), dynamics.mix_dynamics(few.astype(single), other.laws)
     assert found.mean.dtype == found.variance.dtype == other.shared.dtype == single
     np.testing.assert_allclose(found.mean, mixed.mean, rtol=1e-6)
     np.testing.assert_allclose(found.variance, mixed.variance, rtol=1e-6)
@@ -67,8 +70,8 @@ def test_single_precision_is_the_same_to_a_millionth():
 
 def test_every_forecast_is_a_pdf():
     """Each dynamic keeps the sum of one."""
-    forecast = dynamics.forecast(batch(7.0, 2.0), laws(2)).laws
-    assert forecast.mean.shape == (2, dynamics.PRIOR.size, 6)
+    forecast = dynamics.forecast_laws(batch(7.0, 2.0), laws(2)).laws
+    assert forecast.mean.shape == (2, dynamics.DYNAMICS_PRIOR.size, 6)
     np.testing.assert_allclose(forecast.mean.sum(2), 1)
     assert (forecast.variance > 0).all()
 
@@ -78,13 +81,13 @@ def test_forecasts_widen_with_age():
     young, common = batch(1.0), laws(2)
     old = replace(young, age=np.full((1, 1, 1), 50.0), kin_age=np.full((1, 1, 1), 50.0))
     young = replace(young, kin_age=np.ones((1, 1, 1)))
-    later, now = (dynamics.forecast(cells, common).laws for cells in (old, young))
+    later, now = (dynamics.forecast_laws(cells, common).laws for cells in (old, young))
     assert (later.variance >= now.variance - 1e-15).all()
 
 
 def test_what_is_in_common_is_a_part_of_the_deviation():
     """A law of all, or a common drift, adds no more to a law's variance than that has."""
-    forecast = dynamics.forecast(batch(7.0, 2.0, 60.0), laws(2))
+    forecast = dynamics.forecast_laws(batch(7.0, 2.0, 60.0), laws(2))
     last = forecast.laws.variance[:, -forecast.shared.shape[1] :]
     assert (forecast.shared**2 <= last * (1 + 1e-9)).all()
     assert (forecast.shared > 0).any()
@@ -94,26 +97,16 @@ def test_who_goes_along_is_moved_by_the_common_drift():
     """If all levels stay, the last dynamics say what own past says; if one doubles, its share grows."""
     cells = batch(3.0)
     still = replace(cells, along=Gaussians(np.ones((1, 1, 6)), np.zeros((1, 1, 6))))
-    np.testing.assert_allclose(dynamics.forecast(still, laws(2)).laws.mean[0, -1], cells.law.mean[0, 0])
+    np.testing.assert_allclose(dynamics.forecast_laws(still, laws(2)).laws.mean[0, -1], cells.law.mean[0, 0])
     factor = np.ones((1, 1, 6))
     factor[..., 2] = 2.0
     moved = replace(cells, along=Gaussians(factor, np.zeros((1, 1, 6))))
-    said = dynamics.forecast(moved, laws(2)).laws.mean[0, -1]
+    said = dynamics.forecast_laws(moved, laws(2)).laws.mean[0, -1]
     odds = said[2] / (1 - said[2]), cells.law.mean[0, 0, 2] / (1 - cells.law.mean[0, 0, 2])
     assert odds[0] == pytest.approx(2 * odds[1])
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_weights_of_older_versions_keep_their_sum(version):
-    """What was shrunk to one law is shrunk to two; a dynamic that became two shares its weight; what is new begins."""
-    old = RNG.dirichlet(np.ones(dynamics.old(version)), 3)
-    new = dynamics.renewed(old)
-    assert new.shape == (3, dynamics.PRIOR.size)
-    np.testing.assert_allclose(new.sum(1), 1)
-    np.testing.assert_allclose(new[:, -2:], np.broadcast_to(dynamics.PRIOR[-2:], (3, 2)))
-
-
 def test_weights_of_cell_and_class_are_together_those_of_the_cell_where_the_class_knows_nothing():
     """A class that has learned nothing changes nothing."""
-    weights = RNG.dirichlet(np.ones(dynamics.PRIOR.size))
-    np.testing.assert_allclose(dynamics.together(weights, dynamics.PRIOR), weights)
+    weights = RNG.dirichlet(np.ones(dynamics.DYNAMICS_PRIOR.size))
+    np.testing.assert_allclose(dynamics.join_weights(weights, dynamics.DYNAMICS_PRIOR), weights)

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clocked_users import play
-from dpi.mechanism.cells import everybody, law
-from dpi.mechanism.cells.everybody import Common
-from dpi.mechanism.cells.law import Law
+from dpi.mechanism.cells import _classes as everybody
+from dpi.mechanism.cells import _law as law
+from dpi.mechanism.cells._classes import Common
+from dpi.mechanism.cells._law import Law
 
 
 def common(moments):
@@ -30,7 +31,7 @@ def regression(seed, size):
 def test_weights_are_the_best_that_are_shares(seed, size):
     """None is negative, together they are at most one, and up to that no subset of the laws does better."""
     one = regression(seed, size)
-    weights = everybody.weights(one)
+    weights = everybody.common_weights(one)
     assert (weights >= 0).all()
     assert weights.sum() <= 1 + 1e-12
     precision = one.moments[:, 1:] + np.diag(everybody.PRECISIONS)
@@ -47,14 +48,14 @@ def test_weights_are_the_best_that_are_shares(seed, size):
 
 def test_a_law_that_explains_all_that_was_missed_has_all_the_weight():
     """What the cells missed is what the first law would have changed."""
-    weights = everybody.weights(common([[1e4, 1e4, 0, 0], [0, 0, 1e4, 0], [0, 0, 0, 1e4]]))
+    weights = everybody.common_weights(common([[1e4, 1e4, 0, 0], [0, 0, 1e4, 0], [0, 0, 0, 1e4]]))
     assert weights == pytest.approx([1, 0, 0], abs=0.01)
 
 
 def test_an_unknown_law_has_no_weight():
     """Before its first poll."""
     unknown = Law.unknown(3)
-    assert (everybody.weights(Common(unknown, unknown, np.zeros((3, 4)))) == 0).all()
+    assert (everybody.common_weights(Common(unknown, unknown, np.zeros((3, 4)))) == 0).all()
 
 
 def test_bursts_of_others_leave_the_veterans_alone():
@@ -80,6 +81,6 @@ def test_veterans_begin_as_everybody_was():
     states = [state for state, _ in play([(some, base[some]) for some in users], 16)]
     before, after = next((a, b) for a, b in pairwise(states) if b.veterans.known and not a.veterans.known)
     assert before.everybody.known
-    found = law.leader(after.veterans)
+    found = law.leading_messages(after.veterans)
     assert np.abs(found.mean - truth).sum() < 0.08
-    assert (found.variance <= law.leader(before.everybody).variance + 1e-3 * truth).all()
+    assert (found.variance <= law.leading_messages(before.everybody).variance + 1e-3 * truth).all()

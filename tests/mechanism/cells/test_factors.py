@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from dpi.mechanism.cells import factors
-from dpi.mechanism.cells.factors import LAWS_ALIKE, OF_LAWS, OF_SIZES, SIZES_ALIKE, Alike, Factors
+from dpi.mechanism.cells import _factors as factors
+from dpi.mechanism.cells._factors import LAWS_ALIKE, OF_LAWS, OF_SIZES, SIZES_ALIKE, Alike, Factors
 
 RNG = np.random.default_rng(12)
 

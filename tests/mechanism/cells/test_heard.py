@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 
 from clocked_users import divergence, play
-from dpi.mechanism.cells import heard
-from dpi.mechanism.cells.counts import Counts
-from dpi.mechanism.cells.parts import Measured
-from dpi.mechanism.cells.sizes import Sized
+from dpi.mechanism.cells import _factors as heard
+from dpi.mechanism.cells._law import Counts
+from dpi.mechanism.cells._sizes import Measured, Sized
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 ZIPF = (np.arange(30) + 1.0) ** -1.5
@@ -26,7 +25,7 @@ def course(law, truth, users, noise, slots=60, begin=0.5, seed=0):
     """The probability after every slot."""
     rng, known = np.random.default_rng(seed), begin
     for _ in range(slots):
-        known = heard.confirmed(known, [measured(law, truth, users, noise, rng)])
+        known = heard.confirm_laws(known, [measured(law, truth, users, noise, rng)])
         yield known
 
 

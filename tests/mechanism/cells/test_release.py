@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 
-from dpi.mechanism.cells import release
-from dpi.mechanism.cells.counts import Counts
-from dpi.mechanism.cells.parts import Carried, Measured
-from dpi.mechanism.cells.release import Doubt
-from dpi.mechanism.cells.sizes import Sized
+from dpi.mechanism.cells import _estimate as release
+from dpi.mechanism.cells._estimate import Doubt
+from dpi.mechanism.cells._law import Counts
+from dpi.mechanism.cells._sizes import Carried, Measured, Sized
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 PDF = np.array([0.1, 0.2, 0.3, 0.4])
@@ -23,21 +22,21 @@ def carried(users, laws, alike=0.0, factor=1.0):
     law = Gaussians(np.tile(PDF, (laws, 1)), np.full((laws, 4), 1e-4))
     kept = Carried(many, 0 * each, law, each, np.zeros((laws, 4)), factor * each, each)
     doubt = Doubt(np.zeros(1), alike, 0.0)
-    estimate, _ = release.released(newcomers(1e-3, 1e-3), [], kept, np.zeros(4), doubt, 0.0, [])
+    estimate, _ = release.release_parts(newcomers(1e-3, 1e-3), [], kept, np.zeros(4), doubt, 0.0, [])
     return estimate.variance * estimate.total**2
 
 
 def test_what_was_measured_is_no_less_certain_than_the_noise():
     """However little was foreseen of it: ten thousand newcomers under noise of scale two."""
     doubt = Doubt(np.zeros(1), 0.0, 0.0)
-    estimate, _ = release.released(newcomers(1e4, 2.0), [], Carried.nobody(4), np.zeros(4), doubt, 0.0, [])
+    estimate, _ = release.release_parts(newcomers(1e4, 2.0), [], Carried.nobody(4), np.zeros(4), doubt, 0.0, [])
     assert estimate.variance * 1e8 == pytest.approx(np.full(4, 8.0), rel=1e-3)
 
 
 def test_a_release_that_is_not_heard_may_be_anywhere():
     """A user under noise of scale a thousand: the release is uniform, and its deviation as large as itself."""
     doubt = Doubt(np.zeros(1), 0.0, 0.0)
-    estimate, heard = release.released(newcomers(1.0, 1e3), [], Carried.nobody(4), np.zeros(4), doubt, 0.0, [])
+    estimate, heard = release.release_parts(newcomers(1.0, 1e3), [], Carried.nobody(4), np.zeros(4), doubt, 0.0, [])
     assert heard < 0.02
     assert estimate.pdf == pytest.approx(np.full(4, 0.25), abs=0.01)
     assert (estimate.variance > 0.9 / 16).all()
@@ -60,5 +59,5 @@ def test_a_factor_scales_what_is_carried():
 def test_sizes_that_are_off_together_add_up(share, times):
     """Four classes of which a hundred may have returned unheard: each on its own, or all if one has."""
     doubt = Doubt(np.full(4, 100.0**2), 0.0, share)
-    estimate, _ = release.released(newcomers(1e4, 2.0), [], Carried.nobody(4), np.zeros(4), doubt, 0.0, [])
+    estimate, _ = release.release_parts(newcomers(1e4, 2.0), [], Carried.nobody(4), np.zeros(4), doubt, 0.0, [])
     assert estimate.total_variance == pytest.approx(times * 100.0**2)

@@ -4,10 +4,10 @@ import pytest
 from clocked_users import Users, divergence, play
 from dpi.budget.classes import level
 from dpi.mechanism import cells
-from dpi.mechanism.cells import phases, season
-from dpi.mechanism.cells.counts import Counts
-from dpi.mechanism.cells.parts import Measured
-from dpi.mechanism.cells.sizes import Sized
+from dpi.mechanism.cells import _season as season
+from dpi.mechanism.cells import _state as phases
+from dpi.mechanism.cells._law import Counts
+from dpi.mechanism.cells._sizes import Measured, Sized
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 PERIOD, BINS = 6, 8
@@ -45,8 +45,8 @@ def taught(rounds=6):
     for slot in range(rounds * PERIOD):
         phase = slot % PERIOD
         users = 20_000.0 if phase % 2 else 10_000.0
-        expected = 15_000.0 * season.active(known, phase)
-        known = season.learned(known, phase, part(1e4 * LAWS[phase], 1e4), [part(users * LAWS[phase], expected)])
+        expected = 15_000.0 * season.phase_activity(known, phase)
+        known = season.learn_phase(known, phase, part(1e4 * LAWS[phase], 1e4), [part(users * LAWS[phase], expected)])
     return known
 
 
@@ -62,7 +62,7 @@ def test_a_season_that_is_not_there_costs_little():
 
 def test_profiles_are_ratios_of_laws():
     """Profiles of well-measured phases differ as their laws do, so that a law is taken from phase to phase."""
-    found = season.profiles(taught(), np.arange(PERIOD))
+    found = season.phase_profiles(taught(), np.arange(PERIOD))
     ratio = found.mean[1] / found.mean[4]
     np.testing.assert_allclose(ratio, LAWS[1] / LAWS[4], rtol=0.1)
     assert (found.variance < 0.03).all()
@@ -71,19 +71,19 @@ def test_profiles_are_ratios_of_laws():
 def test_activity_is_a_ratio_too():
     """Twice as many in odd phases."""
     known = taught()
-    assert season.active(known, 1) / season.active(known, 2) == pytest.approx(2, rel=0.1)
+    assert season.phase_activity(known, 1) / season.phase_activity(known, 2) == pytest.approx(2, rel=0.1)
 
 
 def test_of_what_was_not_seen_nothing_is_known():
     """Before anything was measured profiles and activities are one; and noise leaves them there."""
     known = season.Season.begun(PERIOD, BINS, 4)
-    assert (season.profiles(known, np.arange(PERIOD)).mean == 1).all()
+    assert (season.phase_profiles(known, np.arange(PERIOD)).mean == 1).all()
     rng = np.random.default_rng(1)
     for slot in range(10 * PERIOD):
         nobody = part(rng.laplace(0, 50.0, BINS), 5.0, noise=50.0)
-        known = season.learned(known, slot % PERIOD, nobody, [])
-    np.testing.assert_allclose(season.profiles(known, np.arange(PERIOD)).mean, 1, atol=0.2)
-    assert season.active(known, 0) == pytest.approx(1)
+        known = season.learn_phase(known, slot % PERIOD, nobody, [])
+    np.testing.assert_allclose(season.phase_profiles(known, np.arange(PERIOD)).mean, 1, atol=0.2)
+    assert season.phase_activity(known, 0) == pytest.approx(1)
 
 
 def test_cells_are_kept_as_they_were_learned():
@@ -103,11 +103,11 @@ def test_cells_are_kept_as_they_were_learned():
 def test_there_and_back():
     """Laws that were taken to another phase and told nothing there are what they were; cells are PDFs in any phase."""
     *_, (state, _) = play(visits(40, LAWS), BINS, classes=6, season=PERIOD)
-    there, steps = phases.entered(state, state.slot + 1)
+    there, steps = phases.enter_phase(state, state.slot + 1)
     np.testing.assert_allclose(there.cells.mean.sum(-1), 1)
     assert not np.allclose(there.everybody.messages.mean, state.everybody.messages.mean)
-    back = phases.left(state, there, 0, (False,) * 4, steps)
-    for law, was in zip(phases.laws(back), phases.laws(state), strict=True):
+    back = phases.leave_phase(state, there, 0, (False,) * 4, steps)
+    for law, was in zip(phases.all_laws(back), phases.all_laws(state), strict=True):
         np.testing.assert_allclose(law.messages.mean, was.messages.mean)
         np.testing.assert_allclose(law.messages.variance, was.messages.variance)
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from dpi.mechanism.cells import sizes
-from dpi.mechanism.cells.cells import Cells
-from dpi.mechanism.cells.counts import Counts
-from dpi.mechanism.cells.sizes import Inflow
+from dpi.mechanism.cells import _sizes as sizes
+from dpi.mechanism.cells._dynamics import Cells
+from dpi.mechanism.cells._law import Counts
+from dpi.mechanism.cells._sizes import Inflow
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 EVEN = Gaussians(np.full(20, 0.05), np.full(20, 1e-6))
@@ -23,7 +23,7 @@ def test_phantom_newcomers_are_none():
     rng = np.random.default_rng(4)
     inflow, found = Inflow(), []
     for _ in range(400):
-        inflow, sized = sizes.newcomers(inflow, Counts(rng.laplace(0, 1, 20), 1.0), EVEN)
+        inflow, sized = sizes.size_newcomers(inflow, Counts(rng.laplace(0, 1, 20), 1.0), EVEN)
         found.append(sized.size)
     assert np.mean(found) < 0.1 * 40**0.5
 
@@ -34,13 +34,13 @@ def test_a_trickle_is_heard_in_time():
     inflow = Inflow()
     for _ in range(200):
         counts = np.bincount(rng.integers(0, 20, 3), minlength=20) + rng.laplace(0, 1, 20)
-        inflow, _ = sizes.newcomers(inflow, Counts(counts, 1.0), EVEN)
+        inflow, _ = sizes.size_newcomers(inflow, Counts(counts, 1.0), EVEN)
     assert inflow.size == pytest.approx(3, abs=2)
 
 
 def test_a_burst_is_believed_at_once():
     """A crowd out of all expectation counts as it was measured."""
-    inflow, sized = sizes.newcomers(Inflow(3.0, 1.0), Counts(np.full(20, 100.0), 1.0), EVEN)
+    inflow, sized = sizes.size_newcomers(Inflow(3.0, 1.0), Counts(np.full(20, 100.0), 1.0), EVEN)
     assert sized.size == pytest.approx(2000, rel=0.01)
     assert inflow.size == pytest.approx(2000, rel=0.01)
 
@@ -50,8 +50,10 @@ def test_rates_are_learned_and_handed_up():
     precision, evidence = np.zeros((4, 2, 2)), np.zeros((4, 2))
     for _ in range(20):
         seen = sizes.Sized(300.0, 1.0, 300.0, 1.0)
-        precision[1], evidence[1] = sizes.learned(precision[1], evidence[1], np.array([1000.0, 10.0]), seen, 300.0, 1.0)
-    rates = sizes.active(sizes.regressed(precision, evidence), Cells.empty(20, 4), np.zeros(4), np.zeros(4))
+        precision[1], evidence[1] = sizes.learn_rates(
+            precision[1], evidence[1], np.array([1000.0, 10.0]), seen, 300.0, 1.0
+        )
+    rates = sizes.active_users(sizes.regress_rates(precision, evidence), Cells.empty(20, 4), np.zeros(4), np.zeros(4))
     assert rates.mean[1, 0] == pytest.approx(0.3, abs=0.02)
     assert rates.mean[3, 0] == pytest.approx(0.3, abs=0.05)
 
@@ -62,22 +64,22 @@ def test_one_strange_week_is_no_rate():
     precision, evidence = np.zeros((2, 2)), np.zeros(2)
 
     def rate():
-        return sizes.regressed(np.array([[[0, 0], [0, 0]], precision]), np.array([[0, 0], evidence]))[0][1, 0]
+        return sizes.regress_rates(np.array([[[0, 0], [0, 0]], precision]), np.array([[0, 0], evidence]))[0][1, 0]
 
     for _ in range(10):
-        precision, evidence = sizes.learned(precision, evidence, paid, usual, 1000 * rate(), 1.0)
+        precision, evidence = sizes.learn_rates(precision, evidence, paid, usual, 1000 * rate(), 1.0)
     closed = sizes.Sized(20.0, 1.0, 20.0, 400.0)
-    precision, evidence = sizes.learned(precision, evidence, paid, closed, 1000 * rate(), 1.0)
+    precision, evidence = sizes.learn_rates(precision, evidence, paid, closed, 1000 * rate(), 1.0)
     assert rate() == pytest.approx(0.6, abs=0.04)
     for _ in range(30):
-        precision, evidence = sizes.learned(precision, evidence, paid, closed, 1000 * rate(), 1.0)
+        precision, evidence = sizes.learn_rates(precision, evidence, paid, closed, 1000 * rate(), 1.0)
     assert rate() < 0.1
 
 
 def unheard(missing, looked):
     """Deviations of how many of the missing are there, of whom no rate tells."""
-    rates = sizes.regressed(np.zeros((4, 2, 2)), np.zeros((4, 2)))
-    return sizes.active(rates, Cells.empty(20, 4), np.array(missing), np.array(looked)).unheard ** 0.5
+    rates = sizes.regress_rates(np.zeros((4, 2, 2)), np.zeros((4, 2)))
+    return sizes.active_users(rates, Cells.empty(20, 4), np.array(missing), np.array(looked)).unheard ** 0.5
 
 
 def test_who_was_absent_widens_totals_as_far_as_nobody_looked():
@@ -92,11 +94,11 @@ def test_a_look_at_a_class_tells_how_many_of_the_missing_return():
     Of the class above, of which nothing was seen, hardly more return: one more in twenty, and of the next yet one more.
     """
     nobody = sizes.Sized(1e-3, 1.0, 0.0, 100.0)
-    look = sizes.looked(0.0, 1000.0, nobody, 0.0)
+    look = sizes.learn_absence(0.0, 1000.0, nobody, 0.0)
     found = unheard([0.0, 1000, 1000, 1000], [0.0, look, 0.0, 0.0])
     assert found[1] == pytest.approx(10, rel=0.02)
     assert found[2:] == pytest.approx([51, 71], rel=0.02)
-    assert sizes.looked(look, 0.0, nobody, 0.0) < look
+    assert sizes.learn_absence(look, 0.0, nobody, 0.0) < look
 
 
 def rates_of(returned):
@@ -104,7 +106,7 @@ def rates_of(returned):
     precision, evidence = np.zeros((8, 2, 2)), np.zeros((8, 2))
     for m, rate in enumerate(returned, 1):
         precision[m], evidence[m] = np.diag([1e5, 1e-6]), [1e5 * rate, 0.0]
-    return sizes.regressed(precision, evidence)[0][:, 0]
+    return sizes.regress_rates(precision, evidence)[0][:, 0]
 
 
 def test_how_users_leave_is_told_by_low_classes():
@@ -121,11 +123,11 @@ def test_how_users_leave_is_told_by_low_classes():
 def test_before_anything_is_seen_no_way_of_leaving_is_preferred(monkeypatch):
     """All three have the same weight: rates are their means, and less certain by what they differ by."""
     nothing = np.zeros((4, 2, 2)), np.zeros((4, 2))
-    mean, covariance = sizes.regressed(*nothing)
+    mean, covariance = sizes.regress_rates(*nothing)
     alone = []
     for one in sizes.LEAVING:
         monkeypatch.setattr(sizes, "LEAVING", (one,))
-        alone.append(sizes.regressed(*nothing))
+        alone.append(sizes.regress_rates(*nothing))
     assert mean == pytest.approx(np.mean([rates for rates, _ in alone], axis=0))
     between = np.var([rates[:, 0] for rates, _ in alone], axis=0)
     assert covariance[:, 0, 0] == pytest.approx(np.mean([each[:, 0, 0] for _, each in alone], axis=0) + between)
@@ -133,7 +135,7 @@ def test_before_anything_is_seen_no_way_of_leaving_is_preferred(monkeypatch):
 
 def test_fewer_than_nobody_is_noise():
     """However far below zero the counts are, the level of newcomers is not: the next slot would be a surprise."""
-    inflow, _ = sizes.newcomers(Inflow(3.0, 1.0), Counts(np.full(20, -100.0), 1.0), EVEN)
+    inflow, _ = sizes.size_newcomers(Inflow(3.0, 1.0), Counts(np.full(20, -100.0), 1.0), EVEN)
     assert inflow.size == 0
 
 
@@ -142,13 +144,13 @@ def test_an_empty_class_keeps_its_rates():
     precision, evidence = np.diag([100.0, 100.0]), np.array([30.0, 10.0])
     for _ in range(500):
         nobody = sizes.Sized(1e-3, 1.0, 0.0, 100.0)
-        precision, evidence = sizes.learned(precision, evidence, np.array([1e-3, 1e-3]), nobody, 1e-3, 1.0)
+        precision, evidence = sizes.learn_rates(precision, evidence, np.array([1e-3, 1e-3]), nobody, 1e-3, 1.0)
     assert np.linalg.solve(precision, evidence) == pytest.approx([0.3, 0.1], abs=0.01)
 
 
 def test_nobody_is_in_a_class_who_did_not_enter_it():
     """However loud the noise, a class has at most twice those who can be in it."""
-    sized = sizes.measured(Counts(np.full(20, 1e4), 1.0), EVEN, 10.0, 100.0, entered=12.0)
+    sized = sizes.measure_size(Counts(np.full(20, 1e4), 1.0), EVEN, 10.0, 100.0, entered=12.0)
     assert sized.size <= 24
 
 
@@ -161,7 +163,9 @@ def test_longer_waits_leave_fewer():
     def active(age):
         cells = Cells.empty(20, 3)
         cells.size[0, 2], cells.age[0, 2] = 100.0, age
-        return float(sizes.active(sizes.regressed(precision, evidence), cells, np.zeros(3), np.zeros(3)).active[0, 2])
+        return float(
+            sizes.active_users(sizes.regress_rates(precision, evidence), cells, np.zeros(3), np.zeros(3)).active[0, 2]
+        )
 
     assert active(0) > active(2) > active(4) > active(8)
     assert active(4) == pytest.approx(50, rel=0.02)
@@ -171,7 +175,9 @@ def test_absentees_widen_what_is_expected():
     """Who entered a class and was not there may come back: the number of its active users is less certain by that."""
     cells, none = cells_of(100.0, 50.0), np.zeros((3, 2, 2))
     few, many = (
-        sizes.active(sizes.regressed(none, np.zeros((3, 2))), cells, np.array([0.0, missing, 0.0]), np.zeros(3))
+        sizes.active_users(
+            sizes.regress_rates(none, np.zeros((3, 2))), cells, np.array([0.0, missing, 0.0]), np.zeros(3)
+        )
         for missing in (0.0, 1000.0)
     )
     absent = (sizes.ABSENT * 1000) ** 2

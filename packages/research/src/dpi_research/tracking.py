@@ -13,7 +13,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dpi.mechanism.filtering.laplace_gauss import information, score
+from dpi.mechanism.filtering.laplace_gauss import fisher_information, score
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,7 +26,7 @@ def steady_variance(expected: Floats, drift: float, noise: float) -> Floats:
     >>> float(steady_variance(np.array([1e9]), 0.1, 1.0)[0]) < 1e-6
     True
     """
-    seen = expected**2 * information(expected, noise)
+    seen = expected**2 * fisher_information(expected, noise)
     q = drift**2
     return np.asarray((-q + np.sqrt(q**2 + 4 * q / seen)) / 2)
 

@@ -33,23 +33,26 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism import cells as _cells
 from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
-from dpi.mechanism.boosted import boosting as _boosting
-from dpi.mechanism.boosted import experts, jumps
-from dpi.mechanism.boosted import moving as _moving
-from dpi.mechanism.boosted import rotation as _rotation
-from dpi.mechanism.boosted import state as _state
-from dpi.mechanism.boosted import views as _views
-from dpi.mechanism.boosted.assimilation import Dispersion
-from dpi.mechanism.boosted.coverage import Payers
-from dpi.mechanism.boosted.experts import ExpertPool, Walked
-from dpi.mechanism.boosted.layout import HUGE, Layout, automatic
-from dpi.mechanism.boosted.quiet import Loud
-from dpi.mechanism.boosted.size import Counts, Size
-from dpi.mechanism.boosted.state import BoostedState
-from dpi.mechanism.boosted.views import Views
+from dpi.mechanism.boosted._boosting import boost_slot, skip_slot
+from dpi.mechanism.boosted._experts import QUIET, ExpertPool, Loud, Walked, unknown_pool
+from dpi.mechanism.boosted._moving import move_cells, move_state, move_views, order_partitions
+from dpi.mechanism.boosted._rotation import rotate_views, skip_views
+from dpi.mechanism.boosted._size import Counts, Dispersion, Payers, Size
+from dpi.mechanism.boosted._state import (
+    HUGE,
+    BoostedState,
+    Layout,
+    Views,
+    automatic_partitions,
+    initial_views,
+    state_from_bytes,
+    state_to_bytes,
+    views_from_bytes,
+    views_to_bytes,
+)
 from dpi.mechanism.cells import CellsState, ClassCounts
-from dpi.mechanism.filtering import population
 from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering.population import initial_population
 from dpi.noise import RandomSource, add_laplace
 
 State = BoostedState | Views | CellsState
@@ -67,7 +70,7 @@ class Boosted(Mechanism[State]):
     one of them in each slot, with all of its budget. "auto" means blocks of neighbours for `Bins` and marginals for a
     `Product`, from 10,000 bins on, and the bins alone (as does an empty tuple) for any other domain. Time and memory
     are O(bins · experts), and memory O(bins · season) more; from 10,000 bins on, trackers share what they know of bins
-    that noise hides (`dpi.mechanism.boosted.quiet`), and a state has 80 bytes a bin.
+    that noise hides (`dpi.mechanism.boosted._experts`), and a state has 80 bytes a bin.
 
     `drifts` and `partitions` are of users who are measured alike. By class there are estimators of their own
     (`dpi.mechanism.cells`), of O(bins · (classes + season)), which read neither.
@@ -125,7 +128,7 @@ class Boosted(Mechanism[State]):
         layout = self._layout(domain)
         if layout is None:
             return self._unknown(domain.size)
-        return _views.initial(layout, tuple(self._unknown(view.blocks) for view in layout.views))
+        return initial_views(layout, tuple(self._unknown(view.blocks) for view in layout.views))
 
     def _layout(self, domain: Domain) -> Layout | None:
         """The views of a domain, or None if its bins are all that is measured."""
@@ -133,19 +136,19 @@ class Boosted(Mechanism[State]):
         return Layout.of(partitions, domain) if partitions else None
 
     def _partitions(self, domain: Domain) -> tuple[Partition, ...]:
-        return automatic(domain) if self.partitions == "auto" else self.partitions
+        return automatic_partitions(domain) if self.partitions == "auto" else self.partitions
 
     def _unknown(self, bins: int) -> BoostedState:
         huge, trackers = bins >= HUGE, len(self.drifts)
         nothing = Walked(Gaussians.empty(trackers, 0), np.zeros((trackers, 0)))
         return BoostedState(
-            pool=experts.unknown(3 if huge else trackers + 2, bins),
+            pool=unknown_pool(3 if huge else trackers + 2, bins),
             walk=np.zeros((3 if huge else trackers + 2, bins)),
             season=(None,) * (self.season or 0),
             age=0.0,
             log_weights=np.log(np.maximum(self._pool.first, 1e-300)),
-            odds=np.full(bins, jumps.QUIET),
-            population=population.initial(bins),
+            odds=np.full(bins, QUIET),
+            population=initial_population(bins),
             size=Size(scale=float(bins), variance=0.25, change=0.02),
             plain=Size(scale=float(bins), variance=0.25, change=0.02),
             dispersion=Dispersion(),
@@ -204,38 +207,38 @@ class Boosted(Mechanism[State]):
         slot, pool, partial = measurement.slot, self._pool, measurement.partial
         if measurement.values.size == 0:
             if isinstance(state, Views):
-                return _rotation.unmeasured(state, slot, pool)
-            return _boosting.unmeasured(state, slot, pool)
+                return skip_views(state, slot, pool)
+            return skip_slot(state, slot, pool)
         asked = state.asked.blocks if isinstance(state, Views) else state.bins
         if measurement.values.shape != (asked,) or measurement.epsilon.units == 0:
             raise StateError("the measurement has another number of bins than the state, or values without budget.")
         counts = Counts(measurement.values / GRAINS, 1 / float(measurement.epsilon))
         after: BoostedState | Views
         if isinstance(state, Views):
-            after, estimate = _rotation.measured(state, slot, pool, counts, partial=partial)
+            after, estimate = rotate_views(state, slot, pool, counts, partial=partial)
         else:
-            after, estimate = _boosting.measured(state, slot, pool, counts, partial=partial)
+            after, estimate = boost_slot(state, slot, pool, counts, partial=partial)
         if asked == state.bins:
             estimate = replace(estimate, counts=counts.values, counts_variance=2 * counts.noise**2)
         return after, estimate
 
     def moved(self, state: State, old: Domain, new: Domain, classes: int = 1) -> State:
-        """The state for another domain (`dpi.mechanism.boosted.moving`); anew, if the two have nothing in common."""
+        """The state for another domain (`dpi.mechanism.boosted._moving`); anew, if the two have nothing in common."""
         overlap, fresh = Overlap.of(old, new), self.initial(new, classes)
         if overlap is None or isinstance(state, CellsState) != isinstance(fresh, CellsState):
             return fresh
         if isinstance(state, CellsState) or isinstance(fresh, CellsState):
-            return _moving.moved_cells(cast("CellsState", state), overlap)
+            return move_cells(cast("CellsState", state), overlap)
         if not isinstance(fresh, Views):
-            return _moving.moved(state.states[-1] if isinstance(state, Views) else state, overlap)
-        partitions = (_moving.ordered(self._partitions(domain), domain) for domain in (old, new))
-        return _moving.moved_views(state, fresh, overlap, *partitions)
+            return move_state(state.states[-1] if isinstance(state, Views) else state, overlap)
+        partitions = (order_partitions(self._partitions(domain), domain) for domain in (old, new))
+        return move_views(state, fresh, overlap, *partitions)
 
     def to_bytes(self, state: State) -> bytes:
         """The state, for storage, with version and checksum."""
         if isinstance(state, CellsState):
             return _cells.to_bytes(state)
-        return _views.to_bytes(state) if isinstance(state, Views) else _state.to_bytes(state)
+        return views_to_bytes(state) if isinstance(state, Views) else state_to_bytes(state)
 
     def digested(self, data: bytes) -> int:
         """Of a state by class, its first line and the digest; the digest of any other one is of its first line too."""
@@ -250,7 +253,7 @@ class Boosted(Mechanism[State]):
                 raise StateError("the state belongs to another domain.")
             return divided
         layout = self._layout(domain)
-        state = _state.from_bytes(data) if layout is None else _views.from_bytes(layout, data)
+        state = state_from_bytes(data) if layout is None else views_from_bytes(layout, data)
         parts = state.states if isinstance(state, Views) else (state,)
         options = {(part.trackers, len(part.season)) for part in parts}
         if state.bins != domain.size or options != {(len(self.drifts), self.season or 0)}:

@@ -21,86 +21,46 @@ from dpi.exact.integers import Integers
 from dpi.mechanism.filtering.gaussians import Floats, Gaussians, blocks
 
 STEP = 0.3
-"""Distance of neighbouring levels, in logarithm.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Distance of neighbouring levels, in logarithm. Source: by trial."""
 WIDTH = 0.12
-"""Relative deviation of the levels around a grid point.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Relative deviation of the levels around a grid point. Source: by trial."""
 SMALLEST = 1e-3
-"""The smallest level, as a share of the uniform one.
-
-Source: by trial; not measured by itself.
-"""
-
+"""The smallest level, as a share of the uniform one. Source: by trial."""
 SPREAD = 1.5
-"""Deviation of the logarithm of a level before anything was seen.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Deviation of the logarithm of a level before anything was seen. Source: by trial."""
 INERTIA = 0.02
-"""Share of that initial population that is always kept.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Share of that initial population that is always kept. Source: by trial."""
 STEPS = 3
-"""Steps of expectation maximisation a slot; the previous slot's population is where they start.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Steps of expectation maximisation a slot; the previous slot's population is where they start. Source: by trial."""
 TILT = 0.4
-"""Share of the mass by which weak bins are over- or underestimated that is corrected in one slot.
-
-Source: by trial; not measured by itself.
-"""
+"""Share of the mass by which weak bins are over- or underestimated that is corrected in one slot. Source: by trial."""
 
 Singles = npt.NDArray[np.float32]
 """Places in a table and what is read there, in units of the message: single precision is twice as fast."""
-
 _TINY = 1e-30
-"""The least that is kept apart from zero; single precision ends at 10⁻³⁸.
-
-Source: by calculation.
-"""
-
+"""The least that is kept apart from zero; single precision ends at 10⁻³⁸. Source: by calculation."""
 _NODES = np.arange(-5, 10.01, 0.25)
 _NEAR, _FAR = float(_NODES[0]), float(_NODES[-1])
 _PER_NODE = 4
 _ROWS = 36
 """The grid of the table in which messages are read: ratios of mean to deviation, how many to one, and variances.
-
-Source: by trial; not measured by itself.
-"""
-
+Source: by trial."""
 _BLOCK = 1 << 15
-"""Messages that are read at a time, of one expert.
-
-Source: by trial; an estimate of 1,000 bins took 12.0 ms with 8,192, and 13.8 with 2,048 at a time.
-"""
-
+"""Messages that are read at a time, of one expert. Source: by trial; an estimate of 1,000 bins took 12.0 ms with 8,192,
+and 13.8 with 2,048 at a time."""
 _STEPS = (0.25, 0.5, 1.0, 2.0)
 """Distances of rows, in log variance, among which a table at round places has the smallest that reaches far enough.
-
-Source: by trial; not measured by itself.
-"""
+Source: by trial."""
 
 
-def levels(bins: int) -> Floats:
+def grid_levels(bins: int) -> Floats:
     """The grid of levels for a domain, from a thousandth of the uniform probability to one."""
     return np.asarray(np.exp(np.arange(np.log(SMALLEST / bins), STEP, STEP)))
 
 
-def initial(bins: int) -> Floats:
+def initial_population(bins: int) -> Floats:
     """Shares of the levels before anything was seen: log-normal, with the uniform probability as its mean."""
-    log = np.log(levels(bins) * bins)
+    log = np.log(grid_levels(bins) * bins)
     shares = np.exp(-0.5 * ((log + 0.5 * SPREAD**2) / SPREAD) ** 2) + 1e-4 / log.size
     return np.asarray(shares / shares.sum())
 
@@ -213,9 +173,9 @@ class Readout:
         bins = messages.mean.size
         shares = self._maximised(messages)
         tilt = np.clip(reach * _tilt(messages, reading), -1, 1)
-        shares = shares * np.exp(-tilt * np.minimum(levels(bins) / reach, 1))
+        shares = shares * np.exp(-tilt * np.minimum(grid_levels(bins) / reach, 1))
         keep = (INERTIA * bins + 3) / (bins + 3)
-        shares = (1 - keep) * shares / shares.sum() + keep * initial(bins)
+        shares = (1 - keep) * shares / shares.sum() + keep * initial_population(bins)
         return np.asarray(shares / shares.sum())
 
     def _maximised(self, messages: Gaussians) -> Floats:
@@ -245,7 +205,7 @@ Nodes = tuple[Floats, Floats, Floats]
 
 def _nodes(bins: int, first: float, step: float) -> Nodes:
     """What a table holds before a population is known."""
-    level = levels(bins)
+    level = grid_levels(bins)
     variance = np.exp(first + step * np.arange(_ROWS))[:, None, None]
     message = _NODES[None, :, None] * np.sqrt(variance)
     own = (WIDTH * level) ** 2

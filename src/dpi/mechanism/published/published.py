@@ -25,9 +25,8 @@ from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS, Integers, wide_sum
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import MECHANISMS, Estimate, Floats, Measurement, Mechanism
-from dpi.mechanism.published.linear import QUERIES, LinearQueries, dyadic, queries_from_bytes
+from dpi.mechanism.published.linear import LARGEST_FLOOR, QUERIES, LinearQueries, Ramp, dyadic, queries_from_bytes
 from dpi.mechanism.published.pool import POOLS, Multinomial, Pool, smoothed
-from dpi.mechanism.published.ramp import LARGEST_FLOOR, Ramp
 from dpi.noise import RandomSource, add_laplace, exponential_choices
 from dpi.noise.laplace import LARGEST_VALUE
 from dpi.theory import Bound, claimed_loss, true_loss
@@ -76,7 +75,7 @@ class Published(Mechanism[PublishedState]):
     histogram, on public state and on earlier choices of the slot, with a rate of ε′/(2Δ), where ε′ is the share of one
     choice and Δ the most that a user of weight one moves a score. A user who moves all scores by at most w·Δ changes
     the log-probability of a choice by at most 2·(ε′/(2Δ))·w·Δ = w·ε′; public terms in the exponent cancel. Δ is proved
-    in `dpi.mechanism.published.ramp`: proportional to the grains moved with a floor, the ramp's range without. The mean
+    in `dpi.mechanism.published.linear`: proportional to the grains moved with a floor, the ramp's range without. A mean
     of scores on several queries moves no more than one of them. The total is a discrete Laplace with scale 2^24/(τ·ε),
     and moves by at most w·2^24 grains. Given what was drawn before, each choice keeps its bound whatever the past was;
     so the bounds add up: (1 - τ)·ε·w for the choices and τ·ε·w for the total.

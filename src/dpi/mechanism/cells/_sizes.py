@@ -5,6 +5,19 @@ the rates of the class below as the prior. Nobody is in a class who did not ente
 the time: both are used against noise. Newcomers have no past; their number is a level that moves.
 
 Sees counts after noise; no histogram, no user.
+
+The parts of which a slot's users are made: classes that were measured, and cells that are carried forward.
+
+Sees sizes and laws made of counts after noise; no histogram, no user.
+
+How active users are as a whole, against what the rates of return say: days and seasons that all classes share.
+
+Rates of return are averages. In one slot all classes may be more active than that, or less; and where high classes
+drown in noise, rates may be off for long. So one factor 1 + a serves all classes: a is a *level* that walks slowly,
+plus a *deviation* of the slot alone, whose variance is learned. Classes that are due tell it by how many of them were
+seen; those that are carried are scaled by it. How far classes are off together all the same is told by their errors.
+
+Sees sizes made of counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -17,111 +30,59 @@ from functools import cache, cached_property
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.cells.cells import BEHIND, Cells
-from dpi.mechanism.cells.counts import Counts
-from dpi.mechanism.cells.law import fitted, softmax
-from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.cells._dynamics import BEHIND, Cells
+from dpi.mechanism.cells._law import Counts, fit_size, softmax
+from dpi.mechanism.filtering.gaussians import Gaussians, fast_replace
 
 FIRST_RATES, FIRST_DEVIATIONS = (0.8, 0.1), (0.4, 0.3)
 RATE_STEPS = (0.1, 0.05)
 """Rates α and β of the first class before anything was seen, their deviations, and how far a class is from the one
-below.
-
-Source: by trial; what the steps do is measured by benchmarks/clocked.py (churn 0 %, 2,000 slots).
-"""
-
+below. Source: by trial; what the steps do is measured by benchmarks/clocked.py (churn 0 %, 2,000 slots)."""
 LEAVING = (1.0, 1.5, 2.0)
-"""A class waits twice as long as the one below. If a share s of those who would return at once is lost in that time,
-s to the power of one of these is expected of the next: 2 if users leave at a constant rate, 1 if some leave at once and
-the rest never.
-
-Source: by definition, both ends and their middle; which of them it is, measurements tell.
-"""
-
+"""A class waits twice as long as the one below. If a share s of those who would return at once is lost in that time, s
+to the power of one of these is expected of the next: 2 if users leave at a constant rate, 1 if some leave at once and
+the rest never. Source: by definition, both ends and their middle; which of them it is, measurements tell."""
 LEAST_RATES = (0.001, 0.0)
-"""The smallest rates: some return of those who have just paid.
-
-Source: by trial; not measured by itself.
-"""
-
+"""The smallest rates: some return of those who have just paid. Source: by trial."""
 FORGETTING = 0.9
-"""What a measurement of a class counts after the next one.
-
-Source: by trial; not measured by itself.
-"""
-
+"""What a measurement of a class counts after the next one. Source: by trial."""
 MISFIT = 0.05
-"""Relative deviation of a size by the shape of the counts, because the shape is itself an estimate.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Relative deviation of a size by the shape of the counts, because the shape is itself an estimate. Source: by
+trial."""
 ACTIVITY = 0.15
-"""Relative deviation of a class's activity from what its rates say.
-
-Source: by trial; the coverage that it leads to is measured by benchmarks/clocked.py.
-"""
-
+"""Relative deviation of a class's activity from what its rates say. Source: by trial; the coverage that it leads to is
+measured by benchmarks/clocked.py."""
 ABSENT = 0.05
 """Deviation of the number of active users from what rates say, as a share of those who entered a class and were not
-there when it was measured: they may come back, and where a class drowns in noise no rate tells it.
-
-Source: by trial; the coverage that it leads to is measured by benchmarks/clocked.py.
-"""
-
+there when it was measured: they may come back, and where a class drowns in noise no rate tells it. Source: by trial;
+the coverage that it leads to is measured by benchmarks/clocked.py."""
 LOOKED = 0.7
-"""What a look at those who were absent counts after the next one: who is absent changes.
-
-Source: by trial; totals inside, retail-country at ε = 0.1, 0.83 with 0.9 instead (benchmarks/clocked.py, two seeds).
-"""
-
+"""What a look at those who were absent counts after the next one: who is absent changes. Source: by trial; totals
+inside, retail-country at ε = 0.1, 0.83 with 0.9 instead (benchmarks/clocked.py, two seeds)."""
 SURPRISE = 6.0
-"""A size this many deviations from what was expected is believed as it was measured.
-
-Source: by calculation; Laplace noise, which the shape of a law that is nearly one bin has, is so far off once in 5,000
-measurements. At four deviations it is once in 300, and each time phantoms enter the classes above.
-"""
-
+"""A size this many deviations from what was expected is believed as it was measured. Source: by calculation; Laplace
+noise, which the shape of a law that is nearly one bin has, is so far off once in 5,000 measurements. At four deviations
+it is once in 300, and each time phantoms enter the classes above."""
 ODD = 2.0
-"""Deviations from what was expected beyond which a measurement tells less of rates of return.
-
-Source: by trial; without it retail-country has 0.0472 instead of 0.0465 and weekly 0.302 instead of 0.299; with one
-instead of two, flights-carrier 0.0127 instead of 0.0134, but retail-country 0.0479 (benchmarks/clocked.py, two seeds).
-"""
-
+"""Deviations from what was expected beyond which a measurement tells less of rates of return. Source: by trial; without
+it retail-country has 0.0472 instead of 0.0465 and weekly 0.302 instead of 0.299; with one instead of two,
+flights-carrier 0.0127 instead of 0.0134, but retail-country 0.0479 (benchmarks/clocked.py, two seeds)."""
 EMPTY = 10.0
-"""Prior odds, times the width of the alternatives in deviations, that nobody is new.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Prior odds, times the width of the alternatives in deviations, that nobody is new. Source: by trial."""
 NOBODY = 0.01
-"""Prior odds that a class in which users are expected has nobody.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Prior odds that a class in which users are expected has nobody. Source: by trial."""
 MOST = 2.0
-"""No class has more active users than this times those who entered it or were there when it was measured last.
-
-Source: by trial; one would do if these numbers were exact.
-"""
-
+"""No class has more active users than this times those who entered it or were there when it was measured last. Source:
+by trial; one would do if these numbers were exact."""
 CHANGES = 0.1
 LEAST_CHANGE, MOST_CHANGE = 0.003, 1.0
 LEARNING = 0.05
 """The relative variance by which the number of newcomers changes in a slot: at first, its bounds, and the weight of the
-last slot in its estimate.
-
-Source: by trial; not measured by itself.
-"""
-
+last slot in its estimate. Source: by trial."""
 HEARING = 0.02
 """Deviation by which the level of newcomers walks in a slot, as a share of the noise: a trickle below the noise is
-averaged over about 1/`HEARING` slots.
-
-Source: by calculation; a local level of that signal-to-noise ratio has that memory.
-"""
+averaged over about 1/`HEARING` slots. Source: by calculation; a local level of that signal-to-noise ratio has that
+memory."""
 
 
 @dataclass(frozen=True)
@@ -143,15 +104,15 @@ class Sized:
     seen_variance: float
 
 
-def first(counts: Counts) -> tuple[Inflow, Sized]:
+def first_inflow(counts: Counts) -> tuple[Inflow, Sized]:
     """Newcomers of the first slot ever: the sum, as far as it stands out from its noise."""
     seen, noise = counts.total, counts.total_variance
     return Inflow(seen, noise), _present(seen, noise, seen, noise)
 
 
-def combined(counts: Counts, law: Gaussians, size: float) -> tuple[float, float]:
+def combine_size(counts: Counts, law: Gaussians, size: float) -> tuple[float, float]:
     """What the counts say of a size, near `size`: their shape and their sum, by precision."""
-    found, noise = fitted(counts, law.mean, law.variance, size)
+    found, noise = fit_size(counts, law.mean, law.variance, size)
     noise += (MISFIT * size) ** 2
     total, total_noise = counts.total, counts.total_variance
     share = noise / (noise + total_noise)
@@ -164,12 +125,12 @@ def not_empty(size: float, variance: float, odds: float = EMPTY) -> float:
     return 1 / (1 + odds * math.exp(-0.495 * min(ratio, 200.0)))
 
 
-def newcomers(inflow: Inflow, counts: Counts, law: Gaussians) -> tuple[Inflow, Sized]:
+def size_newcomers(inflow: Inflow, counts: Counts, law: Gaussians) -> tuple[Inflow, Sized]:
     """The number of newcomers by the counts and by what was expected; a trickle below the noise is heard in time."""
     expected = max(inflow.size, 0.0)
     size = expected
     for _ in range(2):  # the noise of the shape depends on the size
-        seen, noise = combined(counts, law, size)
+        seen, noise = combine_size(counts, law, size)
         size = max(seen, 0.5 * noise**0.5)
     prior = inflow.variance + inflow.change * expected**2 + HEARING**2 * noise
     if (seen - inflow.size) ** 2 > SURPRISE**2 * (prior + noise):
@@ -244,14 +205,14 @@ class Rates:
         return both
 
 
-def active(known: tuple[Floats, Floats], cells: Cells, missing: Floats, looked: Floats) -> Rates:
+def active_users(known: tuple[Floats, Floats], cells: Cells, missing: Floats, looked: Floats) -> Rates:
     """Who is active, by rates of return and their covariances."""
     found, spread = known
     ready = _ready(cells, found)
     return Rates(found, spread, ready * found.T, ready, missing, looked)
 
 
-def regressed(precision: Floats, evidence: Floats) -> tuple[Floats, Floats]:
+def regress_rates(precision: Floats, evidence: Floats) -> tuple[Floats, Floats]:
     """Rates and covariances by regression, however users leave: each way by how likely it makes what was seen."""
     known = list(zip(precision[1:].reshape(-1, 4).tolist(), evidence[1:].tolist(), strict=True))
     fits, logs = zip(*(_regressed(known, leaving) for leaving in LEAVING), strict=True)
@@ -317,12 +278,12 @@ def _waits(classes: int) -> Floats:
     return np.exp2(np.arange(classes))
 
 
-def measured(counts: Counts, law: Gaussians, expected: float, spread: float, entered: float) -> Sized:
+def measure_size(counts: Counts, law: Gaussians, expected: float, spread: float, entered: float) -> Sized:
     """A class's number of active users: `expected` with variance `spread`, corrected by the counts.
 
     The probability that nobody is there is that of the counts under an empty class against those expected.
     """
-    seen, noise = combined(counts, law, expected)
+    seen, noise = combine_size(counts, law, expected)
     both = spread + noise
     if (seen - expected) ** 2 > SURPRISE**2 * both:
         size, after = seen, noise
@@ -334,7 +295,7 @@ def measured(counts: Counts, law: Gaussians, expected: float, spread: float, ent
     return Sized(max(size * there, 1e-3), after + there * (1 - there) * size**2, seen, noise)
 
 
-def learned(
+def learn_rates(
     precision: Floats, evidence: Floats, parts: Floats, sized: Sized, expected: float, spread: float
 ) -> tuple[Floats, Floats]:
     """One class's regression after its size was seen; `parts` are those who paid and those who were behind.
@@ -353,7 +314,7 @@ def learned(
     return kept * precision + said, kept * evidence + parts * (sized.seen / noise)
 
 
-def looked(before: float, missing: float, sized: Sized, expected: float) -> float:
+def learn_absence(before: float, missing: float, sized: Sized, expected: float) -> float:
     """The precision of the share of a class's missing users who return, after its size was seen."""
     return LOOKED * before + missing**2 / _noise(sized, expected)
 
@@ -361,3 +322,128 @@ def looked(before: float, missing: float, sized: Sized, expected: float) -> floa
 def _noise(sized: Sized, expected: float) -> float:
     """Variance of what was seen of a size, around what rates of return say."""
     return sized.seen_variance + (ACTIVITY * max(expected, sized.seen)) ** 2 + 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A class in a slot in which it was due."""
+
+    expected: float
+    """Its size before it was looked at,"""
+    spread: float
+    """the variance of that, absentees who may return included,"""
+    prior: Gaussians
+    """and its PDF."""
+    counts: Counts
+    sized: Sized
+    """Its size after that,"""
+    realised: Gaussians
+    """and its users' PDF in this slot."""
+    redrawn: float
+    """The share of belief that users draw their bins anew, so that the slot's own PDF differs from the law."""
+    shared: Floats | float = 0.0
+    """Deviation of its prior that all cells have in common."""
+    factor: float = 1.0
+    """By how much variances of its law are to be multiplied, by what forecasts of its class have shown,"""
+    size_factor: float = 1.0
+    """and those of its size."""
+
+    @property
+    def foreseen(self) -> Floats:
+        """Variance of its counts before they were looked at."""
+        return self.size**2 * self.prior.variance + self.redrawn * self.size * self.prior.mean + 1e-12
+
+    @property
+    def size(self) -> float:
+        """How many of them are active."""
+        return self.sized.size
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """The cells of classes that were not due in a slot, a row each: arrays of shape (cells,) and (cells, bins)."""
+
+    size: Floats
+    spread: Floats
+    """Variance of its size."""
+    law: Gaussians
+    """The PDF of those of it who are active."""
+    age: Floats
+    """Slots since it was measured."""
+    shared: Floats
+    """Deviation of its law that all cells have in common."""
+    factor: Floats
+    """By how much variances of its law are to be multiplied, by what forecasts of its class have shown,"""
+    size_factor: Floats
+    """and those of its size."""
+
+    @classmethod
+    def nobody(cls, bins: int) -> Carried:
+        """No cell at all."""
+        none, rows = np.zeros(0), np.zeros((0, bins))
+        return cls(none, none, Gaussians(rows, rows), none, rows, none, none)
+
+    @property
+    def users(self) -> float:
+        """How many are active in all of them."""
+        return float(sum(self.size.tolist()))
+
+    def scaled(self, factor: float) -> Carried:
+        """The same with so many times as many users."""
+        return fast_replace(self, size=factor * self.size, spread=factor**2 * self.spread)
+
+
+FIRST_LEVEL, FIRST_DEVIATION = 0.1**2, 0.15**2
+"""Variances of the level and of a slot's deviation before anything was seen. Source: by trial; the coverage that they
+lead to is measured by benchmarks/clocked.py."""
+WALK, WIDEST = 0.02**2, 0.4**2
+"""Variance by which the level moves in a slot, and the most that it has. Source: by trial; the coverage that they lead
+to is measured by benchmarks/clocked.py."""
+ACTIVITY_LEARNING = 0.1
+"""The share of the last slot in the variance of deviations, where it tells all: expectation maximisation, step by step.
+Source: by trial; the coverage that it leads to is measured by benchmarks/clocked.py."""
+LOWEST, HIGHEST = 0.4, 2.5
+"""Between these lies the factor. Source: by definition; what is farther off is no average of anything."""
+OUTLIER = 3.0
+"""A slot that is this many deviations off counts as one that is exactly so many off. Source: by definition."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """The level and its variance, and the variance of a slot's deviation from it."""
+
+    level: float = 0.0
+    variance: float = FIRST_LEVEL
+    deviation: float = FIRST_DEVIATION
+
+
+def age_activity(activity: Activity, elapsed: int) -> Activity:
+    """Some slots later."""
+    return Activity(activity.level, min(activity.variance + elapsed * WALK, WIDEST), activity.deviation)
+
+
+def learn_activity(activity: Activity, parts: Sequence[Measured]) -> tuple[Activity, float]:
+    """After a slot: what the classes that were due say of all, by least squares; and the factor of the others in it."""
+    known, both = activity.variance, activity.variance + activity.deviation
+    said, precision = 0.0, 0.0
+    for part in parts:
+        weight = part.expected / (part.spread + part.sized.seen_variance)
+        said += weight * (part.sized.seen - part.expected)
+        precision += weight * part.expected
+    if precision < 1e-9:
+        return activity, _factor(activity.level)
+    total = both + 1 / precision
+    surprise = said / precision - activity.level
+    surprise = min(max(surprise, -OUTLIER * total**0.5), OUTLIER * total**0.5)
+    passing = activity.deviation / total
+    squared = (passing * surprise) ** 2 + activity.deviation * (1 - passing)
+    after = Activity(
+        activity.level + known / total * surprise,
+        known * (1 - known / total),
+        activity.deviation + ACTIVITY_LEARNING * (squared - activity.deviation),
+    )
+    return after, _factor(activity.level + both / total * surprise)
+
+
+def _factor(found: float) -> float:
+    return min(max(1 + found, LOWEST), HIGHEST)

@@ -1,4 +1,13 @@
-"""The posterior of a slot's own PDF, a mixture over the experts that are heard.
+"""From the experts' beliefs to the release: the posterior of the slot's own PDF, its users as they were.
+
+A slot's PDF is its rate plus a deviation of its own (people are random). Before the slot is looked at, an expert's
+belief about a count x is N(m, P), with P by what it does not know of the rate and by the slot's own randomness. After
+a measurement with Laplace noise, x has the mean m + P·(log Z)'(m) and the variance P + P²·(log Z)''
+(`dpi.mechanism.filtering.laplace_gauss`). The release is the mixture of that over the experts.
+
+Sees beliefs and counts after noise; no histogram, no user.
+
+The posterior of a slot's own PDF, a mixture over the experts that are heard.
 
 Sees what experts know before and after a slot, made of counts after noise; no histogram, no user.
 """
@@ -6,32 +15,93 @@ Sees what experts know before and after a slot, made of counts after noise; no h
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted.assimilation import Slot
-from dpi.mechanism.boosted.experts import Walked
-from dpi.mechanism.boosted.forecast import Forecast, Recalled, width
-from dpi.mechanism.boosted.mixture import SLACK, Belief, Totals, bounded, mixture, normalised, settled
-from dpi.mechanism.boosted.scoring import Scored
-from dpi.mechanism.boosted.weights import Weights
+from dpi.mechanism.boosted._experts import Walked, Weights
+from dpi.mechanism.boosted._forecast import Forecast, Recalled, Scored, block_width
+from dpi.mechanism.boosted._size import Slot
 from dpi.mechanism.filtering.gaussians import Gaussians, blocks
 from dpi.mechanism.filtering.laplace_gauss import Reals
 from dpi.mechanism.filtering.population import Readout
 
+WIDE = 50.0
+"""From this many b² on, a belief about a count is so wide that what was measured of it is all there is. Source: by
+calculation; there single precision would lose the difference that the variance is."""
+
+
+SLACK = 1.15
+"""The variance of a probability counts this much more: it is computed as if the experts' models and their Gaussian
+beliefs were true. Source: by trial; the coverage that it leads to is in docs/utility.md, Synthetic streams
+(benchmarks/utility.py)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """A PDF with the variance of each probability, and the share of each bin that is prior."""
+
+    pdf: Floats
+    variance: Floats
+    skew: Floats
+
+
+class Totals(NamedTuple):
+    """Sums over all bins, of each expert: of the means of counts, and of their variances."""
+
+    mean: Floats
+    variance: Floats
+
+
+def settle_variance(variance: Floats, slope: Reals, heat: Reals, noise: float) -> Floats:
+    """The variance of counts after the slot, from that before it and the derivatives of the log score."""
+    curvature = heat + heat
+    curvature -= slope * slope
+    seen = variance * curvature
+    seen += 1
+    seen *= variance
+    alone = 2 * noise**2
+    wide = variance > WIDE * noise**2
+    if wide.any():
+        far = variance[wide]
+        seen[wide] = far * alone / (far + alone)
+    return np.asarray(np.maximum(seen, 0.02 * variance, out=seen))
+
+
+def normalise_counts(counts: Gaussians, totals: Totals) -> Gaussians:
+    """PDFs of counts that are known up to independent errors: each is a part of the total that it is divided by."""
+    total = totals.mean[:, None]
+    pdf = counts.mean / total
+    spread = 1 - 2 * pdf
+    spread *= counts.variance
+    spread += pdf**2 * totals.variance[:, None]
+    np.maximum(spread, 0, out=spread)
+    spread /= total**2
+    return Gaussians(pdf, spread)
+
+
+def mix_beliefs(weights: Floats, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of a mixture."""
+    mean = weights @ means
+    away = means - mean
+    away *= away
+    away += variances
+    return mean, np.asarray(weights @ away)
+
+
+def bound_variance(variance: Floats, pdf: Floats) -> Floats:
+    """The variance, but at most p(1 - p): nothing between 0 and 1 with mean p varies more."""
+    return np.clip(variance, 1e-30, np.maximum(pdf * (1 - pdf), 1e-30))
+
+
 SMALLEST = 1e-15
 """The smallest probability that is released: a PDF is positive, also where a count is far beyond all that users make.
-
-Source: by definition.
-"""
-
+Source: by definition."""
 LIKELY = 1e-3
-"""A bin that has jumped with less than this probability is released as if it had not.
-
-Source: by calculation; a challenger that is ten times as large would move such a bin by a hundredth of itself.
-"""
+"""A bin that has jumped with less than this probability is released as if it had not. Source: by calculation; a
+challenger that is ten times as large would move such a bin by a hundredth of itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +168,9 @@ class After:
         return replace(self, slot=self.slot.at(bins))
 
 
-def released(recalled: Recalled, scored: list[Scored], after: After, heard: Heard) -> tuple[Belief, float, Gaussians]:
+def release_posterior(
+    recalled: Recalled, scored: list[Scored], after: After, heard: Heard
+) -> tuple[Belief, float, Gaussians]:
     """The posterior of the slot's PDF, the best group's sum of levels, and what the leader's row says after it."""
     merged, at = heard.merged(recalled), recalled.at
     every = _counted(recalled.every, scored[0], after, merged)
@@ -116,7 +188,11 @@ def released(recalled: Recalled, scored: list[Scored], after: After, heard: Hear
         spread += after.slot.doubt(pdf)
     np.maximum(pdf, SMALLEST, out=pdf)
     spread *= SLACK
-    return Belief(pdf / pdf.sum(), bounded(spread, pdf), every.skew), float(group @ levels / group.sum()), every.lead
+    return (
+        Belief(pdf / pdf.sum(), bound_variance(spread, pdf), every.skew),
+        float(group @ levels / group.sum()),
+        every.lead,
+    )
 
 
 def _exchanged(every: Counted, own: Counted, at: Integers) -> tuple[Totals, Floats]:
@@ -149,7 +225,7 @@ def _counted(forecast: Forecast, scored: Scored, after: After, heard: Heard) -> 
     counts = Gaussians.empty(len(rows) + 1, forecast.bins)
     lead, skew, levels = Gaussians.empty(forecast.bins), np.zeros(forecast.bins), np.zeros(len(rows))
     share, lead_at = heard.shares[rows], rows.index(heard.lead)
-    for here in blocks(forecast.bins, width(len(rows) + 1)):
+    for here in blocks(forecast.bins, block_width(len(rows) + 1)):
         told, read = _read(forecast.pool, rows, here, after.readout)
         before = Gaussians(forecast.readings.mean[rows, here], forecast.readings.variance[rows, here])
         slope, heat = scored.slope[:, here][[*rows, -1]], scored.heat[:, here][[*rows, -1]]
@@ -221,7 +297,7 @@ def _believed(
     mean *= np.maximum(gain, 0.1, out=gain)
     scatter = slot.scatter(scale * before.mean)
     first = scatter + scale**2 * before.variance
-    known = settled(first, slope, heat, slot.counts.noise)
+    known = settle_variance(first, slope, heat, slot.counts.noise)
     scatter *= after.doubtful.dispersion / slot.dispersion - 1
     np.divide(known, first, out=first)
     first *= first
@@ -234,8 +310,8 @@ def _mixed(counted: Counted, heard: Heard, totals: Totals) -> tuple[Floats, Floa
     """Mean and variance of the mixture of the experts' PDFs."""
     bins = counted.skew.size
     shares, mixed = heard.shares[[*heard.rows, -1]], Gaussians.empty(bins)
-    for here in blocks(bins, width(shares.size)):
+    for here in blocks(bins, block_width(shares.size)):
         part = Gaussians(counted.counts.mean[:, here], counted.counts.variance[:, here])
-        one = normalised(part, totals)
-        mixed.mean[here], mixed.variance[here] = mixture(shares, one.mean, one.variance)
+        one = normalise_counts(part, totals)
+        mixed.mean[here], mixed.variance[here] = mix_beliefs(shares, one.mean, one.variance)
     return mixed.mean, mixed.variance

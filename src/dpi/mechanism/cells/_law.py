@@ -1,4 +1,8 @@
-"""A law that drifts: how the users of some measurements are spread over the bins, by a mixture of trackers.
+"""What one slot's measurement says of one class: noisy counts, and how much its users weigh in them.
+
+Sees numbers after noise; no histogram, no user.
+
+A law that drifts: how the users of some measurements are spread over the bins, by a mixture of trackers.
 
 A tracker has for each bin a Gaussian message (mean, variance) about the bin's level, if log-levels walk by its drift a
 slot. Messages hold no prior; they are read under the population of levels (`dpi.mechanism.filtering.population`), which
@@ -12,83 +16,89 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.cells.counts import Counts
-from dpi.mechanism.filtering import laplace_gauss
-from dpi.mechanism.filtering.changed import replace
-from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Gaussians
-from dpi.mechanism.filtering.laplace_gauss import Evidence, Reals
+from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Gaussians, fast_replace
+from dpi.mechanism.filtering.laplace_gauss import Evidence, Reals, fisher_information, score_evidence
 from dpi.mechanism.filtering.population import Readout
 
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Noisy numbers of users in each bin: true ones plus Laplace noise of scale `noise`."""
+
+    values: Floats
+    noise: float
+    doubt: Floats | float = 0.0
+    """Variance of the values beside that of the noise, where some of them are estimates."""
+
+    @cached_property
+    def total(self) -> float:
+        """Noisy number of users."""
+        return float(np.add.reduce(self.values))
+
+    @property
+    def total_variance(self) -> float:
+        """Variance of the noise in the total."""
+        return 2 * self.values.size * self.noise**2
+
+
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """The histogram of one due class, as it was measured."""
+
+    values: Floats
+    """Noisy sum of weights in each bin: users, where all have weight one."""
+    noise: float
+    """Scale of the Laplace noise, 1/ε of the class."""
+    share: float
+    """The fraction of what was left that its users paid."""
+    most_left: float
+    """The most that an account of the class can have left, as a share of ε: who has it has weight one."""
+
+    def of_users(self, left: float) -> Counts:
+        """Counts of users who have `left` of ε on average, so weigh `left / most_left`."""
+        weight = left / self.most_left
+        return Counts(np.asarray(self.values / weight), self.noise / weight)
+
+
 DRIFTS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
-"""Deviation of log-levels a slot, of the trackers and of a cell's own dynamics: those of `Boosted`.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Deviation of log-levels a slot, of the trackers and of a cell's own dynamics: those of `Boosted`. Source: by
+trial."""
 RETURN = 0.01
 """Share of weight that flows back to the prior with every clear measurement, so that a beaten tracker can return.
-
-Source: by trial; not measured by itself.
-"""
-
+Source: by trial."""
 BEATEN = 1e-3
-"""A tracker of less weight starts again from the leader's messages.
-
-Source: by trial; not measured by itself.
-"""
-
+"""A tracker of less weight starts again from the leader's messages. Source: by trial."""
 REFIT = 0.5
 """Relative deviation of a size that is handed to a law: the counts may correct it before they are compared with it.
-
-Source: by trial; not measured by itself.
-"""
-
+Source: by trial."""
 LUMP = 1.0
-"""Noise at which the exact slope and the plain one count the same, in users.
-
-Source: by trial; measured by benchmarks/clocked.py (growth, wiki).
-"""
-
+"""Noise at which the exact slope and the plain one count the same, in users. Source: by trial; measured by
+benchmarks/clocked.py (growth, wiki)."""
 CROWD = 1e-9
-"""Probability, for each bin and measurement, that as many users are in it as may be, whatever was expected.
-
-Noise is Laplace, whose tails are wider than those of what is expected: without it, a crowd that nobody expected would
-be taken for noise, however far it is beyond all noise. Only what the slot itself had is told so; laws go on walking,
-since most crowds are gone with their slot.
-
-Source: by trial; a count is believed from ln(size/CROWD) scales of the noise on, 28 for a thousand users. With 10⁻³,
-14 scales, honeypot has 0.107 instead of 0.100 and retail 0.070 instead of 0.065 (benchmarks/clocked.py, seed 0).
-"""
-
+"""Probability, for each bin and measurement, that as many users are in it as may be, whatever was expected. Noise is
+Laplace, whose tails are wider than those of what is expected: without it, a crowd that nobody expected would be taken
+for noise, however far it is beyond all noise. Only what the slot itself had is told so; laws go on walking, since most
+crowds are gone with their slot. Source: by trial; a count is believed from ln(size/CROWD) scales of the noise on, 28
+for a thousand users. With 10⁻³, 14 scales, honeypot has 0.107 instead of 0.100 and retail 0.070 instead of 0.065
+(benchmarks/clocked.py, seed 0)."""
 SHARPEST, LEAST = 0.02, 0.1
-"""One measurement lowers a variance, and the number of users in a bin, to no less than these shares.
-
-Source: by trial; not measured by itself.
-"""
-
+"""One measurement lowers a variance, and the number of users in a bin, to no less than these shares. Source: by
+trial."""
 SUMMED = 0.2
-"""The sum of messages is known if its relative deviation is below this.
-
-Source: by trial; tests/mechanism/cells/test_law.py::test_a_law_of_noise_stays_where_it_is.
-"""
-
+"""The sum of messages is known if its relative deviation is below this. Source: by trial;
+tests/mechanism/cells/test_law.py::test_a_law_of_noise_stays_where_it_is."""
 _NARROWEST, _WIDEST = 1e-8, 4.0
-"""Variances outside these (the first over bins²) say all or nothing, and are read as these.
-
-Source: by calculation; the smallest level is 10⁻³ of the uniform one, the largest one.
-"""
-
+"""Variances outside these (the first over bins²) say all or nothing, and are read as these. Source: by calculation; the
+smallest level is 10⁻³ of the uniform one, the largest one."""
 _FAINTEST = -60.0
-"""Log weights below the largest by more than this count as this.
-
-Source: by definition; nothing is heard at that weight.
-"""
-
-PRIOR = PATIENCE ** np.arange(len(DRIFTS)) / np.sum(PATIENCE ** np.arange(len(DRIFTS)))
+"""Log weights below the largest by more than this count as this. Source: by definition; nothing is heard at that
+weight."""
+TRACKERS_PRIOR = PATIENCE ** np.arange(len(DRIFTS)) / np.sum(PATIENCE ** np.arange(len(DRIFTS)))
 _STEP = np.array(DRIFTS)[:, None] ** 2
 
 
@@ -104,7 +114,7 @@ class Law:
     def unknown(cls, bins: int) -> Law:
         """Before anything was seen."""
         shape = (len(DRIFTS), bins)
-        return cls(Gaussians(np.full(shape, 1 / bins), np.full(shape, UNKNOWN)), np.log(PRIOR), False)
+        return cls(Gaussians(np.full(shape, 1 / bins), np.full(shape, UNKNOWN)), np.log(TRACKERS_PRIOR), False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,14 +147,14 @@ class Table:
         """A law's reading."""
         known = self._readings.get(id(law))  # the law is kept beside it, so that its id is no other's
         if known is None:
-            known = self._readings[id(law)] = law, read(law, self.readout)
+            known = self._readings[id(law)] = law, read_law(law, self.readout)
         return known[1]
 
     def read_all(self, laws: Sequence[Law]) -> None:
         """Read laws at once, for when they are asked for: the same numbers, in fewer steps."""
         known = [law for law in laws if law.known]
         if known:
-            each = levels(_together(known), self.readout)
+            each = read_levels(_together(known), self.readout)
             for law, reading in zip(known, _readings(known, each), strict=True):
                 self._readings[id(law)] = law, reading
 
@@ -154,7 +164,7 @@ class Table:
         return Gaussians(reading.pdf, reading.variance)
 
 
-def table(population: Floats, laws: Sequence[Law]) -> Table:
+def make_table(population: Floats, laws: Sequence[Law]) -> Table:
     """The table for laws as they are, or a little later."""
     bins = laws[0].messages.mean.shape[1]
     variances = [law.messages.variance for law in laws if law.known]
@@ -164,19 +174,19 @@ def table(population: Floats, laws: Sequence[Law]) -> Table:
     return Table(Readout.snapped(population, bins, low, max(high, 2 * low)))
 
 
-def levels(messages: Gaussians, readout: Readout) -> Gaussians:
+def read_levels(messages: Gaussians, readout: Readout) -> Gaussians:
     """Posterior levels of messages of any shape."""
     variance = np.maximum(messages.variance, _NARROWEST / messages.mean.shape[-1] ** 2)
     return readout.read(Gaussians(messages.mean, np.minimum(variance, _WIDEST, out=variance)))
 
 
-def read(law: Law, readout: Readout) -> Reading:
+def read_law(law: Law, readout: Readout) -> Reading:
     """A law's PDF before it is compared with a measurement; an unknown law is uniform."""
     bins = law.messages.mean.shape[1]
     if not law.known:
         even = Gaussians(law.messages.mean, np.full_like(law.messages.mean, 1 / bins**2))
         return Reading(even, np.exp(law.log_weights), 1.0, np.full(bins, 1 / bins), np.full(bins, 1 / bins**2))
-    return _readings([law], levels(_together([law]), readout))[0]
+    return _readings([law], read_levels(_together([law]), readout))[0]
 
 
 def _readings(laws: Sequence[Law], each: Gaussians) -> list[Reading]:
@@ -193,7 +203,7 @@ def _readings(laws: Sequence[Law], each: Gaussians) -> list[Reading]:
     return [Reading(each[i], weights[i], whole[i], pdf[i], variance[i]) for i in range(len(laws))]
 
 
-def clear(expected: Floats, noise: float) -> float:
+def clearness(expected: Floats, noise: float) -> float:
     """How clear a measurement is: 0 where its signal drowns in noise, 1 where it stands out; evidence counts so much.
 
     Noise that is compared with noise would otherwise move weights by chance, slot after slot.
@@ -201,7 +211,7 @@ def clear(expected: Floats, noise: float) -> float:
     return -math.expm1(-0.5 * float(expected.dot(expected)) / noise**2)
 
 
-def fitted(counts: Counts, pdf: Floats, variance: Floats, size: float) -> tuple[float, float]:
+def fit_size(counts: Counts, pdf: Floats, variance: Floats, size: float) -> tuple[float, float]:
     """The size at which the counts look like a PDF, by weighted least squares, and its variance."""
     known = size * pdf
     known += size**2 * variance
@@ -211,34 +221,34 @@ def fitted(counts: Counts, pdf: Floats, variance: Floats, size: float) -> tuple[
     return float(weight.dot(counts.values)) / precision, 1 / precision
 
 
-def refitted(reading: Reading, counts: Counts, size: float, doubt: float) -> float:
+def refit_size(reading: Reading, counts: Counts, size: float, doubt: float) -> float:
     """A size of variance `doubt`, and of relative deviation `REFIT` beside that, corrected by the counts."""
-    found, variance = fitted(counts, reading.pdf, reading.variance, size)
+    found, variance = fit_size(counts, reading.pdf, reading.variance, size)
     known = (REFIT * size) ** 2 + doubt
     return max(size + known / (known + variance) * (found - size), 0.02 * size)
 
 
-def begun(law: Law, counts: Counts, size: float) -> Law:
+def begin_law(law: Law, counts: Counts, size: float) -> Law:
     """A law after its first measurement: that is all it knows."""
     mean = counts.values / size
     variance = (2 * counts.noise**2 + counts.doubt + np.maximum(counts.values, 0)) / size**2
     each = Gaussians(*(np.repeat(row[None], len(DRIFTS), 0) for row in (mean, variance)))
-    return replace(law, messages=each, known=True)
+    return fast_replace(law, messages=each, known=True)
 
 
-def assimilated(law: Law, reading: Reading, counts: Counts, size: float) -> Learned:
+def assimilate_law(law: Law, reading: Reading, counts: Counts, size: float) -> Learned:
     """A law after counts of `size` users: one Gaussian update for each tracker and bin."""
     noise = counts.noise
     scale = size / reading.mass
     expected, known = scale * reading.levels.mean, scale**2 * reading.levels.variance
     both = known + expected + counts.doubt
     residual = counts.values - expected
-    scored = laplace_gauss.evidence(residual, both, noise)
-    slope, seen = lumpy(scored, residual, both, noise)
-    trust = clear(size * reading.pdf, noise)
+    scored = score_evidence(residual, both, noise)
+    slope, seen = lumpy_slope(scored, residual, both, noise)
+    trust = clearness(size * reading.pdf, noise)
     weights = softmax(law.log_weights + trust * np.add.reduce(scored.log_density, 1, np.float64))
-    counted, spread = corrected(expected, both, slope, seen, LEAST * expected)
-    counted, spread = crowded(counted, spread, scored.log_density, counts, size)
+    counted, spread = correct_counts(expected, both, slope, seen, LEAST * expected)
+    counted, spread = correct_crowds(counted, spread, scored.log_density, counts, size)
     mean = weights @ counted
     around = counted - mean
     around *= around
@@ -263,11 +273,11 @@ def assimilated(law: Law, reading: Reading, counts: Counts, size: float) -> Lear
     for beaten in (weights < BEATEN).nonzero()[0].tolist():
         new.mean[beaten], new.variance[beaten] = new.mean[leader], new.variance[leader]
     shared = RETURN * trust
-    log_weights = np.log((1 - shared) * weights + shared * PRIOR)
+    log_weights = np.log((1 - shared) * weights + shared * TRACKERS_PRIOR)
     return Learned(Law(new, log_weights, True), Gaussians(mean / total, variance / total**2))
 
 
-def corrected(expected: Floats, both: Floats, slope: Floats, seen: Floats, least: Floats) -> tuple[Floats, Floats]:
+def correct_counts(expected: Floats, both: Floats, slope: Floats, seen: Floats, least: Floats) -> tuple[Floats, Floats]:
     """Users in each bin and their variance, if `expected` with variance `both` were, by slope and information."""
     counted = both * slope
     counted += expected
@@ -278,7 +288,9 @@ def corrected(expected: Floats, both: Floats, slope: Floats, seen: Floats, least
     return np.maximum(counted, least, out=counted), spread
 
 
-def crowded(counted: Floats, spread: Floats, log_density: Reals, counts: Counts, size: float) -> tuple[Floats, Floats]:
+def correct_crowds(
+    counted: Floats, spread: Floats, log_density: Reals, counts: Counts, size: float
+) -> tuple[Floats, Floats]:
     """Users in each bin, and their variance, if a bin may hold a crowd that nobody expected (`CROWD`): filled in."""
     anything = math.log(CROWD / (size + counts.noise))
     crowd = np.subtract(log_density, anything)  # in the precision in which it was made
@@ -297,7 +309,7 @@ def crowded(counted: Floats, spread: Floats, log_density: Reals, counts: Counts,
     return counted, spread
 
 
-def lumpy(scored: Evidence, residual: Floats, variance: Floats, noise: float) -> tuple[Floats, Floats]:
+def lumpy_slope(scored: Evidence, residual: Floats, variance: Floats, noise: float) -> tuple[Floats, Floats]:
     """Slope and information of a residual, for counts that are lumps of one user.
 
     The exact slope for Laplace noise is flat beyond one scale: it tells medians. Where the noise is as small as one
@@ -310,13 +322,13 @@ def lumpy(scored: Evidence, residual: Floats, variance: Floats, noise: float) ->
     slope = scored.slope.astype(np.float64)
     slope *= exact
     slope += plain * residual
-    seen = laplace_gauss.information(variance.astype(np.float32), noise).astype(np.float64)
+    seen = fisher_information(variance.astype(np.float32), noise).astype(np.float64)
     seen *= exact
     seen += plain
     return slope, seen
 
 
-def aged(laws: Sequence[Law], readout: Readout, elapsed: int) -> list[Law]:
+def age_laws(laws: Sequence[Law], readout: Readout, elapsed: int) -> list[Law]:
     """Laws some slots later: a log-walk of step d adds d²·E[level²] in each; the sum of levels is kept near one.
 
     Only a sum that messages know is moved: that of the population would move them in every slot, without end.
@@ -325,7 +337,7 @@ def aged(laws: Sequence[Law], readout: Readout, elapsed: int) -> list[Law]:
     if not known:
         return list(laws)
     messages = _together(known)
-    each, log_weights = levels(messages, readout), np.array([law.log_weights for law in known])
+    each, log_weights = read_levels(messages, readout), np.array([law.log_weights for law in known])
     masses = np.exp(log_weights) * np.add.reduce(each.mean, 2)
     best = np.arange(len(known)), log_weights.argmax(1)
     sums = [np.add.reduce(messages.mean[best], 1), np.add.reduce(messages.variance[best], 1)]
@@ -352,7 +364,7 @@ def _together(laws: Sequence[Law]) -> Gaussians:
     )
 
 
-def leader(law: Law) -> Gaussians:
+def leading_messages(law: Law) -> Gaussians:
     """The messages of the tracker with the largest weight."""
     return law.messages[int(law.log_weights.argmax())]
 

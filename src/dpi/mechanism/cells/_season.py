@@ -17,64 +17,34 @@ import numpy as np
 
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.cells.law import clear, softmax
-from dpi.mechanism.cells.parts import Measured
+from dpi.mechanism.cells._law import clearness, softmax
+from dpi.mechanism.cells._sizes import Measured
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 WIDTHS = (0.0, 1.5, 3.0)
-"""Deviations, in phases, of the kernels by which neighbouring phases are averaged.
-
-Source: by trial; measured by benchmarks/clocked.py (seasonal).
-"""
+"""Deviations, in phases, of the kernels by which neighbouring phases are averaged. Source: by trial; measured by
+benchmarks/clocked.py (seasonal)."""
 
 PRIOR: Floats = np.array([0.2, 0.2, 0.4, 0.2])
-"""Weights of these experts before anything was seen, and of the one that knows no season.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Weights of these experts before anything was seen, and of the one that knows no season. Source: by trial."""
 RETURN = 0.01
-"""Share of weight that flows back to the prior in every slot, so that a beaten expert can return.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Share of weight that flows back to the prior in every slot, so that a beaten expert can return. Source: by trial."""
 SPREAD, ACTIVITY = 0.25, 0.25
-"""Variances of a profile and of an activity around one before anything was seen.
-
-Source: by trial; measured by benchmarks/clocked.py (seasonal).
-"""
-
+"""Variances of a profile and of an activity around one before anything was seen. Source: by trial; measured by
+benchmarks/clocked.py (seasonal)."""
 MISFIT = 0.1**2
 """Relative variance of what experts predict beside what they know of, for laws drift and classes differ; the same of
-the number of users who are expected.
-
-Source: by trial; not measured by itself.
-"""
-
+the number of users who are expected. Source: by trial."""
 FADING = 0.9
-"""What is left of a phase's sums after a period; more, if less than the rest was measured in it.
-
-Source: by trial; 0.97 is no different on benchmarks/clocked.py (seasonal).
-"""
-
+"""What is left of a phase's sums after a period; more, if less than the rest was measured in it. Source: by trial; 0.97
+is no different on benchmarks/clocked.py (seasonal)."""
 LEAST, MOST = 0.05, 20.0
-"""Between these lies a profile.
-
-Source: by definition.
-"""
-
+"""Between these lies a profile. Source: by definition."""
 RAREST = 0.1
-"""No bin has less than this share of the uniform probability over all phases: a ratio to less says nothing.
-
-Source: by trial; not measured by itself.
-"""
-
+"""No bin has less than this share of the uniform probability over all phases: a ratio to less says nothing. Source: by
+trial."""
 OUTLIER = 16.0
-"""A squared error counts as at most this many of its variance.
-
-Source: by calculation; four deviations.
-"""
+"""A squared error counts as at most this many of its variance. Source: by calculation; four deviations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +92,7 @@ class Season:
         return np.asarray(np.maximum(self.counts.sum(0) / max(float(self.users.sum()), 1e-9), RAREST / bins))
 
 
-def profiles(season: Season, phases: Integers) -> Gaussians:
+def phase_profiles(season: Season, phases: Integers) -> Gaussians:
     """The profiles of some phases, (phases, bins), by the weights of the experts; under the base each sums to one."""
     base, weights = season.base, np.exp(season.log_weights)[:, None, None]
     each = _profiles(season, base, phases)
@@ -132,7 +102,7 @@ def profiles(season: Season, phases: Integers) -> Gaussians:
     return Gaussians(mean / whole, variance / whole**2)
 
 
-def active(season: Season, phase: int) -> float:
+def phase_activity(season: Season, phase: int) -> float:
     """How active those who may return are in a phase, against the mean over all phases."""
     whole = season.activity.sum(1)
     base = float(whole[0] / whole[1]) if whole[1] > 0 else 1.0
@@ -141,7 +111,7 @@ def active(season: Season, phase: int) -> float:
     return float(weights[:-1] @ ((seen + 1 / ACTIVITY) / (expected * base + 1 / ACTIVITY)) + weights[-1])
 
 
-def learned(season: Season, phase: int, new: Measured, parts: Sequence[Measured]) -> Season:
+def learn_phase(season: Season, phase: int, new: Measured, parts: Sequence[Measured]) -> Season:
     """After a slot of newcomers and of due classes; what stands out from its noise counts more."""
     bins = season.counts.shape[1]
     values, users, noise = np.zeros(bins), 0.0, 0.0
@@ -150,7 +120,7 @@ def learned(season: Season, phase: int, new: Measured, parts: Sequence[Measured]
         values += weight * part.counts.values
         users += weight * part.size
         noise += weight**2 * 2 * part.counts.noise**2
-    now = active(season, phase)
+    now = phase_activity(season, phase)
     told = np.zeros(2)
     for part in parts:
         expected = part.expected / now
@@ -179,7 +149,7 @@ def _scored(season: Season, phase: int, values: Floats, users: float, noise: flo
     expected *= users / expected.sum(1, keepdims=True)
     spread = (users * base) ** 2 * (each.variance[:, 0] + MISFIT) + expected + noise + 1e-9
     errors = np.minimum((values - expected) ** 2 / spread, OUTLIER)
-    trust = clear(users * base, max(noise, 1e-9) ** 0.5)
+    trust = clearness(users * base, max(noise, 1e-9) ** 0.5)
     weights = softmax(season.log_weights - 0.5 * trust * (errors + np.log(spread)).sum(1))
     return np.asarray(np.log((1 - RETURN * trust) * weights + RETURN * trust * PRIOR))
 

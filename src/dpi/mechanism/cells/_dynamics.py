@@ -1,60 +1,129 @@
-"""How the law of a cell ages: dynamics that compete, weighted by how well each predicted.
+"""What laws have in common of their change: one walk of log-levels for all, beside what each law has of its own.
+
+A slot measures newcomers and some classes; all others are carried. If everybody turns to something new, those who are
+carried did so too, though nobody looked. So the log-level of a bin, in any law, is an offset of that law plus a
+*common drift*, of which every measurement tells something. A cell remembers where the walk was when it was measured,
+and one of its dynamics (`dpi.mechanism.cells._dynamics`) takes it along by as much as the walk has gone since. Whether
+that is so is for the evidence to say: where newcomers alone change, classes do not follow, and their weights show it.
+
+A Gaussian for each bin, updated by relative residuals; offsets and walk count as independent. What no walk explains is
+believed: everybody may turn in one slot.
+
+Sees counts after noise; no histogram, no user.
+
+How the law of a cell ages: dynamics that compete, weighted by how well each predicted.
 
 *Own*: the cell keeps its past, which drifts; its users are fixed, or draw their bins anew in every slot. *Kin*: it is
 what the class's previous users were, as where everybody changes after some time. *Absent*: who was behind is what was
 missing when the class was measured, as where users have a bin for life. *Shrunk*: own past and a law of all, by
 precision: the pooled one, which newcomers teach most, or that of everybody. Never such a law alone: it would drag cells
-along when it is stale. *Along*: own past, moved by as much as all laws have moved since (`dpi.mechanism.cells.drift`).
+along when it is stale. *Along*: own past, moved by as much as all laws have moved.
 
 Sees laws and weights made of counts after noise; no histogram, no user.
+
+The cells of which classes are made, as arrays.
+
+Users are known by classes, m being the number of their payments. A class has two cells: users who have *paid* their
+m-th time since class m was last measured, and those who were *behind*, absent when it was. What is in them is public:
+made of counts after noise.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.cells.law import DRIFTS
+from dpi.mechanism.cells._law import DRIFTS, Counts
 from dpi.mechanism.filtering.gaussians import PATIENCE, Gaussians
 
+STEP = 0.01**2
+"""Variance by which the walk moves in a slot, and so does the offset of newcomers. Source: by trial; a step that is
+learned stayed there (benchmarks/clocked.py, trend)."""
+SURPRISE = 5.0
+"""A residual of so many deviations is a jump. Source: by trial; measured by benchmarks/clocked.py (offers)."""
+UNKNOWN = 4.0
+"""Relative variance of the levels of newcomers before anything was seen. Source: by definition."""
+FARTHEST = 5.0
+"""Bound of the walk, and of the offsets below those of a uniform law. Source: by definition; a factor of 150."""
+
+
+@dataclass(frozen=True, eq=False)
+class CommonDrift:
+    """The walk and its variance; the log-levels of newcomers without it, and their variance: (bins,) each."""
+
+    mean: Floats
+    variance: Floats
+    offset: Floats
+    doubt: Floats
+
+    @classmethod
+    def begun(cls, bins: int) -> CommonDrift:
+        """Before anything was seen."""
+        return cls(np.zeros(bins), np.zeros(bins), np.full(bins, -np.log(bins)), np.full(bins, UNKNOWN))
+
+    def later(self, elapsed: int) -> CommonDrift:
+        """Some slots later."""
+        step = elapsed * STEP
+        return CommonDrift(self.mean, self.variance + step, self.offset, np.minimum(self.doubt + step, UNKNOWN))
+
+    def along(self, since: Floats, age: Floats) -> Gaussians:
+        """By what factor levels changed since the walk was somewhere, so many slots ago, and its relative variance."""
+        return Gaussians(np.exp(self.mean - since), np.minimum(2 * self.variance, age * STEP))
+
+    def newcomers(self, counts: Counts, size: float) -> CommonDrift:
+        """After newcomers were measured, so many of them."""
+        levels = np.exp(self.offset + self.mean)
+        change, wide, total = self._compared(counts, levels * (size / levels.sum()), self.doubt)
+        lowest = -np.log(levels.size) - FARTHEST
+        return CommonDrift(
+            mean=self._gone(wide / total * change),
+            variance=wide * (1 - wide / total),
+            offset=np.maximum(self.offset + np.log1p(self.doubt / total * change), lowest),
+            doubt=self.doubt * (1 - self.doubt / total),
+        )
+
+    def of_class(self, counts: Counts, size: float, law: Gaussians) -> CommonDrift:
+        """After a class was measured, of which this law was foreseen if it went along."""
+        mean = np.maximum(law.mean, 1e-12)
+        change, wide, total = self._compared(counts, size * mean, law.variance / mean**2)
+        return CommonDrift(self._gone(wide / total * change), wide * (1 - wide / total), self.offset, self.doubt)
+
+    def _compared(self, counts: Counts, expected: Floats, doubt: Floats) -> tuple[Floats, Floats, Floats]:
+        """By what share counts differ from what was expected, and the variance of the walk in that, and of all."""
+        noise = (2 * counts.noise**2 + counts.doubt + expected) / expected**2
+        change = np.maximum(counts.values / expected - 1, -0.95)
+        others, squared = doubt + noise, change**2
+        jumped = squared > SURPRISE**2 * (self.variance + others)
+        wide = np.where(jumped, np.maximum(squared - others, self.variance), self.variance)
+        return change, wide, wide + others
+
+    def _gone(self, share: Floats) -> Floats:
+        gone = self.mean + np.log1p(share)
+        return np.minimum(np.maximum(gone, -FARTHEST, out=gone), FARTHEST, out=gone)
+
+
 KIN_DRIFTS, ABSENT_DRIFTS, SHRUNK_DRIFTS = (0.03, 0.2), (0.1, 0.3), (0.03, 0.1, 0.3, 0.03)
-"""How far a cell may lie from the class's previous users, from those who were missing, and from a law of all:
-relative deviations.
-
-Source: by trial; not measured by itself.
-"""
-
+"""How far a cell may lie from the class's previous users, from those who were missing, and from a law of all: relative
+deviations. Source: by trial."""
 OWN_DRIFTS = (0.03, 0.03, 0.03, 0.1)
-"""Drifts of a cell's own past while it is weighed against a law of all: the last one forgets it soon.
-
-Source: by trial; the last one is measured by benchmarks/clocked.py (trend: 0.0505 without it, 0.0432 with it;
-both with a tenth of the belief in a common drift).
-"""
-
+"""Drifts of a cell's own past while it is weighed against a law of all: the last one forgets it soon. Source: by trial;
+the last one is measured by benchmarks/clocked.py (trend: 0.0505 without it, 0.0432 with it; both with a tenth of the
+belief in a common drift)."""
 ALONG_DRIFTS = (0.01, 0.1)
-"""Drifts of a cell's own past beside the common drift.
-
-Source: by trial; not measured by itself.
-"""
-
+"""Drifts of a cell's own past beside the common drift. Source: by trial."""
 OWN_SHARE, KIN_SHARE, ABSENT_SHARE, SHRUNK_SHARES, ALONG_SHARE = 0.3, 0.1, 0.1, (0.25, 0.25), 0.003
-"""Prior weights of the kinds, before they are made to have the sum one.
-
-Source: by trial; what the third does is measured by benchmarks/clocked.py (swap, weekly), and what the last does by
-its streams offers (0.0477 without it, 0.0382 with it) and flights-carrier (0.0135; 0.0150 with 0.1 instead of 0.003).
-"""
-
+"""Prior weights of the kinds, before they are made to have the sum one. Source: by trial; what the third does is
+measured by benchmarks/clocked.py (swap, weekly), and what the last does by its streams offers (0.0477 without it,
+0.0382 with it) and flights-carrier (0.0135; 0.0150 with 0.1 instead of 0.003)."""
 WAITING = 0.1
-"""By how much the variance around previous users grows with each slot since they were measured.
-
-Source: by trial; not measured by itself.
-"""
-
+"""By how much the variance around previous users grows with each slot since they were measured. Source: by trial."""
 _PATIENCE = PATIENCE ** np.arange(len(DRIFTS))
 _PRIOR: Floats = np.concatenate(
     [
@@ -65,10 +134,9 @@ _PRIOR: Floats = np.concatenate(
         np.full(len(ALONG_DRIFTS), ALONG_SHARE / len(ALONG_DRIFTS)),
     ]
 )
-PRIOR: Floats = _PRIOR / _PRIOR.sum()
+DYNAMICS_PRIOR: Floats = _PRIOR / _PRIOR.sum()
 """Weights of the dynamics before anything was seen: own past of fixed users, of redrawing ones, kin, absent, shrunk,
 along."""
-
 _FIXED = len(DRIFTS)
 _OWN = 2 * _FIXED
 _KIN = _OWN + len(KIN_DRIFTS)
@@ -76,7 +144,7 @@ _ABSENT = _KIN + len(ABSENT_DRIFTS)
 _SHRUNK = _ABSENT + len(SHRUNK_SHARES) * len(SHRUNK_DRIFTS)
 _SHRUNK_STEP, _OWN_STEP = np.array(SHRUNK_DRIFTS)[:, None] ** 2, np.array(OWN_DRIFTS)[:, None] ** 2
 
-REDRAWN: Floats = (np.arange(PRIOR.size) >= _FIXED).astype(np.float64)[:, None]
+REDRAWN: Floats = (np.arange(DYNAMICS_PRIOR.size) >= _FIXED).astype(np.float64)[:, None]
 """One where users draw anew, so that a slot's own PDF differs from the law; zero where they are fixed."""
 
 
@@ -101,7 +169,7 @@ class Rows:
         return Rows(*[each.astype(dtype) for each in (self.own, self.redrawn, self.kin, self.absent, self.along)])
 
 
-ALL = Rows(
+ALL_ROWS = Rows(
     np.tile(np.array(DRIFTS) ** 2, 2)[:, None],
     REDRAWN[:_OWN],
     np.array(KIN_DRIFTS)[:, None] ** 2,
@@ -111,7 +179,7 @@ ALL = Rows(
 """Every dynamic in a row of its own."""
 
 
-def condensed(weights: Floats) -> tuple[Rows, Floats]:
+def condense_dynamics(weights: Floats) -> tuple[Rows, Floats]:
     """Dynamics with a common mean as one row, of the same mixture, and the weights of these fewer rows: of cells."""
     parts = [weights[:, :_OWN], weights[:, _OWN:_KIN], weights[:, _KIN:_ABSENT], weights[:, _SHRUNK:]]
     totals = [part.sum(1, keepdims=True) for part in parts]
@@ -120,7 +188,11 @@ def condensed(weights: Floats) -> tuple[Rows, Floats]:
         return np.asarray(parts[i] @ values / totals[i])[:, :, None]
 
     rows = Rows(
-        average(ALL.own, 0), average(ALL.redrawn, 0), average(ALL.kin, 1), average(ALL.absent, 2), average(ALL.along, 3)
+        average(ALL_ROWS.own, 0),
+        average(ALL_ROWS.redrawn, 0),
+        average(ALL_ROWS.kin, 1),
+        average(ALL_ROWS.absent, 2),
+        average(ALL_ROWS.along, 3),
     )
     return rows, np.concatenate([*totals[:3], weights[:, _ABSENT:_SHRUNK], totals[3]], axis=1)
 
@@ -178,7 +250,7 @@ _Part = tuple[Floats, Floats]
 """Means and variances of the dynamics of one kind, to be filled in."""
 
 
-def forecast(cells: Batch, common: Gaussians, rows: Rows = ALL) -> Forecast:
+def forecast_laws(cells: Batch, common: Gaussians, rows: Rows = ALL_ROWS) -> Forecast:
     """Each cell's law under every dynamic.
 
     `common` has the laws that it is shrunk to, (2, bins): the pooled one, and that of everybody.
@@ -249,15 +321,15 @@ def _go_along(to: _Part, cells: Batch, rows: Rows, users: Floats, shared: Floats
     shared[:] = moved * np.sqrt(drift.variance)
 
 
-def together(cell: Floats, of_class: Floats) -> Floats:
+def join_weights(cell: Floats, of_class: Floats) -> Floats:
     """A cell's weights of the dynamics, times what its class has learned."""
     weights = cell * of_class
-    weights /= PRIOR
+    weights /= DYNAMICS_PRIOR
     weights /= np.add.reduce(weights, -1, keepdims=True)
     return weights
 
 
-def mixed(weights: Floats, each: Gaussians) -> Gaussians:
+def mix_dynamics(weights: Floats, each: Gaussians) -> Gaussians:
     """The mixture of the dynamics as one Gaussian for each bin; of one cell, or of many."""
     row = weights[..., None, :]
     mean = row @ each.mean
@@ -266,3 +338,53 @@ def mixed(weights: Floats, each: Gaussians) -> Gaussians:
     around += each.variance
     variance = row @ around
     return Gaussians(mean[..., 0, :], variance[..., 0, :])
+
+
+PAID, BEHIND = 0, 1
+"""Where the two cells of a class lie in arrays. Source: by definition."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells: arrays of shape (2, classes, …), `PAID` and `BEHIND` of every class. Class 0 has none: it is new."""
+
+    size: Floats
+    """Users at their last measurement."""
+    doubt: Floats
+    """Relative variance of that."""
+    age: Floats
+    """Slots since then."""
+    left: Floats
+    """What they have left on average, as a share of ε."""
+    weights: Floats
+    """Of the dynamics, by what the cell's forefathers have shown."""
+    mean: Floats
+    """Their PDF when they were measured."""
+    variance: Floats
+    walk: Floats
+    """Where the common drift was then."""
+
+    @classmethod
+    def empty(cls, bins: int, classes: int) -> Cells:
+        """Nobody has paid yet."""
+        shape = (2, classes)
+        return cls(
+            size=np.zeros(shape),
+            doubt=np.zeros(shape),
+            age=np.zeros(shape),
+            left=np.ones(shape),
+            weights=np.broadcast_to(DYNAMICS_PRIOR, (*shape, DYNAMICS_PRIOR.size)).copy(),
+            mean=np.full((*shape, bins), 1 / bins),
+            variance=np.full((*shape, bins), 1 / bins**2),
+            walk=np.zeros((*shape, bins)),
+        )
+
+    def __getitem__(self, key: tuple[int | slice, ...] | int | slice) -> Cells:
+        return Cells(*[part[key] for part in _parts(self)])
+
+    def copied(self) -> Cells:
+        """The same in arrays of its own."""
+        return Cells(*[part.copy() for part in _parts(self)])
+
+
+_parts: Callable[[Cells], tuple[Floats, ...]] = attrgetter(*(field.name for field in fields(Cells)))

@@ -21,26 +21,22 @@ from dpi.domain.overlap import Overlap
 from dpi.domain.partition import Partition
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
-from dpi.mechanism.boosted.experts import Walked
-from dpi.mechanism.boosted.jumps import QUIET
-from dpi.mechanism.boosted.layout import HUGE, View
-from dpi.mechanism.boosted.quiet import merged, whole
-from dpi.mechanism.boosted.state import BoostedState
-from dpi.mechanism.boosted.views import Views
+from dpi.mechanism.boosted._experts import QUIET, Walked, merge_pool, whole_pool
+from dpi.mechanism.boosted._state import HUGE, BoostedState, View, Views
 from dpi.mechanism.cells import CellsState
-from dpi.mechanism.cells.drift import CommonDrift
-from dpi.mechanism.cells.law import Law
-from dpi.mechanism.cells.state import sealed
-from dpi.mechanism.filtering import population
+from dpi.mechanism.cells._dynamics import CommonDrift
+from dpi.mechanism.cells._law import Law
+from dpi.mechanism.cells._state import seal_state
 from dpi.mechanism.filtering.gaussians import UNKNOWN, Gaussians
+from dpi.mechanism.filtering.population import STEP, grid_levels, initial_population
 
 
-def moved(state: BoostedState, overlap: Overlap) -> BoostedState:
+def move_state(state: BoostedState, overlap: Overlap) -> BoostedState:
     """The state for the new bins of an overlap."""
     kept = 1.0 if overlap.lossless else _kept(state.leading.mean, overlap)
-    every = whole(Walked(state.pool, state.walk), state.loud)
+    every = whole_pool(Walked(state.pool, state.walk), state.loud)
     rows = Walked(_rows(every.messages, overlap), np.stack([_parts(row, overlap) for row in every.walk]))
-    pool, loud = (rows, None) if overlap.sizes[1] < HUGE else merged(rows, state.leader)
+    pool, loud = (rows, None) if overlap.sizes[1] < HUGE else merge_pool(rows, state.leader)
     phases = (None if phase is None else _messages(phase, overlap).rescaled(1 / kept) for phase in state.season)
     return replace(
         state,
@@ -54,7 +50,7 @@ def moved(state: BoostedState, overlap: Overlap) -> BoostedState:
     )
 
 
-def moved_cells(state: CellsState, overlap: Overlap) -> CellsState:
+def move_cells(state: CellsState, overlap: Overlap) -> CellsState:
     """The state of users by class: laws as experts are, all else of bins bin by bin; sizes and rates stay.
 
     What laws have in common of their change is found anew.
@@ -86,10 +82,10 @@ def moved_cells(state: CellsState, overlap: Overlap) -> CellsState:
         drift=CommonDrift.begun(overlap.sizes[1]),
         season=replace(season, counts=np.array([overlap.spread(row) for row in season.counts]).reshape(phases)),
     )
-    return sealed(after)
+    return seal_state(after)
 
 
-def moved_views(
+def move_views(
     before: BoostedState | Views,
     fresh: Views,
     overlap: Overlap,
@@ -98,21 +94,21 @@ def moved_views(
 ) -> Views:
     """The states of all views; one whose partition is new starts as in `fresh`, and with it the weights of all."""
     if not isinstance(before, Views):
-        return replace(fresh, states=(*fresh.states[:-1], moved(before, overlap)))
-    states = [moved(before.states[-1], overlap)]
+        return replace(fresh, states=(*fresh.states[:-1], move_state(before, overlap)))
+    states = [move_state(before.states[-1], overlap)]
     for at, partition in reversed([*enumerate(new)]):
         if partition not in old:
             states.insert(0, fresh.states[at])
             continue
         where = list(old).index(partition)
         labels = _labels(before.layout.views[where]), _labels(fresh.layout.views[at])
-        states.insert(0, moved(before.states[where], overlap.of_blocks(*labels)))
+        states.insert(0, move_state(before.states[where], overlap.of_blocks(*labels)))
     if list(old) != list(new):
         return replace(fresh, states=tuple(states))
     return Views(fresh.layout, tuple(states), before.log_weights, before.credit, before.turn)
 
 
-def ordered(partitions: Sequence[Partition], domain: Domain) -> list[Partition]:
+def order_partitions(partitions: Sequence[Partition], domain: Domain) -> list[Partition]:
     """Partitions in the order of a layout's views."""
     return sorted(partitions, key=lambda partition: int(partition.labels(domain).max()))
 
@@ -164,13 +160,13 @@ def _population(shares: Floats, overlap: Overlap) -> Floats:
     old, new = overlap.sizes
     if old == new:
         return shares
-    before, after = np.log(population.levels(old)), np.log(population.levels(new))
-    place = np.clip((before - after[0]) / population.STEP, 0, after.size - 1)
+    before, after = np.log(grid_levels(old)), np.log(grid_levels(new))
+    place = np.clip((before - after[0]) / STEP, 0, after.size - 1)
     left = np.minimum(place.astype(np.int64), after.size - 2)
     right = place - left
     carried = np.zeros(after.size)
     np.add.at(carried, left, shares * (1 - right))
     np.add.at(carried, left + 1, shares * right)
     if new > old:
-        carried = (old * carried + (new - old) * population.initial(new)) / new
+        carried = (old * carried + (new - old) * initial_population(new)) / new
     return np.asarray(carried / carried.sum())

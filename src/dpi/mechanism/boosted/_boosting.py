@@ -14,25 +14,32 @@ from dataclasses import replace
 import numpy as np
 
 from dpi.mechanism.base import Estimate, Floats
-from dpi.mechanism.boosted import experts, jumps
-from dpi.mechanism.boosted import size as _size
-from dpi.mechanism.boosted.assimilation import Slot
-from dpi.mechanism.boosted.experts import ALL, ExpertPool, Walked
-from dpi.mechanism.boosted.forecast import Forecast, Recalled, recall
-from dpi.mechanism.boosted.mixture import SLACK, bounded
-from dpi.mechanism.boosted.posterior import LIKELY, After, Heard, released
-from dpi.mechanism.boosted.quiet import Loud, parts
-from dpi.mechanism.boosted.scoring import Scored, outcome, score
-from dpi.mechanism.boosted.size import Counts
-from dpi.mechanism.boosted.state import BoostedState, Phase
-from dpi.mechanism.boosted.weights import BEATEN, Weights, reweigh
+from dpi.mechanism.boosted._experts import (
+    ALL,
+    ANEW,
+    BEATEN,
+    CERTAIN,
+    JUMP,
+    QUIET,
+    ExpertPool,
+    Loud,
+    Walked,
+    Weights,
+    log_odds,
+    log_rate,
+    remember_season,
+    reweigh,
+    walked_parts,
+)
+from dpi.mechanism.boosted._forecast import Forecast, Recalled, Scored, find_outcome, recall, score_forecast
+from dpi.mechanism.boosted._posterior import LIKELY, SLACK, After, Heard, bound_variance, release_posterior
+from dpi.mechanism.boosted._size import LARGEST_VARIANCE, Counts, Slot, first_size, fit_size, size_by_sum, total_users
+from dpi.mechanism.boosted._state import BoostedState, Phase
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 TRUST = 1.5
 """The log scores of a slot in which a share c of the users pays count c^TRUST: newcomers may differ from the others.
-
-Source: by trial; what it does is measured by benchmarks/churn.py (docs/utility.md, When users come and go).
-"""
+Source: by trial; what it does is measured by benchmarks/churn.py (docs/utility.md, When users come and go)."""
 
 
 def _learned(forecast: Gaussians, scale: float, counts: Counts) -> float:
@@ -40,7 +47,7 @@ def _learned(forecast: Gaussians, scale: float, counts: Counts) -> float:
     return -float(np.expm1(-0.5 * (scale / counts.noise) ** 2 * float(forecast.mean @ forecast.mean)))
 
 
-def unmeasured(state: BoostedState, slot: int, pool: ExpertPool) -> tuple[BoostedState, Estimate]:
+def skip_slot(state: BoostedState, slot: int, pool: ExpertPool) -> tuple[BoostedState, Estimate]:
     """A slot that was not looked at: its estimate is the forecast, its size unknown before the first measurement."""
     recalled = recall(state, slot, pool, None)
     mixed = recalled.mixed()
@@ -49,29 +56,29 @@ def unmeasured(state: BoostedState, slot: int, pool: ExpertPool) -> tuple[Booste
     variance = SLACK * (mixed.variance / mass**2 + state.dispersion.likely * pdf / expected)
     season = state.season  # a phase that is still unseen stays so; one that was seen is a period older
     if state.phase(slot) is Phase.AGAIN:
-        _, season = experts.remembered(recalled.every.pool, state.season, slot, state.mass)
+        _, season = remember_season(recalled.every.pool, state.season, slot, state.mass)
     total, spread = (expected, size.variance * expected**2) if state.known else (float("nan"), float("nan"))
-    estimate = Estimate(pdf, bounded(variance, pdf), np.zeros(state.bins), total, spread)
+    estimate = Estimate(pdf, bound_variance(variance, pdf), np.zeros(state.bins), total, spread)
     after = replace(state, season=season, age=state.age + 1, size=size, plain=state.plain.forecast())
     return after, estimate
 
 
-def measured(
+def boost_slot(
     state: BoostedState, slot: int, pool: ExpertPool, counts: Counts, *, partial: bool
 ) -> tuple[BoostedState, Estimate]:
     """A slot with noisy counts; `partial` if they may be of fewer users than are active."""
     recalled = recall(state, slot, pool, counts)
     mixed = recalled.mixed()
     if state.known:
-        jump = jumps.rate(jumps.JUMP, _learned(mixed, state.plain.scale, counts))
-        plain = _size.of_sum(counts, state.plain.forecast(), jump)
+        jump = log_rate(JUMP, _learned(mixed, state.plain.scale, counts))
+        plain = size_by_sum(counts, state.plain.forecast(), jump)
     else:
-        plain = _size.first(counts)
+        plain = first_size(counts)
     now = Slot(counts, plain, state.dispersion.value, state.bins)
     fresh = now.fresh(state.population)
     gauge = float(mixed.mean.sum()) if state.known else 1.0
-    size = _size.fit(counts, mixed, state.size.forecast(), plain, now.dispersion, fresh) if state.known else plain
-    users, _ = _size.total(size, plain, gauge)  # a crowd in one bin lowers the fitted size, and nobody's payments
+    size = fit_size(counts, mixed, state.size.forecast(), plain, now.dispersion, fresh) if state.known else plain
+    users, _ = total_users(size, plain, gauge)  # a crowd in one bin lowers the fitted size, and nobody's payments
     payers = state.payers.after(users, partial=partial, season=pool.season)
     if payers.coverage < 1:
         now = replace(now, coverage=payers.coverage)
@@ -85,11 +92,11 @@ def measured(
     # Those who still pay may differ from all, and how many all are may never have been seen: nothing need have changed.
     doubted = payers.coverage < 1 or (partial and not payers.reference)
     whole = 0.0 if doubted else learned
-    jump, reset = (jumps.rate(probability, whole) for probability in (jumps.JUMP, jumps.ANEW))
-    doubt = min(max(state.size.forecast().variance, state.plain.forecast().variance), _size.LARGEST_VARIANCE)
+    jump, reset = (log_rate(probability, whole) for probability in (JUMP, ANEW))
+    doubt = min(max(state.size.forecast().variance, state.plain.forecast().variance), LARGEST_VARIANCE)
     phase = recalled.every.pool.messages[recalled.every.restart - 1].rescaled(1 / state.mass) if state.season else None
     scored = [
-        score(
+        score_forecast(
             forecast,
             now.at(at),
             scales,
@@ -102,7 +109,7 @@ def measured(
         )
         for forecast, at in recalled.parts
     ]
-    found = outcome(recalled, scored, state.leader, (away, doubt), counts.nobody)
+    found = find_outcome(recalled, scored, state.leader, (away, doubt), counts.nobody)
     weights = reweigh(recalled.weights, found.evidence, found.novelty, recalled.restart, reset, trust)
     few = now.coverage < 0.5  # the deviation of a few payers says nothing of the slot's own
     dispersion = state.dispersion if few or not state.known else found.dispersed(state.dispersion, weights.experts)
@@ -111,11 +118,11 @@ def measured(
         for forecast, at in recalled.parts:
             _begin(forecast, now.alone(own=False, at=at), everybody=not state.known)
     heard = Heard.of(weights, scales)
-    belief, mass, reading = released(recalled, scored, after, heard)
+    belief, mass, reading = release_posterior(recalled, scored, after, heard)
     odds = settle(recalled, scored, weights, now, phase, size.scale, state.phase(slot))
     if weights.all_new:
         size = plain
-    total, total_variance = _size.total(size, plain, mass)
+    total, total_variance = total_users(size, plain, mass)
     log_weights = weights.shared(pool.prior, learned)
     loud = _own(recalled, int(np.argmax(log_weights[: recalled.trackers])))
     leader = recalled.every.pool[[heard.merged(recalled).lead]]
@@ -131,7 +138,7 @@ def measured(
         if loud is not None:
             _rescale(loud.trackers, recalled.trackers, mass)
         size, mass = replace(size, scale=size.scale * mass), 1.0
-    trackers, season = experts.remembered(recalled.every.pool, state.season, slot, mass)
+    trackers, season = remember_season(recalled.every.pool, state.season, slot, mass)
     return BoostedState(
         pool=trackers.messages,
         walk=trackers.walk,
@@ -168,7 +175,7 @@ def _own(recalled: Recalled, leader: int) -> Loud | None:
     if recalled.loud is None:
         return None
     rows = recalled.loud.pool[list(range(recalled.trackers))]
-    for every, own in zip(parts(recalled.every.pool), parts(rows), strict=True):
+    for every, own in zip(walked_parts(recalled.every.pool), walked_parts(rows), strict=True):
         every[0, recalled.at] = own[leader]
     return Loud(recalled.at, rows)
 
@@ -197,12 +204,12 @@ def settle(
         if weights.all_new and phase is not None and forecast is recalled.every:
             messages.mean[trackers], messages.variance[trackers] = phase.mean, phase.variance
         past = recalled.summed(weights.experts, forecast)[:restart]
-        odds = jumps.log_odds(past / past.sum() @ one.jumped)
-        jumped = np.flatnonzero(odds > jumps.CERTAIN)
+        odds = log_odds(past / past.sum() @ one.jumped)
+        jumped = np.flatnonzero(odds > CERTAIN)
         messages.mean[:trackers, jumped] = messages.mean[-1, jumped] * unit
         messages.variance[:trackers, jumped] = messages.variance[-1, jumped] * unit**2
         walk[:trackers, jumped] = 0
-        odds[jumped] = jumps.QUIET
+        odds[jumped] = QUIET
         found.append(odds)
         beaten = weights.all_new | (past[:trackers] < BEATEN)
         leader = restart if weights.all_new else recalled.row(weights.leader, forecast)
