@@ -46,7 +46,7 @@ from dpi.release.queries import Distribution, Floats
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets import cases, load
 from dpi_research.evaluation import agreement, highest
-from dpi_research.reproduce.real import RealStream, by_clock, frequent, in_slots
+from dpi_research.reproduce.streams import RealStream, by_clock, frequent, in_slots
 
 EPSILON = 2
 SHARE = 0.05

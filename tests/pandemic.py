@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from dpi_research.datasets.generators import zipf
-from dpi_research.reproduce.covid import FIRST
+from dpi_research.reproduce.streams import FIRST
 
 
 def pandemic(days: int = 12, regions: int = 16, cases: int = 5_000) -> pl.DataFrame:

@@ -15,10 +15,22 @@ from dpi.domain import Hashed
 from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
+from dpi.mechanism.filtering.laplace_gauss import fisher_information
 from dpi.noise import UnsafeSeededSource
 from dpi_research.datasets.generators import ordered
-from dpi_research.tracking import ExactFilter, PlainTracker, steady_variance
+from dpi_research.tracking import ExactFilter, PlainTracker
 from estimator_streams import STORED, STREAMS, divergence, play
+
+
+def steady_variance(expected, drift, noise):
+    """Variance of log-rates under the best filter, once it has settled: the fixed point of age, then measure.
+
+    With q = drift² and i the information of one count about the logarithm of its rate, P solves P² + qP = q/i.
+    """
+    seen = expected**2 * fisher_information(expected, noise)
+    q = drift**2
+    return np.asarray((-q + np.sqrt(q**2 + 4 * q / seen)) / 2)
+
 
 WORSE = 1.1
 """A divergence may grow by this factor before the guard says so: rounding moves long runs by a few per cent."""

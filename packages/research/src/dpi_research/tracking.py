@@ -13,22 +13,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dpi.mechanism.filtering.laplace_gauss import fisher_information, score
+from dpi.mechanism.filtering.laplace_gauss import score
 
 Floats = npt.NDArray[np.float64]
-
-
-def steady_variance(expected: Floats, drift: float, noise: float) -> Floats:
-    """Variance of log-rates under the best filter, once it has settled: the fixed point of age, then measure.
-
-    With q = drift² and i the information of one count about the logarithm of its rate, P solves P² + qP = q/i.
-
-    >>> float(steady_variance(np.array([1e9]), 0.1, 1.0)[0]) < 1e-6
-    True
-    """
-    seen = expected**2 * fisher_information(expected, noise)
-    q = drift**2
-    return np.asarray((-q + np.sqrt(q**2 + 4 * q / seen)) / 2)
 
 
 class ExactFilter:

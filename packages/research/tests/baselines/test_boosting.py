@@ -14,8 +14,6 @@ from dpi_research.baselines.boosting import (
     best_on_simplex,
     dyadic_queries,
     first_database,
-    rounds_needed,
-    sample_size,
 )
 
 OPTIONS = {"epsilon": 1000, "bins": 4, "rows": 40, "rounds": 4, "sample": 5}
@@ -107,7 +105,8 @@ def test_the_potential_falls_while_synopses_are_good():
 def test_enough_rounds_make_every_median_accurate():
     """With synopses that are good on more than 1/2 + η of the weights, all medians are (λ + μ)-accurate."""
     queries = dyadic_queries(4)
-    mechanism = make(rounds=rounds_needed(len(queries), 0.3), sample=14, eta=0.3, mu=0.2)
+    rounds = math.floor(2 * math.log(len(queries)) / -math.log(1 - 4 * 0.3**2)) + 1  # as published
+    mechanism = make(rounds=rounds, sample=14, eta=0.3, mu=0.2)
     counts = np.array([20, 12, 6, 2])
     mechanism.update(counts)
     errors = np.abs(mechanism.answer(queries) - queries @ counts / 40)
@@ -168,9 +167,8 @@ def test_the_published_noise_carries_a_delta():
     assert mechanism.user_epsilon(10, 1, 1e-6) == pytest.approx(500)
 
 
-def test_sample_sizes_and_refusals():
-    """The published sample size; options that cannot be paid for, or make no sense, are refused."""
-    assert sample_size(2, 10, 0.25, 0.1) == math.ceil(2 * (math.log(20) + 2 * math.log(10)) / 0.5)
+def test_refusals():
+    """Options that cannot be paid for, or make no sense, are refused."""
     with pytest.raises(OptionError, match="drawing queries alone costs"):
         make(epsilon=1)
     for bad in ({"eta": 0.5}, {"lam": 0}, {"mu": 1}, {"generator": "magic"}, {"queries": np.eye(3)}, {"rows": 1 << 25}):

@@ -15,7 +15,7 @@ import pytest
 import dpi
 from dpi_research.datasets import DATASETS, cases, load
 from dpi_research.datasets.dataset import fetch
-from dpi_research.datasets.network import TSHARK
+from dpi_research.datasets.loaders import TSHARK
 
 COVID = """\
 Province/State,Country/Region,Lat,Long,1/22/20,1/23/20,1/24/20

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dpi_research.datasets.generators import published
-from dpi_research.experiments.dynamic import BINS, EXPERIMENT, course, sheet
-from dpi_research.reproduce.experiment import Value
+from dpi_research.experiments import experiment
+from dpi_research.experiments.dynamic import BINS, course, sheet
+from dpi_research.reproduce.experiment import Value, column, mean, select
 from dpi_research.reproduce.page import write
-from dpi_research.reproduce.rows import column, mean, select
+from dpi_research.reproduce.play import SYSTEMS
 from dpi_research.reproduce.running import Outcome, Result
-from dpi_research.reproduce.systems import SYSTEMS
 
 SLOTS, WINDOW = 30, 5
 
@@ -70,7 +70,7 @@ def test_nobody_loses_more_than_epsilon(rows: list[dict[str, Value]]) -> None:
 
 def test_the_quick_form_has_all_that_the_full_one_has() -> None:
     """Both streams, all systems, all churns; and less of everything else."""
-    quick, full = EXPERIMENT.cases(True), EXPERIMENT.cases(False)
+    quick, full = experiment("dynamic").cases(True), experiment("dynamic").cases(False)
     for name in ("stream", "system", "churn"):
         assert {case.options[name] for case in quick} == {case.options[name] for case in full}
     assert len(quick) < len(full)
@@ -79,7 +79,7 @@ def test_the_quick_form_has_all_that_the_full_one_has() -> None:
 
 def test_the_sheet_is_drawn(rows: list[dict[str, Value]], tmp_path: Path) -> None:
     """Three figures, tables with numbers of the rows, a line of the summary for each stream."""
-    write([Outcome(EXPERIMENT, (Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
+    write([Outcome((Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
     assert {file.name for file in tmp_path.glob("*.svg")} == {
         f"dynamic-{end}.svg" for end in ("medians", "errors", "spread")
     }

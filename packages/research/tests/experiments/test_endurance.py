@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dpi_research.datasets.generators import published
-from dpi_research.experiments.endurance import EXPERIMENT, MEAN, course, sheet
-from dpi_research.reproduce.experiment import Value
+from dpi_research.experiments import experiment
+from dpi_research.experiments.endurance import MEAN, course, sheet
+from dpi_research.reproduce.experiment import Value, column, mean, select
 from dpi_research.reproduce.page import write
-from dpi_research.reproduce.rows import column, mean, select
+from dpi_research.reproduce.play import SYSTEMS, System
 from dpi_research.reproduce.running import Outcome, Result
-from dpi_research.reproduce.systems import SYSTEMS, System
 
 BINS, SLOTS, WINDOW = 50, 60, 20
 STEPS: dict[System, int] = {"strict": 10, "converging": 5, "ledger": 1}
@@ -53,7 +53,7 @@ def test_a_series_comes_to_the_guess(rows: list[dict[str, Value]]) -> None:
 
 def test_the_sheet_is_drawn(rows: list[dict[str, Value]], tmp_path: Path) -> None:
     """One figure; the summary has the first and the last window."""
-    write([Outcome(EXPERIMENT, (Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
+    write([Outcome((Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
     assert (tmp_path / "endurance-course.svg").is_file()
     [line] = sheet(rows).summary  # of one stream
     kl = column(select(rows, system="ledger"), "kl")
@@ -71,7 +71,7 @@ def test_one_system_alone_is_drawn(rows: list[dict[str, Value]], system: System)
 
 def test_the_full_form_is_as_long_as_published() -> None:
     """200,000 slots at k = 10,000, of which the ledger plays some in each of the windows."""
-    cases = EXPERIMENT.cases(False)
+    cases = experiment("endurance").cases(False)
     [ledger] = [c for c in cases if c.options["system"] == "ledger" and c.options["stream"] == "published"]
     assert (ledger.options["slots"], ledger.options["bins"]) == (200_000, 10_000)
     for case in cases:

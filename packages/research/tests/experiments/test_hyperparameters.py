@@ -5,26 +5,27 @@ import pytest
 
 import figures
 from dpi_research.evaluation import divergence
-from dpi_research.experiments.hyperparameters import DEFAULT, EXPERIMENT, cases, errors, opened, settings
+from dpi_research.experiments import experiment
+from dpi_research.experiments.hyperparameters import DEFAULT, cases, errors, opened, settings
 from dpi_research.experiments.hyperparameters import sheet as drawn_sheet
-from dpi_research.reproduce.covid import People, drawn
 from dpi_research.reproduce.experiment import Value
-from dpi_research.reproduce.systems import Hyper
+from dpi_research.reproduce.play import Hyper
+from dpi_research.reproduce.streams import RealStream, drawn
 from pandemic import pandemic
 
 
 @pytest.fixture(scope="module")
-def people() -> People:
+def people() -> RealStream:
     """6,000 people in 12 days."""
     return drawn(pandemic(), 6_000, first=0, days=12)
 
 
-def test_everybody_drawn_is_a_case_once(people: People) -> None:
+def test_everybody_drawn_is_a_case_once(people: RealStream) -> None:
     """The sample has the stated size, no id twice, and never more than the table has of a region and day."""
-    ids = np.concatenate([slot.users.to_numpy() for slot in people.slots])
+    ids = np.concatenate([users.to_numpy() for users, _ in people.slots])
     assert ids.size == np.unique(ids).size == 6_000
     table = pandemic()["value"].to_numpy().reshape(12, 16)
-    counts = np.stack([slot.counts for slot in people.slots])
+    counts = np.stack(people.counts)
     assert (counts <= np.maximum(table, 0)).all()
 
 
@@ -32,12 +33,11 @@ def test_half_days_deal_the_same_people() -> None:
     """Both halves of a day together are the day."""
     whole, halves = (drawn(pandemic(), 600, first=0, days=12, per_day=parts) for parts in (1, 2))
     assert len(halves.slots) == 24
-    for day, slot in enumerate(whole.slots):
-        both = halves.slots[2 * day].counts + halves.slots[2 * day + 1].counts
-        assert np.array_equal(slot.counts, both)
+    for day, counts in enumerate(whole.counts):
+        assert np.array_equal(counts, halves.counts[2 * day] + halves.counts[2 * day + 1])
 
 
-def test_parameters_arrive(people: People) -> None:
+def test_parameters_arrive(people: RealStream) -> None:
     """A setting that does not reach mechanism and series would be a flat line by mistake."""
     for system, name in (("strict", "mu"), ("strict", "lam"), ("spence", "zeta")):
         one, other = (
@@ -47,16 +47,16 @@ def test_parameters_arrive(people: People) -> None:
 
 
 @pytest.mark.parametrize("system", ["strict", "spence", "converging", "ledger"])
-def test_no_run_spends_more_than_epsilon(people: People, system: str) -> None:
+def test_no_run_spends_more_than_epsilon(people: RealStream, system: str) -> None:
     """And the uniform guess beside it is that of the slots' own PDFs."""
     found = errors(opened(system, people.domain, "2", Hyper(), 1), people)
     assert 0 < float(found["spent"] or 0) <= 2
     even = np.full(people.domain.size, 1 / people.domain.size)
-    expected = np.mean([divergence(slot.pdf, even) for slot in people.slots])
+    expected = np.mean([divergence(pdf, even) for pdf in people.pdfs])
     assert found["uniform_kl"] == pytest.approx(expected)
 
 
-def test_the_ledger_learns_and_the_strict_mechanism_does_not(people: People) -> None:
+def test_the_ledger_learns_and_the_strict_mechanism_does_not(people: RealStream) -> None:
     """On a zipf stream of 500 people a slot, ε = 10."""
     ledger = errors(opened("ledger", people.domain, "10", Hyper(), 1), people)
     strict = errors(opened("strict", people.domain, "10", Hyper(), 1), people)
@@ -75,7 +75,7 @@ def test_one_parameter_is_varied_at_a_time() -> None:
         assert len({case.digest for case in work}) == len(work)
 
 
-def test_the_sheet_draws_any_part(people: People) -> None:
+def test_the_sheet_draws_any_part(people: RealStream) -> None:
     """All systems, or the published mechanism alone."""
     rows: list[dict[str, Value]] = []
     for system in ("strict", "spence", "converging", "ledger"):
@@ -87,4 +87,4 @@ def test_the_sheet_draws_any_part(people: People) -> None:
     figures.drawn(whole)
     figures.drawn(drawn_sheet(rows[:2]))
     assert f"{float(rows[1]['kl'] or 0):.4f}" in " ".join(whole.found)
-    assert EXPERIMENT.sheet is drawn_sheet
+    assert experiment("hyperparameters").sheet is drawn_sheet

@@ -8,14 +8,14 @@ import pytest
 import figures
 from dpi_research.experiments.queries import GIVEN, Answers, answered, cases, opened
 from dpi_research.experiments.queries import sheet as drawn_sheet
-from dpi_research.reproduce.covid import People, drawn
 from dpi_research.reproduce.experiment import Value
-from dpi_research.reproduce.systems import SYSTEMS, System
+from dpi_research.reproduce.play import SYSTEMS, System
+from dpi_research.reproduce.streams import RealStream, drawn
 from pandemic import pandemic
 
 
 @pytest.fixture(scope="module")
-def people() -> People:
+def people() -> RealStream:
     """6,000 people in 12 days."""
     return drawn(pandemic(), 6_000, first=0, days=12)
 
@@ -43,14 +43,13 @@ def test_a_perfect_answer_has_no_error_and_an_empty_slot_none_at_all() -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_totals_are_bought(people: People, system: System) -> None:
+def test_totals_are_bought(people: RealStream, system: System) -> None:
     """Every system, the strict one too, releases a total of its own."""
     stream = opened(system, people.domain, "10", 1)
-    slot = people.slots[0]
-    assert np.isfinite(stream.release(slot.users, slot.values).total)
+    assert np.isfinite(stream.release(*people.slots[0]).total)
 
 
-def test_the_ledger_answers_and_the_sheet_draws(people: People, tmp_path: Path) -> None:
+def test_the_ledger_answers_and_the_sheet_draws(people: RealStream, tmp_path: Path) -> None:
     """ε = 2: the ledger is better than a uniform guess that knows the total; its points are drawn."""
     rows: list[dict[str, Value]] = []
     for system in SYSTEMS:

@@ -5,22 +5,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpi_research.experiments import experiment
 from dpi_research.experiments.synthetic import (
     BINS,
     EPSILONS,
     ERRORS,
-    EXPERIMENT,
     SLOTS,
     deviations,
     errors,
     normal,
     sheet,
 )
-from dpi_research.reproduce.experiment import Value
+from dpi_research.reproduce.experiment import Value, column, mean, select
 from dpi_research.reproduce.page import write
-from dpi_research.reproduce.rows import column, mean, select
+from dpi_research.reproduce.play import SYSTEMS
 from dpi_research.reproduce.running import Outcome, Result
-from dpi_research.reproduce.systems import SYSTEMS
 
 SIZE = BINS[0]
 
@@ -92,18 +91,18 @@ def test_a_large_budget_tells_a_slot_from_the_guess(rows: list[dict[str, Value]]
 
 def test_the_plan_has_every_data_set_and_epsilon() -> None:
     """Every ε, two sizes, all systems; more slots for some; no case twice."""
-    full = EXPERIMENT.cases(False)
+    full = experiment("synthetic").cases(False)
     first = [case.options for case in full if case.options["repeat"] == 0 and case.options["datasets"] == 10]
     pairs = {(o["system"], o["bins"], o["epsilon"]) for o in first if o["churn"] == 0.05}
     assert len(pairs) == len(SYSTEMS) * 2 * len(EPSILONS)
     assert max(int(case.options["slots"] or 0) for case in full) == SLOTS
     assert len({case.digest for case in full}) == len(full)
-    assert {case.options["system"] for case in EXPERIMENT.cases(True)} == {"uniform", *SYSTEMS}
+    assert {case.options["system"] for case in experiment("synthetic").cases(True)} == {"uniform", *SYSTEMS}
 
 
 def test_the_sheet_is_drawn(rows: list[dict[str, Value]], tmp_path: Path) -> None:
     """Two figures; the table of lengths has the means of the rows."""
-    write([Outcome(EXPERIMENT, (Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
+    write([Outcome((Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
     assert {file.name for file in tmp_path.glob("*.svg")} == {
         "synthetic-accumulative.svg",
         "synthetic-instantaneous.svg",

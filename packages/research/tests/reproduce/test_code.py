@@ -39,7 +39,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, text in (("__init__", ""), ("first", FIRST), ("second", SECOND), ("third", "x = 1\n")):
         (folder / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(of_modules, "PACKAGE", "dpi_made")
+    monkeypatch.setattr(of_modules, "PACKAGES", ("dpi_made",))
     yield folder
     for name in [name for name in sys.modules if name.startswith("dpi_made")]:
         del sys.modules[name]

@@ -10,8 +10,7 @@ from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.stream.closing import Offer
 from dpi_research.datasets.generators import populate, published
-from dpi_research.reproduce.crowd import Cohorts, Played, without_replacement
-from dpi_research.reproduce.systems import SYSTEMS, System, open_stream
+from dpi_research.reproduce.play import SYSTEMS, Cohorts, Played, System, open_stream, without_replacement
 
 BINS = 12
 

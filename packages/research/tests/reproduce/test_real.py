@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 import dpi
-from dpi_research.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
-from dpi_research.reproduce.systems import open_stream
+from dpi_research.reproduce.play import open_stream
+from dpi_research.reproduce.streams import RealStream, Recorded, by_clock, frequent, in_slots
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpi.errors.WeakPromise")  # a count that can be told from noise
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpi_research.datasets.generators import drifting, published
-from dpi_research.reproduce.systems import SYSTEMS, System
-from dpi_research.reproduce.truth import Pair, Reference, follow
+from dpi_research.reproduce.play import SYSTEMS, Pair, Reference, System, follow
 
 BINS = 8
 

@@ -24,15 +24,6 @@ _SLACK = 1e-7
 """Within the solver's own tolerance."""
 
 
-def sample_size(rows: int, universe: int, eta: float, beta: float) -> int:
-    """Queries that make a database that is right on them right on most: ⌈2(ln(2/β) + rows·ln|X|)/(1 - 2η)⌉.
-
-    >>> sample_size(rows=3, universe=4, eta=0.1, beta=0.05)
-    20
-    """
-    return math.ceil(2 * (math.log(2 / beta) + rows * math.log(universe)) / (1 - 2 * eta))
-
-
 def first_database(queries: Integers, answers: Floats, rows: int, tolerance: float) -> Floats | None:
     """The lexicographically first database of n rows within `tolerance` of every noisy answer, as a PDF; None is ⊥.
 
@@ -236,15 +227,6 @@ class QueryBoosting(Baseline):
     def memory(self) -> int:
         """The last slot's synopses."""
         return len(self._synopses) * self.bins
-
-
-def rounds_needed(queries: int, eta: float) -> int:
-    """Rounds after which all medians are accurate, if every round's synopsis is good on 1/2 + η of its weights.
-
-    >>> rounds_needed(queries=100, eta=0.1)
-    226
-    """
-    return math.floor(2 * math.log(queries) / -math.log(1 - 4 * eta**2)) + 1
 
 
 def dyadic_queries(bins: int) -> Integers:

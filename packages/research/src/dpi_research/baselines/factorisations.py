@@ -150,15 +150,6 @@ class Buffers:
         """Σ_{k<t} (ĉ_0 + … + ĉ_k)² for t = 1 … T: the variance of a prefix, as a share of one noise's."""
         return np.cumsum(np.cumsum(self.inverse().coefficients(slots)) ** 2)
 
-    def root_loss(self, slots: int) -> float:
-        """√(energy · decoder energy): the largest deviation at σ = 1. No Toeplitz matrix has less than S_T.
-
-        >>> golden = Buffers((0.0122853238, 0.1878393665), (0.9999528892, 0.9857068667))
-        >>> round(golden.root_loss(100_000), 4)
-        5.2967
-        """
-        return math.sqrt(self.energy(slots) * float(self.decoder_energy(slots)[-1]))
-
 
 def rational_approximation(buffers: int, slots: int) -> Buffers:
     """Buffers from a rational approximation of 1/√(1 - x) (Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024).

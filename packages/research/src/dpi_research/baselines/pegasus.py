@@ -133,28 +133,6 @@ def smooth(values: list[float], smoother: Smoother) -> float:
     return mean if smoother == "average" else mean + (values[-1] - mean) / len(values)
 
 
-def smoothed_variance(smoother: Smoother, size: int, scale: float) -> float:
-    """Variance of the last estimate in a group of equal counts, for Laplace noise of this scale.
-
-    The median's is known here for odd sizes, by integration of the order statistic's density.
-
-    >>> [round(smoothed_variance(kind, 3, 1.0), 3) for kind in ("average", "js", "median")]
-    [0.667, 0.815, 0.639]
-    """
-    if smoother == "average":
-        return 2 * scale**2 / size
-    if smoother == "js":
-        return 2 * scale**2 * ((2 * size - 1) ** 2 + (size - 1) ** 3) / size**4
-    if size % 2 == 0:
-        raise OptionError(f"the median's variance is known for odd sizes. Got {size}.")
-    x = np.linspace(0, 60, 600_001)
-    tail = np.exp(-x) / 2
-    log_density = (size // 2) * (np.log(tail) + np.log1p(-tail)) - x
-    density = np.exp(log_density - log_density.max())
-    weighted = density * x**2
-    return scale**2 * float(np.trapezoid(weighted, x) / np.trapezoid(density, x))
-
-
 Flags = npt.NDArray[np.bool_]
 
 

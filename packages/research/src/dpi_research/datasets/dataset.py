@@ -12,15 +12,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 from urllib.request import urlopen
+
+import polars as pl
 
 from dpi.errors import OptionError, SchemaError
 
-if TYPE_CHECKING:
-    import polars as pl
-
-Parse = Callable[[Path], "pl.DataFrame"]
+Parse = Callable[[Path], pl.DataFrame]
 Open = Callable[[str], AbstractContextManager[IO[bytes]]]
 
 FOLDER = "DPI_DATA"
@@ -54,8 +53,6 @@ class Dataset:
         self, path: str | os.PathLike[str] | None = None, *, download: bool = False, sha256: str | None = None
     ) -> pl.DataFrame:
         """The table, from `path`, or a stored file, or a download; with `sha256`, only of a file with that checksum."""
-        import polars as pl
-
         if path is not None:
             return self._read(self._checked(Path(path), sha256))
         if download:
@@ -67,8 +64,6 @@ class Dataset:
         raise OptionError(self._needed(folder))
 
     def _read(self, path: Path) -> pl.DataFrame:
-        import polars as pl
-
         try:
             table = pl.read_parquet(path) if path.suffix == ".parquet" else self.parse(path)
             return table.select(self.columns)

@@ -13,10 +13,19 @@ from dpi.budget import Converging, Ledger, LogSquared, Spence
 from dpi.theory import claimed_loss, exponents, true_loss
 from dpi_audit import excesses, loss_on, neighbours
 from dpi_audit.small import VALUES, stream_session, tight_published
-from dpi_research.reproduce.drawing import STYLES, Style, finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.rows import column, select, value
-from dpi_research.reproduce.systems import LABELS
+from dpi_research.reproduce.experiment import (
+    Case,
+    Rows,
+    Sheet,
+    Summary,
+    Table,
+    Value,
+    column,
+    select,
+    value,
+)
+from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
+from dpi_research.reproduce.play import LABELS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -292,26 +301,3 @@ def _summary(rows: Rows) -> list[Summary]:
             ledger=text.get("ledger", "–"),
         )
     ]
-
-
-EXPERIMENT = Experiment(
-    name="accounting",
-    title="The published accounting against the true loss",
-    published="Theorem 1: after t slots Algorithm 1 has lost (4/μ)·Σ ln((1+2η_i)/(1-2η_i)) for each family, which the "
-    "published series keeps below ε for ever (“ε is always bounded by 0.5 in DPI”, for ε = 0.5).",
-    setting="μ = ζ = 0.1, the proof's series. Bounds over time by `dpi.theory`; the mechanism with its own weights, "
-    "exp(α_t·Σ score), on two neighbouring streams: every outcome of the first slots listed, and the worst outcome of "
-    "longer streams followed (`dpi_audit`). Beside it the same algorithm with coefficients that come from the budget "
-    "(strict), and the boosted mechanism.",
-    deviations=(
-        "The published text has no such experiment: its privacy is stated by theorems alone.",
-        "One family (synopses) is looked at, with one query, so that the drawing of queries loses nothing; with both "
-        "families the loss is larger.",
-        "The pseudocode draws one synopsis a slot; 20 draws are those of the authors' public demo, which releases "
-        "their mean.",
-        "The largest ratio belongs to an outcome that is rare in short streams and large pools: the columns δ say how "
-        "much probability lies beyond the claim. A pure ε admits none.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

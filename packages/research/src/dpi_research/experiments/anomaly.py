@@ -17,12 +17,20 @@ from dpi.release.queries import Floats
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets import load
 from dpi_research.evaluation import Agreement, agreement, highest
-from dpi_research.reproduce.drawing import finish, legend, line, moving
-from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
-from dpi_research.reproduce.rows import distinct, mean, select
-from dpi_research.reproduce.shares import BESIDE, by_epsilon, cell, epsilons, grid, whole
-from dpi_research.reproduce.systems import LABELS, SYSTEMS, System, open_stream
+from dpi_research.reproduce.experiment import (
+    Case,
+    Rows,
+    Sheet,
+    Summary,
+    Table,
+    Value,
+    distinct,
+    mean,
+    select,
+)
+from dpi_research.reproduce.figures import BESIDE, by_epsilon, cell, epsilons, finish, grid, legend, line, moving, whole
+from dpi_research.reproduce.play import LABELS, SYSTEMS, System, open_stream
+from dpi_research.reproduce.streams import RealStream, Recorded, by_clock, frequent, in_slots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
 SHARE = 0.05
 EPSILONS = "0.1 0.2 0.5 1 2 5 10"
 FOREST_EPSILONS = "0.1 0.5 2 10"
+FOREST_LIST = FOREST_EPSILONS.replace(" ", ", ")
 SHOWN = 2.0
 """The ε of what is shown over time."""
 WINDOW = 20
@@ -299,33 +308,3 @@ def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
 
 def _verdict(true: bool) -> str:
     return "holds" if true else "does not hold"
-
-
-EXPERIMENT = Experiment(
-    name="anomaly",
-    title="Anomaly detection",
-    published="“The Precision and Recall of both HBOS and Isolation Forest increase linearly with a growing ε”; "
-    "anomaly detection “can be accurately performed by dynamically tracking the new data”; “over all the time slots "
-    "(accumulative) tends to show relatively better results than that in specific time slots (instantaneous)”. "
-    "Non-private results are the ground truth. Numbers are not printed.",
-    setting="A cell is one value in one slot, described by how its share has changed (`dpi.apps`). Wanted are the "
-    f"{SHARE:.0%} of cells with the highest score on the true user-weighted PDFs, found are as many with the highest "
-    "score by the same detector on what is released; of equal scores the earlier ones. Beside the systems: the "
-    "ledger's own measurements as a noisy histogram (those of classes added up, each by its precision), and "
-    "popularity, the cells with the largest released share.",
-    deviations=(
-        "The published domain are 65,534 source addresses. Here a source address is the *user*, whom the promise "
-        "protects, and is therefore never a value: values are ports, the 100 most frequent ones and the rest.",
-        "The published capture (1 hour, 2,700 slots, 5,074,413 records) is not at hand. `packets` are eight DDoS "
-        "captures of 0.02 to 818 seconds with 77,645 packets that have a port; they follow on each other, each cut "
-        "into 30 slots of one length (240 slots in all). `honeypot` has 189 days, a slot each.",
-        "The published threshold of a score is not printed. Here it is a share of the cells, so that precision and "
-        "recall over all slots are one number; they are two within some slots, and for alerts.",
-        f"The isolation forest has a memory of {FOREST_MEMORY} slots and a new model every {FOREST_RENEW} (elsewhere "
-        f"100 and 7), runs at ε = {', '.join(FOREST_EPSILONS.split())}, one seed; HBOS at all ε, two seeds.",
-        "HBOS scores boosted releases with their variances, the published mechanism's without: it states none. The "
-        "isolation forest scores all as they are.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

@@ -10,9 +10,19 @@ import numpy as np
 
 from dpi_research.datasets import DATASETS, load
 from dpi_research.datasets.generators import Counts, Floats, published, stream_named
-from dpi_research.reproduce.drawing import Style, finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Table, Value
-from dpi_research.reproduce.rows import column, distinct, select, value
+from dpi_research.reproduce.experiment import (
+    Case,
+    Row,
+    Rows,
+    Sheet,
+    Table,
+    Value,
+    column,
+    distinct,
+    select,
+    value,
+)
+from dpi_research.reproduce.figures import Style, finish, legend, line, panels
 
 if TYPE_CHECKING:
     import polars as pl
@@ -215,28 +225,3 @@ def _found(real: Rows, seen: Rows, made: Rows) -> list[str]:
                 f"{min(value(row, 'uniform_kl') for row in others):.2g}. A release that knows nothing does well there."
             )
     return found
-
-
-EXPERIMENT = Experiment(
-    name="datasets",
-    title="The data sets",
-    published="A table of three data sets: users, domain size, slots and period. It does not say who a user is: the "
-    "1,695,038 “users” of the third are “production records” in the text, and the second has 5,074,413 “users” of "
-    "65,534 source addresses.",
-    setting="Every data set of `dpi_research.datasets` that is under DPI_DATA, counted; slots are those in which "
-    "something happened. Rows without a user or a value are left out. Made-up streams by their generators.",
-    deviations=(
-        "COVID-19: the edition of JHU CSSE, with all regions that had cases, by days; each new case is one person, who "
-        "is seen once.",
-        "Network traffic: a source address is the *user* here, and so never a value; in the published table source "
-        "addresses are the domain. The captures (`packets`) are shorter than the published ones; `honeypot` is the "
-        "longer stream.",
-        "USDA PSD: another edition, with fewer series. There are no people in it: the unit is a series of country, "
-        "commodity and attribute, and the domain here are the commodities.",
-        "`flights`, `retail` and `wikiticker` are not in the published table: they have real users who come back.",
-        "The twenty published synthetic data sets have one variance each; here it is drawn anew for every slot, from "
-        "the same ten.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

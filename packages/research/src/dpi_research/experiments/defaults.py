@@ -18,11 +18,21 @@ from dpi_research.baselines.plain import Demo
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets.generators import Floats, stream_named
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.crowd import Played
-from dpi_research.reproduce.drawing import STYLES, Style, finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.rows import column, distinct, select, value
-from dpi_research.reproduce.systems import LABELS, Hyper, published_mechanism
+from dpi_research.reproduce.experiment import (
+    Case,
+    Row,
+    Rows,
+    Sheet,
+    Summary,
+    Table,
+    Value,
+    column,
+    distinct,
+    select,
+    value,
+)
+from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
+from dpi_research.reproduce.play import LABELS, Hyper, Played, published_mechanism
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -279,26 +289,3 @@ def _summary(rows: Rows) -> list[Summary]:
             measure = f"gain over the uniform guess at ε = 2, {STREAMS[str(stream)]} (nats)"
             lines.append(Summary(measure, published=text, uniform="0", **found))
     return lines
-
-
-EXPERIMENT = Experiment(
-    name="defaults",
-    title="What the published defaults spend and tell",
-    published="Random budget allocation with Λ = 10⁸: “we can effectively preserve ε - t/Λ”; “actual DP” of 0.001 "
-    "after 5 and 0.005 after 50 slots at ε = 0.5; “DPI can still ensure low and stable MSE and KL divergence”.",
-    setting="The published series with Λ = 10⁸, with Λ = 10⁴ and in order; the published mechanism, "
-    "calibrated, with these "
-    "budgets; the boosted mechanism with budgets by the same rules (the same spent), and with the same total ε, "
-    "the ledger by class, which is the default, and spent first; the authors' public demo. "
-    "50,000 users on the zipf stream, about 10,000 on the published one.",
-    deviations=(
-        "The published mechanism is calibrated to the budget of its slot (strict). With its own coefficients "
-        "it would lose "
-        "more than is spent here (`accounting`).",
-        "300 slots of the published stream and 200 of the other, one seed; sums of budgets over 2,700 slots.",
-        "The demo is re-implemented; a thousandth of a record is added to its bins, so that KL is finite.",
-        "Churn is 5 % but for the ledger, which has 0, 5 and 100 %: converging budgets do not depend on it.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi_research.datasets.generators import Counts, drifting, published
-from dpi_research.reproduce.drawing import Style, boxes, finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.rows import column, mean, number, select
-from dpi_research.reproduce.systems import LABELS, SYSTEMS, System
-from dpi_research.reproduce.truth import Moment, Reference, follow
+from dpi_research.reproduce.experiment import (
+    Case,
+    Rows,
+    Sheet,
+    Summary,
+    Table,
+    Value,
+    column,
+    mean,
+    number,
+    select,
+)
+from dpi_research.reproduce.figures import Style, boxes, finish, legend, line, panels
+from dpi_research.reproduce.play import LABELS, SYSTEMS, Moment, Reference, System, follow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -295,29 +304,3 @@ def _summary(rows: Rows, stream: str) -> Summary:
         uniform=number(mean(own, "kl", system="uniform")),
         **kl,
     )
-
-
-EXPERIMENT = Experiment(
-    name="dynamic",
-    title="Highly dynamic streams",
-    published="“The DPI outputs are close to the true values by well preserving the original data distribution”; “the "
-    "values of MSE and KL divergence are very small even in case of small ε (e.g., 0.5 and 1)”; “although the "
-    "distribution changes significantly over time, the MSE and KL divergence of DPI are very stable”; “the spread of "
-    "the distributions remains stable over time”. No numbers are printed.",
-    setting=f"{BINS} items whose counts are N(100, σ²) with σ of 1 … 10 drawn for every slot, {SLOTS:,} slots, one "
-    f"user for each of the about {USERS:,} records. Such a stream is uniform but for independent deviations in every "
-    "slot, so that the guess that all items are alike is hard to beat, and that it is met says little. Beside it "
-    f"stands a stream that one can follow: zipf 1.1 over {BINS} items, {USERS:,} users in a slot, log-levels that walk "
-    f"by 0.01 a slot, and all items reshuffled every {RESHUFFLE:,} slots.",
-    deviations=(
-        f"The published text has 3,000 slots, its figure 1,000; here {SLOTS:,}. One run of each.",
-        f"Moving averages are means of windows of {WINDOW} slots; medians and spreads are of each window's last slot.",
-        "Counts are the released PDF times the true size of the slot, which the published text takes as public; a "
-        "stream's own releases have a private total.",
-        "“Density” is taken as the released share of a bin, times the number of bins.",
-        "The zipf stream is ours. Its truth is the slot's own PDF: 10,000 users drawn from the rate.",
-        "Users are played as cohorts (`dpi_research.reproduce.crowd`).",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

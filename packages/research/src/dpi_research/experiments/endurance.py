@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi_research.datasets.generators import Counts, drifting, published
-from dpi_research.reproduce.drawing import finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Value
-from dpi_research.reproduce.rows import column, number, select
-from dpi_research.reproduce.systems import LABELS, SYSTEMS, System
-from dpi_research.reproduce.truth import Pair, follow
+from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Value, column, number, select
+from dpi_research.reproduce.figures import finish, legend, line, panels
+from dpi_research.reproduce.play import LABELS, SYSTEMS, Pair, System, follow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +30,7 @@ STEP = {
 }
 """Of how many slots one is played. The data of slots are independent, or move by as much from one played slot to the
 next, so that some of them are a sample; but a series that is drawn from less often has larger elements left."""
+STEPS = {system: " and ".join(f"{steps[system]:,}" for steps in STEP.values()) for system in SYSTEMS}
 
 
 def course(
@@ -136,31 +135,3 @@ def _found(stream: str, system: str, rows: Rows) -> str:
         f"{_change(rows)}; divided by that of the uniform guess {number(ratio[0])} → {number(ratio[-1])}, "
         f"over all windows {number(ratio.min())} to {number(ratio.max())}."
     )
-
-
-def _steps(system: System) -> str:
-    return " and ".join(f"{steps[system]:,}" for steps in STEP.values())
-
-
-EXPERIMENT = Experiment(
-    name="endurance",
-    title="200,000 slots",
-    published="“The results are still stable even after 200,000 time slots”, k = 10,000, medians of KL and MSE; no "
-    "numbers are printed.",
-    setting=f"k = {BINS:,}, counts N({MEAN}, σ²) with σ of 1 … 10 drawn for every slot, so about a million users, of "
-    f"whom {CHURN:.0%} are replaced in every slot; total ε = {EPSILON}. Such a stream is as good as uniform. Beside "
-    "it stands one that can be followed, zipf 1.1 over as many bins and users, with log-levels that walk by 0.01 a "
-    "slot, for 20,000 slots.",
-    deviations=(
-        f"Means over {WINDOWS} windows instead of moving medians.",
-        f"Not every slot is played, in the published and the zipf stream: of {_steps('ledger')} slots the ledger plays "
-        f"one, of {_steps('converging')} the converging series, of {_steps('strict')} the published mechanism. Users "
-        "are replaced, the zipf stream moves, and series go on from one played slot to the next, so that series have "
-        "larger elements than they would have left by then. Time and memory of all 200,000 slots of the ledger are "
-        "measured by `benchmarks/endurance.py`.",
-        "Users are played as cohorts (`dpi_research.reproduce.crowd`): the same law, without a million ids in "
-        "every slot.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

@@ -11,9 +11,8 @@ from dpi.mechanism.published.pool import DirichletPool, MixedPool, Multinomial, 
 from dpi.theory import entropy_approximation
 from dpi_research.datasets.generators import zipf
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.drawing import STYLES, Style, finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.rows import value
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value, value
+from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -198,23 +197,3 @@ def _summary(main: Rows, bins: int, size: int) -> Summary:
         converging="no pool of this kind",
         ledger="no pool of this kind",
     )
-
-
-EXPERIMENT = Experiment(
-    name="expressiveness",
-    title="Expressiveness of the pool",
-    published="The pool is “a set of PDFs that can universally emulate any PDF with minimal error”; “the ratio "
-    "H(pool)/H(ideal) converges to 1” as N grows; expressiveness is plotted against p and n_p, without numbers.",
-    setting=f"Pools of N = {SIZE:,} synopses over k = 3, 10 and 100 bins: the published multinomial law, a Dirichlet "
-    "law (uniform over all PDFs), and a mixture of five concentrations. Each is made from its public seed; entropies "
-    "in nats: of one draw, exact and approximated, and of a uniform choice among the N synopses. The nearest synopsis "
-    "to a PDF is what a choice that knows the truth, with no privacy, would take.",
-    deviations=(
-        "k and N of the published figure are not stated.",
-        "n_p = 1/p: the published 1/p + 1 units of p sum to 1 + p.",
-        "“Expressiveness” is taken for the ratio of the lemma, H(pool)/H(ideal); that of the Dirichlet pools is not "
-        "shown, as their ideal has no entropy that is known in closed form.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

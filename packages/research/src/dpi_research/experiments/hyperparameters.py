@@ -14,13 +14,10 @@ from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import LINES
 from dpi.stream import Stream
-from dpi_research.reproduce.covid import DAYS, ONCE, PEOPLE, REGIONS, People, stream_of
-from dpi_research.reproduce.drawing import STYLES, Style, finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.rows import number, value
-from dpi_research.reproduce.seeds import own_seed
-from dpi_research.reproduce.systems import LABELS, SYSTEMS, Hyper, System, open_stream
-from dpi_research.reproduce.truth import Pair
+from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value, number, value
+from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
+from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, Pair, System, open_stream, own_seed
+from dpi_research.reproduce.streams import DAYS, ONCE, PEOPLE, RealStream, stream_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +31,7 @@ VALUES = {
 }
 SIGNS = {"lam": "λ", "mu": "μ", "zeta": "ζ"}
 EPSILONS, SOME = "0.1 0.2 0.5 1 2 5 10", "0.1 0.5 2 10"
+ALL_EPSILONS, SOME_EPSILONS = len(EPSILONS.split()), len(SOME.split())
 LATE_START = 100
 LATE = PEOPLE * (DAYS - LATE_START) // DAYS
 """People of the stream that begins when the pandemic has: as many a day as in the whole one."""
@@ -70,16 +68,17 @@ def course(
     return rows
 
 
-def errors(stream: Stream, data: People) -> dict[str, Value]:
+def errors(stream: Stream, data: RealStream) -> dict[str, Value]:
     """What was spent, and all errors of one run with those of the uniform guess."""
     even = np.full(data.domain.size, 1 / data.domain.size)
     found, so_far, largest = [], np.zeros(data.domain.size), 0.0
-    for slot in data.slots:
-        release = stream.release(slot.users, slot.values)
-        so_far += slot.counts
+    for (users, values), counts in zip(data.slots, data.counts, strict=True):
+        release = stream.release(users, values)
+        so_far += counts
         largest = max(largest, release.epsilon)
-        if slot.users.len():
-            found.append((*Pair(slot.pdf, release.pdf).errors, *Pair(slot.pdf, even).errors))
+        if users.len():
+            pdf = counts / counts.sum()
+            found.append((*Pair(pdf, release.pdf).errors, *Pair(pdf, even).errors))
     table, truth = np.array(found), so_far / so_far.sum()
     gain = table[:, 1] - table[:, 3]
     spread = float(gain.std() / np.sqrt(gain.size))
@@ -368,39 +367,3 @@ def _summary(rows: Rows, key: str, what: str) -> Summary:
         converging=both("converging", key),
         ledger=both("ledger", key),
     )
-
-
-EXPERIMENT = Experiment(
-    name="hyperparameters",
-    title="Hyperparameters: λ, μ and ζ",
-    published="COVID-19, 110 regions, 1,000 slots (caption: 2,700), ε from 0.1 to 10, λ from 0.05 to 0.5, μ from 0.05 "
-    "to 0.3, ζ from 0.1 to 0.5. “With an increasing ε, the MSE and KL divergence both decrease”; “the KL divergence "
-    "decreases faster when λ is very small”; “good utility with small KL divergence given small μ (e.g., 0.05 or 0.1). "
-    "In our settings, μ is set to be less than half of λ”; “small ζ (e.g., 0.05, 0.1, or 0.2) returns higher "
-    "accuracy”. No numbers are printed.",
-    setting=f"{REGIONS} regions, {PEOPLE:,} people, 540 days, each person a case once, which the ledger is told "
-    "(`returning=False`). One parameter is varied, the others are at λ = 0.1, μ = 0.05, "
-    "ζ = 0.1. *Slot*: mean over the slots that have people; *last slot*: as in the "
-    "published text; *accumulative*: all slots together, after the last one.",
-    deviations=(
-        "Our edition (Johns Hopkins) has 540 days and no hour: a slot is a day. Half-days, which make 1,000 slots of "
-        "the first 500 days, deal each person to one half at random; they stand in a table.",
-        f"The regions are the {REGIONS} with the most cases, in alphabetical order, and the people {PEOPLE:,} of 189 "
-        "million cases, drawn without replacement: the published number of users, about 91 in a slot.",
-        "μ below λ/2, as the text wants it, excludes λ = 0.05 and λ = 0.1 with μ = 0.05, and every μ of 0.1 and more "
-        "unless λ is above 0.2: the stated ranges cannot be varied one by one. They are varied all the same; the table "
-        "says which settings obey.",
-        "The stream begins with the data, on 22 January 2020: in the first month hardly anybody of the sample is a "
-        "case, and a series in order has spent most of ε by then, which hurts the strict and the converging systems. "
-        f"So the boosted mechanism on the published series, and the others beside it, begin on day {LATE_START}.",
-        "The defaults are not stated; ours are λ = 0.1, μ = 0.05, ζ = 0.1.",
-        "The published mechanism does not know how many people a slot has, so that its accumulative PDF gives "
-        "all slots "
-        "the same weight; the truth is that of all people.",
-        f"One run for each setting and ε, each with noise of its own; {len(EPSILONS.split())} values of ε at the "
-        f"default, {len(SOME.split())} at the other settings. The boosted mechanism on the published series has two "
-        "runs at ε = 10.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

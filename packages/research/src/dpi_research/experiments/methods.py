@@ -17,13 +17,24 @@ from dpi_research.baselines.pegasus import Pegasus
 from dpi_research.baselines.perrier import Perrier
 from dpi_research.baselines.tops import ToPS
 from dpi_research.compare import PUBLISHED_FOUR, Contender, Ours, Terms, compare, published_tables
-from dpi_research.compare.tables import DELTA, EPSILON, NOTES, PRINTED, RATE
+from dpi_research.compare.tables import DELTA, EPSILON, PRINTED, RATE
+from dpi_research.compare.tables import NOTES as NOTES
 from dpi_research.datasets.generators import Floats, Slot, published, stream_named
-from dpi_research.reproduce.crowd import Played
-from dpi_research.reproduce.drawing import STYLES, Style, finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.rows import column, distinct, select, value
-from dpi_research.reproduce.systems import LABELS, SYSTEMS, Hyper, System, open_stream
+from dpi_research.reproduce.experiment import (
+    Case,
+    Row,
+    Rows,
+    Sheet,
+    Summary,
+    Table,
+    Value,
+    column,
+    distinct,
+    select,
+    value,
+)
+from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
+from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, Played, System, open_stream
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -372,27 +383,3 @@ def _error_table(rows: Rows) -> list[Table]:
 def _error_cell(row: Row) -> str:
     text = f"{value(row, 'l1'):.3g} / {value(row, 'kl'):.3g}"
     return text if row["cap"] is None else f"{text} (cap {row['cap']})"
-
-
-EXPERIMENT = Experiment(
-    name="methods",
-    title="DPI and existing methods",
-    published="A table of four methods with privacy “O(ε·t)”; a figure of their “total privacy loss” with slots of 0.5 "
-    "and 5 seconds; a table of it after 5 and 50 slots: Chan et al. 0.590 and 1.771, Chen et al. 1.841 and 2.166, "
-    "Perrier et al. 1.734 and 2.248, Wang et al. 1.674 and 1.972, DPI 0.001 and 0.005. “Thus, we do not benchmark DPI "
-    "with them in the infinite stream settings.”",
-    setting="The loss of a user with c records in every slot (c = 1.34 and 13.4), purely and at δ = 10⁻⁵, over 2,700 "
-    "slots, at ε = 0.5; both tables by stated formulas; and, which is not in the published text, errors at the same "
-    "ε = 1 for all records of a user, for ever: the others see the first 1, 10 or 100 records of each user.",
-    deviations=(
-        *NOTES,
-        "The four are set up for 2,700 slots where they need a horizon; PeGaSus, the hybrid counter and ours need "
-        "none.",
-        "At an equal guarantee: 120 slots of the published stream, 24 of the other, one seed; three caps, of which the "
-        "best for each of the four is shown. Perrier et al. have a δ of about 10⁻⁵ besides.",
-        "“Algorithm 1 as published” is the published system itself, in its worst case with 20 draws a slot, by the "
-        "corrected accounting (`accounting`).",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

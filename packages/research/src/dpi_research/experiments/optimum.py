@@ -18,12 +18,9 @@ from dpi.stream import Stream
 from dpi.theory import largest_epsilon, log_loss, objective, rates, spence_series
 from dpi_research.datasets.generators import drifting
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.crowd import Played
-from dpi_research.reproduce.drawing import STYLES, Style, finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.rows import value
-from dpi_research.reproduce.seeds import own_seed
-from dpi_research.reproduce.systems import open_stream
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value, value
+from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
+from dpi_research.reproduce.play import Played, open_stream, own_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +36,8 @@ LEDGER, ONE_CLASS = "ledger, churn 5 %", "ledger, spend first, churn 5 %"
 LEDGERS = {LEDGER: Ledger(), ONE_CLASS: Ledger(policy=spend_first)}
 """With churn: users measured by class, which is the default, and all who can pay in one histogram."""
 BINS, USERS, EPSILON = 100, 10_000, 2
+CHANCE = (BINS - 1) / USERS
+"""About the KL of two slots of one PDF."""
 DRIFTS = {"still": 0.0, "slow": 0.02, "fast": 0.2}
 
 
@@ -304,28 +303,3 @@ def _summary(rows: Rows, drift: str, last: int) -> Summary:
         converging="; ".join(f"{name}: {_at(rows, name, drift, 'mean_kl'):.3f}" for name in ways),
         ledger=f"churn 5 %: {_at(rows, LEDGER, drift, 'mean_kl'):.3f}",
     )
-
-
-EXPERIMENT = Experiment(
-    name="optimum",
-    title="The series and the optimum of its own problem",
-    published="“Given total privacy budget ε, DPI mechanism achieves an optimal utility (in a probability loss sense) "
-    "with the series η_t = ½·(e^X - 1)/(e^X + 1)”, the published series (here called Spence).",
-    setting="The trade-off problem minimises Σ ½·ln(1 - 4η²) at a fixed Σ ln((1+2η)/(1-2η)). Several ways to spend the "
-    "same sum, and the numerical optimum over 20 slots from 20 random starts (SLSQP, which is told nothing of where it "
-    f"lies). Then the same ways as budgets of the boosted mechanism: ε = {EPSILON}, zipf stream of {BINS} bins and "
-    f"{USERS:,} users, the same in every slot, 200 slots, two runs; beside them the ledger with 5 % churn, by class, "
-    "which is the default, and spent first. "
-    "The truth is the slot's own PDF: two slots of one PDF differ by a KL of about (k - 1)/n = "
-    f"{(BINS - 1) / USERS:.2g} by chance.",
-    deviations=(
-        "The published text has no experiment on this. A published series is that of ε = 2, scaled to the sum.",
-        "Sums of log-ratios: 0.025 is μ·ε/4, which the published series has at μ = 0.05 and ε = 2; the larger ones "
-        "show where the logarithm bends.",
-        "“All in slot 1” is a geometric series of ratio 10⁻⁹; “ten equal slots” is a ledger of ten slots whose users "
-        "are all there from the first slot, so that nobody pays later. The ledger with churn has another population "
-        "than the rest: its newcomers bring budgets of their own.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

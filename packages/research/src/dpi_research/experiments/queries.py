@@ -10,17 +10,14 @@ import numpy as np
 from dpi.budget import Converging
 from dpi.budget.series import Spence
 from dpi.domain import Domain
-from dpi.exact.integers import Integers
 from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import COLOURS
 from dpi.stream import Stream
 from dpi_research.evaluation import Floats, divergence
-from dpi_research.reproduce.covid import DAYS, ONCE, PEOPLE, REGIONS, People, stream_of
-from dpi_research.reproduce.drawing import STYLES, Style, finish, legend, line, moving, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.rows import value
-from dpi_research.reproduce.seeds import own_seed
-from dpi_research.reproduce.systems import LABELS, SYSTEMS, Hyper, System, open_stream, published_mechanism
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value, value
+from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, moving, panels
+from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, System, open_stream, own_seed, published_mechanism
+from dpi_research.reproduce.streams import DAYS, ONCE, PEOPLE, RealStream, stream_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,13 +57,13 @@ def course(system: System, epsilons: str, people: int, first: int, days: int, se
     return rows
 
 
-def answered(stream: Stream, data: People) -> Answers:
+def answered(stream: Stream, data: RealStream) -> Answers:
     """Both queries asked in every slot."""
     answers = Answers(data.domain.size)
-    for slot in data.slots:
-        release = stream.release(slot.users, slot.values)
+    for (users, values), counts in zip(data.slots, data.counts, strict=True):
+        release = stream.release(users, values)
         total = max(0.0, float(np.nan_to_num(release.total)))
-        answers.add(slot.counts, release.pdf, release.accumulated, total)
+        answers.add(counts, release.pdf, release.accumulated, total)
     return answers
 
 
@@ -130,15 +127,14 @@ class Answers:
         self._truth, self._total, self._people = np.zeros(bins), 0.0, 0.0
         self._own, self._given, self._even = Errors(), Errors(), Errors()
 
-    def add(self, counts: Integers, pdf: Floats, accumulated: Floats, total: float) -> None:
+    def add(self, now: Floats, pdf: Floats, accumulated: Floats, total: float) -> None:
         """One slot: its true counts, the release's two PDFs and its total."""
         self._slot += 1
-        now = counts.astype(np.float64)
         self._truth = self._truth + now
-        self._total, self._people = self._total + total, self._people + float(counts.sum())
-        if not counts.any():
+        self._total, self._people = self._total + total, self._people + float(now.sum())
+        if not now.any():
             return
-        size, truth, even = float(counts.sum()), self._truth / self._slot, np.full(self._bins, 1 / self._bins)
+        size, truth, even = float(now.sum()), self._truth / self._slot, np.full(self._bins, 1 / self._bins)
         mean, true_mean = self._total / self._slot, self._people / self._slot
         self._own.add(self._slot, ((now, pdf * total), (truth, accumulated * mean)))
         self._given.add(self._slot, ((now, pdf * size), (truth, accumulated * true_mean)))
@@ -299,35 +295,3 @@ def _summary(rows: Rows, people: int, key: str) -> Summary:
         converging=both("converging"),
         ledger=both("ledger"),
     )
-
-
-EXPERIMENT = Experiment(
-    name="queries",
-    title="Statistical queries: sum and mean",
-    published="COVID-19, 1,000 slots, sum and mean. “Even with a small ε, DPI ensures low MSE values, e.g., ∼0.12 when "
-    "ε = 0.1”; over time at ε = 2 “the MSE values for all statistical queries are quite low, up to 0.16”. Neither the "
-    "queries nor the scale of the MSE are defined.",
-    setting=f"{REGIONS} regions, {DAYS} days, each person a case once, which the ledger is told "
-    f"(`returning=False`); {PEOPLE:,} people as published, and {LARGE:,}. "
-    "*Sum*: the number of cases of each region on the day, PDF times private total. *Mean*: the mean "
-    "daily number of cases of each region up to that day, accumulative PDF times the mean of the private totals so "
-    "far. *Relative squared error*: Σ (answer - truth)² / Σ truth² over regions and slots; answering nothing gives 1. "
-    "*Scaled MSE*: the mean over regions of ((answer - truth)/largest truth of the slot)². *KL*: of the answers as "
-    "PDFs.",
-    deviations=(
-        "The published text names the two queries without defining them, and MSE without a scale; the definitions are "
-        "ours, and two scales are given.",
-        "A slot is a day: our edition has 540 days and no hours. The people are drawn from 189 million cases without "
-        "replacement, from the 110 regions with the most.",
-        f"The published text multiplies by the true number of people, which is private. The strict mechanism spends "
-        f"{TOTAL_SHARE:g} of each slot's budget on a noisy total; with the true total given away it stands beside. The "
-        "uniform guess is told the true total as well.",
-        "The stream begins with the data, on 22 January 2020: in the first month hardly anybody of the sample is a "
-        "case, and a series in order has spent most of ε by then. So the same is shown, at three values of ε, from day "
-        f"{LATE_START} on.",
-        "Totals below zero count as zero; slots without people have no error.",
-        "One run for each system, size and ε.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

@@ -19,12 +19,10 @@ from dpi.release.queries import Distribution
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets import load
 from dpi_research.evaluation import agreement
-from dpi_research.reproduce.drawing import finish, legend, line, moving
-from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.real import RealStream, Recorded, by_clock, frequent, in_slots
-from dpi_research.reproduce.rows import mean, select
-from dpi_research.reproduce.shares import BESIDE, by_epsilon, cell, epsilons, grid, whole
-from dpi_research.reproduce.systems import LABELS, SYSTEMS, System, open_stream
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value, mean, select
+from dpi_research.reproduce.figures import BESIDE, by_epsilon, cell, epsilons, finish, grid, legend, line, moving, whole
+from dpi_research.reproduce.play import LABELS, SYSTEMS, System, open_stream
+from dpi_research.reproduce.streams import RealStream, Recorded, by_clock, frequent, in_slots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -313,35 +311,3 @@ def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
                 f"{share:.2f} against {known:.2f}."
             )
     return tuple(sentences)
-
-
-EXPERIMENT = Experiment(
-    name="recommender",
-    title="Recommender system",
-    published="“Both Precision and Recall increase as ε increases. They can be very high by considering the "
-    "non-private results as the ground truth (e.g., 90 %+)”: SVD and K-means on USDA PSD, 2,700 slots.",
-    setting=f"Wanted are the {BEST} best of {ITEMS} items for each group, by the same algorithm on the true "
-    "accumulative PDF. SVD is `dpi.apps.Recommender`; K-means puts groups of like taste together and recommends what "
-    "is most frequent among them. Beside the systems: the ledger's own measurements, added up (those of "
-    "classes by their precision), and popularity, the "
-    "items that are truly most frequent in all groups, without noise.",
-    deviations=(
-        "USDA PSD has no people in it, and the published text does not say what a user or an item is there; it counts "
-        "records as users. Here groups are the 20 commodities with most records and items the 200 countries with most; "
-        "a record is an amount above zero of one series (country, commodity, attribute) in one year. *A record is a "
-        "user*, as published: everybody is there once, which the ledger is told. "
-        "*A series is a user*: what one reporter says in all years is protected together.",
-        "USDA PSD as it is at hand: 67 years, a slot each (published: 2,700 slots), 62 commodities and 222 countries "
-        "instead of 111,989 categories.",
-        "`honeypot` (source addresses as users; 9 hosts × 200 ports, 7 days a slot) and `retail` (customers; 8 "
-        "countries × 200 products, 28 days a slot) have real users and are not in the published evaluation.",
-        f"Lists of {BEST} on both sides make precision and recall one number. They are two for lists of {FEW} and "
-        f"{MANY}.",
-        "SVD uses the variances of boosted releases; the published mechanism states none, so its PDFs are "
-        "taken as they "
-        "are. K-means takes all PDFs as they are.",
-        "Two seeds; over time one.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

@@ -16,12 +16,9 @@ from dpi.domain import Categories
 from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import COLOURS, LINES
 from dpi_research.datasets.generators import published
-from dpi_research.reproduce.crowd import Played
-from dpi_research.reproduce.drawing import MARKERS, STYLES, Style, finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Row, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.rows import value
-from dpi_research.reproduce.seeds import own_seed
-from dpi_research.reproduce.systems import Hyper, open_stream
+from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value, value
+from dpi_research.reproduce.figures import MARKERS, STYLES, Style, finish, legend, line, panels
+from dpi_research.reproduce.play import Hyper, Played, open_stream, own_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -225,26 +222,3 @@ def _summary(rows: Rows, epsilon: int, last: int) -> Summary:
             f"churn {100 * churn:g} %: {at.get(f'ledger, churn {100 * churn:g} %', '–')}" for churn in CHURNS
         ),
     )
-
-
-EXPERIMENT = Experiment(
-    name="remaining",
-    title="Remaining budget",
-    published="“Our random budget allocation ensures that budgets are not depleted even after a large number of time "
-    "slots … budgets are adequate after 500 time slots”, ε = 2 and 10; no numbers are printed. Λ = 10⁸.",
-    setting=f"{SLOTS} slots, ε = 2 and 10. The published random allocation (Λ = 10⁸ and 10⁴) and the one by ranges "
-    "draw from the published series (μ = 0.05, ζ = 0.1); three series in order; the ledger with the default rule on "
-    f"{BINS} bins of about {MEAN} users, of whom 0, 5 or 100 % are replaced in every slot. What is not spent buys "
-    "nothing: below each curve stands the noise of a count, √2/ε_t users; for the ledger, whose users pay in turn, by "
-    f"the mean precision of the last {WINDOW} slots, of what each class has paid on average over all users.",
-    deviations=(
-        "The published ranges are not stated: large is a budget of at least ε/100, small one below ε/10,000.",
-        "One draw of each random allocation.",
-        "The number of users of a slot varies a little, so that even at a churn of 0 a few newcomers come "
-        "with full accounts.",
-        "A series has one remaining budget for all; with the ledger each user has an account, so that the mean and two "
-        "quantiles over the users of the slot are shown.",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi_research.datasets.generators import Counts
-from dpi_research.reproduce.drawing import STYLES, boxes, finish, legend, line, panels
-from dpi_research.reproduce.experiment import Case, Experiment, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.rows import column, mean, number, select
-from dpi_research.reproduce.systems import LABELS, SYSTEMS, System
-from dpi_research.reproduce.truth import Reference, follow
+from dpi_research.reproduce.experiment import (
+    Case,
+    Rows,
+    Sheet,
+    Summary,
+    Table,
+    Value,
+    column,
+    mean,
+    number,
+    select,
+)
+from dpi_research.reproduce.figures import STYLES, boxes, finish, legend, line, panels
+from dpi_research.reproduce.play import LABELS, SYSTEMS, Reference, System, follow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -241,29 +250,3 @@ def _summary(rows: Rows, bins: int) -> Summary:
         uniform=number(mean(own, "kl", system="uniform")),
         **kl,
     )
-
-
-EXPERIMENT = Experiment(
-    name="synthetic",
-    title="Twenty synthetic data sets",
-    published="“Out of 594,000 query results (2,700 time slots, 11 different ε, 10 datasets, 2 different domain "
-    "sizes), DPI can still ensure low and stable MSE and KL divergence in all these different settings”; each box has "
-    "10 results for an ε, “the average MSE/KL of 2,700 time slots in each of the 10 datasets”, repeated ten times. No "
-    "numbers are printed.",
-    setting=f"k = 1,000 and 10,000 items, counts N({MEAN:,}, σ²) drawn anew in every slot, σ² = 1, 4, 9 … 100, one "
-    f"for each of ten data sets, so one or ten million users, of whom {CHURN:.0%} are replaced in every slot; eleven "
-    "values of ε. All items have the same expected count: a data set is uniform but for independent "
-    "deviations in every slot, which no past slot foretells.",
-    deviations=(
-        f"All data sets and ε: the first {FIRST} of the 2,700 slots. With ε = {EPSILON}, one data set of each size "
-        f"(variance 25) is played for {SLOTS:,} slots, once; a table has the means over {FIRST}, {MIDDLE} and "
-        f"{SLOTS:,} slots side by side.",
-        "One run of each instead of ten.",
-        "The published text draws accumulative results alone; the instantaneous ones stand beside them.",
-        "An average over slots of the accumulative error is taken as: in every slot the PDF of all slots so far, its "
-        "error, and the mean of these.",
-        "Users are played as cohorts (`dpi_research.reproduce.crowd`).",
-    ),
-    cases=cases,
-    sheet=sheet,
-)

@@ -9,12 +9,13 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-PACKAGE = "dpi"
+PACKAGES = ("dpi", "dpi_audit", "dpi_research")
+"""Whose code decides a result."""
 
 
 @cache
 def code(module: str, function: str) -> str:
-    """A digest of a function of a module, and of all of this package that it uses.
+    """A digest of a function of a module, and of all of these packages that it uses.
 
     Of the module itself that is what the function names, directly or not, and of modules that these statements import,
     and those import, everything. Comments, docstrings and layout do not count, nor do other functions of the module: a
@@ -84,7 +85,7 @@ def _source(module: str) -> bytes | None:
 
 @cache  # experiments share most of their modules
 def _counted(source: bytes) -> tuple[str, tuple[str, ...]]:
-    """What counts of a module, and every name in it that may be a module of this package."""
+    """What counts of a module, and every name in it that may be a module of these packages."""
     tree = _tree(source)
     return ast.dump(tree), tuple(_imported(tree))
 
@@ -103,7 +104,7 @@ def _is_text(node: ast.stmt) -> bool:
 
 
 def _imported(tree: ast.Module) -> Iterator[str]:
-    """Every name that may be a module of this package."""
+    """Every name that may be a module of these packages."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -111,4 +112,4 @@ def _imported(tree: ast.Module) -> Iterator[str]:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         else:
             continue
-        yield from (name for name in names if name.split(".")[0] == PACKAGE)
+        yield from (name for name in names if name.split(".")[0] in PACKAGES)

@@ -1,4 +1,8 @@
-"""Large populations without their users: who pays is decided by the ledger, cohort by cohort.
+"""The systems that are evaluated, at the same total ε, and crowds of any size that are played to them.
+
+`strict` is the published mechanism with its coefficient from the budget and sensitivity 2, on the published series in
+order; `converging` is the boosted mechanism on a converging series; `ledger` is what a user gets who says nothing of
+budgets, the boosted mechanism with `Ledger()`.
 
 A slot of ten million users need not list them. Users who came in the same slot and were active ever since have the same
 account and the same number of payments, so that the ledger can bill a cohort as if it were one user, by class or not;
@@ -10,19 +14,101 @@ is played like this: it knows the counts.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from dpi.budget import Converging, Ledger
 from dpi.budget.accounts import Accounts
+from dpi.budget.epsilon import Amount
+from dpi.budget.series import LogSquared, Spence
+from dpi.domain import Categories, Domain
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import finish
+from dpi.mechanism.base import Mechanism
+from dpi.mechanism.boosted import Boosted
+from dpi.mechanism.published import Published
+from dpi.mechanism.published.pool import Multinomial
 from dpi.noise import UnsafeSeededSource
 from dpi.release import Release
 from dpi.stream import Stream
 from dpi.stream.closing import Offer, measured, released
 from dpi.stream.state import StreamState
+from dpi_research.datasets.generators import Counts
+from dpi_research.evaluation import Floats, divergence
+
+System = Literal["strict", "converging", "ledger"]
+SYSTEMS: tuple[System, ...] = ("strict", "converging", "ledger")
+
+LABELS = {
+    "truth": "true data",
+    "uniform": "uniform guess",
+    "popular": "popularity",
+    "noisy": "noisy histogram",
+    "strict": "published mechanism, strict",
+    "converging": "boosted, converging",
+    "ledger": "boosted, ledger",
+}
+
+POOL, PRECISION = 2_000, 10_000
+"""Synopses of the public pool, and the units of probability that each of them spreads over the bins."""
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """The published hyperparameters: λ and μ of the ramp, ζ of the series."""
+
+    lam: Amount = 0.1
+    mu: Amount = 0.05
+    zeta: Amount = 0.1
+
+
+def published_mechanism(hyper: Hyper, *, pool: int = POOL) -> Published:
+    """Algorithm 1, calibrated: sensitivity 2, dyadic queries whose answers are computed once, 20 draws."""
+    return Published(Multinomial(pool, PRECISION), lam=hyper.lam, mu=hyper.mu)
+
+
+def open_stream(
+    system: System,
+    domain: Domain,
+    epsilon: Amount,
+    *,
+    seed: int,
+    hyper: Hyper | None = None,
+    ledger: Ledger | None = None,
+    boosted: Boosted | None = None,
+) -> Stream:
+    """A stream of one of the systems; its noise is seeded, which is for evaluations alone.
+
+    `hyper` is for the published mechanism, `boosted` stands for the boosted one.
+    """
+    if system not in SYSTEMS:
+        raise OptionError(f"`system` must be one of {', '.join(SYSTEMS)}. Got {system!r}.")
+    hyper = hyper or Hyper()
+    mechanism: Mechanism[object] = published_mechanism(hyper) if system == "strict" else boosted or Boosted()  # type: ignore[assignment]
+    budgets: dict[System, Ledger | Converging] = {
+        "strict": Converging(Spence(hyper.mu, hyper.zeta)),
+        "converging": Converging(LogSquared()),
+        "ledger": ledger or Ledger(),
+    }
+    source = UnsafeSeededSource(seed)
+    return Stream(domain=domain, epsilon=epsilon, mechanism=mechanism, budget=budgets[system], unsafe_source=source)
+
+
+def own_seed(*options: object) -> int:
+    """A seed for the noise of one run. Runs that share their noise make the same choices, and look alike by that alone.
+
+    >>> own_seed("strict", 0.1) != own_seed("strict", 0.2)
+    True
+    """
+    return int.from_bytes(hashlib.sha256(repr(options).encode()).digest()[:6])
+
 
 LEAST = GRAINS >> 6
 """Cohorts of a smaller weight count as one, with their mean weight: together they hardly count."""
@@ -149,3 +235,79 @@ def _together(weights: Integers, sizes: Integers) -> list[tuple[int, int]]:
         users = int(sizes[light].sum())
         groups[int(weights[light] @ sizes[light]) // users] = users
     return list(groups.items())
+
+
+Reference = Literal["truth", "uniform"]
+"""Releases that no system makes: the truth itself, and the guess that all bins are alike."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A PDF and what was released of it."""
+
+    truth: Floats
+    released: Floats
+
+    @property
+    def mse(self) -> float:
+        """The mean over bins of (p - q)²."""
+        return float(((self.truth - self.released) ** 2).mean())
+
+    @property
+    def kl(self) -> float:
+        """KL(truth ‖ released), in nats."""
+        return divergence(self.truth, self.released)
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """MSE and KL."""
+        return self.mse, self.kl
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """A slot that was played: its own PDF (instantaneous) and that of all slots so far (accumulative)."""
+
+    users: int
+    """Of the slot."""
+    own: Pair
+    accumulated: Pair
+    spent: float
+    """The most that any one user can have lost so far."""
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Of both PDFs, by the name of the column."""
+        own, accumulated = self.own, self.accumulated
+        return {
+            "mse": own.mse,
+            "kl": own.kl,
+            "accumulated_mse": accumulated.mse,
+            "accumulated_kl": accumulated.kl,
+        }
+
+
+def follow(
+    system: System | Reference, data: Counts, bins: int, epsilon: Amount, *, churn: float, seed: int
+) -> Iterator[Moment]:
+    """Play the counts; the truth of a slot is its own PDF, not the one that it was drawn from.
+
+    >>> from dpi_research.datasets.generators import published
+    >>> data = published(np.random.default_rng(0), slots=2, bins=3)
+    >>> [round(moment.own.kl, 4) for moment in follow("truth", data, 3, 1, churn=0.0, seed=0)]
+    [0.0, 0.0]
+    """
+    played = None
+    if system != "truth" and system != "uniform":
+        stream = open_stream(system, Categories(range(bins), other=None), epsilon, seed=seed)
+        played = Played(stream, churn=churn, seed=seed)
+    even, sums = np.full(bins, 1 / bins), np.zeros(bins, dtype=np.int64)
+    for counts, _ in data:
+        users = int(counts.sum())
+        sums += counts
+        own, accumulated, spent = counts / users, sums / sums.sum(), 0.0
+        released = (own, accumulated) if system == "truth" else (even, even)
+        if played is not None:
+            release = played.release(counts)
+            released, spent = (release.pdf, release.accumulated), release.epsilon_spent
+        yield Moment(users, Pair(own, released[0]), Pair(accumulated, released[1]), spent)
