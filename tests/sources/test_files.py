@@ -58,7 +58,7 @@ def test_batches_hold_all_rows_and_progress_ends_at_the_size(tmp_path: Path, suf
     events = dpi.read(tmp_path / f"*.{suffix}", time="at")
     seen: list[int] = []
     batches = list(events.batches(progress=seen.append))
-    assert [row for batch in batches for row in zip(*batch, strict=True)] == ROWS * 2
+    assert [row for batch in batches for row in zip(*batch[:3], strict=True)] == ROWS * 2
     assert seen == sorted(seen)
     assert seen[-1] == events.size == sum(path.stat().st_size for path in tmp_path.iterdir())
 

@@ -27,7 +27,7 @@ def test_pieces_of_parquet_files_are_all_rows_once(tmp_path, table, monkeypatch,
     events = dpi.read(tmp_path / "*.parquet", user="user", time="time", value="value", unit="s")
     pieces = events.pieces()
     assert (len(pieces) > 2) == (groups < 300 and least < 300)
-    found = [pl.DataFrame(list(batch)) for piece in pieces for batch in piece.batches()]
+    found = [pl.DataFrame(list(batch[:3])) for piece in pieces for batch in piece.batches()]
     assert pl.concat(found).rows() == table.rows()
 
 
@@ -41,7 +41,7 @@ def test_pieces_with_a_text_that_is_not_unicode_are_all_rows_once(tmp_path, tabl
     texts = pa.array(raw, pa.binary()).view(pa.string())
     pq.write_table(events.set_column(2, "value", texts), tmp_path / "events.parquet", row_group_size=100)
     read = dpi.read(tmp_path / "events.parquet", unit="s")
-    found = pl.concat(pl.DataFrame(list(batch)) for piece in read.pieces() for batch in piece.batches())
+    found = pl.concat(pl.DataFrame(list(batch[:3])) for piece in read.pieces() for batch in piece.batches())
     assert (
         found.rows() == table.with_columns(value=pl.Series([*table["value"][:410], None, *table["value"][411:]])).rows()
     )

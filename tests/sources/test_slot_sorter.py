@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import os
 import random
 import stat
+import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import IO
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -13,8 +17,7 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.events.rows import Rows
-from dpi.sources.slot_sorter import SlotSorter
-from dpi.sources.spill import Spill
+from dpi.sources.slot_sorter import SlotSorter, Spill
 from played_rows import grains, name, play
 
 SLOTS = dpi.Slots("1m", origin="2026-01-01")
@@ -89,7 +92,7 @@ def big(folder: Path, users: int = 2000) -> dpi.sources.FileEvents:
     return events([(draw.choice(names), draw.randrange(900), draw.choice("DF")) for _ in range(20_000)], folder)
 
 
-def test_spilled_slots_are_the_same_and_the_folder_is_gone(tmp_path: Path) -> None:
+def test_spilled_slots_are_the_same_and_nothing_stays(tmp_path: Path) -> None:
     """What lay on the disk comes back as it was, and nothing stays."""
     source, folder = big(tmp_path), tmp_path / "spill"
     folder.mkdir()
@@ -97,22 +100,29 @@ def test_spilled_slots_are_the_same_and_the_folder_is_gone(tmp_path: Path) -> No
     assert list(folder.iterdir()) == []
 
 
-def test_what_lies_on_the_disk_is_private_and_unreadable(tmp_path: Path) -> None:
-    """The folder is open to its owner only, and no id or value can be read in it."""
-    source, folder = big(tmp_path), tmp_path / "spill"
+def test_what_lies_on_the_disk_is_private_and_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file has no name, is open to its owner only, and no name of an account can be read in it."""
+    source, made, temporary = big(tmp_path), [], tempfile.TemporaryFile
+
+    def watched(**options: object) -> IO[bytes]:
+        made.append(temporary(**options))
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", watched)
+    folder = tmp_path / "spill"
     folder.mkdir()
     found = play(source, SLOTS, DOMAIN, 0, 600, memory=100_000, spill=folder)
     next(found)
-    (private,) = folder.iterdir()
-    assert stat.S_IMODE(private.stat().st_mode) == 0o700
-    (file,) = private.iterdir()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    data = file.read_bytes()
-    assert len(data) > 100_000
-    assert b"secret" not in data
-    assert b"user" not in data
-    found.close()
+    (file,) = made
+    assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == 0o600
     assert list(folder.iterdir()) == []
+    file.flush()
+    data = os.pread(file.fileno(), 1 << 30, 0)
+    assert len(data) > 100_000
+    accounts = [name(f"secret-user-{number}")[0].to_bytes(8, sys.byteorder) for number in range(2000)]
+    assert not any(account in data for account in accounts)
+    found.close()
+    assert file.closed
 
 
 def test_nothing_stays_after_an_error(tmp_path: Path) -> None:
@@ -144,16 +154,14 @@ def test_a_crowded_range_is_cut_again(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_spilled_events_that_were_changed_are_refused() -> None:
     """A changed byte on the disk is noticed."""
-    with tempfile.TemporaryDirectory() as folder, Spill(folder) as spill:
-        piece = spill.write(pl.DataFrame({"user": ["ada"]}))
-        (file,) = Path(folder).glob("*/events")
-        assert spill._file is not None
-        spill._file.flush()
-        data = bytearray(file.read_bytes())
-        data[len(data) // 2] ^= 1
-        file.write_bytes(data)
-        with pytest.raises(dpi.StateError):
-            spill.read(piece)
+    spill = Spill()
+    piece = spill.write(np.zeros(9, dtype=[("name", "u8")]))
+    assert spill.read(piece) == bytes(72)
+    spill._file.seek(40)  # type: ignore[union-attr]
+    spill._file.write(b"x")  # type: ignore[union-attr]
+    with pytest.raises(dpi.StateError):
+        spill.read(piece)
+    spill.close()
 
 
 def test_a_stream_releases_what_files_hold(tmp_path: Path) -> None:

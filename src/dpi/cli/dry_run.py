@@ -22,7 +22,7 @@ from dpi.cli.progress import Bars
 from dpi.domain import OUTSIDE, Categories, Domain, Product
 from dpi.events.identity import users
 from dpi.events.slots import UNREADABLE, Slots
-from dpi.sources import Batch, FileEvents
+from dpi.sources import Events, FileEvents
 
 Rows = npt.NDArray[np.bool_]
 
@@ -62,15 +62,13 @@ def rehearse(events: FileEvents, domain: Domain, slots: Slots, first: int, end: 
     tally = Tally()
     with Bars(events.size, 0) as bars:
         for batch in events.batches(progress=bars.read):
-            tally.add(_tests(batch, events.unit, domain, slots, first, end))
+            tally.add(_tests(batch, domain, slots, first, end))
     note(PRIVATE, *(tally.words() if tally.rows else ["There are no rows that can be read."]), ADVICE)
 
 
-def _tests(
-    batch: Batch, unit: str | None, domain: Domain, slots: Slots, first: int, end: int | None
-) -> dict[str, Rows]:
+def _tests(batch: Events, domain: Domain, slots: Slots, first: int, end: int | None) -> dict[str, Rows]:
     """Which rows pass, for each cause by itself and for all together."""
-    numbers = slots.numbers(batch.times, unit)
+    numbers = slots.numbers(batch.times, batch.unit)
     user, time = users(batch.users).is_not_null().to_numpy(), numbers != UNREADABLE
     period = time & (numbers >= first) & (numbers < (np.iinfo(np.int64).max if end is None else end))
     return {

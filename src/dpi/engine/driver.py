@@ -152,7 +152,7 @@ class BucketDriver(Driver):
             how = self.ingest(slots, attempt, first, last, durable=False)
             pieces = events.pieces()
             if not pieces:  # others are handed to tasks
-                batches = ((Events(*batch, events.unit), FOR_EVER) for batch in events.batches(progress=progress))
+                batches = ((batch, FOR_EVER) for batch in events.batches(progress=progress))
                 yield from self._executor.map(partial(ingest, how), batches)
             for number, sections in enumerate(self._executor.map(partial(ingest_piece, how), pieces), 1):
                 if progress is not None:

@@ -63,8 +63,7 @@ def ingest(how: Ingest, batch: tuple[Events, Window]) -> list[Section]:
 
 def ingest_piece(how: Ingest, piece: FileEvents) -> list[Section]:
     """Read a piece of a file, and write its events that count."""
-    batches = (Events(*batch, piece.unit) for batch in piece.batches())
-    return [section for events in batches for section in ingest(how, (events, FOR_EVER))]
+    return [section for events in piece.batches() for section in ingest(how, (events, FOR_EVER))]
 
 
 def presum(rows: Rows, buckets: Buckets) -> tuple[Rows, Integers]:

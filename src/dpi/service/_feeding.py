@@ -22,7 +22,7 @@ import numpy as np
 from dpi.events.clock import Window
 from dpi.service import logs
 from dpi.service._receipts import Clock
-from dpi.sources import Admission, Events, FollowedEvents, stamp_window
+from dpi.sources import Admission, FollowedEvents, stamp_window
 from dpi.sources.live import Block
 from dpi.store.base import Arrival, Store
 from dpi.stream.admission import Journal, Mark, Timer, newest_reaches
@@ -107,7 +107,7 @@ class Feeding:
         if events.arrived is not None:
             received = stamp_window(block.events[events.arrived], events.unit, admission.slots, mark.until)
             window = Window(np.maximum(received.first, window.first), received.until)
-        kept = admission.keep(Events(*events.batch(block.events), events.unit), window)
+        kept = admission.keep(events.events(block.events), window)
         with self.turn:
             if not self._stop.is_set():
                 self._store.append_all([Arrival(self._name, kept, block.producer, block.sequence)])

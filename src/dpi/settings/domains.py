@@ -12,7 +12,7 @@ from dpi.domain import file as domain_file
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
 from dpi.files import private
-from dpi.sources.files import named
+from dpi.sources.files import find_files
 
 
 def domain_keys(paths: Sequence[Path] | None) -> dict[str, bytes]:
@@ -61,5 +61,5 @@ def _is_one_of(path: Path, events: Sequence[str]) -> bool:
     state = path.stat()
     return any(
         os.path.samestat(state, os.fstat(sys.stdin.fileno()) if name == "-" else os.stat(name))
-        for name in named(events)
+        for name in find_files(events)
     )

@@ -2,15 +2,12 @@
 
 from dpi.sources.admission import Admission, Events, stamp_window
 from dpi.sources.brokers import BrokerEvents, broker
-from dpi.sources.events import FileEvents
-from dpi.sources.files import read
-from dpi.sources.followed import Batch, FollowedEvents
-from dpi.sources.source import PlayedSlots
+from dpi.sources.files import FileEvents, read
+from dpi.sources.source import FollowedEvents, PlayedSlots
 from dpi.sources.table import TableEvents
 
 __all__ = [
     "Admission",
-    "Batch",
     "BrokerEvents",
     "Events",
     "FileEvents",

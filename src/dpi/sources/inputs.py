@@ -30,11 +30,6 @@ def unpacked_name(path: str) -> str:
     return path.removesuffix(_PACKED)
 
 
-def is_packed(path: str) -> bool:
-    """Return whether a file is compressed as a whole, by its name."""
-    return unpacked_name(path) != path
-
-
 class Input(ABC):
     """A stream of bytes without the byte order mark at its start."""
 
@@ -87,7 +82,7 @@ class FileInput(Input):
         super().__init__()
         self._path = path
         self._raw: BinaryIO = Path(path).open("rb")  # noqa: SIM115 - closed by `close`
-        self._stream = gzip.GzipFile(fileobj=self._raw) if is_packed(path) else self._raw
+        self._stream = self._raw if unpacked_name(path) == path else gzip.GzipFile(fileobj=self._raw)
 
     def _fetch(self, size: int) -> bytes:
         try:

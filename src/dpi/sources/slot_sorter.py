@@ -7,127 +7,120 @@ slot's rows, is bounded by the number of bins, however many events the user send
 
 How the ranges are cut depends on the public period alone, and the events of a slot do not depend on whether anything
 was merged or written.
+
+The file has no name, and is unreadable without a key that is never written: it is made anew for each use and lives in
+memory only. So whatever stays on the disk after a kill, in a backup or on a freed block, is ciphertext. AES-256-GCM
+also notices if somebody changes it.
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import BinaryIO, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from dpi.errors import StateError
 from dpi.events.rows import Rows
-from dpi.exact.integers import MOST
-from dpi.sources.spill import Piece, Spill
 
-if TYPE_CHECKING:
-    import polars as pl
-
-_COLUMNS = ("slot", "high", "low", "bin", "count")
+Records = npt.NDArray[np.void]
+"""Rows in as few bytes as the public options allow."""
 _RANGES = 256
 """Ranges of slots into which a period is cut."""
 _PIECE = 1 << 26
-"""Bytes of a table that are encrypted at once."""
+"""Bytes that are encrypted at once."""
 
 
 class SlotSorter:
-    """The events of the slots first … last - 1, in a domain of `bins` bins."""
+    """The events of the slots first … last - 1, in a domain of `bins` bins; what is written lies in `folder`."""
 
-    def __init__(self, first: int, last: int, bins: int, memory: int, spill: Spill) -> None:
-        self._first, self._last, self._bins = first, last, bins
-        self._memory, self.spill = memory, spill
-        # Slots are counted from the first one, in as few bytes as the public period allows: 2 sort in linear time.
-        self._kind = np.min_scalar_type(last - first - 1)
-        self._bin_kind = np.min_scalar_type(bins - 1)
-        width = -(-(last - first) // _RANGES)
-        self._borders = np.append(np.arange(0, last - first, width), last - first)
-        self._tables: list[pl.DataFrame] = []
-        self._held = 0
+    def __init__(
+        self,
+        first: int,
+        last: int,
+        bins: int,
+        memory: int,
+        folder: str | os.PathLike[str] | None = None,
+        spill: Spill | None = None,
+    ) -> None:
+        self._first, self._bins, self._memory = first, bins, memory
+        self._spill = Spill(folder) if spill is None else spill
+        # Slots are counted from the first one: numbers of 2 bytes sort in linear time.
+        slot, code = np.min_scalar_type(last - first - 1), np.min_scalar_type(bins - 1)
+        names = [("high", np.uint64), ("low", np.uint64)]
+        self._kind = np.dtype([*names, ("slot", slot), ("bin", code), ("count", np.uint32)])
+        self._borders = np.append(np.arange(0, last - first, -(-(last - first) // _RANGES)), last - first)
+        self._held: list[Records] = []
         self._pieces: list[list[Piece]] = [[] for _ in self._borders[1:]]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._spill.close()
 
     def add(self, rows: Rows) -> None:
         """Add rows of slots of the period."""
-        steps = (rows.slots - self._first).astype(self._kind)
-        order = np.argsort(steps, kind="stable")
-        rows = rows.only(order)
-        counts, bins = rows.counts.astype(np.uint32), rows.bins.astype(self._bin_kind)
-        self._hold(_table(steps[order], rows.names[:, 0], rows.names[:, 1], bins, counts))
-
-    def _hold(self, table: pl.DataFrame) -> None:
-        if table.height:
-            self._tables.append(table)
-            self._held += int(table.estimated_size())
-        if self._held > self._memory // 2:
-            self._merge()
-
-    def _merge(self) -> None:
-        """Make equal rows in memory one; write all to the file if that does not make much room."""
-        tables = [_summed(tables) if tables else None for tables in self._ranges()]
-        self._tables = [table for table in tables if table is not None]
-        self._held = sum(int(table.estimated_size()) for table in self._tables)
-        if self._held > self._memory // 4:
+        if len(rows):
+            self._held.append(self._pack(rows))
+        if _bytes(self._held) <= self._memory // 2:
+            return
+        self._held = [self._sum(parts) for parts in self._ranges() if parts]
+        if _bytes(self._held) > self._memory // 4:
             self._write()
-        elif self._tables:
-            self._tables = [_join(self._tables)]  # ranges lie one after the other: it is sorted by slot
+        elif self._held:
+            self._held = [np.concatenate(self._held)]  # ranges lie one after the other: it is sorted by slot
 
     def _write(self) -> None:
-        """Write all tables in memory to the file, range by range."""
-        for pieces, tables in zip(self._pieces, self._ranges(), strict=True):
-            if not tables:
-                continue
-            table = _join(tables)
-            step = max(1, table.height // (1 + int(table.estimated_size()) // _PIECE))
-            pieces.extend(self.spill.write(part) for part in table.iter_slices(step))
-        self._tables, self._held = [], 0
+        """Write all that is in memory to the file, range by range."""
+        for pieces, parts in zip(self._pieces, self._ranges(), strict=True):
+            records = np.concatenate(parts) if parts else np.empty(0, self._kind)
+            step = max(1, _PIECE // self._kind.itemsize)
+            pieces += [self._spill.write(records[at : at + step]) for at in range(0, records.size, step)]
+        self._held = []
 
-    def _ranges(self) -> Iterator[list[pl.DataFrame]]:
-        """The parts of the tables in memory that lie in each range of slots."""
-        cuts = [np.searchsorted(table["slot"].to_numpy(), self._borders) for table in self._tables]
+    def _ranges(self) -> Iterator[list[Records]]:
+        """Return the parts of what is in memory that lie in each range of slots."""
+        cuts = [np.searchsorted(records["slot"], self._borders) for records in self._held]
         for at in range(self._borders.size - 1):
-            yield [
-                table.slice(cut[at], cut[at + 1] - cut[at])
-                for table, cut in zip(self._tables, cuts, strict=True)
-                if cut[at] < cut[at + 1]
-            ]
+            parts = (records[cut[at] : cut[at + 1]] for records, cut in zip(self._held, cuts, strict=True))
+            yield [part for part in parts if part.size]
 
     def slots(self) -> Iterator[tuple[int, Rows]]:
-        """Every slot of the period with its rows, also one without any."""
+        """Return every slot of the period with its rows, also one without any."""
         if any(self._pieces):
             self._write()
-        for at, tables in enumerate(self._ranges()):
+        for at, parts in enumerate(self._ranges()):
             first, last = (self._first + int(border) for border in self._borders[at : at + 2])
             pieces = self._pieces[at]
             if last - first > 1 and sum(piece.size for piece in pieces) > self._memory // 4:
                 yield from self._finer(first, last, pieces)
             else:
-                yield from self._cut(first, last, self._load(tables, pieces))
+                yield from self._cut(first, last, self._load(parts, pieces))
 
     def _finer(self, first: int, last: int, pieces: list[Piece]) -> Iterator[tuple[int, Rows]]:
-        """A range that is too large for memory, cut into finer ones."""
-        part = SlotSorter(first, last, self._bins, self._memory, self.spill)
-        for table in map(self.spill.read, pieces):
-            part.add(self._rows(table))
+        """Return the slots of a range that is too large for memory, which is cut into finer ones."""
+        part = SlotSorter(first, last, self._bins, self._memory, spill=self._spill)
+        for piece in pieces:
+            part.add(self._unpack([self._read(piece)]))
         yield from part.slots()
 
-    def _load(self, tables: list[pl.DataFrame], pieces: list[Piece]) -> list[pl.DataFrame]:
-        """All tables of a range; equal rows are made one whenever they outgrow memory, or twice what they were."""
-        held, room = 0, self._memory // 2
+    def _load(self, parts: list[Records], pieces: list[Piece]) -> list[Records]:
+        """Return all of a range; equal rows are made one whenever they outgrow memory, or twice what they were."""
+        room = self._memory // 2
         for piece in pieces:
-            tables.append(self.spill.read(piece))
-            held += int(tables[-1].estimated_size())
-            if held > room:
-                tables = [_summed(tables)]
-                held = int(tables[0].estimated_size())
-                room = max(room, 2 * held)
-        return tables
+            parts.append(self._read(piece))
+            if _bytes(parts) > room:
+                parts = [self._sum(parts)]
+                room = max(room, 2 * _bytes(parts))
+        return parts
 
-    def _cut(self, first: int, last: int, tables: list[pl.DataFrame]) -> Iterator[tuple[int, Rows]]:
-        """The slots of a range that fits in memory."""
-        if not tables:
-            yield from ((number, Rows.empty()) for number in range(first, last))
-            return
-        rows = self._rows(_join(tables))
+    def _cut(self, first: int, last: int, parts: list[Records]) -> Iterator[tuple[int, Rows]]:
+        """Return the slots of a range that fits in memory."""
+        rows = self._unpack(parts)
         if last - first == 1:
             yield first, rows
             return
@@ -136,27 +129,80 @@ class SlotSorter:
         for at in range(last - first):
             yield first + at, rows.only(order[cuts[at] : cuts[at + 1]])
 
-    def _rows(self, table: pl.DataFrame) -> Rows:
-        slots, high, low, bins, counts = (table[name].to_numpy() for name in _COLUMNS)
-        slots, bins, counts = slots.astype(np.int64) + self._first, bins.astype(np.int64), counts.astype(np.int64)
-        return Rows(np.stack([high, low], axis=1), slots, bins, counts)
+    def _sum(self, parts: list[Records]) -> Records:
+        """Return one row for each (slot, account, bin), sorted by slot."""
+        return self._pack(Rows.sum([self._unpack(parts)]))
+
+    def _pack(self, rows: Rows) -> Records:
+        steps = (rows.slots - self._first).astype(self._kind["slot"])
+        order = np.argsort(steps, kind="stable")
+        records = np.empty(len(rows), self._kind)
+        columns = (*rows.names.T, steps, rows.bins, rows.counts)
+        for name, column in zip(self._kind.names or (), columns, strict=True):
+            records[name] = column[order]
+        return records
+
+    def _unpack(self, parts: list[Records]) -> Rows:
+        if not parts:
+            return Rows.empty()
+        high, low, *others = (np.concatenate([part[name] for part in parts]) for name in self._kind.names or ())
+        slots, bins, counts = (column.astype(np.int64) for column in others)
+        return Rows(np.stack([high, low], axis=1), slots + self._first, bins, counts)
+
+    def _read(self, piece: Piece) -> Records:
+        return np.frombuffer(self._spill.read(piece), self._kind)
 
 
-def _table(*columns: npt.NDArray[np.generic]) -> pl.DataFrame:
-    import polars as pl
-
-    return pl.DataFrame(dict(zip(_COLUMNS, columns, strict=True)))
+def _bytes(parts: list[Records]) -> int:
+    return sum(part.nbytes for part in parts)
 
 
-def _join(tables: list[pl.DataFrame]) -> pl.DataFrame:
-    import polars as pl
+class Piece(NamedTuple):
+    """Where one piece lies in the file."""
 
-    return pl.concat(tables, rechunk=True)
+    start: int
+    size: int
 
 
-def _summed(tables: list[pl.DataFrame]) -> pl.DataFrame:
-    """One row for each (slot, account, bin), with the number of its events, cut at `MOST`; sorted by slot."""
-    import polars as pl
+class Spill:
+    """A file without a name, made when the first piece is written, that gives pieces back."""
 
-    number = pl.col("count").cast(pl.Int64).sum().clip(upper_bound=MOST).cast(pl.UInt32)
-    return pl.concat(tables).group_by(_COLUMNS[:-1]).agg(number).sort("slot")
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._folder = folder
+        self._file: BinaryIO | None = None
+        self._cipher = AESGCM(AESGCM.generate_key(bit_length=256))
+        self._end = 0
+
+    def write(self, records: Records) -> Piece:
+        """Append records, encrypted; where they start in the file is their nonce, so that none is used twice."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="dpi-", dir=self._folder)  # noqa: SIM115 - `close`
+        data = self._cipher.encrypt(_nonce(self._end), records.tobytes(), None)
+        self._file.seek(self._end)
+        self._file.write(data)
+        piece = Piece(self._end, len(data))
+        self._end += len(data)
+        return piece
+
+    def read(self, piece: Piece) -> bytes:
+        """Return what was written."""
+        from cryptography.exceptions import InvalidTag
+
+        assert self._file is not None  # noqa: S101 - a piece was written
+        self._file.seek(piece.start)
+        try:
+            return self._cipher.decrypt(_nonce(piece.start), self._file.read(piece.size), None)
+        except InvalidTag:
+            raise StateError("the temporary file of events was changed while it was in use.") from None
+
+    def close(self) -> None:
+        """Remove everything that was written."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _nonce(start: int) -> bytes:
+    return start.to_bytes(12, "big")

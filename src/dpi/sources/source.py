@@ -1,27 +1,30 @@
-"""What every file of events can do, whatever its format."""
+"""What files and brokers of events have in common: which columns are what, files by their format, inputs that grow.
+
+Sees columns of events on their way; keeps none.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dpi.errors import SchemaError
+from dpi.errors import OptionError, SchemaError
 from dpi.events.rows import Rows
+from dpi.sources.admission import Events
+from dpi.sources.live import Done, Known, LiveInput
 
 if TYPE_CHECKING:
     import polars as pl
 
 Progress = Callable[[int], None]
 """Is told how many bytes have been read. Bytes only: a number of rows would be a private one."""
-
-
 PlayedSlots = Generator[tuple[int, Rows], None, None]
 """Number and rows of one slot after the other."""
 
 
 class EventFile(ABC):
-    """One file."""
+    """One file, whatever its format."""
 
     path: str
     size: int
@@ -29,22 +32,62 @@ class EventFile(ABC):
 
     @abstractmethod
     def kinds(self) -> dict[str, pl.DataType] | None:
-        """The declared type of each column, or None if the format declares no columns."""
+        """Return the declared type of each column, or None if the format declares no columns."""
 
     @abstractmethod
     def check(self, user: str, names: Sequence[str]) -> None:
         """Refuse a file that lacks a column."""
 
     def pieces(self) -> Sequence[EventFile]:
-        """The file in pieces that others can read at the same time; none, if it is read from its beginning."""
+        """Return the file in pieces that are read at the same time; none, if it is read from its beginning."""
         return ()
 
     @abstractmethod
     def frames(self, user: str, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
-        """The columns `names`, some rows at a time, in the order of the file; `user` is the one that holds ids."""
+        """Return the columns `names`, some rows at a time, in the order of the file; `user` is the one of ids."""
+
+
+class FollowedEvents(ABC):
+    """Events of files or of a broker, with the columns in which they are told. Holds no event itself."""
+
+    user: str
+    time: str
+    value: str | Mapping[str, str]
+    unit: str | None
+    arrived: str | None
+
+    @property
+    def _parts(self) -> dict[str, str]:
+        """The column of each part of a value; the part of a plain value has no name."""
+        return dict(self.value) if isinstance(self.value, Mapping) else {"": self.value}
+
+    @property
+    def _names(self) -> list[str]:
+        arrived = () if self.arrived is None else (self.arrived,)
+        return list(dict.fromkeys([self.user, self.time, *self._parts.values(), *arrived]))
+
+    def _values(self, frame: pl.DataFrame) -> pl.Series | dict[str, pl.Series]:
+        values = {part: frame[name] for part, name in self._parts.items()}
+        return values.get("", values)
+
+    def events(self, frame: pl.DataFrame) -> Events:
+        """Return the columns of some events."""
+        return Events(frame[self.user], frame[self.time], self._values(frame), self.unit)
+
+    @abstractmethod
+    def live(self, done: Done, known: Known) -> list[LiveInput]:
+        """Return the inputs that grow.
+
+        `done` tells what is stored of a producer, `known` how far each input had got when that was noted last.
+        """
+
+
+def check_unit(unit: str | None) -> None:
+    """Refuse a unit that no clock has."""
+    if unit not in (None, "s", "ms", "us", "ns"):
+        raise OptionError(f'`unit` must be one of "s", "ms", "us", "ns". Got {unit!r}.')
 
 
 def missing(path: str, name: str, columns: Iterable[str]) -> SchemaError:
-    """The error of a file that lacks a column. Names of columns are public."""
-    known = ", ".join(repr(column) for column in columns)
-    return SchemaError(f"{path!r} must have a column {name!r}. Its columns are: {known}.")
+    """Return the error of a file that lacks a column. Names of columns are public."""
+    return SchemaError(f"{path!r} must have a column {name!r}. Its columns are: {', '.join(map(repr, columns))}.")

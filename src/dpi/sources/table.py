@@ -44,16 +44,16 @@ class TableEvents:
     """A table has no bytes that are read one after the other."""
 
     def pieces(self) -> list[TableEvents]:
-        """None: the table is in this process."""
+        """Return none: the table is in this process."""
         return []
 
-    def batches(self, *, progress: Progress | None = None) -> Iterator[tuple[object, object, object]]:
-        """All events in the order of the table, some at a time: users, times, and values or parts of them."""
+    def batches(self, *, progress: Progress | None = None) -> Iterator[Events]:
+        """Return all events in the order of the table, some at a time."""
         users, times, columns = self._columns()
         for start in range(0, len(times), _BATCH):
             rows = np.arange(start, min(start + _BATCH, len(times)))
             values = {part: take(column, rows) for part, column in columns.items()}
-            yield take(users, rows), take(times, rows), values.get("", values)
+            yield Events(take(users, rows), take(times, rows), values.get("", values), self.unit)
 
     def _columns(self) -> tuple[Column, Column, dict[str, Column]]:
         users, times = self.table.column(self.user), self.table.column(self.time)
@@ -64,7 +64,7 @@ class TableEvents:
         return users, times, columns
 
     def slots(self, admission: Admission, *, memory: int = 0, progress: Progress | None = None) -> PlayedSlots:
-        """Number and rows of every slot of the admission's period, also of one without events.
+        """Return number and rows of every slot of the admission's period, also of one without events.
 
         Events outside the period, or with a time that cannot be read, are dropped, each by its own time. A table is
         there at once, so that `progress` is told nothing, and `memory` is not asked for.

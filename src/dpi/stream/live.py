@@ -17,7 +17,7 @@ import numpy as np
 from dpi.errors import OptionError
 from dpi.events.clock import Window
 from dpi.release import Release
-from dpi.sources import Events, FollowedEvents, stamp_window
+from dpi.sources import FollowedEvents, stamp_window
 from dpi.sources.live import Block, LiveInput
 from dpi.stream import Stream, clocked
 from dpi.stream.admission import Journal, Mark, Timer, newest_reaches
@@ -137,8 +137,7 @@ class Follower:
             # A slot that waits for its turn on a ledger is closed all the same.
             window = Window(np.maximum(received.first, window.first), received.until)
         with self._whole():
-            events = Events(*self._events.batch(block.events), unit)
-            self._stream.admit(events, window, block.producer, block.sequence)
+            self._stream.admit(self._events.events(block.events), window, block.producer, block.sequence)
 
     def close(self) -> None:
         """Let go of the inputs."""

@@ -10,8 +10,8 @@ from importlib import import_module
 from dpi.errors import OptionError
 from dpi.sources.brokers.address import Address, parse_address
 from dpi.sources.brokers.log import Setup, TableName
-from dpi.sources.followed import FollowedEvents, check_unit
 from dpi.sources.live import Done, Known, LiveInput
+from dpi.sources.source import FollowedEvents, check_unit
 from dpi.sources.textual import LONGEST_LINE
 
 BROKERS = {
