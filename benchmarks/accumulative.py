@@ -36,8 +36,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
-from dpi.stream.accumulation import Accumulation
-from dpi.stream.prefix_tree import PrefixSums, PrefixTree
+from dpi.stream.accumulation import Accumulation, PrefixSums, PrefixTree
 from dpi_research.datasets.generators import STREAMS, Floats
 from utility import clipped, divergence
 

@@ -28,7 +28,7 @@ import polars as pl
 import dpi
 from dpi.budget.epsilon import Epsilon
 from dpi.exact.integers import GRAINS, Integers
-from dpi.histogram.texts import TextHistogram
+from dpi.histogram.compression import TextHistogram
 from dpi.mechanism.sparse import SparseHistogram
 from dpi.noise import UnsafeSeededSource, add_laplace
 from real import STREAMS, Source, divergence, load

@@ -84,7 +84,7 @@ class ClockError(ValueError):
     """The public clock was moved backwards, or a slot was closed out of order.
 
     >>> import dpi
-    >>> clock = dpi.events.clock.Clock(dpi.Slots("1h"), now="2026-01-02")
+    >>> clock = dpi.events.slots.Clock(dpi.Slots("1h"), now="2026-01-02")
     >>> clock.advance("2026-01-01")
     Traceback (most recent call last):
     dpi.errors.ClockError: ...

@@ -98,9 +98,9 @@ def _old(facts):
 
 def test_chains_of_the_older_format_go_on(monkeypatch):
     """A chain that began with entries of format 1 verifies, also when it goes on with newer ones."""
-    store, facts = dpi.MemoryStore(), driver.facts
+    store, facts = dpi.MemoryStore(), driver.make_entry
     opened = stream(store=store)
-    monkeypatch.setattr(driver, "facts", _old(facts))
+    monkeypatch.setattr(driver, "make_entry", _old(facts))
     opened.release(["ada"], ["DE"])
     monkeypatch.undo()
     opened.release(["ada"], ["DE"])
@@ -120,8 +120,8 @@ def test_chains_of_the_older_format_go_on(monkeypatch):
 )
 def test_numbers_that_do_not_fit_are_found(monkeypatch, change, said):
     """A number that says something else than the exact amount, or an unknown format, is a problem."""
-    store, facts = dpi.MemoryStore(), driver.facts
-    monkeypatch.setattr(driver, "facts", lambda self, paid, content: facts(self, paid, content) | change)
+    store, facts = dpi.MemoryStore(), driver.make_entry
+    monkeypatch.setattr(driver, "make_entry", lambda self, paid, content: facts(self, paid, content) | change)
     stream(store=store).release(["ada"], ["DE"])
     (problem,) = verify(store).problems
     assert said in problem
@@ -129,10 +129,10 @@ def test_numbers_that_do_not_fit_are_found(monkeypatch, change, said):
 
 def test_a_chain_without_the_slot_that_its_stream_begins_with_is_found(monkeypatch):
     """Every slot is released from the declared one on: a chain whose first release is a later one lacks some."""
-    store, facts = dpi.MemoryStore(), driver.facts
+    store, facts = dpi.MemoryStore(), driver.make_entry
     opened = stream(store=store, slot="1h", start="2026-01-01")
     later = {"slot": opened.next_slot + 1, "first": opened.next_slot + 1}
-    monkeypatch.setattr(driver, "facts", lambda self, paid, content: facts(self, paid, content) | later)
+    monkeypatch.setattr(driver, "make_entry", lambda self, paid, content: facts(self, paid, content) | later)
     opened.release(["ada"], ["DE"])
     assert "entry 1 does not release the slot that the stream begins with" in verify(store).problems
 

@@ -11,11 +11,10 @@ import pytest
 
 import dpi
 from dpi.budget.epsilon import UNITS, Epsilon
-from dpi.discovery.driver import TextEngine
-from dpi.discovery.seen import SeenTexts
+from dpi.discovery.driver import SeenTexts, TextEngine
 from dpi.errors import OptionError, SchemaError, StateError
 from dpi.exact.integers import GRAINS
-from dpi.histogram.texts import TextHistogram
+from dpi.histogram.compression import TextHistogram
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram, unpacked
 from dpi.noise import UnsafeSeededSource
 from dpi.store.bank import stored_accounts

@@ -10,7 +10,7 @@ import pytest
 import dpi
 from dpi.budget.epsilon import Epsilon
 from dpi.exact.integers import GRAINS
-from dpi.histogram.texts import TextHistogram
+from dpi.histogram.compression import TextHistogram
 from dpi.mechanism.sparse import SparseHistogram, unpacked
 from dpi.noise import UnsafeSeededSource
 from statistics_ import assert_law

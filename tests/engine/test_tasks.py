@@ -10,9 +10,9 @@ import dpi
 from dpi.budget.account_table import Buckets, merged
 from dpi.engine.tasks import Closing, Control, Holdings, close_rows, presum
 from dpi.errors import OptionError, StateError
-from dpi.events.clock import FOR_EVER, Window
 from dpi.events.identity import by_name, digests
 from dpi.events.rows import Rows
+from dpi.events.slots import FOR_EVER, Window
 from dpi.exact.integers import MOST
 from dpi.histogram.grouping import Groups
 from dpi.noise import UnsafeSeededSource
@@ -88,7 +88,7 @@ def test_a_name_above_two_to_the_63_is_in_an_upper_bucket():
 def test_an_event_far_in_the_future_changes_no_other_row():
     """An attacker's event of the year 9999 is dropped by itself, in a period with or without an end."""
     plain = made_events(2)
-    for last, window in ((4, FOR_EVER), (None, dpi.events.clock.Clock(SLOTS, "1970-01-01T04:00").window)):
+    for last, window in ((4, FOR_EVER), (None, dpi.events.slots.Clock(SLOTS, "1970-01-01T04:00").window)):
         far = Events(
             [*plain.users, "eve"], pl.concat([plain.times, pl.Series([253_000_000_000])]), [*plain.values, "v1"], "s"
         )

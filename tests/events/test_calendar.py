@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 import dpi
 from dpi.errors import OptionError
 from dpi.events.calendar import UNITS, Calendar
-from dpi.events.clock import Window
-from dpi.events.slots import UNREADABLE, Slots
+from dpi.events.slots import UNREADABLE, Slots, Window
 
 ZONES = (
     "UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "America/St_Johns", "Asia/Beirut",

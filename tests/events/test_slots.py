@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.errors import ClockError, OptionError, SchemaError
-from dpi.events.clock import Clock
-from dpi.events.slots import UNREADABLE, Slots, duration
+from dpi.events.slots import UNREADABLE, Clock, Slots, duration
 
 HOUR = Slots("1h", origin="2026-01-01")
 

@@ -8,7 +8,7 @@ from dpi.noise.exponential import FAST_BITS, split
 from dpi.noise.gaussian import cut
 from dpi.noise.laplace import LARGEST_VALUE, SATURATION, saturated
 from dpi.noise.source import WORD_BITS, appended, leading
-from dpi.stream.prefix_tree import node_cut, slot_cut
+from dpi.stream.accumulation import node_cut, slot_cut
 from solver import counterexample
 
 MOST_BITS = 81 - FAST_BITS

@@ -10,7 +10,7 @@ from dpi.exact.integers import GRAINS, capped, fraction_ceil, fraction_floor, ha
 from dpi.noise.exponential import split
 from dpi.noise.gaussian import cut
 from dpi.noise.laplace import saturated
-from dpi.stream.prefix_tree import node_cut, slot_cut
+from dpi.stream.accumulation import node_cut, slot_cut
 from solver import counterexample
 
 LARGEST = (1 << 63) - 1

@@ -5,8 +5,7 @@ import io
 import pyarrow as pa
 
 import dpi
-from dpi.events.clock import Window
-from dpi.events.slots import Slots
+from dpi.events.slots import Slots, Window
 from dpi.service import _batch_reader as ingest
 from dpi.sources import Admission
 

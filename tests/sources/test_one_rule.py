@@ -26,9 +26,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpi
+from dpi.events.columns import Table
 from dpi.events.identity import users as canonical_users
 from dpi.events.rows import Rows
-from dpi.events.tables import Table
 from dpi.sources import Admission, TableEvents
 
 Row = tuple[object, object, object]

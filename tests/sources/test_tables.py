@@ -12,12 +12,12 @@ import pytest
 
 import dpi
 from broker_feeds import MARIADB, Maria, Postgres, TableFeed
-from dpi.events.clock import Window
+from dpi.events.slots import Window
 from dpi.sources.brokers import table
 from dpi.sources.brokers.table import Table
 from dpi.stream import Stream
-from dpi.stream.admission import Timer
 from dpi.stream.live import Follower as Following
+from dpi.stream.marks import Timer
 from dpi.testing import Follower
 
 BOTH = pytest.mark.parametrize("feed", [Postgres, Maria], ids=lambda feed: feed.__name__, indirect=True)

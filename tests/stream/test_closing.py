@@ -11,8 +11,8 @@ from dpi.budget.allocation import NearestUnused
 from dpi.errors import StoreError
 from dpi.events.rows import Rows
 from dpi.noise import UnsafeSeededSource
+from dpi.stream.accumulation import PrefixTree
 from dpi.stream.closing import Offer, measured, released
-from dpi.stream.prefix_tree import PrefixTree
 from dpi.stream.state import StreamState
 from played_rows import weighed
 

@@ -14,7 +14,7 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource, add_laplace
-from dpi.stream.prefix_tree import PrefixSums, PrefixTree
+from dpi.stream.accumulation import PrefixSums, PrefixTree
 
 
 @dataclass(frozen=True)

@@ -136,10 +136,3 @@ def test_the_chain_says_that_it_ended_and_a_release_after_that_is_found(tmp_path
         assert "changes a stream that was stopped" in list(read.read(before))
     with dpi.open_store(tmp_path / "visits.db", read_only=True) as store:
         assert verify(store).intact
-
-
-def test_options_of_streams_that_go_on_are_what_they_were():
-    """A stream that was not stopped is declared in the same words as before there was a way to stop one."""
-    for format in (2, 3):
-        options = dpi.Stream(**HOURS, name="visits").setting.to_options(format)
-        assert "end" not in options

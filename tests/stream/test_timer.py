@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import dpi
 from dpi.errors import StoreError
 from dpi.sources.live import Look, Reach
-from dpi.stream.admission import Journal, Mark, Timer
-from dpi.stream.admission.timer import system_clock
+from dpi.stream.marks import Journal, Mark, Timer, system_clock
 
 HEAD = b"user,time,value\n"
 SLOTS = dpi.Slots("10s", lateness="2s")

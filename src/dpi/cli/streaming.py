@@ -29,7 +29,7 @@ from dpi.store import MemoryStore, Store, open_store, store_exists
 from dpi.store.opening import witness_beside
 from dpi.store.unused import remove_unused
 from dpi.stream import Stream
-from dpi.stream.prefix_tree import PrefixTree
+from dpi.stream.accumulation import PrefixTree
 from dpi.stream.registration import Change
 
 

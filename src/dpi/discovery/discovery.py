@@ -21,7 +21,7 @@ from dpi.certificates.signature import Signer
 from dpi.discovery.driver import DiscoveryDriver, TextEngine
 from dpi.domain import Categories, Texts
 from dpi.errors import OptionError
-from dpi.events.tables import Table
+from dpi.events.columns import Table
 from dpi.exact.integers import GRAINS
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram
 from dpi.noise import RandomSource

@@ -16,8 +16,7 @@ import numpy.typing as npt
 
 from dpi.domain.domain import OUTSIDE, Domain
 from dpi.errors import OptionError
-from dpi.events.columns import canonical, whole
-from dpi.events.few import few_texts
+from dpi.events.columns import canonical, few_texts, whole
 from dpi.exact.integers import Integers
 
 if TYPE_CHECKING:

@@ -40,9 +40,8 @@ from dpi.engine.tasks import (
     ingest_piece,
 )
 from dpi.errors import StateError
-from dpi.events.clock import FOR_EVER, Window
 from dpi.events.rows import Rows
-from dpi.events.slots import Slots
+from dpi.events.slots import FOR_EVER, Slots, Window
 from dpi.histogram.compression import finish
 from dpi.noise import RandomSource
 from dpi.release import Release

@@ -29,9 +29,9 @@ from dpi.budget.account_table import Buckets
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.errors import StateError
-from dpi.events.clock import FOR_EVER, Window
 from dpi.events.identity import KEY_BYTES
 from dpi.events.rows import Rows, changes
+from dpi.events.slots import FOR_EVER, Window
 from dpi.exact.integers import MOST, Integers
 from dpi.sources import Admission, Events, FileEvents
 from dpi.store.arrival_files import Section, read_segments, sorted_by_bucket, write_sections

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.errors import OptionError
-from dpi.events.columns import canonical, whole
-from dpi.events.few import handful
+from dpi.events.columns import canonical, handful, whole
 from dpi.exact.integers import Integers
 
 if TYPE_CHECKING:

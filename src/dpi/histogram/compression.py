@@ -19,7 +19,7 @@ import hashlib
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -293,3 +293,21 @@ def counts(values: object, *, per_user: int, seen: str | int | None = None) -> H
     # down for each record, so `per_user` records add at most 2^24 grains.
     kept = np.clip(array, 0, 1 << 36).astype(np.int64)
     return Histogram(kept * (GRAINS // per_user), GRAINS, assumption)
+
+
+@dataclass(frozen=True, eq=False)
+class TextHistogram(Histogram):
+    """Grains of every text that somebody has in the slot; of all other texts of the universe they are zero.
+
+    Which texts there are, and how many, is as private as the grains: neither is shown.
+    """
+
+    texts: Sequence[str] = field(default=(), repr=False)
+    """Different texts of the universe, one for each number of grains."""
+
+    def __post_init__(self) -> None:
+        if not len(self.texts) == len(set(self.texts)) == self.grains.size:
+            raise OptionError("a histogram over texts must have different texts, one for each number of grains.")
+
+    def __repr__(self) -> str:
+        return "TextHistogram(private)"

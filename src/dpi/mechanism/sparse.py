@@ -19,8 +19,7 @@ from dpi.budget.epsilon import Amount, Epsilon, rational
 from dpi.domain import Domain, Texts
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS, Integers
-from dpi.histogram.compression import Histogram
-from dpi.histogram.texts import TextHistogram
+from dpi.histogram.compression import Histogram, TextHistogram
 from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
 from dpi.noise import RandomSource, sparse_laplace
 from dpi.noise.exponential import decimal_context, to_decimal

@@ -1,6 +1,6 @@
 """Feeding: a stream that is served takes its events from a broker, by the same marks as `dpi.follow`.
 
-A timer notes how far the broker has got, at every closing time and in between (`dpi.stream.admission`); one thread
+A timer notes how far the broker has got, at every closing time and in between (`dpi.stream.marks`); one thread
 reads up to each mark and keeps what it admits, with its position. A slot waits until everything up to the first mark
 after its closing time is kept. So what a slot holds is what had arrived at the broker by then, however long reading
 takes.
@@ -19,13 +19,13 @@ from logging import WARNING
 
 import numpy as np
 
-from dpi.events.clock import Window
+from dpi.events.slots import Window
 from dpi.service import logs
 from dpi.service._receipts import Clock
 from dpi.sources import Admission, FollowedEvents, stamp_window
 from dpi.sources.live import Block
 from dpi.store.base import Arrival, Store
-from dpi.stream.admission import Journal, Mark, Timer, newest_reaches
+from dpi.stream.marks import Journal, Mark, Timer, newest_reaches
 
 AGAIN = 1.0
 """Seconds after which a broker that failed is begun again."""

@@ -39,7 +39,7 @@ from dpi.service.config import Config
 from dpi.service.service import Service, open_service_store
 from dpi.store.opening import is_remote
 from dpi.store.sql import SQLStore
-from dpi.stream.admission.timer import system_clock
+from dpi.stream.marks import system_clock
 
 AGAIN = 0.25
 """Seconds between two tries to lead."""

@@ -6,7 +6,7 @@ stamp is durable or refused by itself; from then on no batch is stamped before t
 
 **Guarantee.** Whether an event counts follows from its own time and from the stamp of its batch. *Why:* a slot is
 closed when batches are `settled` before its closing moment, so that each batch stamped before it was kept whole,
-however long that took; and a batch stamped later counts for later slots alone (`dpi.events.clock.Window`). How much
+however long that took; and a batch stamped later counts for later slots alone (`dpi.events.slots.Window`). How much
 others have sent to the stream decides how long a slot waits, and nothing else. What is assumed: when the last byte of a
 batch arrives does not follow from what is in it, and no flood exceeds the machine.
 

@@ -20,7 +20,7 @@ from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
 from dpi.domain.overlap import by_slot
 from dpi.errors import AboutOptions, ClockError
-from dpi.events.clock import Window
+from dpi.events.slots import Window
 from dpi.service import logs
 from dpi.service._batch_reader import read_batch, unpack
 from dpi.service._batch_writer import BatchWriter
@@ -44,7 +44,7 @@ from dpi.store import open_store, store_exists
 from dpi.store.base import Arrival
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream
-from dpi.stream.admission.timer import system_clock
+from dpi.stream.marks import system_clock
 from dpi.stream.registration import Change
 
 FARTHEST = 10_000

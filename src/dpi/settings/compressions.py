@@ -8,7 +8,7 @@ from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
 from dpi.histogram.compression import Compression, normalise, truncate, truncation_key, whole_pdf
 from dpi.settings.budgets import part_of, split
-from dpi.stream.prefix_tree import PrefixTree
+from dpi.stream.accumulation import PrefixTree
 
 Keyed = Callable[[bytes], Compression]
 """A compression, once the store's key is known."""

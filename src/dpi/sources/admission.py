@@ -15,12 +15,10 @@ import numpy.typing as npt
 
 from dpi.domain.overlap import Domains, encode
 from dpi.errors import SchemaError
-from dpi.events.clock import FOR_EVER, Window
-from dpi.events.columns import read
+from dpi.events.columns import read, take
 from dpi.events.identity import name_users
 from dpi.events.rows import Rows
-from dpi.events.slots import UNREADABLE, Slots
-from dpi.events.tables import take
+from dpi.events.slots import FOR_EVER, UNREADABLE, Slots, Window
 
 
 class Events(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Union
 import numpy as np
 
 from dpi.errors import SchemaError
-from dpi.events.tables import Table, take
+from dpi.events.columns import Table, take
 from dpi.sources.admission import Admission, Events
 from dpi.sources.source import PlayedSlots, Progress
 

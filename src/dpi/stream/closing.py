@@ -46,7 +46,6 @@ from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.store.base import PaidSlot
 from dpi.stream.accumulation import users_of
-from dpi.stream.guarantee import assuming
 from dpi.stream.options import StreamOptions
 from dpi.stream.state import StreamState, tree_of
 
@@ -207,7 +206,7 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         start=None if options.slots is None else _fixed(options.slots.start(paid.slot)),
         epsilon=float(epsilon),
         epsilon_spent=after.most_spent / UNITS,
-        guarantee=assuming(guarantee, paid.assumption),
+        guarantee=guarantee + (f" Assumed: {paid.assumption}." if paid.assumption else ""),
         certificate={},
         carried=float(estimate.carried) if options.classes > 1 else None,
         age=float(estimate.age) if options.classes > 1 else None,

@@ -26,9 +26,8 @@ from dpi.certificates.declared import DeclaredOptions, assigned, declared
 from dpi.certificates.signature import Signer
 from dpi.domain import Domain
 from dpi.errors import ClockError, StateError
-from dpi.events.clock import Window
 from dpi.events.rows import Rows
-from dpi.events.slots import Slots
+from dpi.events.slots import Slots, Window
 from dpi.histogram.compression import Histogram, finish
 from dpi.noise import RandomSource
 from dpi.options.schedule import Schedule
@@ -38,12 +37,11 @@ from dpi.sources.source import Progress
 from dpi.store.arrival_files import Section
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
-from dpi.stream.certificate import facts
 from dpi.stream.closing import Counting, Offer, measured, released, weigh
 from dpi.stream.course import Course
-from dpi.stream.guarantee import guarantee
 from dpi.stream.options import STOPPED, StreamOptions
 from dpi.stream.state import StreamState
+from dpi.stream.statements import make_entry, write_guarantee
 
 Played = FileEvents | TableEvents
 """Events that are all there: of files, or of a table."""
@@ -135,7 +133,7 @@ class Driver:
         options, streams = self.options, self._store.streams()
         if self._told is None or self._told[0] is not options or self._told[1] != streams:
             known = declared(streams)
-            self._told = options, streams, guarantee(options, known), _of_others(options, known)
+            self._told = options, streams, write_guarantee(options, known), _of_others(options, known)
         return self._told[2:]
 
     def _assigned(self) -> int:
@@ -250,7 +248,7 @@ class Driver:
         store, made = self._store, released(self.state, paid, self.guarantee)
         self._allocation.observe(made.users, made.bins, made.drift)
         content = made.release.content()
-        link = extend(store.head(), facts(made.state, paid, content), self._signer)
+        link = extend(store.head(), make_entry(made.state, paid, content), self._signer)
         store.publish(self.options.name, content, link, made.state.progress(self._allocation))
         store.testify()
         self.state, self._offer = made.state, None

@@ -1,7 +1,7 @@
 """Live streams: events as they arrive, slots as the public clock closes them.
 
 Sees events on their way into a store, and the releases that come out. Which events count is decided by
-`dpi.stream.admission`; here inputs are read up to one mark after the other, and slots are closed behind them.
+`dpi.stream.marks`; here inputs are read up to one mark after the other, and slots are closed behind them.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from itertools import chain
 import numpy as np
 
 from dpi.errors import OptionError
-from dpi.events.clock import Window
+from dpi.events.slots import Window
 from dpi.release import Release
 from dpi.sources import FollowedEvents, stamp_window
 from dpi.sources.live import Block, LiveInput
 from dpi.stream import Stream, clocked
-from dpi.stream.admission import Journal, Mark, Timer, newest_reaches
+from dpi.stream.marks import Journal, Mark, Timer, newest_reaches
 
 Whole = Callable[[], AbstractContextManager[None]]
 """Is entered around what should not be interrupted halfway."""

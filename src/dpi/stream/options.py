@@ -24,7 +24,7 @@ from dpi.events.slots import Slots
 from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, WholePDF
 from dpi.mechanism.base import MECHANISMS, Mechanism
 from dpi.options import Options
-from dpi.stream.prefix_tree import PrefixTree
+from dpi.stream.accumulation import PrefixTree
 
 CHANGEABLE = {"domain", "mechanism", "compression", "budget"}
 """Options that may change in mid-stream; the others are part of the promise."""

@@ -35,9 +35,9 @@ from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.bank import Bank
 from dpi.store.base import Store
-from dpi.stream.certificate import PROGRAM
 from dpi.stream.course import Forgotten, domain_of, earlier
 from dpi.stream.options import STOPPED, StreamOptions
+from dpi.stream.statements import PROGRAM
 
 Change = bool | str | datetime
 """Whether options may change, and with which slot: True, "next", or when that slot begins."""

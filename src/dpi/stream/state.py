@@ -17,9 +17,8 @@ from dpi.domain.overlap import Overlap
 from dpi.mechanism.base import Floats
 from dpi.noise import RandomSource
 from dpi.store.base import Checkpoint
-from dpi.stream.accumulation import Accumulation
+from dpi.stream.accumulation import Accumulation, PrefixSums
 from dpi.stream.options import StreamOptions
-from dpi.stream.prefix_tree import PrefixSums
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,10 +25,9 @@ from dpi.certificates.signature import Signer
 from dpi.domain import Domain
 from dpi.domain.file import keys_of
 from dpi.errors import OptionError, StoreError
-from dpi.events.clock import Clock, Window
+from dpi.events.columns import Table
 from dpi.events.rows import Rows
-from dpi.events.slots import Slots
-from dpi.events.tables import Table
+from dpi.events.slots import Clock, Slots, Window
 from dpi.histogram.compression import Compression, Histogram, normalise
 from dpi.mechanism import mechanism_named
 from dpi.mechanism.base import Mechanism
@@ -40,11 +39,12 @@ from dpi.sources import Admission, Events, FileEvents, TableEvents, stamp_window
 from dpi.sources.source import Progress
 from dpi.store import MemoryStore, Store, open_store
 from dpi.store.bank import Bank
+from dpi.stream.accumulation import PrefixTree
 from dpi.stream.course import stored_options
 from dpi.stream.driver import Driver, Engine, Played, SlotRows
 from dpi.stream.options import StreamOptions
-from dpi.stream.prefix_tree import PrefixTree
 from dpi.stream.registration import Change, declare, stop
+from dpi.stream.statements import make_card
 
 
 class Stream:
@@ -266,13 +266,11 @@ class Stream:
         )
 
     def _repr_html_(self) -> str:
-        from dpi.stream.card import stream_card
-
         # Looking at a stream must not settle an interrupted slot, so that what is in doubt is left out.
         try:
-            return stream_card(self._driver.state, None if self._driver.in_doubt else self.guarantee)
+            return make_card(self._driver.state, None if self._driver.in_doubt else self.guarantee)
         except StoreError:  # it is closed
-            return stream_card(self._driver.state, None)
+            return make_card(self._driver.state, None)
 
     # One slot.
 

@@ -20,8 +20,7 @@ from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import Epsilon
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
-from dpi.histogram.compression import Histogram
-from dpi.histogram.texts import TextHistogram
+from dpi.histogram.compression import Histogram, TextHistogram
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
 from dpi.mechanism.published import Published, PublishedState

@@ -23,8 +23,8 @@ from dpi.release import Release
 from dpi.store import Store
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream
+from dpi.stream.accumulation import PrefixTree
 from dpi.stream.driver import Engine
-from dpi.stream.prefix_tree import PrefixTree
 from dpi.testing.class_sums import ClassSums
 from dpi.verification import check_accounts, verify
 

@@ -16,9 +16,8 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import polars as pl
 
-from dpi.events.clock import Clock
 from dpi.events.columns import canonical
-from dpi.events.slots import Slots
+from dpi.events.slots import Clock, Slots
 
 Row = tuple[object, object]
 """(user, value)"""

@@ -30,7 +30,7 @@ from dpi.errors import OptionError, StateError
 from dpi.release import Release
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream, clocked
-from dpi.stream.admission.timer import LISTENING, system_clock
+from dpi.stream.marks import LISTENING, system_clock
 from dpi_spark.playing import buckets_of
 from dpi_spark.reading import Columns, Reader, check_columns, quoted, read
 from dpi_spark.tasks import failed

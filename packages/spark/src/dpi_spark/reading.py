@@ -23,7 +23,7 @@ import polars as pl
 
 from dpi.engine.tasks import Ingest, ingest
 from dpi.errors import SchemaError
-from dpi.events.clock import FOR_EVER
+from dpi.events.slots import FOR_EVER
 from dpi.sources import Admission, Events, stamp_window
 from dpi.store.arrival_files import Section
 from dpi_spark.session import without_pandas

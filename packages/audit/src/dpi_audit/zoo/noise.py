@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dpi.budget.epsilon import Epsilon
 from dpi.exact.integers import GRAINS
-from dpi.histogram.texts import TextHistogram
+from dpi.histogram.compression import TextHistogram
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram
 from dpi.noise import RandomSource, SystemSource, add_laplace
 from dpi.testing.laws import Finite, Joint, Laplace, Law, Point, Shown

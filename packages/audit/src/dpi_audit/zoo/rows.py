@@ -9,7 +9,7 @@ import numpy as np
 from dpi.events.slots import Slots
 from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import truncate
-from dpi.stream.admission import Mark
+from dpi.stream.marks import Mark
 from dpi.testing.laws import Law, Point
 from dpi_audit import neighbours
 from dpi_audit.neighbours import TARGET, Neighbours, Rows, pair
@@ -169,7 +169,7 @@ PAIRS = (
     ),
     Pair(
         "lateness judged when a row is read",
-        "what had arrived is marked when a slot closes, and judged by the marks (dpi.stream.admission)",
+        "what had arrived is marked when a slot closes, and judged by the marks (dpi.stream.marks)",
         on(_Pace, FLOOD),
         on(lambda: _Marks(stream()), FLOOD),
     ),

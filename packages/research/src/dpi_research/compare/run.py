@@ -14,9 +14,9 @@ import numpy as np
 from dpi.budget.epsilon import Amount, rational
 from dpi.domain import Bins, Domain
 from dpi.errors import OptionError, meant
+from dpi.events.columns import Table
 from dpi.events.rows import Rows
 from dpi.events.slots import Slots
-from dpi.events.tables import Table
 from dpi.exact.integers import Integers
 from dpi.noise import RandomSource
 from dpi.sources import Admission, TableEvents

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.domain import Categories
-from dpi.events import few
+from dpi.events import columns
 from dpi.events.identity import LONGEST, digests, users
 
 TEXTS = st.sampled_from(
@@ -50,7 +50,7 @@ def test_a_text_has_the_same_bin_among_few_rows_as_among_many(rows: list[str], d
     column = np.array(rows, dtype="U40") if typed else rows
     alone = [int(domain.encode(column[row : row + 1])[0]) for row in range(len(rows))]
     with pytest.MonkeyPatch.context() as many:
-        many.setattr(few, "FEW", -1)
+        many.setattr(columns, "FEW", -1)
         assert domain.encode(column).tolist() == alone
     assert domain.encode(column).tolist() == alone
 
@@ -59,8 +59,8 @@ def test_a_column_of_something_else_is_not_taken_for_texts() -> None:
     """A missing row, a number or a subclass of text is read as in any column."""
     text = type("Text", (str,), {})
     others = [["a", None], ["a", 1], [text("a")], np.array([["a"]]), np.array(["a", None], dtype=object), ("a",)]
-    assert all(few.few_texts(column) is None for column in others)
-    assert few.few_texts(["a"] * (few.FEW + 1)) is None
+    assert all(columns.few_texts(column) is None for column in others)
+    assert columns.few_texts(["a"] * (columns.FEW + 1)) is None
 
 
 IDS = st.sampled_from(["a", "é" * 8, "x" * 15, "x" * 16, "", None, "7", "7.0", "é" * (LONGEST // 2), "é" * LONGEST])
@@ -72,7 +72,7 @@ def test_a_user_has_the_same_name_among_few_rows_as_among_many(rows: list[str | 
     few_rows = users(rows)
     few_names = digests(few_rows.drop_nulls(), bytes(32))
     with pytest.MonkeyPatch.context() as many:
-        many.setattr(few, "HANDFUL", -1)
+        many.setattr(columns, "HANDFUL", -1)
         many_rows = users(rows)
         many_names = digests(many_rows.drop_nulls(), bytes(32))
     assert few_rows.to_list() == many_rows.to_list()

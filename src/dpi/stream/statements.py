@@ -1,0 +1,148 @@
+"""What a stream says of itself: the promise in words, the entry of a release in the chain, and a card for notebooks.
+
+How entries are chained and signed is `dpi.certificates`. Sees public options, and the public part of a stream's state:
+no event, no histogram, no account, no key, and no address of a store, which may hold a password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from dpi._version import __version__
+from dpi.budget.adaptive_allocation import classes_of
+from dpi.budget.classes import ClassBudget
+from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.odds import odds
+from dpi.certificates.chain import Entry
+from dpi.certificates.declared import DeclaredOptions, rest_of
+from dpi.display.card import card
+from dpi.display.markup import Html, element
+from dpi.events.slots import Slots
+from dpi.release import content_digest
+from dpi.store.base import PaidSlot
+from dpi.stream.options import StreamOptions
+from dpi.stream.state import StreamState
+
+
+def write_guarantee(options: StreamOptions, streams: Mapping[str, DeclaredOptions]) -> str:
+    """Return what is promised for one stream, given all streams of its store."""
+    unit = "for ever" if options.period is None else f"per epoch of {options.period} slots"
+    kept = "a converging series" if options.ledger is None else "accounts of every user"
+    pools = {declared.pool: declared for declared in streams.values()}
+    scope, total = "this stream" if len(streams) == 1 else "all streams of this store together", ""
+    if len(pools) > 1:
+        scope = "this stream alone" if options.ledger != "" else "the streams of the shared ledger together"
+        total = f" All streams of this store sum to {_sum(list(pools.values()))}."
+    means = odds(float(options.epsilon), epochs=options.period is not None)
+    return (
+        f"Pure differential privacy, ε = {float(options.epsilon):g} per user {unit}, for {scope}; "
+        f"neighbours differ in all events of one user. {means} Kept by {kept}.{_quotas(options, streams)}{total}"
+    )
+
+
+def _quotas(options: StreamOptions, streams: Mapping[str, DeclaredOptions]) -> str:
+    """What this stream has of an ε that is shared by quotas."""
+    if options.quota is not None:
+        return f" This stream has a quota of {float(options.held):g} of it, and takes no more from anybody."
+    others = [each for each in streams.values() if each.quota is not None and each.ledger == options.ledger]
+    left = f"{rest_of(others[0], streams) / UNITS:g}" if others else ""
+    return f" Other streams have quotas of it; this one takes at most the {left} that are left." if others else ""
+
+
+def _sum(pools: Sequence[DeclaredOptions]) -> str:
+    """What pools of budget cost a user together: what is lost for ever, and what every epoch of each other adds."""
+    kept = [options.epsilon.units for options in pools if options.period is None]
+    parts = [(sum(kept), "for ever")] if kept else []
+    for options in pools:
+        if options.period is not None:
+            stream = f"stream '{options.name}'" if options.name else "the stream without a name"
+            parts.append((options.epsilon.units, f"per epoch of {options.period} slots of {stream}"))
+    (first, unit), *others = [(f"{units / UNITS:g}", unit) for units, unit in parts]
+    return ", and ".join([f"{first} per user {unit}", *(f"{amount} more {unit}" for amount, unit in others)])
+
+
+PROGRAM = f"dpi {__version__}"
+
+
+def make_entry(state: StreamState, paid: PaidSlot, content: bytes) -> Entry:
+    """Return the entry of the slot that was just released; `state` is that after it."""
+    options, spent = state.setting, state.most_spent
+    classes = classes_of(paid.allocation)
+    return {
+        "kind": "release",
+        "format": 2,
+        "stream": options.name,
+        "slot": paid.slot,
+        "first": state.first,
+        "mechanism": options.mechanism.name,
+        "parameters": options.parameters,
+        "adjacency": "all events of one user",
+        "epsilon": float(Epsilon(paid.epsilon)),
+        "epsilon_spent": spent / UNITS,  # with refills it may be more than one `Epsilon` can be
+        "epsilon_total": float(options.epsilon),
+        "epsilon_units": paid.epsilon,
+        "epsilon_spent_units": spent,
+        "epsilon_total_units": options.epsilon.units,
+        "options": options.digest,
+        "measurement": paid.digest,
+        "release": content_digest(content),
+        "program": PROGRAM,
+        **({} if options.quota is None else _quota(options.held)),
+        **({"classes": [_stated(due) for due in classes]} if classes else {}),
+    }
+
+
+def _quota(held: Epsilon) -> Entry:
+    """What of ε is this stream's alone, and so the most that it can cost a user."""
+    return {"epsilon_quota": float(held), "epsilon_quota_units": held.units}
+
+
+def _stated(due: ClassBudget) -> Entry:
+    """The budget of one class."""
+    return {
+        "epsilon": float(due.epsilon),
+        "epsilon_units": due.epsilon.units,
+        "share_steps": due.steps,
+        "most_left_units": due.most_left,
+    }
+
+
+_UNKNOWN = "Where the stream is, the store knows: it is closed, or a slot was interrupted and `next_slot` tells."
+
+
+def make_card(course: StreamState, guarantee: str | None) -> Html:
+    """Return a card of public facts; without a guarantee, where the store cannot tell, only what does not change."""
+    setting, last = course.setting, course.last
+    told = {
+        "name": setting.name or "(none)",
+        "domain": f"{type(setting.domain).__name__}: " + "; ".join(_words(setting.domain.facts)),
+        "ε per user": f"{float(setting.epsilon):g}" + ("" if setting.period is None else " in every epoch"),
+        "slots": _clock(setting.slots, last if last is not None else setting.start or 0),
+        "budget": repr(setting.budget),
+        "mechanism": repr(setting.mechanism),
+        "compression": repr(setting.compression),
+    }
+    if setting.quota is not None:
+        told["quota"] = f"{float(setting.held):g} of it, for this stream alone"
+    if setting.accumulate is not None:
+        told["accumulative PDF"] = repr(setting.accumulate)
+    if guarantee is None:
+        return card("Stream", told, element("p", _UNKNOWN))
+    following = last + 1 if last is not None else setting.start or 0
+    begins = "" if setting.slots is None else f", from {setting.slots.start(following).isoformat()}"
+    told["spent at most, per user"] = f"{course.most_spent / UNITS:.4g} by this stream"
+    told["next slot"] = f"{following:,}{begins}" if last is not None or setting.start is not None else "not yet chosen"
+    return card("Stream", told, element("p", guarantee))
+
+
+def _clock(slots: Slots | None, number: int) -> str:
+    """How long the slot of a number is, in hours, minutes and seconds, and whose time it is."""
+    if slots is None:
+        return "without a clock"
+    late = f", closed {timedelta(microseconds=slots.lateness)} after their end" if slots.lateness else ""
+    return f"{slots.start(number + 1) - slots.start(number)} each, zone {slots.zone}{late}"
+
+
+def _words(facts: dict[str, str]) -> list[str]:
+    return [f"{text} bins" if name == "bins" else f"{name}: {text}" for name, text in facts.items()]
