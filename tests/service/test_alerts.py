@@ -18,9 +18,9 @@ from dpi.cli.app import app
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.service import logs
 from dpi.service.alerts import _alert_threads
-from dpi.service.alerts._delivery import MOST, Message, Outbox, Webhook, make_id, sign
-from dpi.service.alerts._private import Conditions, Curators, PrivateAlert
-from dpi.service.alerts._public import Analysts, PublicAlert
+from dpi.service.alerts._delivery import MOST, Audience, Message, Outbox, Webhook, make_id, sign
+from dpi.service.alerts._private import Conditions, PrivateAlert
+from dpi.service.alerts._public import PublicAlert
 from dpi.service.config import AlertConfig, WebhookAddress, read_alerts
 from dpi.service.operations import Holders, Operations, StreamOperations
 from service.conftest import free_port
@@ -61,12 +61,13 @@ def test_audiences_take_their_own_kind():
     box = type("Box", (), {"put": lambda self, message: put.append(message)})()
     found = Alert(7, None, "home", 0.5, 0.1, 0.01, 3.0, 0.001, "extreme")
     public, secret = PublicAlert("visits", found), PrivateAlert("lag", "visits", 7, "late")
-    Analysts([box]).tell(public)
-    Curators([box]).tell(secret)
+    analysts, curators = Audience(PublicAlert, [box]), Audience(PrivateAlert, [box])
+    analysts.tell(public)
+    curators.tell(secret)
     assert [message.kind for message in put] == ["anomaly", "lag"]
     for audience, alert in (
-        (Analysts([box]), secret), (Curators([box]), public), (Analysts([box]), a_message()),
-        (Analysts([box]), type("Sub", (PublicAlert,), {})("visits", found)),
+        (analysts, secret), (curators, public), (analysts, a_message()),
+        (analysts, type("Sub", (PublicAlert,), {})("visits", found)),
     ):  # fmt: skip
         with pytest.raises(TypeError, match="told"):
             audience.tell(alert)
@@ -201,7 +202,7 @@ def test_a_receiver_that_is_away_delays_nothing(tmp_path, hook):
 def test_what_was_refused_is_sent_again(tmp_path):
     """With the same id, until the receiver has said yes; in order."""
     with webhook(500, 302, 503) as got:
-        box = Outbox(tmp_path / "box", Webhook(got.url, SECRET), "curators", first=0.02)
+        box = Outbox(tmp_path / "box", Webhook(got.url, SECRET).send, "curators", first=0.02)
         box.put(a_message(1))
         box.put(a_message(1))
         box.put(a_message(2))
@@ -216,8 +217,7 @@ def test_what_was_refused_is_sent_again(tmp_path):
 def test_an_outbox_is_bounded_and_survives_damage(tmp_path, logged):
     """Too many are left out, and it is logged once; a file that is none of ours is set aside."""
     got = []
-    hook = type("Hook", (), {"send": lambda self, message: got.append(message)})()
-    box = Outbox(tmp_path / "box", hook, "curators")
+    box = Outbox(tmp_path / "box", got.append, "curators")
     for number in range(MOST):
         (box.folder / f"0-{number}.json").write_bytes(b"{")
     box.put(a_message(1))
@@ -236,7 +236,7 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     """Said when the service starts."""
     (tmp_path / "box").write_text("a file")
     with pytest.raises(StoreError, match=r"the folder of alerts .* cannot be made"):
-        Outbox(tmp_path / "box" / "in", object(), "curators")
+        Outbox(tmp_path / "box" / "in", print, "curators")
 
 
 @pytest.fixture

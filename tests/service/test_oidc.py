@@ -278,7 +278,7 @@ def test_a_configuration_names_an_issuer(tmp_path):
         return read_oidc(tmp_path / "dpi.toml")
 
     assert stated().jwks == str(tmp_path / "jwks.json")
-    assert stated('jwks = "https://x.org/k"\nalgorithms = ["ES256"]').algorithms == ("ES256",)
+    assert stated('jwks = "https://x.org/k"\nalgorithms = ["ES256"]').algorithms == ["ES256"]
     for more, sentence in {
         "": "must say `jwks`",
         'jwks = "http://x.org/k"': "must be an https:// address",

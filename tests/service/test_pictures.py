@@ -177,17 +177,17 @@ def test_alerts_do_not_depend_on_when_somebody_asked():
         name="s", domain=dpi.Categories(["a", "b"]), epsilon=1, slot="1s", store=store,
         start=datetime.fromtimestamp(start, UTC), budget=dpi.Ledger(per_slot=0.5),
     )  # fmt: skip
-    now, later, seen = WatchBlocks(), WatchBlocks(), dpi.open(store)
+    now, later, seen, block = WatchBlocks(), WatchBlocks(), dpi.open(store), (40 * BLOCK, 41 * BLOCK - 1)
     for slot in range(60):
         many = 180 if slot in (45, 46) else 60
         values = ["a"] * many + ["b"] * int(rng.integers(90, 110))
         stream.release([f"{slot} {n}" for n in range(len(values))], values)
-        said = now.find_alerts(seen, 40) if slot >= 30 else []
-    assert said == later.find_alerts(seen, 40)
-    assert any(alert["slot"] in (start + 45, start + 46) for alert in said)
+        said = now.find_alerts(seen, *block) if slot >= 30 else []
+    assert said == later.find_alerts(seen, *block)
+    assert any(alert.slot in (start + 45, start + 46) for alert in said)
     watch = Watch()
     wanted = [alert for release in seen for alert in watch(release) if alert.slot >= 40 * BLOCK]
-    assert [(alert["slot"], alert["value"]) for alert in said] == [(alert.slot, alert.value) for alert in wanted]
+    assert said == wanted
 
 
 def test_the_key_is_the_one_that_signs(tmp_path):

@@ -63,13 +63,11 @@ class Requests:
             pause = min(2 * pause, LONGEST)
 
     def document(self, path: str, **parameters: object) -> dict[str, object]:
-        """Return a JSON object of the service."""
         found: dict[str, object] = json.loads(self.send("GET", path, parameters=parameters).content)
         return found
 
 
 def check(answer: httpx.Response) -> httpx.Response:
-    """Return the answer, unless it is a refusal."""
     if answer.status_code < 400:
         return answer
     try:

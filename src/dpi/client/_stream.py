@@ -39,12 +39,10 @@ class RemoteStore:
         self._domains: dict[str, str] = {}
 
     def streams(self) -> dict[str, str]:
-        """Return the names of the streams, with their newest options as text."""
         listed = cast("list[dict[str, dict[str, object]]]", self._requests.document("/v1/streams")["streams"])
         return {str(each["name"]): canonical_text(each["options"]) for each in listed}
 
     def domain(self, digest: str) -> str:
-        """Return the description of a domain, as text."""
         if digest not in self._domains:
             self._domains[digest] = self._requests.send("GET", f"/v1/domains/{digest}").text
         return self._domains[digest]
@@ -70,7 +68,6 @@ class RemoteStore:
         return (number, ends[0], ends[1]) if number else None
 
     def close(self) -> None:
-        """Let go of the connections."""
         self._requests.client.close()
 
 
@@ -171,7 +168,6 @@ class RemoteStream(Releases):
 
 
 def _make_frame(users: object, times: object, values: object) -> pl.DataFrame:
-    """Return columns as a table that Arrow can carry."""
     import polars as pl
 
     def plain(column: object) -> pl.Series:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import resources
 
 from starlette.applications import Starlette
@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from dpi.service._endpoints import Call, Endpoint
 from dpi.service._following import News
@@ -35,10 +35,8 @@ HEADERS = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
     "cache-control": "no-store",
-}
-"""Of every answer, unless it says otherwise."""
-PIECE = 1 << 16
-"""Bytes that are written before the client is waited for."""
+}  # of every answer, unless it says otherwise
+PIECE = 1 << 16  # bytes that are written before the client is waited for
 TLS = {"strict-transport-security": "max-age=31536000"}
 PAGE_HEADERS = {
     "content-security-policy": (
@@ -53,7 +51,7 @@ INDEX = "index.html"
 _NOTHING = "there is nothing here, or not by this method."
 
 
-def make_application(service: Service) -> ASGIApp:
+def make_application(service: Service) -> Outside:
     """Return the routes of a service, which is started and stopped with them."""
 
     @asynccontextmanager
@@ -118,7 +116,6 @@ def _make_page_routes() -> list[Route]:
 
 
 async def authorise(service: Service, endpoint: Endpoint, request: Request) -> None:
-    """Refuse whoever has no token, or one of another role."""
     request.state.token = ""
     if endpoint.roles is None:
         return
@@ -154,9 +151,13 @@ def _cut(message: Message) -> Iterator[Message]:
 class Outside:
     """Gives every answer its headers, and leaves a client that does not take it in time."""
 
-    def __init__(self, app: ASGIApp, headers: dict[str, str], patience: float) -> None:
+    def __init__(self, app: Starlette, headers: dict[str, str], patience: float) -> None:
         self._app, self._patience = app, patience
         self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+
+    def life(self) -> AbstractAsyncContextManager[object]:
+        """Return what starts the application, and stops it at its end, as a server would."""
+        return self._app.router.lifespan_context(self._app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -43,26 +43,20 @@ LONGEST_LINE = 1 << 14
 """Bytes; a longer line is dropped by itself. While a line is decoded no other thread runs, nor the one that closes
 slots: one of this length takes two milliseconds at most."""
 PACKINGS = ("gzip", "zstd")
-_WINDOW = 1 << 27
-"""Bytes that a zstd stream may ask to be remembered."""
-_BLOCK = 256
-"""Bytes that are unpacked at a time: four of a zstd stream can become 128 KiB."""
+_WINDOW = 1 << 27  # bytes that a zstd stream may ask to be remembered
+_BLOCK = 256  # bytes that are unpacked at a time: four of a zstd stream can become 128 KiB
 MOST_PARTS = 1024
 """Members of gzip, or frames of zstd, that follow each other in one body. Each costs time, an empty one too."""
 _NO_COLUMNS = "columns in JSON are an object of `user`, `time` and `value`: lists of the same length, each."
 
 
 class Columns(msgspec.Struct, forbid_unknown_fields=True):
-    """A batch as columns."""
-
     user: list[object]
     time: list[object]
     value: list[object] | dict[str, list[object]]
 
 
 class Row(msgspec.Struct, forbid_unknown_fields=True):
-    """A batch's line."""
-
     user: object = None
     time: object = None
     value: object = None
@@ -73,7 +67,6 @@ _row = msgspec.json.Decoder(Row)
 
 
 def read_batch(body: bytes, kind: str, unit: str | None, domain: Domain) -> Events:
-    """Return the columns of a batch for a stream with this domain."""
     parts = tuple(domain.parts) if isinstance(domain, Product) else None
     return {ARROW: _read_arrow, LINES: _read_lines, COLUMNS: _read_columns}[kind](body, unit, parts)
 
@@ -220,8 +213,6 @@ def unpack(body: bytes, packing: str, limit: int) -> bytes:
 
 
 class _Part(Protocol):
-    """What unpacks one member or frame."""
-
     @property
     def eof(self) -> bool: ...
     @property

@@ -17,31 +17,24 @@ from dpi.service._metrics import Metrics
 from dpi.service._problems import Problem
 from dpi.store.base import Arrival, Store
 
-MOST = 256
-"""Batches in one transaction."""
+MOST = 256  # batches in one transaction
 OUT_OF_ORDER = "a batch before this one was not kept: send the batches of a producer one after the other, from 0 on."
 STOPPED = "the stream was stopped: it takes no more events."
-Waiting = tuple[Arrival, Future[None]]
-"""A batch that is decoded, and whoever waits for it to be durable."""
+Waiting = tuple[Arrival, Future[None]]  # a batch that is decoded, and whoever waits for it to be durable
 
 
 class BatchWriter:
-    """The thread that writes batches."""
-
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store, self._metrics = store, metrics
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
-        self.turn = threading.Lock()
-        """Held while batches are written."""
-        self.stopped: set[str] = set()
-        """Streams that take no more of them; changed while `turn` is held."""
+        self.turn = threading.Lock()  # held while batches are written
+        self.stopped: set[str] = set()  # streams that take no more of them; changed while `turn` is held
         self._thread = threading.Thread(target=self._run, name="dpi batch writer", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what is there, and end."""
         self._queue.put(None)
         if self._thread.is_alive():
             self._thread.join()
@@ -53,7 +46,6 @@ class BatchWriter:
         return kept
 
     def last(self, stream: str, producer: str) -> int:
-        """Return the last sequence that is durable."""
         return self._store.sequence(stream, producer)
 
     def _run(self) -> None:

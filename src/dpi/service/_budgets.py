@@ -27,8 +27,7 @@ from dpi.planning import NEWCOMERS, OTHERS
 from dpi.reader import Releases
 from dpi.store import spent
 
-AHEAD = 8
-"""How many of the next slots are told."""
+AHEAD = 8  # how many of the next slots are told
 DECLARED, ASKED, LAST = "declared", "by the shares that were asked for last", "as the last slot's: the next are drawn"
 
 
@@ -38,33 +37,24 @@ class Turn:
 
     slot: int
     begins: str | None
-    cost: float | None
-    """Of ε; None where nobody can say yet."""
-    weight_at_most: float
-    """How much of a user is counted: 1 is all of them."""
+    cost: float | None  # of ε; None where nobody can say yet
+    weight_at_most: float  # how much of a user is counted: 1 is all of them
     payments: int
     """How often this user has paid before, where users pay by a public clock; otherwise the slots paid in."""
 
 
 @dataclass(frozen=True)
 class Coming:
-    """One of the next slots."""
-
     slot: int
     begins: str | None
-    cost: float | None
-    """What it takes at most of one user; None where nobody can say yet."""
-    classes_due: int | None
-    """Where users pay by a public clock: those who have paid less often than this may be due."""
+    cost: float | None  # what it takes at most of one user; None where nobody can say yet
+    classes_due: int | None  # where users pay by a public clock: those who have paid less often than this may be due
     error_users: float | None
     """Half of the 95 % interval of one value's count, from the users who pay most; None if nobody pays."""
 
 
 class Costs(NamedTuple):
-    """What the next slots cost."""
-
-    costs: str
-    """How the costs are known: they are declared, or as they were last."""
+    costs: str  # how the costs are known: they are declared, or as they were last
     new_user: Turn
     old_user: Turn
     next_slots: tuple[Coming, ...]
@@ -81,12 +71,9 @@ class Budget:
     """What accounts of this stream hold of ε at first: all of it, its quota, or what quotas of others leave."""
     quotas: dict[str, float]
     """The parts of ε that streams of the same ledger have to themselves, by stream. They may grow, never shrink."""
-    spent_at_most: float
-    """By this stream …"""
-    spent_by_store: float
-    """… and by all streams of its store together."""
-    streams: int
-    """How many streams the store has."""
+    spent_at_most: float  # by this stream …
+    spent_by_store: float  # … and by all streams of its store together
+    streams: int  # how many streams the store has
     newest: int | None
     costs: str
     new_user: Turn
@@ -95,7 +82,6 @@ class Budget:
 
     @property
     def sentences(self) -> list[str]:
-        """The same in words."""
         new, old = self.new_user, self.old_user
         weight = "in full" if old.weight_at_most >= 1 else f"as {old.weight_at_most:.3g} of a user"
         others = ", ".join(f"{part:g} to {name}" for name, part in sorted(self.quotas.items()))
@@ -118,7 +104,6 @@ class Budget:
         return f"{cost:.4g}" if self.costs == DECLARED else f"about {cost:.4g}"
 
     def document(self) -> dict[str, object]:
-        """Return all of it, as an answer."""
         return {**asdict(self), "sentences": self.sentences}
 
 

@@ -31,10 +31,8 @@ from dpi.service.operations import find_measured
 
 MOST_COLUMNS, COLUMNS = 1000, 240
 MOST_ROWS, ROWS, MOVERS = 500, 24, 10
-SETS = 96
-"""Sets of neighbouring bins that an ordered domain is drawn as, at most."""
-SEARCHED = 1 << 18
-"""Bins of a domain whose names can be searched."""
+SETS = 96  # sets of neighbouring bins that an ordered domain is drawn as, at most
+SEARCHED = 1 << 18  # bins of a domain whose names can be searched
 _KINDS = {Categories: "categories", Bins: "bins", Hashed: "hashed", Product: "product"}
 Document = dict[str, object]
 
@@ -256,7 +254,6 @@ def _find_largest(release: Release, k: int) -> list[int]:
 
 
 def _search(release: Release, search: str) -> list[int]:
-    """Return the largest bins whose names have a text in them."""
     if not search:
         return []
     if release.domain.size > SEARCHED:
@@ -292,5 +289,4 @@ def _finite(number: float) -> float | None:
 
 
 def _round(numbers: Floats | Sequence[float]) -> list[float]:
-    """Return shares as they are drawn: to eight places."""
     return [float(each) for each in np.round(np.asarray(numbers, dtype=np.float64), 8)]

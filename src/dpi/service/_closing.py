@@ -35,14 +35,11 @@ from dpi.service._receipts import Clock, Receipts
 from dpi.stream import Stream
 
 Done = TypeVar("Done")
-LISTENING = 1.0
-"""Seconds after which a clock that was set is noticed at the latest."""
+LISTENING = 1.0  # seconds after which a clock that was set is noticed at the latest
 THINNING = 100
 """Measurements are thinned after slots whose number is a multiple of this: a public rule, and few writes."""
-AGAIN = 0.5
-"""Seconds after which a slot is tried again that a store refused."""
-LOOKING = 0.02
-"""Seconds after which a slot is looked at again that waits for a batch, for a broker or for its turn."""
+AGAIN = 0.5  # seconds after which a slot is tried again that a store refused
+LOOKING = 0.02  # seconds after which a slot is looked at again that waits for a batch, for a broker or for its turn
 
 
 class Closing:
@@ -57,8 +54,7 @@ class Closing:
         thin: Callable[[], object] = lambda: None,
     ) -> None:
         self.streams: dict[str, Stream] = {}
-        self.feeding: dict[str, Feeding] = {}
-        """Of streams that are fed by a broker."""
+        self.feeding: dict[str, Feeding] = {}  # of streams that are fed by a broker
         self.failing: dict[str, str] = {}
         """Streams whose next slot cannot be closed at the moment, and why, by the kind of error alone."""
         self._receipts, self._publication, self._clock, self._metrics = receipts, publication, clock, metrics
@@ -81,7 +77,6 @@ class Closing:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after what is being done, and wait for it."""
         self._stopped = True
         self._wake.set()
         if self._thread.is_alive():

@@ -23,8 +23,7 @@ Schema = dict[str, object]
 Handler = Callable[["Call"], Awaitable[Response]]
 Found = TypeVar("Found")
 JSON = "application/json"
-FARTHEST = 1 << 53
-"""Numbers of slots that a question may name."""
+FARTHEST = 1 << 53  # numbers of slots that a question may name
 
 
 @dataclass(frozen=True)
@@ -39,24 +38,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One route."""
-
     method: str
     path: str
-    roles: frozenset[str] | None
-    """Who may use it; None is anybody, without a token."""
+    roles: frozenset[str] | None  # who may use it; None is anybody, without a token
     handler: Handler
     summary: str
     parameters: tuple[Parameter, ...] = ()
-    body: Mapping[str, Schema] = field(default_factory=dict)
-    """What is sent, by its media type."""
+    body: Mapping[str, Schema] = field(default_factory=dict)  # what is sent, by its media type
     status: int = 200
     answer: Mapping[str, Schema] = field(default_factory=lambda: {JSON: {"type": "object"}})
 
 
 class Call:
-    """One request to an endpoint of a service."""
-
     def __init__(self, service: Service, endpoint: Endpoint, request: Request) -> None:
         self.service, self.request = service, request
         known = {parameter.name: parameter for parameter in endpoint.parameters}
@@ -78,19 +71,15 @@ class Call:
         return name
 
     def place(self, name: str) -> str:
-        """Return a part of the address."""
         return str(self.request.path_params[name])
 
     def text(self, name: str) -> str | None:
-        """Return what a parameter says."""
         return self.request.query_params.get(name)
 
     def texts(self, name: str) -> list[str]:
-        """Return what a parameter says, each time."""
         return self.request.query_params.getlist(name)
 
     def whole(self, name: str, default: int | None = None, least: int = -FARTHEST, most: int = FARTHEST) -> int | None:
-        """Return the whole number that a parameter says."""
         text = self.text(name)
         if text is None:
             return default
@@ -101,7 +90,6 @@ class Call:
 
     @property
     def level(self) -> float:
-        """The level of intervals."""
         text = self.text("level")
         try:
             level = LEVEL if text is None else float(text)
@@ -117,11 +105,9 @@ class Call:
         return None if text is None else read_place(text)
 
     def kind(self) -> str:
-        """Return the media type of what was sent."""
         return self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def document(self) -> object:
-        """Return the JSON document that was sent."""
         if self.kind() != JSON:
             raise Problem(415, f"what is sent must be {JSON}.")
         try:
@@ -177,5 +163,4 @@ def read_place(text: str) -> int | str:
 
 
 def document(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer in JSON."""
     return Response(msgspec.json.encode(content), status, dict(headers or {}), JSON)

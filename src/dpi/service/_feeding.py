@@ -27,10 +27,8 @@ from dpi.sources.live import Block
 from dpi.store.base import Arrival, Store
 from dpi.stream.marks import Journal, Mark, Timer, newest_reaches
 
-AGAIN = 1.0
-"""Seconds after which a broker that failed is begun again."""
-LEAVING = 5.0
-"""Seconds that a reader has to end; one that waits for a broker is left."""
+AGAIN = 1.0  # seconds after which a broker that failed is begun again
+LEAVING = 5.0  # seconds that a reader has to end; one that waits for a broker is left
 
 
 class Feeding:
@@ -48,8 +46,7 @@ class Feeding:
         self._name, self._events, self._store = name, events, store
         self._admission, self._clock, self._heard = admission, clock, heard
         self._stop, self._moment = threading.Event(), -(1 << 62)
-        self.turn = threading.Lock()
-        """Held while events are written."""
+        self.turn = threading.Lock()  # held while events are written
         self._thread = threading.Thread(target=self._run, name=f"dpi feeding {name}", daemon=True)
 
     def start(self) -> None:
@@ -60,7 +57,6 @@ class Feeding:
         self._stop.set()
 
     def stop(self) -> None:
-        """Read no further."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(LEAVING)

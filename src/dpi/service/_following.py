@@ -20,8 +20,7 @@ from dpi.service._endpoints import Call, read_whole
 from dpi.service._problems import Problem
 from dpi.service._publication import Publication, Published
 
-ALIVE = 15.0
-"""Seconds after which a comment says that the connection is."""
+ALIVE = 15.0  # seconds after which a comment says that the connection is
 STREAM = "text/event-stream"
 
 
@@ -52,7 +51,6 @@ class News:
         self._next = asyncio.Event()
 
     def close(self) -> None:
-        """Let everybody go."""
         self.closed = True
         self._wake()
 
@@ -66,7 +64,6 @@ class News:
 
 
 async def follow(call: Call) -> Response:
-    """Give an event for each release after the last one that the reader knows."""
     name, service, news = call.stream, call.service, call.request.app.state.news
     said = call.request.headers.get("last-event-id") or call.text("since")
     since = None if said is None else read_whole(said)

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dpi.certificates.signature import Signer
 from dpi.errors import StoreBusy, StoreError
@@ -41,14 +41,10 @@ from dpi.store.opening import is_remote
 from dpi.store.sql import SQLStore
 from dpi.stream.marks import system_clock
 
-AGAIN = 0.25
-"""Seconds between two tries to lead."""
-BEATS = 4
-"""How often in a lease a leader is heard."""
-ANSWERING = 2.0
-"""Seconds that requests of a lost term have to end."""
-ALIVE = "/v1/health"
-"""What a replica that waits answers: it is well."""
+AGAIN = 0.25  # seconds between two tries to lead
+BEATS = 4  # how often in a lease a leader is heard
+ANSWERING = 2.0  # seconds that requests of a lost term have to end
+ALIVE = "/v1/health"  # what a replica that waits answers: it is well
 
 
 class Lease:
@@ -69,7 +65,6 @@ class Lease:
         self._lost()
 
     def stop(self) -> None:
-        """Say nothing any more."""
         self._stopping.set()
         self._thread.join()
 
@@ -104,7 +99,6 @@ class Replica:
 
     @property
     def leads(self) -> bool:
-        """Whether this process is the active one."""
         return self._app is not None
 
     def leave(self) -> None:
@@ -146,7 +140,8 @@ class Replica:
 
                 lease = await asyncio.to_thread(Lease, store, self.config.lease_seconds, lost)
             service = await asyncio.to_thread(partial(Service, self.config, store=store, clock=self.clock))
-            async with _alive(make_application(service)) as app:
+            app = make_application(service)
+            async with app.life():
                 self.acts.note("term begun")
                 self._app, self._service = app, service
                 logs.tell("leads")
@@ -172,7 +167,6 @@ class Replica:
     # Answering.
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, by the service or for it."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
@@ -200,24 +194,7 @@ class Replica:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-@asynccontextmanager
-async def _alive(app: ASGIApp) -> AsyncIterator[ASGIApp]:
-    """An application between its start and its end, as a server would tell it of them."""
-    told: asyncio.Queue[Message] = asyncio.Queue()
-    said: asyncio.Queue[Message] = asyncio.Queue()
-    life = asyncio.ensure_future(app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, told.get, said.put))
-    await told.put({"type": "lifespan.startup"})
-    if (await said.get())["type"] != "lifespan.startup.complete":
-        raise StoreError("the service cannot be started.")
-    try:
-        yield app
-    finally:
-        await told.put({"type": "lifespan.shutdown"})
-        await life
-
-
 async def _first_of(*waits: Coroutine[object, object, object]) -> None:
-    """Until one of several is done."""
     tasks = [asyncio.ensure_future(each) for each in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

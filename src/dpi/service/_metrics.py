@@ -49,12 +49,10 @@ class Metrics:
         self.failing = gauge("dpi_failing", "1 while the next slot of a stream cannot be closed.", ("stream",))
 
     def text(self) -> bytes:
-        """Return all numbers as Prometheus reads them."""
         return generate_latest(self.registry)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count the seconds of work in one stage."""
         began = time.perf_counter()
         try:
             yield

@@ -39,16 +39,13 @@ ALGORITHMS: dict[str, tuple[str, str | None]] = {
     "EdDSA": ("OKP", "Ed25519"),
 }  # fmt: skip
 """What can be allowed, and the kind and curve of its keys."""
-LEAST_BITS = 2048
-"""Of an RSA key's modulus."""
-LONGEST, LONGEST_SUBJECT = 16_384, 200
-"""Characters of a token, and of whose it is."""
+LEAST_BITS = 2048  # of an RSA key's modulus
+LONGEST, LONGEST_SUBJECT = 16_384, 200  # characters of a token, and of whose it is
 FRESH, PAUSE, FORGOTTEN = 3600.0, 30.0, 86_400.0
 """Seconds after which a set is asked for again, between two questions, and after which keys of an issuer that does not
 answer open nothing any more."""
 TIMEOUT = 5.0
-LARGEST = 1 << 20
-"""Bytes of a set."""
+LARGEST = 1 << 20  # bytes of a set
 LOCAL = ("127.0.0.1", "::1", "localhost")
 KEYS = ("issuer", "audience", "jwks", "roles", "claim", "algorithms", "skew")
 Key = dict[str, object]
@@ -70,34 +67,33 @@ class Issuer:
 
     issuer: str
     audience: str
-    jwks: str
-    """The issuer's keys: an https:// address, or a file."""
-    roles: Mapping[str, Sequence[str]]
-    """Of each role the values that mean it."""
-    claim: str = "roles"
-    """Where those values stand; dots lead into a claim, as in `realm_access.roles`."""
+    jwks: str  # the issuer's keys: an https:// address, or a file
+    roles: Mapping[str, Sequence[str]]  # of each role the values that mean it
+    claim: str = "roles"  # where those values stand; dots lead into a claim, as in `realm_access.roles`
     algorithms: Sequence[str] = ("RS256", "ES256", "EdDSA")
-    skew: str = "30s"
-    """How far the clocks of issuer and service may differ."""
+    skew: str = "30s"  # how far the clocks of issuer and service may differ
 
     def __post_init__(self) -> None:
         for name in ("issuer", "audience", "jwks", "claim"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
                 raise OptionError(f"`{name}` of [serve.oidc] must be a text.")
         is_url(self.jwks)
+        if not isinstance(self.algorithms, list | tuple) or not all(isinstance(each, str) for each in self.algorithms):
+            raise OptionError("`algorithms` of [serve.oidc] must be a list of names.")
         if not self.algorithms or not set(self.algorithms) <= set(ALGORITHMS):
             raise OptionError(f"`algorithms` of [serve.oidc] must be among {', '.join(ALGORITHMS)}.")
         if not 0 <= duration(self.skew, "skew") <= 300_000_000:
             raise OptionError(f"`skew` must be from 0s to 5m. Got {self.skew!r}.")
-        pairs = [(value, role) for role, values in self.roles.items() for value in values]
-        if not pairs or not set(self.roles) <= set(ROLES) or not all(isinstance(value, str) for value, _ in pairs):
+        lists = [*self.roles.values()] if isinstance(self.roles, Mapping) else [None]
+        values = [value for each in lists if isinstance(each, list | tuple) for value in each]
+        listed = all(isinstance(each, list | tuple) for each in lists) and all(isinstance(v, str) for v in values)
+        if not listed or not values or not set(self.roles) <= set(ROLES):
             raise OptionError(f"[serve.oidc.roles] must name lists of texts, by role: {', '.join(ROLES)}.")
-        if len(self.meaning) != len(pairs):
+        if len(self.meaning) != len(values):
             raise OptionError("[serve.oidc.roles] gives one value to two roles.")
 
     @property
     def meaning(self) -> dict[str, str]:
-        """The role of each value."""
         return {value: role for role, values in self.roles.items() for value in values}
 
 
@@ -109,18 +105,10 @@ def read_issuer(table: Mapping[str, object]) -> Issuer:
     missing = [key for key in KEYS[:4] if key not in table]
     if missing:
         raise OptionError(f"[serve.oidc] must say {', '.join(f'`{key}`' for key in missing)}.")
-    roles, algorithms = table["roles"], table.get("algorithms", list(Issuer.algorithms))
-    if not isinstance(roles, Mapping) or not all(isinstance(values, list) for values in roles.values()):
-        raise OptionError(f"[serve.oidc.roles] must name lists of texts, by role: {', '.join(ROLES)}.")
-    if not isinstance(algorithms, list) or not all(isinstance(each, str) for each in algorithms):
-        raise OptionError("`algorithms` of [serve.oidc] must be a list of names.")
-    given = {**table, "algorithms": tuple(algorithms)}
-    return Issuer(**given)  # type: ignore[arg-type]  # checked by itself
+    return Issuer(**table)  # type: ignore[arg-type]  # checked by itself
 
 
 class IssuerKeys:
-    """Keys of an issuer by their ids."""
-
     def __init__(self, place: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._place, self._remote, self._clock = place, is_url(place), clock
         self._keys: dict[str, Key] = {}
@@ -183,8 +171,6 @@ def _verifies(key: Key) -> bool:
 
 
 class IssuedTokens:
-    """Checks tokens of an issuer."""
-
     def __init__(self, issuer: Issuer) -> None:
         try:
             import jwt  # noqa: F401

@@ -24,7 +24,6 @@ class Problem(Exception):
             self.headers["retry-after"] = str(retry)
 
     def response(self) -> Response:
-        """Return the answer that says so."""
         title = HTTPStatus(self.status).phrase
         body = {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
         return Response(msgspec.json.encode(body), self.status, self.headers, MEDIA_TYPE)

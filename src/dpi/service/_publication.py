@@ -33,16 +33,11 @@ CONNECTIONS = 4
 
 @dataclass(frozen=True)
 class Published:
-    """A release that is ready, and when it is seen."""
-
-    stream: str | None
-    """None for an entry of the chain that is no release."""
+    stream: str | None  # None for an entry of the chain that is no release
     slot: int
-    entry: int
-    """Its place in the chain."""
+    entry: int  # its place in the chain
     due: int
-    late: bool = False
-    """Whether it has missed its first tick."""
+    late: bool = False  # whether it has missed its first tick
 
 
 class Publication:
@@ -101,7 +96,6 @@ class Publication:
         return published
 
     def now(self) -> int:
-        """What the public clock shows."""
         return self._clock()
 
     def _look(self) -> None:
@@ -120,7 +114,6 @@ class Publication:
 
     @property
     def entry(self) -> int:
-        """The last entry of the chain that is seen."""
         with self._lock:
             self._look()
             return self._entry

@@ -11,7 +11,8 @@ import io
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -35,11 +36,9 @@ from dpi.store.sql import SQLStore
 LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
 DATABASE = "application/vnd.sqlite3"
 MOST_RELEASES = MOST_ENTRIES = MOST_ACTS = 1000
-MOST_BINS = 1 << 20
-"""Bins of all releases of one answer; one release is always given."""
+MOST_BINS = 1 << 20  # bins of all releases of one answer; one release is always given
 PIECE = 1 << 16
-FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
-"""A release never changes."""
+FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}  # a release never changes
 WORDS: dict[str, tuple[str, ...]] = {
     "top": ("k",), "probability": ("value",), "count": ("value",), "total": (), "mean": (), "median": (), "sum": (),
     "spread": (), "quantile": ("q",), "range": ("low", "high"), "correlation": ("one", "other"),
@@ -52,7 +51,6 @@ OWN = {name for names in WORDS.values() for name in names}
 
 
 async def get_health(call: Call) -> Response:
-    """Say that the process answers."""
     return document({"status": "ok"})
 
 
@@ -70,17 +68,14 @@ async def get_ready(call: Call) -> Response:
 
 
 async def get_metrics(call: Call) -> Response:
-    """Give the numbers for Prometheus."""
     return Response(await call.read(call.service.metrics.text), media_type=_metrics.CONTENT_TYPE)
 
 
 async def get_operations(call: Call) -> Response:
-    """Give lag, arrivals, accounts, next closings and budgets of all streams."""
     return document((await call.read(call.service.overview.look)).document())
 
 
 async def get_acts(call: Call) -> Response:
-    """Give administrative acts after a number, and whether the log is whole."""
     after, acts = call.whole("after", -1, -1) or 0, call.service.acts
 
     def read() -> dict[str, object]:
@@ -98,8 +93,6 @@ async def get_acts(call: Call) -> Response:
 
 
 async def get_streams(call: Call) -> Response:
-    """Give the streams that there are, and the role of the token that asks."""
-
     def read() -> list[dict[str, object]]:
         with call.service.reading.store() as store:
             known = sorted(declared(store.streams()).items())
@@ -145,14 +138,12 @@ def find_extent(releases: Releases) -> tuple[int, int, int] | None:
 
 
 async def get_budget(call: Call) -> Response:
-    """Give what is promised, spent at most, and due next."""
     name, by_store = call.stream, await call.read(call.service.reading.spent)
     found = await call.read_releases(lambda releases: find_budget(releases, by_store).document())
     return document({**found, "guarantee": call.service.guarantees[name]})
 
 
 async def get_domain(call: Call) -> Response:
-    """Give a domain by its digest: what values there are."""
     digest = call.place("digest")
 
     def read() -> str:
@@ -288,26 +279,22 @@ def _make_question(call: Call, question: str, level: float) -> Callable[[Release
 
 
 def _plain(row: Row) -> dict[str, object]:
-    """Return a row in JSON, where a bound that there is not is null."""
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.plain().items()}
 
 
 async def get_alerts(call: Call) -> Response:
     """Give alerts of slots from `first` to before `end`, oldest first; of the last blocks where these are too many."""
-    name, first, end, watched = call.stream, call.where("first"), call.where("end"), call.service.watch_blocks
+    name, first, end, blocks = call.stream, call.where("first"), call.where("end"), call.service.watch_blocks
 
     def read() -> dict[str, object]:
-        with watched.turn, call.service.reading.releases(name) as releases:
+        with blocks.turn, call.service.reading.releases(name) as releases:
             part = releases.between(first, end)
             found = find_extent(part)
             if found is None:
                 return {"stream": name, "first": None, "alerts": []}
-            last = found[2] // BLOCK
             size = part.between(found[2], None).newest.domain.size
-            numbers = range(max(found[1] // BLOCK, last - count_blocks(size) + 1), last + 1)
-            said = chain.from_iterable(watched.find_alerts(releases, number) for number in numbers)
-            begin = max(found[1], numbers[0] * BLOCK)
-            alerts = [each for each in said if begin <= int(str(each["slot"])) <= found[2]]
+            begin = max(found[1], (found[2] // BLOCK - count_blocks(size) + 1) * BLOCK)
+            alerts = [asdict(alert) for alert in blocks.find_alerts(releases, begin, found[2])]
             return {"stream": name, "first": begin, "alerts": alerts}
 
     return document(await call.read(read))

@@ -27,8 +27,7 @@ from datetime import UTC, datetime, timedelta
 
 from dpi.events.slots import Slots
 
-Clock = Callable[[], int]
-"""Microseconds since 1970."""
+Clock = Callable[[], int]  # microseconds since 1970
 SILENT = 3
 """Whole slots without a batch from which on a stream is silent, unless `[alerts] silence` says otherwise.
 
@@ -48,8 +47,6 @@ def write_moment(micros: int, timespec: str = "auto") -> str:
 
 @dataclass(frozen=True, eq=False)
 class Receipt:
-    """A batch of a stream whose last byte is there."""
-
     stream: str
     moment: int
 
@@ -114,11 +111,9 @@ class Silence:
         self._streams[stream] = slots, max(since, first)
 
     def end(self, stream: str) -> None:
-        """Count no more for a stream that was stopped."""
         self._streams.pop(stream, None)
 
     def note(self, stream: str) -> None:
-        """Note that a batch was kept."""
         found = self._streams.get(stream)
         if found is not None:
             slots, first = found

@@ -27,14 +27,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dpi.service._problems import Problem
 
-WAITING = 8
-"""So many times as many requests may wait as are taken."""
+WAITING = 8  # so many times as many requests may wait as are taken
 HEADERS = 10.0
 """Seconds until the headers of a request are there, from the beginning of the connection or the last answer."""
-IDLE = 5
-"""Seconds that a connection may say nothing after an answer."""
-LARGEST_HEADERS = 1 << 16
-"""Bytes."""
+IDLE = 5  # seconds that a connection may say nothing after an answer
+LARGEST_HEADERS = 1 << 16  # bytes
 LEAVE = "leave"
 """Where a request's state has what ends its connection at once: closing alone would wait for what is not read."""
 FULL = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -69,15 +66,12 @@ def make_connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
     """Return the class of a server's connections: at most so many, each with so many seconds to say what it wants."""
 
     class Connection(HttpToolsProtocol):
-        """One connection."""
-
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
             self._late: asyncio.TimerHandle | None = None
             self._headers_size: int | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            """Begin to wait for a request, or refuse to."""
             super().connection_made(transport)
             if len(self.connections) > most:
                 transport.write(FULL)
@@ -85,7 +79,6 @@ def make_connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
             self._wait()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            """Nothing is waited for any more."""
             self._go_on()
             super().connection_lost(exc)
 
@@ -98,7 +91,6 @@ def make_connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
                     self.send_400_response("Invalid HTTP request received.")
 
         def on_message_begin(self) -> None:
-            """A request begins: its headers are counted."""
             self._headers_size = 0
             super().on_message_begin()
             self.scope["state"][LEAVE] = self.transport.abort

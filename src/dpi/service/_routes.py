@@ -58,7 +58,6 @@ _OWN = (
 
 
 async def get_openapi(call: Call) -> Response:
-    """Give the description of all routes."""
     return document(describe(ENDPOINTS))
 
 
@@ -173,7 +172,6 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 
 
 def describe(endpoints: Iterable[Endpoint]) -> Schema:
-    """Return an OpenAPI 3.1 document."""
     paths: dict[str, dict[str, object]] = {}
     for endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _describe_one(endpoint)

@@ -54,7 +54,6 @@ async def get_producer(call: Call) -> Response:
 
 
 async def post_stream(call: Call) -> Response:
-    """Open a stream, with the options of `dpi.toml`."""
     table = _read_table(await call.document())
     name = table.pop("name", None)
     if not isinstance(name, str):
@@ -66,7 +65,6 @@ async def post_stream(call: Call) -> Response:
 
 
 async def put_stream(call: Call) -> Response:
-    """Go on with other options from a slot on that has not begun."""
     name, table = call.stream, _read_table(await call.document())
     change = table.pop("change", True)
     if table.pop("name", name) != name or not (change is True or isinstance(change, str)):
@@ -81,7 +79,6 @@ async def put_stream(call: Call) -> Response:
 
 
 async def delete_stream(call: Call) -> Response:
-    """Stop a stream: its releases stay, and nothing more is released of it."""
     name = call.stream
     if name not in call.service.writer.stopped:
         await asyncio.wrap_future(call.service.end(name))

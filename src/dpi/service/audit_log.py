@@ -29,10 +29,8 @@ KINDS = frozenset(
     }
 )  # fmt: skip
 """All that is noted."""
-PROGRAM = "program"
-"""The actor where no token was asked for."""
-_TAIL = 1 << 16
-"""Bytes at the end of a file, in which its last line is."""
+PROGRAM = "program"  # the actor where no token was asked for
+_TAIL = 1 << 16  # bytes at the end of a file, in which its last line is
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from dpi.settings.streams import StreamSettings, from_file, keys_in
 from dpi.settings.toml import read_toml
 from dpi.sources import FollowedEvents, broker
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""Names of streams that can stand in an address."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # names of streams that can stand in an address
 SHORTEST_SLOT = 1_000_000
 """Microseconds. Closing an empty slot takes 9 ms of computing, and one thread closes those of all streams: a stream
 of such slots takes a hundredth of it. A shorter slot would be seen no sooner, for a release waits for its delay."""
@@ -43,15 +42,11 @@ class AlertConfig:
 
     analysts: tuple[WebhookAddress, ...] = ()
     curators: tuple[WebhookAddress, ...] = ()
-    folder: Path | None = None
-    """Where messages wait; `alerts` beside the tokens unless given."""
-    lag: float = 300.0
-    """Seconds."""
-    silence: int = SILENT
-    """Whole slots without a batch."""
+    folder: Path | None = None  # where messages wait; `alerts` beside the tokens unless given
+    lag: float = 300.0  # seconds
+    silence: int = SILENT  # whole slots without a batch
     dry: float = 0.5
-    watch: Mapping[str, object] = field(default_factory=dict)
-    """Options of `dpi.apps.Watch`."""
+    watch: Mapping[str, object] = field(default_factory=dict)  # options of `dpi.apps.Watch`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,42 +57,30 @@ class Config:
     tokens: Path
     host: str = "127.0.0.1"
     port: int = 8321
-    delay: str = "1s"
-    """A release is seen so long after its slot has closed, or at a later whole number of delays."""
+    delay: str = "1s"  # a release is seen so long after its slot has closed, or at a later whole number of delays
     key_file: Path | None = None
     witness: Path | None = None
-    no_witness: bool = False
-    """A new store keeps no witness; one beside it otherwise, if it is a file."""
-    new: bool = False
-    """Begin a store though its key is there: every user then has all of ε once more."""
+    no_witness: bool = False  # a new store keeps no witness; one beside it otherwise, if it is a file
+    new: bool = False  # begin a store though its key is there: every user then has all of ε once more
     sign: Path | None = None
     certificate: Path | None = None
-    private_key: Path | None = None
-    """The files of TLS."""
+    private_key: Path | None = None  # the files of TLS
     behind_proxy: bool = False
-    body: int = 16 << 20
-    """Bytes of one request at most, as sent and as unpacked."""
+    body: int = 16 << 20  # bytes of one request at most, as sent and as unpacked
     requests: int = 32
     """Batches that are received or wait to be kept at a time; so many times `body` is what they can take of memory."""
-    of_one_token: int = 64
-    """Batches of one token at a time, those that wait included."""
-    patience: float = 30.0
-    """Seconds that the body of a request may take."""
+    of_one_token: int = 64  # batches of one token at a time, those that wait included
+    patience: float = 30.0  # seconds that the body of a request may take
     connections: int = 800
     """Connections at a time, readers who follow among them; a process has 1024 files unless it is given more."""
-    lease: str = "10s"
-    """On PostgreSQL: another replica takes over when nothing was heard of this one for so long."""
+    lease: str = "10s"  # on PostgreSQL: another replica takes over when nothing was heard of this one for so long
     keep_measurements: int | None = None
     """Of each stream, measurements of so many of the last slots are kept, and up to 100 more; None keeps all."""
-    acts: Path | None = None
-    """The log of administrative acts; `acts.ndjson` beside the tokens unless given."""
-    oidc: Issuer | None = None
-    """An issuer whose tokens open something as well."""
-    alerts: AlertConfig | None = None
-    """Who is told of what by hooks; None tells nobody."""
+    acts: Path | None = None  # the log of administrative acts; `acts.ndjson` beside the tokens unless given
+    oidc: Issuer | None = None  # an issuer whose tokens open something as well
+    alerts: AlertConfig | None = None  # who is told of what by hooks; None tells nobody
     streams: dict[str, StreamSettings] = field(default_factory=dict)
-    keys: dict[str, bytes] = field(default_factory=dict, repr=False)
-    """Of hashed domains, by their fingerprints."""
+    keys: dict[str, bytes] = field(default_factory=dict, repr=False)  # of hashed domains, by their fingerprints
     sources: dict[str, FollowedEvents] = field(default_factory=dict, repr=False)
     """Brokers that feed streams, by the names of these."""
 
@@ -172,8 +155,7 @@ class Stated(NamedTuple):
     """What a `dpi.toml` states of streams."""
 
     streams: dict[str, StreamSettings]
-    keys: dict[str, bytes]
-    """Of hashed domains, by their fingerprints."""
+    keys: dict[str, bytes]  # of hashed domains, by their fingerprints
     sources: dict[str, FollowedEvents]
 
 

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from dpi.service._metrics import Metrics
     from dpi.service._publication import Reading
 
-FRESH = 60.0
-"""Seconds for which numbers of accounts are good: all of them are looked at to count them."""
-WAITING = 2.0
-"""Seconds that the thread which closes slots has for an answer."""
+FRESH = 60.0  # seconds for which numbers of accounts are good: all of them are looked at to count them
+WAITING = 2.0  # seconds that the thread which closes slots has for an answer
 
 
 @dataclass(frozen=True)
@@ -59,31 +57,23 @@ class StreamOperations:
 
     stream: str
     releases: int
-    newest: int | None
-    """The last slot whose release can be seen."""
+    newest: int | None  # the last slot whose release can be seen
     newest_begins: str | None
     measured: str | None
     """Until when the newest picture was measured, on average: a release may carry on what was measured before."""
-    next: int | None
-    """The slot that closes next."""
+    next: int | None  # the slot that closes next
     begins: str | None
     closes: str | None
-    lag: float | None
-    """Seconds since the next slot should have closed; 0 while that is to come."""
+    lag: float | None  # seconds since the next slot should have closed; 0 while that is to come
     epsilon: float
     spent_at_most: float
-    budget: tuple[str, ...]
-    """The budget in sentences."""
-    late: int | None = None
-    """Releases that missed their first tick since the process began."""
+    budget: tuple[str, ...]  # the budget in sentences
+    late: int | None = None  # releases that missed their first tick since the process began
     arrivals: Arrivals | None = None
-    quiet: int | None = None
-    """Whole slots without a batch, since the process began (`dpi.service._receipts`)."""
-    silent: bool = False
-    """Whether these are as many as make an alert."""
+    quiet: int | None = None  # whole slots without a batch, since the process began (`dpi.service._receipts`)
+    silent: bool = False  # whether these are as many as make an alert
     accounts: Holders | None = None
-    failing: str | None = None
-    """The kind of error that keeps the next slot from being closed."""
+    failing: str | None = None  # the kind of error that keeps the next slot from being closed
 
 
 @dataclass(frozen=True)
@@ -91,8 +81,7 @@ class Operations:
     """How a service, or a store, does at a moment."""
 
     at: str
-    failing: str | None
-    """The kind of error that keeps the slots of all streams from being closed."""
+    failing: str | None  # the kind of error that keeps the slots of all streams from being closed
     streams: tuple[StreamOperations, ...]
 
     def document(self) -> dict[str, object]:

@@ -49,8 +49,7 @@ from dpi.stream.registration import Change
 
 FARTHEST = 10_000
 """Slots before now that a stream may begin with which is opened while others run: those wait until all are closed."""
-DECODERS = 2
-"""Threads that read batches of a stream, whose batches so wait for none of another's."""
+DECODERS = 2  # threads that read batches of a stream, whose batches so wait for none of another's
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +94,9 @@ class Service:
             self.watch_blocks = WatchBlocks()
             self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence)
             self._decoders: dict[str, ThreadPoolExecutor] = {}
-            self.admissions: dict[str, Admission] = {}
-            """By stream; replaced when one is opened or changed."""
-            self.guarantees: dict[str, str] = {}
-            """What is promised of each stream, in words."""
-            self.leaving: list[Callable[[], None]] = []
-            """What is called when the service begins to stop."""
+            self.admissions: dict[str, Admission] = {}  # by stream; replaced when one is opened or changed
+            self.guarantees: dict[str, str] = {}  # what is promised of each stream, in words
+            self.leaving: list[Callable[[], None]] = []  # what is called when the service begins to stop
             self._opening = Lock()
             self._open_all()
             self._alerts = [] if config.alerts is None else make_alert_threads(

@@ -30,17 +30,14 @@ from dpi.files import whole
 
 ROLES = ("admin", "curator", "analyst", "auditor")
 
-ANYBODY: frozenset[str] | None = None
-"""No token is asked for."""
-EVERYBODY = frozenset(ROLES)
-"""Every token."""
+ANYBODY: frozenset[str] | None = None  # no token is asked for
+EVERYBODY = frozenset(ROLES)  # every token
 ADMIN = frozenset({"admin"})
 CURATOR = frozenset({"curator"})
 OPERATOR = frozenset({"admin", "curator"})
 OVERSEER = frozenset({"admin", "auditor"})
 READER = frozenset({"admin", "curator", "analyst"})
-PREFIX = "dpi_"
-"""How a token begins."""
+PREFIX = "dpi_"  # how a token begins
 _NOBODY = hashlib.sha256(b"").hexdigest()
 
 
@@ -49,8 +46,7 @@ class Caller:
     """The sender of a request."""
 
     id: str
-    roles: frozenset[str]
-    """One for a token of the service's own; several, perhaps, for one of an issuer."""
+    roles: frozenset[str]  # one for a token of the service's own; several, perhaps, for one of an issuer
 
     def may(self, roles: frozenset[str]) -> str | None:
         """Return the role by which they may do what these roles may; None if they may not."""
@@ -64,8 +60,7 @@ class Entry:
     id: str
     role: str
     hash: str
-    name: str = ""
-    """Whose it is, as the administrator wrote it."""
+    name: str = ""  # whose it is, as the administrator wrote it
     expires: str | None = None
     revoked: bool = False
 

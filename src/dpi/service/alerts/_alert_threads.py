@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from dpi.apps import Watch
 from dpi.files import whole
 from dpi.service import logs
 from dpi.service._publication import Reading
-from dpi.service.alerts._delivery import Outbox, Webhook, make_id
-from dpi.service.alerts._private import Conditions, Curators
-from dpi.service.alerts._public import Analysts, StreamWatch
+from dpi.service._watch_blocks import WatchBlocks
+from dpi.service.alerts._delivery import Audience, Outbox, Webhook, make_id
+from dpi.service.alerts._private import Conditions, PrivateAlert
+from dpi.service.alerts._public import PublicAlert
 from dpi.service.config import AlertConfig, WebhookAddress, read_secret
 from dpi.service.operations import Operations
 
-EVERY = {"analysts": 1.0, "curators": 5.0}
-"""Seconds between two looks."""
-NEVER = -(1 << 62)
-"""A slot before the first one of any stream."""
+EVERY = {"analysts": 1.0, "curators": 5.0}  # seconds between two looks
+NEVER = -(1 << 62)  # a slot before the first one of any stream
 
 
 class AlertThread:
@@ -67,10 +63,10 @@ class ReleaseWatch:
     """Watches what is public: the releases of all streams, as they are seen."""
 
     def __init__(
-        self, streams: Iterable[str], reading: Reading, analysts: Analysts, mark: Path, watch: Callable[[], Watch]
+        self, streams: Iterable[str], reading: Reading, analysts: Audience, mark: Path, options: Mapping[str, object]
     ) -> None:
-        self._streams, self._reading, self._analysts, self._mark, self._watch = streams, reading, analysts, mark, watch
-        self._watches: dict[str, StreamWatch] = {}
+        self._streams, self._reading, self._analysts, self._mark = streams, reading, analysts, mark
+        self._blocks = WatchBlocks(options)
         try:
             self._told = {str(name): int(slot) for name, slot in json.loads(mark.read_bytes()).items()}
         except (OSError, ValueError, TypeError, AttributeError):
@@ -80,25 +76,15 @@ class ReleaseWatch:
         """Tell the alerts of releases that were not told before; those from before there were hooks are not."""
         for name in sorted(self._streams):
             upto = self._reading.publication.upto(name)
-            if name not in self._told:
+            told = self._told.get(name)
+            if told is None:
                 self._note(name, NEVER if upto is None else upto)
-            if upto is None:
-                continue
-            if name not in self._watches:
-                self._watches[name] = StreamWatch(name, self._told[name], self._watch())
-            watch = self._watches[name]
-            if upto < watch.following:
-                continue
-            try:
+            elif upto is not None and upto > told:
                 with self._reading.releases(name) as releases:
-                    alerts = watch.look(releases.between(watch.following, upto + 1))
+                    alerts = self._blocks.find_alerts(releases, told + 1, upto)
                 for alert in alerts:
-                    self._analysts.tell(alert)
-            except BaseException:
-                del self._watches[name]  # begun anew after what was told for sure
-                raise
-            if watch.told != self._told[name]:  # after they are durable: at least once
-                self._note(name, watch.told)
+                    self._analysts.tell(PublicAlert(name, alert))
+                self._note(name, upto)  # after they are durable: at least once
 
     def _note(self, name: str, slot: int) -> None:
         self._told[name] = slot
@@ -112,13 +98,12 @@ def make_alert_threads(
     found: list[AlertThread] = []
     if config.analysts:
         boxes = _make_boxes(folder / "analysts", config.analysts, "analysts")
-        options: dict[str, Any] = dict(config.watch)
-        mark = folder / "analysts" / "told.json"
-        watch = ReleaseWatch(streams, reading, Analysts(boxes), mark, partial(Watch, **options))
+        mark, analysts = folder / "analysts" / "told.json", Audience(PublicAlert, boxes)
+        watch = ReleaseWatch(streams, reading, analysts, mark, config.watch)
         found.append(AlertThread("analysts", watch.look, boxes))
     if config.curators:
         boxes = _make_boxes(folder / "curators", config.curators, "curators")
-        conditions, curators = Conditions(config.lag, config.dry), Curators(boxes)
+        conditions, curators = Conditions(config.lag, config.dry), Audience(PrivateAlert, boxes)
 
         def tell() -> None:
             for alert in conditions.look(look()):
@@ -131,6 +116,6 @@ def make_alert_threads(
 def _make_boxes(folder: Path, hooks: Sequence[WebhookAddress], audience: str) -> tuple[Outbox, ...]:
     """Return an outbox for each hook, in a folder whose name is the same after a restart, and not its address."""
     return tuple(
-        Outbox(folder / make_id(each.url)[:16], Webhook(each.url, read_secret(each.secret_file)), audience)
+        Outbox(folder / make_id(each.url)[:16], Webhook(each.url, read_secret(each.secret_file)).send, audience)
         for each in hooks
     )

@@ -16,7 +16,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,14 +28,10 @@ from dpi.errors import StoreError
 from dpi.files import whole
 from dpi.service import logs
 
-SECONDS = 10.0
-"""How long a receiver may take to answer."""
-MOST = 1000
-"""Messages that wait at most."""
-FIRST, LONGEST = 1.0, 300.0
-"""Seconds before the second try, and between two tries at most."""
-LEAVING = 1.0
-"""Seconds that a delivery may still take when the service stops; it is tried again by the next one."""
+SECONDS = 10.0  # how long a receiver may take to answer
+MOST = 1000  # messages that wait at most
+FIRST, LONGEST = 1.0, 300.0  # seconds before the second try, and between two tries at most
+LEAVING = 1.0  # seconds that a delivery may still take when the service stops; it is tried again by the next one
 Fact = str | int | float | None
 
 
@@ -43,8 +39,7 @@ Fact = str | int | float | None
 class Message:
     """An alert on its way; knows nothing of where its facts come from."""
 
-    id: str
-    """The same for the same alert, however often it is sent: receivers drop repeats by it."""
+    id: str  # the same for the same alert, however often it is sent: receivers drop repeats by it
     kind: str
     stream: str
     slot: int | None
@@ -62,13 +57,6 @@ def make_id(*parts: object) -> str:
     True
     """
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]
-
-
-class Hook(Protocol):
-    """Somebody who is told."""
-
-    def send(self, message: Message) -> None:
-        """Deliver a message; raises if the receiver has not said yes."""
 
 
 @dataclass(frozen=True)
@@ -98,18 +86,11 @@ def sign(secret: bytes, timestamp: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-class Box(Protocol):
-    """Takes messages and carries them to one receiver."""
-
-    def put(self, message: Message) -> None:
-        """Keep a message until it was delivered."""
-
-
 class Outbox:
-    """The messages for one hook, from `start` to `stop`."""
+    """The messages for one hook, from `start` to `stop`; `send` raises if the receiver has not said yes."""
 
-    def __init__(self, folder: Path, hook: Hook, audience: str, *, first: float = FIRST) -> None:
-        self.folder, self._hook, self._audience, self._first = folder, hook, audience, first
+    def __init__(self, folder: Path, send: Callable[[Message], None], audience: str, *, first: float = FIRST) -> None:
+        self.folder, self._send, self._audience, self._first = folder, send, audience, first
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._full = False
         self._turn = threading.Lock()
@@ -176,6 +157,26 @@ class Outbox:
         except (ValueError, TypeError):  # not one of ours
             path.rename(path.with_suffix(".damaged"))
             return
-        self._hook.send(message)
+        self._send(message)
         with suppress(FileNotFoundError):
             path.unlink()
+
+
+class Alert(Protocol):
+    """Something that can be sent."""
+
+    def message(self) -> Message: ...
+
+
+class Audience:
+    """Those who are told one kind of alerts, and never another."""
+
+    def __init__(self, kind: type[Alert], boxes: Sequence[Outbox]) -> None:
+        self._kind, self._boxes = kind, tuple(boxes)
+
+    def tell(self, alert: Alert) -> None:
+        """Send an alert to all of them; refuses anything that is not of their kind, also what is derived from it."""
+        if type(alert) is not self._kind:
+            raise TypeError(f"those who are told a {self._kind.__name__} are told nothing else")
+        for box in self._boxes:
+            box.put(alert.message())

@@ -6,10 +6,10 @@ Sees what an operator sees (`dpi.service.operations`); no user.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dpi.service.alerts._delivery import Box, Fact, Message, make_id
+from dpi.service.alerts._delivery import Fact, Message, make_id
 from dpi.service.operations import Operations, StreamOperations
 
 
@@ -26,20 +26,6 @@ class PrivateAlert:
     def message(self) -> Message:
         id = make_id(self.kind, self.stream, self.slot)
         return Message(id, self.kind, self.stream, self.slot, self.sentence, dict(self.facts))
-
-
-class Curators:
-    """Those who may know what is private."""
-
-    def __init__(self, boxes: Sequence[Box]) -> None:
-        self._boxes = tuple(boxes)
-
-    def tell(self, alert: PrivateAlert) -> None:
-        """Send an alert to all of them."""
-        if type(alert) is not PrivateAlert:
-            raise TypeError("curators are told private alerts; public ones have a hook of their own")
-        for box in self._boxes:
-            box.put(alert.message())
 
 
 class Conditions:
