@@ -12,9 +12,9 @@ import pytest
 import dpi
 from dpi.budget.odds import factor, odds, sure
 from dpi.report import page
-from dpi.report.deployment import deployment_of
-from dpi.report.registry import entry
-from dpi.report.review import review
+from dpi.report.deployment import describe_deployment
+from dpi.report.registry import make_entry
+from dpi.report.review import write_review
 from dpi_audit.exact import loss_on
 from dpi_audit.neighbours import TARGET, Neighbours, pair
 from dpi_audit.small import EPSILON, VALUES, stream_session
@@ -65,9 +65,9 @@ def test_every_surface_says_it_in_the_words_of_the_one_function(period):
     sentence = odds(1, epochs=period is not None)
 
     def surfaces():
-        found = deployment_of(store, "")
-        unit = entry(found, ABOUT)["deployment"]["privacy_loss"]["privacy_unit_details"]
-        return [stream.guarantee, found.guarantee, review(found), unit]
+        found = describe_deployment(store, "")
+        unit = make_entry(found, ABOUT)["deployment"]["privacy_loss"]["privacy_unit_details"]
+        return [stream.guarantee, found.guarantee, write_review(found), unit]
 
     for text in surfaces():
         assert sentence in text

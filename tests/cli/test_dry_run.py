@@ -129,8 +129,8 @@ def test_releases_that_look_like_nobody_are_warned_of(cli, numbered, wrong):
     assert ("look like nobody" in said) == (wrong is not None)
     cli("report", "n.db")
     assert ("look like nobody" in Path("n.html").read_text()) == (wrong is not None)
-    assert cli.json("run", *words(options | {"--store": "again.db"}))["looks_like_nobody"] is (wrong is not None)
-    assert cli.json("run", *words(options | {"--store": "again.db"}))["looks_like_nobody"] is False  # nothing is new
+    assert cli.json("run", *words(options | {"--store": "again.db"}))["looks_empty"] is (wrong is not None)
+    assert cli.json("run", *words(options | {"--store": "again.db"}))["looks_empty"] is False  # nothing is new
 
 
 def test_a_dry_run_that_is_stopped(cli, numbered):

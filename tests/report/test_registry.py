@@ -9,9 +9,9 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError
-from dpi.report.deployment import deployment_of
-from dpi.report.registry import NEEDED, SCHEMA, entry, read_about, to_yaml
-from dpi.report.review import ASK, review
+from dpi.report.deployment import describe_deployment
+from dpi.report.registry import NEEDED, SCHEMA, make_entry, read_about, to_yaml
+from dpi.report.review import ASK, write_review
 from dpi.store.export import export
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def test_every_domain_gives_a_valid_entry(schema, domain):
     store = dpi.MemoryStore()
     stream = stream_of(store, domain=domain)
     stream.release([], [] if domain != "product" else {"land": [], "age": []})
-    made = entry(deployment_of(store, "visits"), ABOUT)
+    made = make_entry(describe_deployment(store, "visits"), ABOUT)
     assert checked(schema, made) == made
 
 
@@ -91,9 +91,9 @@ def test_every_kind_of_stream_gives_a_valid_entry(schema, kind):
     """With the ε, the unit and the budget that its options state; no kind is without words."""
     store = dpi.MemoryStore()
     stream_of(store, **STREAMS[kind]).release(["ada"], ["DE"])
-    found = deployment_of(store, "visits")
-    read = checked(schema, entry(found, ABOUT))
-    loss, text = read["deployment"]["privacy_loss"], to_yaml(read) + review(found)
+    found = describe_deployment(store, "visits")
+    read = checked(schema, make_entry(found, ABOUT))
+    loss, text = read["deployment"]["privacy_loss"], to_yaml(read) + write_review(found)
     assert loss["privacy_parameters"] == {"epsilon": 1.0}
     assert ("epoch of 24 slots" in loss["privacy_unit"]) == (kind == "epochs")
     assert "of its own (" not in text
@@ -107,13 +107,13 @@ def test_all_of_tier_3_is_filled(schema):
     """Every field that the schema asks of tiers 1 to 3 is there, but for those that an organisation may add."""
     store = dpi.MemoryStore()
     stream_of(store).release(["ada"], ["DE"])
-    made = entry(deployment_of(store, "visits"), ABOUT)["deployment"]
+    made = make_entry(describe_deployment(store, "visits"), ABOUT)["deployment"]
     optional = {"data_product_sector", "sources", "notes"}
     for part, described in schema["properties"]["deployment"]["properties"].items():
         tiered = {name for name, field in described["properties"].items() if "tier" in field}
         assert tiered - set(made[part]) <= optional, part
     more = dict.fromkeys(("sources", "notes", "justification", "actors", "description", "name"), "said")
-    said = entry(deployment_of(store, "visits"), ABOUT | more | {"data_product_sector": "Technology"})
+    said = make_entry(describe_deployment(store, "visits"), ABOUT | more | {"data_product_sector": "Technology"})
     checked(schema, said)
     assert said["deployment"]["basic"]["data_product_sector"] == "Technology"
     assert said["deployment"]["implementation"]["justification"] == "said"
@@ -123,14 +123,17 @@ def test_what_is_missing_is_named():
     """In one sentence; a stream without a clock or a release needs a day as well."""
     store = dpi.MemoryStore()
     stream_of(store)
-    found = deployment_of(store, "visits")
+    found = describe_deployment(store, "visits")
     with pytest.raises(OptionError) as error:
-        entry(found, {"intended_use": "…"})
+        make_entry(found, {"intended_use": "…"})
     for name in (*NEEDED, "publication_date"):
         assert (f"`{name}`" in str(error.value)) == (name != "intended_use")
-    assert entry(found, ABOUT | {"publication_date": "2026-02-01"})["deployment"]["basic"]["publication_date"]
+    assert make_entry(found, ABOUT | {"publication_date": "2026-02-01"})["deployment"]["basic"]["publication_date"]
     stream_of(store).release([], [])
-    assert entry(deployment_of(store, "visits"), ABOUT)["deployment"]["basic"]["publication_date"] == "2026-01-01"
+    assert (
+        make_entry(describe_deployment(store, "visits"), ABOUT)["deployment"]["basic"]["publication_date"]
+        == "2026-01-01"
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,12 +173,12 @@ def test_only_public_things_are_in_it(tmp_path):
             stream.release(["ada", "bob"], ["DE", "FR"])
         store.thin(2)
         export(store, tmp_path / "public.db")
-        own = deployment_of(store, "visits")
+        own = describe_deployment(store, "visits")
     with dpi.open_store(tmp_path / "public.db", read_only=True) as store:
-        assert deployment_of(store, "visits") == own
-    assert own.thinned == own.newest - 1
-    assert "were dropped by a public rule" in review(own)
-    assert "ada" not in review(own)
+        assert describe_deployment(store, "visits") == own
+    assert own.span.endswith(f"… {own.thinned + 1}")
+    assert "were dropped by a public rule" in write_review(own)
+    assert "ada" not in write_review(own)
 
 
 def test_the_guarantee_is_that_of_the_releases():
@@ -184,18 +187,18 @@ def test_the_guarantee_is_that_of_the_releases():
     one = stream_of(store)
     stream_of(store, "other", budget=dpi.Converging(dpi.budget.Zeta()), separate=True).release(["ada"], ["DE"])
     release = one.release(["ada"], ["DE"])
-    found = deployment_of(store, "visits")
+    found = describe_deployment(store, "visits")
     assert found.guarantee == release.guarantee
     assert "sum to 2 per user" in found.guarantee
-    assert found.guarantee in review(found)
-    assert found.guarantee in entry(found, ABOUT)["deployment"]["privacy_loss"]["privacy_parameters_details"]
+    assert found.guarantee in write_review(found)
+    assert found.guarantee in make_entry(found, ABOUT)["deployment"]["privacy_loss"]["privacy_parameters_details"]
 
 
 def test_a_review_says_what_it_cannot_know():
     """Questions to the organisation are left to it; a large ε and epochs are pointed at."""
     store = dpi.MemoryStore()
     stream_of(store, epsilon=3, budget=dpi.Ledger(per_slot="0.05", period=24))
-    text = review(deployment_of(store, "visits"))
+    text = write_review(describe_deployment(store, "visits"))
     assert text.count(ASK) == 6
     assert "a factor of at most 20.1" in text
     assert "above 1" in text

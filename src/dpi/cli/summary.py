@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dpi.cli.output import address, document, next_command, say
 from dpi.reader import Releases
-from dpi.report.nobody import WORDS, looks_like_nobody
+from dpi.report.empty_check import WARNING, looks_empty
 from dpi.store.spent import sentences, spent_in
 from dpi.stream import Stream
 
@@ -30,7 +30,7 @@ def summary(stream: Stream, following: int, store: str, out: Path | None, json: 
                 "last_start": None if newest is None else newest.start_text,
                 "epsilon_spent": 0.0 if newest is None else newest.epsilon_spent,
                 "budget": repr(stream.budget),
-                "looks_like_nobody": nobody,
+                "looks_empty": nobody,
                 "guarantee": stream.guarantee,
                 "out": None if out is None else str(out),
             }
@@ -48,11 +48,11 @@ def summary(stream: Stream, following: int, store: str, out: Path | None, json: 
     if out is not None:
         say(f"Releases: {out}")
     if nobody:
-        say(f"{WORDS} `dpi run … --dry-run` tells the curator.")
+        say(f"{WARNING} `dpi run … --dry-run` tells the curator.")
     named = ("--stream", stream.name) if len(stream.store.streams()) > 1 else ()
     say(*next_command(store, "report", store, *named))
 
 
 def _nobody(stored: Releases, first: int, end: int) -> bool:
     """Whether the newest releases of a run look like nobody: a function of releases."""
-    return looks_like_nobody(stored.between(max(first, end - JUDGED), end))
+    return looks_empty(stored.between(max(first, end - JUDGED), end))

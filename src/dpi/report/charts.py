@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from dpi.display.markup import Html, element, join
+from dpi.release.grid import Grid, Shares
 from dpi.release.interval import LEVEL_TEXT
-from dpi.report import svg
+from dpi.report import drawing
 from dpi.report.facts import Band, Facts
 from dpi.report.figures import budget_text, count_text, percent_text, share_text
-from dpi.report.panels import (
-    ESTIMATED,
-    axis,
-    axis_row,
-    curve,
-    folded,
-    panel,
-    room_above,
-    sample,
-    scale_top,
-    shares_by_slot,
-    shares_by_value,
-)
 from dpi.report.rows import BARS
-from dpi.report.strip import LEVELS, level, pictures
+
+ESTIMATED = "plot estimated"
+"""A chart of estimates: the style sheet hatches the columns that were not measured."""
+_STRONG = (("strong", 0.75), ("middle", 0.58))
+"""From which part of the colour scale on a number is written in the colour of paper: in both themes, in the dark one.
+
+There its contrast is larger than that of ink: at least 3.8 to 1 in every cell.
+"""
+_NEXT_TO_NOTHING = 5e-5
+"""A share that is not worth a sentence; sums of rounded numbers are never quite one."""
 
 
-def bars(facts: Facts) -> Html:
-    """The largest or the chosen values of the newest slot with intervals; the script can show another slot."""
-    rows = [_bar(facts, row) for row in facts.rows.bars]
-    chooser = element(
-        "p",
-        element("label", "Slot", for_="slot"),
-        element("input", type="range", id="slot", min=0, max=len(facts.names) - 1, value=len(facts.names) - 1, step=1),
-        class_="chooser",
-        hidden=True,
-    )
+def draw_bars(facts: Facts) -> Html:
+    """Draw the largest or the chosen values of the newest slot with intervals; the script can show another slot."""
+    newest = len(facts.names) - 1
+    slider = element("input", type="range", id="slot", min=0, max=newest, value=newest, step=1)
+    chooser = element("p", element("label", "Slot", for_="slot"), slider, class_="chooser", hidden=True)
     when = element("p", "Newest slot: ", element("strong", facts.names[-1]), id="when", aria_live="polite")
-    head = element(
-        "tr", *(element("th", name, scope="col") for name in (facts.kind, "Share", f"Share ({LEVEL_TEXT} interval)"))
-    )
+    rows = [_bar(facts, row) for row in facts.rows.bars]
     table = element(
         "table",
-        element("thead", head),
+        element("thead", _head(facts.kind, "Share", f"Share ({LEVEL_TEXT} interval)")),
         element("tbody", *rows, id="bars"),
         class_="bars close" if len(rows) > BARS else "bars",
     )
@@ -54,7 +46,7 @@ def bars(facts: Facts) -> Html:
 
 
 def bar_scale(facts: Facts) -> float:
-    """The share at the right end of the bars: the same for every slot, so that slots can be compared."""
+    """Return the share at the right end of the bars: the same for every slot, so that slots can be compared."""
     return 1.01 * max(facts.largest, float(facts.shares.upper[:, -1].max()))
 
 
@@ -67,34 +59,36 @@ def _bar(facts: Facts, row: int) -> Html:
         element("i", class_="whisker", style=f"left:{lower * scale:.2f}%;width:{(upper - lower) * scale:.2f}%"),
         class_="track",
     )
-    label = facts.rows.labels[row]
-    return element(
-        "tr",
-        element("th", label, scope="row", title=label),
-        element("td", track, aria_hidden="true"),
-        element("td", share_text(share, lower, upper)),
-    )
+    name = element("th", facts.rows.labels[row], scope="row", title=facts.rows.labels[row])
+    return element("tr", name, element("td", track, aria_hidden="true"), element("td", share_text(share, lower, upper)))
 
 
-def heat(facts: Facts) -> Html:
-    """Shares over time: a row for each value, colour for the share."""
+def _head(*titles: str) -> Html:
+    return element("tr", *(element("th", title, scope="col") for title in titles))
+
+
+def draw_map(facts: Facts) -> Html:
+    """Draw shares over time: a row for each value, colour for the share."""
     rows = [
         _map_row(label, _strip(facts, row), facts.shares.row(row), row) for row, label in enumerate(facts.rows.labels)
     ]
+    columns = len(facts.names)
     if facts.rest is not None:
-        columns = len(facts.names)
-        curve = svg.drawing(columns, svg.band(np.zeros(columns), facts.rest.value, 1.0))
+        curve = drawing.draw(columns, drawing.band(np.zeros(columns), facts.rest.value, 1.0))
         rows.append(_map_row(facts.rows.rest_label, curve, facts.rest, len(facts.rows.labels)))
-    head = element("tr", *(element("th", name, scope="col") for name in (facts.kind, "Share over time", "Newest slot")))
-    foot = element("tr", element("td"), element("td", axis(facts)), element("td"))
+    foot = element("tr", element("td"), element("td", _axis(facts)), element("td"))
     table = element(
         "table",
-        element("thead", head),
+        element("thead", _head(facts.kind, "Share over time", "Newest slot")),
         element("tbody", *rows),
         element("tfoot", foot, aria_hidden="true"),
-        class_="map" if len(facts.names) > 400 else "map crisp",
+        class_="map" if columns > 400 else "map crisp",
     )
-    return join(_legend(facts), table, shares_by_value(facts))
+    chosen = _sample(columns, 12)
+    bands = [facts.shares.row(row) for row in range(len(facts.rows.labels))]
+    texts = [[share_text(*band.at(i)) for i in chosen] for band in bands]
+    numbers = _fold((facts.kind, *(facts.names[i] for i in chosen)), zip(facts.rows.labels, texts, strict=True))
+    return join(_legend(facts), table, numbers)
 
 
 def _map_row(label: str, drawn: Html, band: Band, row: int) -> Html:
@@ -108,98 +102,76 @@ def _map_row(label: str, drawn: Html, band: Band, row: int) -> Html:
 
 def _strip(facts: Facts, row: int) -> Html:
     shares = facts.shares.value[row]
-    span = f"from {percent_text(_short(np.nanmin(shares)))} to {percent_text(_short(np.nanmax(shares)))}"
-    return pictures(level(shares, facts.largest), span)
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.3g}")
+    least, most = (percent_text(float(f"{end:.3g}")) for end in (np.nanmin(shares), np.nanmax(shares)))
+    return drawing.pictures(drawing.level(shares, facts.largest), f"from {least} to {most}")
 
 
 def _legend(facts: Facts) -> Html:
-    """The colour scale: how dark which share is."""
-    ramp = pictures(np.linspace(0, 1, LEVELS), "")
+    """Draw the colour scale: how dark which share is."""
     round_shares = [0.0, *(m * 10.0**e for e in range(-7, 1) for m in (1, 2, 5))]
-    places = [(share, float(level(np.array([share]), facts.largest)[0])) for share in round_shares]
-    marks = list[Html]()
-    last = -1.0
-    for share, place in [(share, place) for share, place in places if share <= facts.largest]:
+    marks, last = list[Html](), -1.0
+    for share in [share for share in round_shares if share <= facts.largest]:
+        place = float(drawing.level(np.array([share]), facts.largest)[0])
         if place - last >= 0.14 or share == 0:
             marks.append(element("span", percent_text(share), style=f"left:{100 * place:.2f}%"))
             last = place
-    text = "Share of users; darkness grows with its square root"
-    dark = "Share of users; brightness grows with its square root"
+    ramp = drawing.pictures(np.linspace(0, 1, drawing.LEVELS), "")
     return element(
         "div",
-        element("span", text, class_="on-light"),
-        element("span", dark, class_="on-dark"),
+        element("span", "Share of users; darkness grows with its square root", class_="on-light"),
+        element("span", "Share of users; brightness grows with its square root", class_="on-dark"),
         element("div", ramp, element("div", *marks, class_="axis"), class_="ramp"),
         class_="legend",
     )
 
 
-def series(facts: Facts) -> Html:
-    """The largest or the chosen values as curves with their bands, each on its own scale."""
-    rows = facts.rows.curves
+def draw_series(facts: Facts) -> Html:
+    """Draw the largest or the chosen values as curves with their bands, each on its own scale."""
+    curves = [(row, facts.rows.labels[row], facts.shares.row(row)) for row in facts.rows.curves]
     panels = []
-    for row in rows:
-        band = facts.shares.row(row)
-        top = min(scale_top(band), 1.0)
-        drawn, label = curve(facts, band, top), facts.rows.labels[row]
-        panels.append(panel(facts, label, share_text(*band.last), drawn, top, data_row=row))
-    return join(*panels, axis_row(facts), shares_by_slot(facts, rows))
+    for row, label, band in curves:
+        top = min(_scale_top(band), 1.0)
+        panels.append(_panel(facts, label, share_text(*band.last), _curve(facts, band, top), top, data_row=row))
+    texts = [(facts.names[i], [share_text(*band.at(i)) for *_, band in curves]) for i in _sample(len(facts.names))]
+    return join(*panels, _axis_row(facts), _fold(("Slot", *(label for _, label, _ in curves)), texts))
 
 
-def totals(facts: Facts) -> Html:
-    """The number of users over time, where it was measured."""
+def draw_totals(facts: Facts) -> Html:
+    """Draw the number of users over time, where it was measured."""
     if not np.isfinite(facts.total.value).any():
         return element("p", "The number of users was not measured in this stream.")
-    top = scale_top(facts.total)
-    newest = count_text(*facts.total.last)
-    drawn = panel(facts, "users", newest, curve(facts, facts.total, top), top, percent=False, data_text="total")
-    rows = [(facts.names[i], (count_text(*facts.total.at(i)),)) for i in sample(len(facts.names))]
-    return join(drawn, axis_row(facts), folded(("Slot", f"Users ({LEVEL_TEXT} interval)"), rows))
+    top, newest = _scale_top(facts.total), count_text(*facts.total.last)
+    drawn = _panel(facts, "users", newest, _curve(facts, facts.total, top), top, percent=False, data_text="total")
+    rows = [(facts.names[i], (count_text(*facts.total.at(i)),)) for i in _sample(len(facts.names))]
+    return join(drawn, _axis_row(facts), _fold(("Slot", f"Users ({LEVEL_TEXT} interval)"), rows))
 
 
-def budget(facts: Facts) -> Html:
-    """The budget of each slot, and what is spent of all of it."""
-    columns = len(facts.names)
-    zero = np.zeros(columns)
-    top = room_above(float(facts.epsilon.max()))
-    slot = join(svg.band(zero, facts.epsilon, top), svg.line(facts.epsilon, top))
-    whole = room_above(facts.epsilon_total or 0.0, float(facts.spent.max()))
-    spent = join(svg.band(zero, facts.spent, whole), svg.line(facts.spent, whole))
-    limit = []
-    if facts.epsilon_total is not None:
-        place = f"bottom:{100 * facts.epsilon_total / whole:.2f}%"
-        limit = [element("span", f"ε = {budget_text(facts.epsilon_total)}", class_="limit", style=place)]
-    now, sum_ = budget_text(float(facts.epsilon[-1])), budget_text(float(facts.spent[-1]))
+def draw_budget(facts: Facts) -> Html:
+    """Draw the budget of each slot, and what is spent of all of it."""
+    limit, epsilon = [], facts.epsilon_total
+    top, whole = _room_above(float(facts.epsilon.max())), _room_above(epsilon or 0.0, float(facts.spent.max()))
+    if epsilon is not None:
+        place = f"bottom:{100 * epsilon / whole:.2f}%"
+        limit = [element("span", f"ε = {budget_text(epsilon)}", class_="limit", style=place)]
     per = "ε of a slot" if facts.per_column == 1 else "ε of a slot (mean)"
-    rows = [
-        (facts.names[i], (budget_text(float(facts.epsilon[i])), budget_text(float(facts.spent[i]))))
-        for i in sample(columns)
-    ]
-    return join(
-        panel(facts, per, f"newest: {now}", slot, top, percent=False, kind="plot", data_text="epsilon"),
-        panel(
-            facts,
-            "spent at most",
-            f"so far: {sum_}",
-            spent,
-            whole,
-            *limit,
-            percent=False,
-            kind="plot",
-            data_text="epsilon",
-        ),
-        axis_row(facts),
-        folded(("Slot", per, "Spent at most, per user"), rows),
-    )
+    panels = []
+    for label, told, amounts, end, more in (
+        (per, "newest", facts.epsilon, top, []),
+        ("spent at most", "so far", facts.spent, whole, limit),
+    ):
+        paths = join(drawing.band(np.zeros(amounts.size), amounts, end), drawing.line(amounts, end))
+        note = f"{told}: {budget_text(float(amounts[-1]))}"
+        panels.append(
+            _panel(facts, label, note, paths, end, *more, percent=False, kind="plot", data_text="epsilon"),
+        )
+    both = (facts.epsilon, facts.spent)
+    rows = [(facts.names[i], [budget_text(float(each[i])) for each in both]) for i in _sample(len(facts.names))]
+    return join(*panels, _axis_row(facts), _fold(("Slot", per, "Spent at most, per user"), rows))
 
 
-def recent(facts: Facts) -> Html:
-    """The last slots as a table."""
-    head = (
+def list_recent(facts: Facts) -> Html:
+    """Return the last slots as a table."""
+    head = _head(
         "Slot",
         "Start",
         "Measured",
@@ -211,14 +183,140 @@ def recent(facts: Facts) -> Html:
     body = []
     for name, slot in facts.recent:
         top = [
-            element("div", f"{label} ", element("span", share_text(share, lower, upper), class_="soft"))
-            for label, share, lower, upper in slot.top
+            element("div", f"{label} ", element("span", share_text(*ends), class_="soft")) for label, *ends in slot.top
         ]
-        measured = f"{100 * slot.measured:.0f} %"
-        cells = (measured, join(*top), count_text(*slot.total), budget_text(slot.epsilon), budget_text(slot.spent))
-        start = name if facts.zone else "—"
-        row = (element("th", f"{slot.slot:,}", scope="row"), element("td", start), *(element("td", c) for c in cells))
-        body.append(element("tr", *row))
-    titles = element("tr", *(element("th", title, scope="col") for title in head))
-    table = element("table", element("thead", titles), element("tbody", *body), class_="numbers")
-    return element("div", table, class_="scroll", tabindex=0, role="region", aria_label="The last slots")
+        texts = (count_text(*slot.total), budget_text(slot.epsilon), budget_text(slot.spent))
+        cells = (name if facts.zone else "—", f"{100 * slot.measured:.0f} %", join(*top), *texts)
+        body.append(element("tr", element("th", f"{slot.slot:,}", scope="row"), *(element("td", c) for c in cells)))
+    return _scroll(element("thead", head), element("tbody", *body), "The last slots")
+
+
+def _scroll(head: Html, body: Html, name: str) -> Html:
+    table = element("table", head, body, class_="numbers")
+    return element("div", table, class_="scroll", tabindex=0, role="region", aria_label=name)
+
+
+def _scale_top(band: Band) -> float:
+    """Return the end of a scale: all estimates, and all but the widest intervals; what is above it is cut off."""
+    upper = band.upper[np.isfinite(band.upper)]
+    return _room_above(float(np.nanmax(band.value)), float(np.quantile(upper, 0.98)) if upper.size else 0.0)
+
+
+def _room_above(*numbers: float) -> float:
+    """Return a round end of a scale with a little room above the largest number."""
+    return drawing.round_top(1.04 * max(numbers))
+
+
+def _curve(facts: Facts, band: Band, top: float) -> Html:
+    """Draw a line with the band of its intervals; where it was not measured, a broken line and a paler band."""
+    drawn = []
+    for where, kind in ((facts.measured, ""), (~facts.measured, " carried")):
+        if where.any():
+            value, lower, upper = (np.where(where, end, np.nan) for end in (band.value, band.lower, band.upper))
+            drawn += [drawing.band(lower, upper, top, f"band{kind}"), drawing.line(value, top, f"line{kind}")]
+    return join(*drawn)
+
+
+def _panel(
+    facts: Facts,
+    label: str,
+    note: str,
+    paths: Html,
+    top: float,
+    *more: Html,
+    percent: bool = True,
+    kind: str = ESTIMATED,
+    **data: str | int,
+) -> Html:
+    """Draw a chart with its name at the left and three marks on its scale."""
+    scale = [
+        element("span", percent_text(value) if percent else f"{value:,.6g}", style=f"bottom:{height}%")
+        for value, height in ((0.0, 0), (top / 2, 50), (top, 100))
+    ]
+    told = f"{label} over time, from {facts.names[0]} to {facts.names[-1]}; {note}"
+    chart = drawing.draw(len(facts.names), paths)
+    drawn = element("div", chart, *more, class_=kind, role="img", aria_label=told, **data)
+    name = element("div", element("strong", label, title=label), element("span", note, class_="soft"), class_="name")
+    return element("div", name, element("div", *scale, class_="scale", aria_hidden="true"), drawn, class_="panel")
+
+
+def _axis(facts: Facts) -> Html:
+    """Draw the marks on the time axis; one at the very end would run out of the page."""
+    places = [(100 * i / len(facts.names), text) for i, text in facts.marks]
+    spans = [
+        element("span", text, class_="end" if place > 85 else False, style=f"left:{place:.2f}%")
+        for place, text in places
+        if place <= 96
+    ]
+    return element("div", *spans, class_="axis")
+
+
+def _axis_row(facts: Facts) -> Html:
+    """Draw the time axis below panels."""
+    empty = element("div", class_="name"), element("div", class_="scale")
+    return element("div", *empty, _axis(facts), class_="panel", aria_hidden="true")
+
+
+def _sample(columns: int, count: int = 24) -> list[int]:
+    """Return evenly spread columns, the newest among them."""
+    return sorted({round(i) for i in np.linspace(columns - 1, 0, min(count, columns)).tolist()})
+
+
+def _fold(head: tuple[str, ...], rows: Iterable[tuple[str, Sequence[str]]]) -> Html:
+    """Return the numbers behind a chart, folded away."""
+    body = [
+        element("tr", element("th", name, scope="row"), *(element("td", cell) for cell in cells))
+        for name, cells in rows
+    ]
+    numbers = _scroll(element("thead", _head(*head)), element("tbody", *body), "Numbers of the chart")
+    return element("details", element("summary", "Numbers of this chart, at evenly spread slots"), numbers)
+
+
+def draw_grid(grid: Grid) -> tuple[str, str, Html]:
+    """Return title, introduction and table of one pair of parts of a product: darker where more users are.
+
+    It is a table of numbers that happens to be coloured: nothing is lost where colours are not seen, and each number's
+    interval is in its tooltip, without a script.
+    """
+    words = (
+        "A cell is the per cent of all users with both values, in the newest slot. “All” counts those as well that "
+        "have no row or column here. Rest the pointer on a number for its interval."
+    )
+    told = [f"Summed over {', '.join(grid.summed)}."] if grid.summed else []
+    if grid.left_out > _NEXT_TO_NOTHING:
+        told.append(f"Not in a cell: {100 * grid.left_out:.3g} % of users.")
+    said = [element("p", " ".join(told))] if told else []
+    return f"{grid.rows.name} × {grid.columns.name}", words, join(_grid_table(grid), *said)
+
+
+def _grid_table(grid: Grid) -> Html:
+    columns, many = grid.columns, len(grid.columns.labels)
+    names = element(
+        "tr",
+        element("th", f"{grid.rows.name} ↓", class_="part"),
+        element("th", f"{columns.name} →", class_="part", colspan=many),
+        element("th"),
+    )
+    labels = (*columns.labels, "all")
+    head = element("tr", element("td", class_="all"), *(element("th", label, scope="col") for label in labels))
+    levels = drawing.level(grid.cells.value, float(grid.cells.value.max()))
+    body = []
+    for row, label in enumerate(grid.rows.labels):
+        cells = [_cell(grid.cells, (row, column), float(levels[row, column])) for column in range(many)]
+        name = element("th", label, scope="row", title=label)
+        body.append(element("tr", name, *cells, _cell(grid.rows.shares, (row,))))
+    whole = [_cell(columns.shares, (column,)) for column in range(many)]
+    foot = element("tr", element("th", "all", scope="row"), *whole, element("td", class_="all"))
+    table = element("table", element("thead", names, head), element("tbody", *body, foot), class_="grid")
+    told = f"Shares by {grid.rows.name} and {columns.name}"
+    return element("div", table, class_="wide", tabindex=0, role="region", aria_label=told)
+
+
+def _cell(shares: Shares, place: tuple[int, ...], level: float | None = None) -> Html:
+    """Return a number with its interval as a tooltip; without a level it belongs to all of a row or column."""
+    value, lower, upper = (float(end[place]) for end in (shares.value, shares.lower, shares.upper))
+    text, title = f"{100 * value:.1f}", share_text(value, lower, upper)
+    if level is None:
+        return element("td", text, title=title, class_="all")
+    strong = next((name for name, least in _STRONG if level > least), False)
+    return element("td", text, title=title, style=f"--level:{100 * level:.0f}%", class_=strong)

@@ -15,6 +15,7 @@ from dpi.budget.odds import odds
 from dpi.budget.policy import POLICIES
 from dpi.certificates.declared import DeclaredOptions
 from dpi.domain.file import from_description
+from dpi.events.slots import Slots
 from dpi.store.spent import sentences, spent_in
 
 if TYPE_CHECKING:
@@ -59,15 +60,15 @@ class Deployment:
     clock: str
     first_closing: str | None
     """The day on which the first slot that was released closed, by the stream's clock."""
-    releases: int
-    first: int | None
-    newest: int | None
+    span: str
+    """Which slots were released."""
     spent: str
     """What one user can have lost by now: by this stream, and by all streams of the store."""
     mechanism: str
     compression: str
     budget: str
     tree: bool
+    """Whether sums over time have a part of each slot's budget."""
     options: str
     """The fingerprint of the options, as every certificate states it."""
     entries: int
@@ -88,19 +89,20 @@ class Deployment:
         return odds(self.epsilon, epochs=self.period is not None)
 
     @property
-    def span(self) -> str:
-        """Which slots were released."""
-        return "none yet" if self.first is None else f"{self.releases:,}, of the slots {self.first} … {self.newest}"
+    def method(self) -> str:
+        """The mechanism, as a sentence."""
+        tree = " A tree of sums over time has a part of each slot's budget." if self.tree else ""
+        return f"{self.mechanism[0].upper()}{self.mechanism[1:]}.{tree}"
 
 
-def deployment_of(store: Store, stream: str) -> Deployment:
-    """The public facts of a stream of a store, or of an export."""
+def describe_deployment(store: Store, stream: str) -> Deployment:
+    """Return the public facts of a stream of a store, or of an export."""
     texts = store.streams()
     options = DeclaredOptions.from_text(texts[stream])
     extent, head = store.extent(stream), store.head()
     newest, said = _newest(store, stream, None if extent is None else extent[2])
     slots, spent = options.slots, newest.get("epsilon_spent")
-    kinds = {name: _kind(options, name) for name in ("mechanism", "compression", "accumulate")}
+    mechanism, compression, accumulate = (_kind(options.stated[n]) for n in ("mechanism", "compression", "accumulate"))
     when = "for ever" if options.period is None else f"per epoch of {options.period} slots"
     promised = (
         f"Pure differential privacy, ε = {float(options.epsilon):g} per user {when}, for this stream alone; neighbours "
@@ -115,16 +117,14 @@ def deployment_of(store: Store, stream: str) -> Deployment:
         streams=len(texts),
         guarantee=said or promised,
         domain=from_description(json.loads(store.domain(options.domain))).summary,
-        clock="slots by number" if slots is None else _clock(options),
+        clock="slots by number" if slots is None else _describe_clock(slots),
         first_closing=None if slots is None or extent is None else slots.start(extent[1] + 1).date().isoformat(),
-        releases=0 if extent is None else extent[0],
-        first=None if extent is None else extent[1],
-        newest=None if extent is None else extent[2],
+        span="none yet" if extent is None else f"{extent[0]:,}, of the slots {extent[1]} … {extent[2]}",
         spent=sentences(float(spent) if isinstance(spent, int | float) else 0.0, spent_in(store), len(texts)),
-        mechanism=MECHANISMS.get(kinds["mechanism"], f"a mechanism of its own ({kinds['mechanism']})"),
-        compression=COMPRESSIONS.get(kinds["compression"], f"a compression of its own ({kinds['compression']})"),
-        budget=_budget(options),
-        tree=kinds["accumulate"] != "none",
+        mechanism=MECHANISMS.get(mechanism, f"a mechanism of its own ({mechanism})"),
+        compression=COMPRESSIONS.get(compression, f"a compression of its own ({compression})"),
+        budget=_describe_budget(options),
+        tree=accumulate != "none",
         options=options.digest,
         entries=head.sequence + 1,
         head=head.digest,
@@ -134,19 +134,17 @@ def deployment_of(store: Store, stream: str) -> Deployment:
 
 
 def _newest(store: Store, stream: str, slot: int | None) -> tuple[Entry, str]:
-    """The newest certificate, and the guarantee as that release states it; nothing before the first."""
+    """Return the newest certificate, and the guarantee as that release states it; nothing before the first."""
     for content, link in () if slot is None else store.releases(stream, slot, slot):
         return link.certificate, str(json.loads(content.partition(b"\n")[0]).get("guarantee", ""))
     return {}, ""
 
 
-def _kind(options: DeclaredOptions, name: str) -> str:
-    """Return which kind of an option is stated."""
-    stated = options.stated[name]
+def _kind(stated: object) -> str:
     return str(stated.get("kind")) if isinstance(stated, dict) else "none"
 
 
-def _budget(options: DeclaredOptions) -> str:
+def _describe_budget(options: DeclaredOptions) -> str:
     if options.ledger is None:
         return "a converging series: the budgets of all slots for ever sum to ε, so that no account is kept"
     policy = next((kind for kind, made in POLICIES.kinds.items() if type(options.policy) is made), None)
@@ -156,9 +154,7 @@ def _budget(options: DeclaredOptions) -> str:
     return words if not isinstance(cost, int) else f"{words}; a slot takes at most {cost / UNITS:.4g}"
 
 
-def _clock(options: DeclaredOptions) -> str:
-    slots = options.slots
-    assert slots is not None  # noqa: S101 - asked before
+def _describe_clock(slots: Slots) -> str:
     width = f"a {slots.calendar}" if slots.calendar else str(timedelta(microseconds=slots.width))
     late = f", closed {timedelta(microseconds=slots.lateness)} after their end" if slots.lateness else ""
     return f"slots of {width}, zone {slots.zone}{late}"

@@ -1,4 +1,4 @@
-"""Numbers as people read them, and the same numbers packed for the page's script.
+"""Numbers as people read them, and the same numbers pack for the page's script.
 
 Rounding happens here and nowhere else, so that a tooltip and a table show the same digits.
 """
@@ -18,8 +18,8 @@ _RADIX = 1001
 """Each end of a rounded share is a whole number from 0 to 1,000."""
 
 
-def rounded(share: Floats, lower: Floats, upper: Floats) -> tuple[Integers, Integers]:
-    """Shares and interval ends as whole numbers of 10^-d per cent (stacked), and d, row by row.
+def round_ends(share: Floats, lower: Floats, upper: Floats) -> tuple[Integers, Integers]:
+    """Return shares and interval ends as whole numbers of 10^-d per cent (stacked), and d, row by row.
 
     d gives the upper end three significant digits, but is at least 1 and at most 6; no number is above 1,000.
     """
@@ -30,7 +30,7 @@ def rounded(share: Floats, lower: Floats, upper: Floats) -> tuple[Integers, Inte
 
 
 def share_text(share: float, lower: float, upper: float) -> str:
-    """A share with its interval, in per cent.
+    """Return a share with its interval, in per cent.
 
     >>> share_text(0.1234, 0.118, 0.1291), share_text(0.00021, 0, 0.00052)
     ('12.3 % (11.8 … 12.9)', '0.0210 % (0.0000 … 0.0520)')
@@ -39,21 +39,21 @@ def share_text(share: float, lower: float, upper: float) -> str:
     """
     if not math.isfinite(share):
         return "no such value"
-    whole, d = rounded(np.array([share]), np.array([lower]), np.array([upper]))
+    whole, d = round_ends(np.array([share]), np.array([lower]), np.array([upper]))
     value, low, high = (f"{n / 10 ** int(d[0]):.{int(d[0])}f}" for n in whole[:, 0].tolist())
     return f"{value} % ({low} … {high})"
 
 
-def packed(share: Floats, lower: Floats, upper: Floats) -> str:
-    """Shares with their intervals, six characters each: the number ((d·R + share)·R + lower)·R + upper in base 64.
+def pack(share: Floats, lower: Floats, upper: Floats) -> str:
+    """Return shares and intervals, six characters each: the number ((d·R + share)·R + lower)·R + upper in base 64.
 
     R = 1,001; at d ≤ 6 that is below 64^6. Where there is no such value it is 0, which no share is: d is at least 1.
 
-    >>> packed(np.array([0.1234]), np.array([0.118]), np.array([0.1291]))
+    >>> pack(np.array([0.1234]), np.array([0.118]), np.array([0.1291]))
     'BDIwCL'
     """
     there = np.isfinite(share)
-    whole, d = rounded(*(np.where(there, end, 0.0) for end in (share, lower, upper)))
+    whole, d = round_ends(*(np.where(there, end, 0.0) for end in (share, lower, upper)))
     number = ((d * _RADIX + whole[0]) * _RADIX + whole[1]) * _RADIX + whole[2]
     number = np.where(there, number, 0)
     places = 64 ** np.arange(5, -1, -1)
@@ -62,7 +62,7 @@ def packed(share: Floats, lower: Floats, upper: Floats) -> str:
 
 
 def percent_text(share: float) -> str:
-    """A round share, as on an axis.
+    """Return a round share, as on an axis.
 
     >>> percent_text(0.25), percent_text(0.0005), percent_text(0)
     ('25 %', '0.05 %', '0 %')
@@ -71,7 +71,7 @@ def percent_text(share: float) -> str:
 
 
 def count_text(value: float, lower: float, upper: float) -> str:
-    """A number of users with its interval.
+    """Return a number of users with its interval.
 
     >>> count_text(2345.2, 2300, 2390), count_text(3.25, 0, 9.5), count_text(math.nan, math.nan, math.nan)
     ('2,345 (2,300 … 2,390)', '3.2 (0.0 … 9.5)', 'not measured')
@@ -83,7 +83,7 @@ def count_text(value: float, lower: float, upper: float) -> str:
 
 
 def budget_text(epsilon: float) -> str:
-    """An amount of budget.
+    """Return an amount of budget.
 
     >>> budget_text(0.0499999999)
     '0.05'
@@ -92,7 +92,7 @@ def budget_text(epsilon: float) -> str:
 
 
 def fact_text(value: object) -> str:
-    """A fact of a certificate in words: no more of how a program writes it than numbers have.
+    """Return a fact of a certificate in words.
 
     >>> fact_text({"name": "blocks", "count": 16, "season": None}), fact_text([0, 0.5]), fact_text("")
     ('name blocks, count 16, season none', '0, 0.5', 'none')

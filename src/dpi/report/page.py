@@ -20,11 +20,11 @@ from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.release.choice import Values
 from dpi.release.interval import LEVEL_TEXT
-from dpi.report import charts, grids, words
+from dpi.report import charts, page_text
+from dpi.report.drawing import mask
 from dpi.report.facts import Facts, reduce
-from dpi.report.figures import budget_text, count_text, packed
-from dpi.report.status import Status
-from dpi.report.strip import mask
+from dpi.report.figures import budget_text, count_text, pack
+from dpi.report.page_text import Status
 
 _POLICY = "default-src 'none';"
 """How the content policy of a page begins: by it a page is known."""
@@ -33,7 +33,7 @@ _POLICY = "default-src 'none';"
 def page(
     releases: Sequence[Release], *, title: str, verification: Status | None = None, values: Values | None = None
 ) -> str:
-    """The HTML page of a stream of releases, oldest first; `verification` says what a check of the store found.
+    """Return the HTML page of a stream of releases, oldest first; `verification` says what a check of the store found.
 
     `values` is how many of the largest values are drawn by name, or a list of values or, for a product, either of them
     by the names of its parts. Where the domain has changed on the way, rows are blank in slots without such values.
@@ -50,7 +50,6 @@ def page(
     status = Status() if verification is None else verification
     facts = reduce(releases, values) if len(releases) else None
     script = _resource("script.js")
-    body = _stream(title, facts, status) if facts else _nothing(title, status)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = (
         f"{_POLICY} img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
@@ -65,6 +64,7 @@ def page(
         element("title", title),
         element("style", Html(_resource("style.css"))),
     )
+    body = _stream(title, facts, status) if facts else _nothing(title, status)
     data = [data_block("data", _data(facts)), element("script", Html(script))] if facts else []
     return "<!doctype html>\n" + element("html", head, element("body", body, *data), lang="en") + "\n"
 
@@ -84,47 +84,45 @@ def _resource(name: str) -> str:
 
 
 def _nothing(title: str, status: Status) -> Html:
-    sentence = element("p", "No slot of this stream has been released yet, so there is nothing to show.")
     return element(
         "main",
         element("h1", title),
-        *words.problems(status),
-        sentence,
-        _section("certificate", "Certificate", "", words.certificate(None, status)),
+        *page_text.warn(None, status),
+        element("p", "No slot of this stream has been released yet, so there is nothing to show."),
+        _section("certificate", "Certificate", "", page_text.describe_certificate(None, status)),
     )
 
 
 def _stream(title: str, facts: Facts, status: Status) -> Html:
-    toggle = element("button", "Dark or light", type="button", id="theme", hidden=True)
-    top = (
-        toggle,
+    header = element(
+        "header",
+        element("h1", title),
+        element("button", "Dark or light", type="button", id="theme", hidden=True),
         _headline(facts),
-        *words.problems(status),
-        *words.emptiness(facts),
-        words.promise(facts),
+        *page_text.warn(facts, status),
+        page_text.state_promise(facts),
         _tiles(facts, status),
     )
     which, few = "chosen" if facts.rows.chosen else "largest", len(facts.rows.curves)
     averaged = f" (here the mean of {facts.per_column} neighbouring slots)" if facts.per_column > 1 else ""
     gaps = "" if facts.measured.all() else _GAPS
+    users = _PAYERS if facts.newest.carried is None else _ACTIVE
     sections = (
-        *((f"grid-{i}", *part) for i, part in enumerate(map(grids.section, facts.grids))),
-        ("largest", _which(facts), _BARS, charts.bars(facts)),
-        ("map", "Shares over time", _MAP.format(averaged=averaged) + gaps, charts.heat(facts)),
-        ("series", f"The {few} {which} values over time", _series(facts) + gaps, charts.series(facts)),
-        ("users", "Users", (_ACTIVE if facts.by_class else _PAYERS) + gaps, charts.totals(facts)),
-        ("budget", "Budget", _BUDGET, charts.budget(facts)),
-        ("promise", "What the promise means", "", words.meaning(facts)),
-        ("certificate", "Certificate", "", words.certificate(facts, status)),
-        ("recent", "The last slots", "", charts.recent(facts)),
-        ("reading", "How to read this page", "", words.reading(facts)),
+        *((f"grid-{i}", *part) for i, part in enumerate(map(charts.draw_grid, facts.grids))),
+        ("largest", _which(facts), _BARS, charts.draw_bars(facts)),
+        ("map", "Shares over time", _MAP.format(averaged=averaged) + gaps, charts.draw_map(facts)),
+        ("series", f"The {few} {which} values over time", _series(facts) + gaps, charts.draw_series(facts)),
+        ("users", "Users", users + gaps, charts.draw_totals(facts)),
+        ("budget", "Budget", _BUDGET, charts.draw_budget(facts)),
+        ("promise", "What the promise means", "", page_text.explain_promise(facts)),
+        ("certificate", "Certificate", "", page_text.describe_certificate(facts, status)),
+        ("recent", "The last slots", "", charts.list_recent(facts)),
+        ("reading", "How to read this page", "", page_text.explain_page(facts)),
     )
-    room = min(
-        max(11.0, 1.5 + 0.55 * max(map(len, facts.rows.labels))), 22.0
-    )  # rem: as wide as labels need, within bounds
+    room = min(max(11.0, 1.5 + 0.55 * max(map(len, facts.rows.labels))), 22.0)  # rem: as labels need, within bounds
     return element(
         "main",
-        element("header", element("h1", title), *top),
+        header,
         *(_section(*part) for part in sections),
         style=f"--label:{room:.1f}rem" + (f";--gaps:url({mask(~facts.measured)})" if gaps else ""),
         class_="gaps" if gaps else False,
@@ -166,48 +164,43 @@ def _headline(facts: Facts) -> Html:
     clock = f", times in {facts.zone}" if facts.zone else ""
     every = f" of {facts.width}" if facts.width else ""
     span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
-    text = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}. {facts.domain.summary}."
-    text += "".join(f" {sentence}" for sentence in words.changes(facts))
-    text += f" In the newest slot: {facts.freshness}" if facts.freshness else ""
-    return element("p", element("strong", words.measured(facts)), " ", text, class_="lead")
+    slots = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}."
+    fresh = [f"In the newest slot: {facts.newest.freshness}"] if facts.newest.freshness else []
+    text = " ".join([slots, f"{facts.newest.domain.summary}.", *page_text.describe_changes(facts), *fresh])
+    return element("p", element("strong", page_text.describe_age(facts)), " ", text, class_="lead")
 
 
 def _tiles(facts: Facts, status: Status) -> Html:
     users, *interval = count_text(*facts.total.last).split(" ", 1)
+    together = f"Spent at most by all {status.streams} streams of the store"
+    by_all = [] if status.streams == 1 or status.spent is None else [(together, budget_text(status.spent))]
     tiles = [
-        ("Newest picture measured", words.measured_ago(facts)),
+        ("Newest picture measured", page_text.age_figure(facts)),
         ("Slots", f"{facts.slots:,}"),
-        ("Values", f"{facts.domain.size:,}"),
+        ("Values", f"{facts.newest.domain.size:,}"),
         ("ε per user", "see above" if facts.epsilon_total is None else budget_text(facts.epsilon_total)),
         ("Spent at most by this stream, per user", budget_text(float(facts.spent[-1]))),
-        *(
-            [(f"Spent at most by all {status.streams} streams of the store", budget_text(status.spent))]
-            if status.streams > 1 and status.spent is not None
-            else []
-        ),
+        *by_all,
         ("Users in the newest slot", join(users, *(element("small", text) for text in interval))),
     ]
-    return element(
-        "dl", *(element("div", element("dt", name), element("dd", text)) for name, text in tiles), class_="tiles"
-    )
+    parts = [element("div", element("dt", name), element("dd", text)) for name, text in tiles]
+    return element("dl", *parts, class_="tiles")
 
 
 def _data(facts: Facts) -> dict[str, object]:
-    """What the script needs for tooltips and for other slots: rounded numbers that the page may show."""
+    """Return what the script needs for tooltips and for other slots: rounded numbers that the page may show."""
     bands = [facts.shares.row(row) for row in range(len(facts.rows.labels))]
-    if facts.rest is not None:
-        bands.append(facts.rest)
-    ends = zip(facts.total.value.tolist(), facts.total.lower.tolist(), facts.total.upper.tolist(), strict=True)
+    rest = [] if facts.rest is None else [facts.rest]
     costs = zip(facts.epsilon.tolist(), facts.spent.tolist(), strict=True)
     return {
-        "labels": [*facts.rows.labels, *([facts.rows.rest_label] if facts.rest is not None else [])],
+        "labels": [*facts.rows.labels, *([facts.rows.rest_label] if rest else [])],
         "named": len(facts.rows.labels),
         "fixed": facts.rows.fixed,
         "columns": facts.names,
         "measured": facts.measured.tolist(),
-        "cells": [packed(band.value, band.lower, band.upper) for band in bands],
+        "cells": [pack(band.value, band.lower, band.upper) for band in (*bands, *rest)],
         "texts": {
-            "total": [count_text(*end) for end in ends],
+            "total": [count_text(*facts.total.at(column)) for column in range(len(facts.names))],
             "epsilon": [f"ε {budget_text(one)}, spent at most {budget_text(spent)}" for one, spent in costs],
         },
         "scale": charts.bar_scale(facts),

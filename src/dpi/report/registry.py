@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date
+from importlib import resources
 from pathlib import Path
 
 from dpi.errors import OptionError, meant
@@ -35,17 +36,17 @@ About = Mapping[str, object]
 
 
 def read_about(path: Path) -> dict[str, object]:
-    """What an organisation says of itself and its product."""
+    """Return what an organisation says of itself and its product."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise OptionError(f"the file {path} cannot be read: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise OptionError(f"the file {path} is not TOML: {error}.") from None
-    return {name: _checked(name, value) for name, value in content.items()}
+    return {name: _check(name, value) for name, value in content.items()}
 
 
-def _checked(name: str, value: object) -> object:
+def _check(name: str, value: object) -> object:
     known = (*NEEDED, *OPTIONAL)
     if name not in known:
         raise OptionError(f"unknown key `{name}`{meant(name, known)}")
@@ -65,8 +66,8 @@ def _checked(name: str, value: object) -> object:
     return value
 
 
-def entry(found: Deployment, about: About) -> dict[str, object]:
-    """The entry of a stream; names in one sentence what is needed and missing."""
+def make_entry(found: Deployment, about: About) -> dict[str, object]:
+    """Return the entry of a stream (`registry.toml`); refuse, and name in one sentence what is needed and missing."""
     missing = [name for name in NEEDED if name not in about]
     if not found.stream and "name" not in about:
         missing.append("name")
@@ -77,102 +78,32 @@ def entry(found: Deployment, about: About) -> dict[str, object]:
             f"an entry needs `{'`, `'.join(missing)}`, which the store does not know: say it in the file of `--about`."
         )
     name = str(about.get("name", found.stream))
-    return {
-        "url_slug": about.get("url_slug", re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "stream"),
-        "status": "Draft",
-        "tier": 3,
-        "deployment": {
-            "basic": _basic(found, about, name),
-            "dp_variant": {
-                "variant_name": "Pure DP",
-                "data_domain": f"All streams of events (user, time, value) with values in a public domain "
-                f"({found.domain}) and {found.clock}; both are declared before the data, by the curator's word.",
-                "unprotected_quantities": "None. The domain, the options, the clock and the budget of every slot are "
-                "public by declaration and not computed from the data.",
-            },
-            "privacy_loss": {
-                "privacy_unit": "User, over all time" if found.period is None else f"User, {found.lasting}",
-                "privacy_unit_details": "Two streams are adjacent if one is the other without all events of one user, "
-                f"in all slots, for ever (unbounded, user level). One user is one id. {found.odds}",
-                "privacy_parameters": {"epsilon": found.epsilon},
-                "privacy_parameters_details": f"{found.guarantee} There is no δ. {found.spent}",
-            },
-            "deployment_model": _model(found, about),
-            "accounting": {
-                "post_processing": "Estimates over time, shares, intervals, answers and reports are functions of noisy "
-                "measurements that are drawn once in a slot, and of earlier releases.",
-                "composition": f"Sequential and adaptive over slots, per user: {found.budget}. What a slot has taken "
-                "is debited in the transaction that stores its measurement.",
-            },
-            "implementation": _implementation(found, about),
-            "administrative": {
-                **{key: about[key] for key in ("sources", "notes") if key in about},
-                "registry_authors": about["registry_authors"],
-            },
-        },
+    facts: dict[str, object] = {
+        "found": found,
+        "slug": re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "stream",
+        "lasting": "over all time" if found.period is None else found.lasting,
+        "signed": "signed " if found.signed else "",
+        "program": found.program or "dpi",
     }
+    template = resources.files(__package__).joinpath("registry.toml").read_text(encoding="utf-8")
+    return _fill(tomllib.loads(template), {**about, "epsilon": found.epsilon}, facts)
 
 
-def _basic(found: Deployment, about: About, name: str) -> dict[str, object]:
-    described = (
-        f"Statistics of user events, released slot after slot ({found.clock}): for each slot a distribution over "
-        f"{found.domain}, with intervals. Releases so far: {found.span}."
-    )
-    return {
-        "name": name,
-        "data_curators": about["data_curators"],
-        "intended_use": about["intended_use"],
-        "data_product_type": about.get("data_product_type", "Summary statistics"),
-        "data_product_region": about["data_product_region"],
-        "description": about.get("description", described),
-        "publication_date": about.get("publication_date", found.first_closing),
-        **({"data_product_sector": about["data_product_sector"]} if "data_product_sector" in about else {}),
-    }
-
-
-def _model(found: Deployment, about: About) -> dict[str, object]:
-    actors = (
-        "The curator runs the program and holds events, accounts and keys: trusted. Analysts and everybody else see "
-        "releases, certificates and options: not trusted, may collude, and may ask anything of releases. Auditors see "
-        "the chain of certificates."
-    )
-    return {
-        "model_name": "Central",
-        "actors": about.get("actors", actors),
-        "release_type": "Many releases",
-        "release_type_details": f"One release in every slot ({found.clock}). ε = {found.epsilon:g} per user holds "
-        f"{found.lasting}. Kept by {found.budget}.",
-        "data_source_type": "Dynamic",
-        "data_source_type_details": "Events come in over time; those of a slot are erased when it is closed.",
-        "access_type": "Non-interactive",
-        "access_type_details": "Questions are answered from releases, at no further loss, for any number of analysts.",
-    }
-
-
-def _implementation(found: Deployment, about: About) -> dict[str, object]:
-    tree = " A tree of sums over time has a part of each slot's budget." if found.tree else ""
-    signed, program = "signed " if found.signed else "", found.program or "dpi"
-    tuning = (
-        f"Per user and slot: {found.compression}. Options are declared before data is seen, by the curator's word. "
-        "What the mechanism adapts, it adapts by earlier releases."
-    )
-    return {
-        "preprocessing_and_hyperparameter_tuning": about.get("preprocessing_and_hyperparameter_tuning", tuning),
-        "mechanisms": f"{found.mechanism[0].upper()}{found.mechanism[1:]}.{tree} Implemented by {program}: "
-        "whole numbers from events to noise and exact samplers, so no floating-point error enters the "
-        "guarantee; noise from the operating system. Slots close by a public clock and releases of a service are seen "
-        "at public ticks. Users are named by keyed digests, events of a closed slot are erased. Releases are chained "
-        f"by digests in {signed}certificates (head {found.head[:16]}…), which anybody can verify.",
-        "justification": about.get(
-            "justification",
-            "User level over all time was chosen as the unit because people come back. The argument is written out "
-            "part by part, tested on exact likelihoods, and audits try to refute it (the program's documentation).",
-        ),
-    }
+def _fill(template: Mapping[str, object], about: About, facts: Mapping[str, object]) -> dict[str, object]:
+    """Return a template with what was said about the stream, and else with its facts; empty texts are left out."""
+    filled: dict[str, object] = {}
+    for key, value in template.items():
+        if isinstance(value, dict):
+            filled[key] = _fill(value, about, facts)
+        elif key in about:
+            filled[key] = about[key]
+        elif value != "":
+            filled[key] = value.format(**facts) if isinstance(value, str) else value
+    return filled
 
 
 def to_yaml(content: Mapping[str, object]) -> str:
-    """The entry as YAML: blocks, with texts as JSON writes them, which YAML reads.
+    """Return the entry as YAML: blocks, with texts as JSON writes them, which YAML reads.
 
     >>> print(to_yaml({"a": {"b": ["x: y"], "c": 1.5}}), end="")
     a:

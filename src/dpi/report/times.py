@@ -15,7 +15,7 @@ _MONTHS = (1, 3, 12, 60, 120, 1200)
 
 
 def moments(starts: Sequence[str | None]) -> list[datetime] | None:
-    """The starts of the slots as times, or None if any slot has no clock."""
+    """Return the starts of the slots as times, or None if any slot has no clock."""
     try:
         parsed = [datetime.fromisoformat(start) for start in starts if start is not None]
     except ValueError:
@@ -24,7 +24,7 @@ def moments(starts: Sequence[str | None]) -> list[datetime] | None:
 
 
 def names(times: Sequence[datetime]) -> list[str]:
-    """Times as text: no longer than is needed to tell them apart, all of one form.
+    """Return times as text: no longer than is needed to tell them apart, all of one form.
 
     >>> names(moments(["2026-03-02T00:00:00+00:00", "2026-03-02T01:00:00+00:00"]))
     ['2026-03-02 00:00', '2026-03-02 01:00']
@@ -44,7 +44,7 @@ def names(times: Sequence[datetime]) -> list[str]:
 
 
 def zone(times: Sequence[datetime]) -> str:
-    """How the times are to be read.
+    """Return how the times are to be read.
 
     >>> zone(moments(["2026-03-02T00:00:00+01:00"])), zone(moments(["2026-03-02T00:00:00+00:00"]))
     ('UTC+01:00', 'UTC')
@@ -56,7 +56,7 @@ def zone(times: Sequence[datetime]) -> str:
 
 
 def width(times: Sequence[datetime]) -> str:
-    """How long a slot is, if all are equally long and more than one is known; otherwise nothing.
+    """Return how long a slot is, if all are equally long and more than one is known; otherwise nothing.
 
     >>> width(moments(["2026-03-02T00:00:00", "2026-03-02T01:00:00"]))
     '1 h'
@@ -74,7 +74,7 @@ def width(times: Sequence[datetime]) -> str:
 
 
 def time_marks(times: Sequence[datetime]) -> list[tuple[int, str]]:
-    """Which columns get a mark, and its text: where a round unit of time begins, as fine as `MARKS` allows.
+    """Return which columns get a mark, and its text: where a round unit of time begins, as fine as `MARKS` allows.
 
     >>> time_marks(moments([f"2026-03-0{day}T{hour:02}:00:00" for day in (2, 3, 4) for hour in range(24)]))
     [(0, '2 Mar'), (12, '12:00'), (24, '3 Mar'), (36, '12:00'), (48, '4 Mar'), (60, '12:00')]
@@ -90,7 +90,7 @@ def time_marks(times: Sequence[datetime]) -> list[tuple[int, str]]:
 
 
 def slot_marks(slots: Sequence[int]) -> list[tuple[int, str]]:
-    """Marks at round slot numbers.
+    """Return marks at round slot numbers.
 
     >>> slot_marks(range(40))
     [(0, '0'), (5, '5'), (10, '10'), (15, '15'), (20, '20'), (25, '25'), (30, '30'), (35, '35')]
@@ -103,7 +103,7 @@ def slot_marks(slots: Sequence[int]) -> list[tuple[int, str]]:
 
 
 def _scales() -> list[tuple[Callable[[datetime], int], Callable[[datetime], str]]]:
-    """From fine to coarse: the unit's number of a time, and how its mark is written."""
+    """Return, from fine to coarse, the unit's number of a time, and how its mark is written."""
 
     def seconds(size: int) -> Callable[[datetime], int]:
         return lambda t: (t.toordinal() * 86_400 + t.hour * 3600 + t.minute * 60 + t.second) // size

@@ -12,9 +12,9 @@ from dpi.cli.options import Json, StoreArgument, StreamName
 from dpi.cli.output import document, note
 from dpi.errors import OptionError, StoreError
 from dpi.reader import stream_named
-from dpi.report.deployment import deployment_of
-from dpi.report.registry import SCHEMA, entry, read_about, to_yaml
-from dpi.report.review import review as review_of
+from dpi.report.deployment import describe_deployment
+from dpi.report.registry import SCHEMA, make_entry, read_about, to_yaml
+from dpi.report.review import write_review
 from dpi.store import open_store
 
 
@@ -47,11 +47,11 @@ def registry(
         raise OptionError("`--review` is Markdown, and takes neither `--about` nor `--json`.")
     said = {} if about is None else read_about(about)
     with open_store(store, read_only=True) as opened, opened.snapshot():
-        found = deployment_of(opened, stream_named(opened, stream))
+        found = describe_deployment(opened, stream_named(opened, stream))
     if review:
-        text = review_of(found)
+        text = write_review(found)
     else:
-        made = entry(found, said)
+        made = make_entry(found, said)
         if json:
             document(made)
             return

@@ -4,7 +4,7 @@ import pytest
 
 import dpi
 from dpi.report import page
-from dpi.report.nobody import looks_like_nobody, unheard
+from dpi.report.empty_check import are_noise, looks_empty
 from made_releases import releases, without_total
 
 DOMAIN = dpi.Categories(["DE", "FR"], other=None)
@@ -29,15 +29,15 @@ def stream(*totals):
 )  # fmt: skip
 def test_totals_that_stand_out_are_somebody(totals, nobody):
     """One slot far out of its noise, or all of them together, is heard; the more slots, the farther one must be."""
-    assert looks_like_nobody(stream(*totals)) is nobody
+    assert looks_empty(stream(*totals)) is nobody
 
 
 def test_where_nothing_was_measured_nothing_is_said():
     """No releases, no totals, no budget."""
-    assert not looks_like_nobody([])
-    assert not looks_like_nobody(without_total(DOMAIN, 3))
-    assert not looks_like_nobody(releases(DOMAIN, 3, total=0.0, epsilon=0.0))
-    assert unheard([math.nan, 1.0])
+    assert not looks_empty([])
+    assert not looks_empty(without_total(DOMAIN, 3))
+    assert not looks_empty(releases(DOMAIN, 3, total=0.0, epsilon=0.0))
+    assert are_noise([math.nan, 1.0])
 
 
 def test_the_page_warns():

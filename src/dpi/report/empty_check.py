@@ -13,15 +13,15 @@ from dpi.release import Release
 _HEARD = 4.0
 """Standard deviations of its noise by which a total, or all of them together, must stand out."""
 
-WORDS = (
+WARNING = (
     "The released totals look like nobody: no slot, and not all of them together, shows more users than noise does. If "
     "there were users, the columns, the unit or the zone of times or the period may not be those of the events, or "
     "accounts are empty."
 )
 
 
-def looks_like_nobody(releases: Iterable[Release]) -> bool:
-    """Whether the totals of releases cannot be told from those of slots without any user.
+def looks_empty(releases: Iterable[Release]) -> bool:
+    """Tell whether the totals of releases cannot be told from those of slots without any user.
 
     The noise on the sum of all bins has a standard deviation of √(2·bins)/ε. A total is heard if it is four of them
     and ln(slots)/√2 more: Laplace tails fall by e in 1/√2 deviations, so slots without users are heard, any of n, with
@@ -31,25 +31,24 @@ def looks_like_nobody(releases: Iterable[Release]) -> bool:
     >>> import dpi
     >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=100, budget=dpi.Ledger(per_slot=1))
     >>> users = [f"user {number}" for number in range(500)]
-    >>> looks_like_nobody([stream.release(users, ["DE"] * 500)]), looks_like_nobody([])
+    >>> looks_empty([stream.release(users, ["DE"] * 500)]), looks_empty([])
     (False, False)
     """
-    return unheard([loudness(release) for release in releases])
+    return are_noise([signal_to_noise(release) for release in releases])
 
 
-def loudness(release: Release) -> float:
-    """A total in standard deviations of its noise; NaN where none was measured."""
+def signal_to_noise(release: Release) -> float:
+    """Return a total in standard deviations of its noise; NaN where none was measured."""
     if not release.epsilon > 0:
         return math.nan
     noise = math.sqrt(2 * release.domain.size) / release.epsilon
     return release.total / max(noise, math.sqrt(release.total_variance))
 
 
-def unheard(loudnesses: Iterable[float]) -> bool:
-    """Whether none of the totals stands out of its noise, nor all of them together."""
-    known = [ratio for ratio in loudnesses if math.isfinite(ratio)]
+def are_noise(ratios: Iterable[float]) -> bool:
+    """Tell whether none of the totals stands out of its noise, nor all of them together."""
+    known = [ratio for ratio in ratios if math.isfinite(ratio)]
     if not known:
         return False
-    slots = len(known)
-    loud = max(known) > _HEARD + math.log(slots) / math.sqrt(2)
-    return not loud and sum(known) / math.sqrt(slots) <= _HEARD
+    loud = max(known) > _HEARD + math.log(len(known)) / math.sqrt(2)
+    return not loud and sum(known) / math.sqrt(len(known)) <= _HEARD
