@@ -30,7 +30,6 @@ import polars as pl
 import dpi
 from dpi.budget.account_table import merged
 from dpi.engine import BucketEngine
-from dpi.store.relayout import lay_out
 from dpi.store.sql import SQLStore
 from measure import resident
 
@@ -86,10 +85,10 @@ def sized(store: SQLStore, folder: Path) -> dict[str, float]:
     """Bytes of the ledger for each sub-account in it, as it is and merged."""
     if store.layout is None:
         return {}
-    listed = sum(int(size) for (size,) in store.engine.rows("SELECT size FROM manifest"))
+    listed = sum(int(size) for (size,) in store.engine.rows("SELECT size FROM account_runs"))
     logs = [*(store.account_parts(name, text) for name, text in store.ledgers().items()), store.payment_parts("")]
     accounts = sum(len(merged(part)) // 36 for log in logs for part in log)
-    lay_out(store, folder / "merged")
+    store.lay_out(folder / "merged")
     assert store.folder is not None
     disk = sum(path.stat().st_size for path in store.folder.path.iterdir())
     return {"bytes": listed / accounts, "bytes merged": disk / accounts, "accounts": accounts}

@@ -3,9 +3,9 @@
     python benchmarks/large_ledger.py build FOLDER [--accounts 100000000] [--memory 1073741824]
     python benchmarks/large_ledger.py slots FOLDER [--active 100000] [--slots 30] [--memory 1073741824]
 
-`build` makes a store with so many accounts in pages. `slots` opens it and pays slots of random users: with accounts
+`build` makes a store with so many accounts in files. `slots` opens it and pays slots of random users: with accounts
 that are there, and half of them new. A slot is: find the accounts, weigh them, and have the payment on disk, with all
-that is moved from memory to pages. Processor seconds of this process; memory is what it holds beside its programs, and
+that is moved from memory to files. Processor seconds of this process; memory is what it holds beside its programs, and
 the most it ever held.
 """
 
@@ -27,7 +27,6 @@ from dpi.budget.ledger import Ledger
 from dpi.events.identity import Digests
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
-from dpi.store.paged_table import LARGEST
 from measure import resident, row
 
 EPSILON, PER_SLOT = Epsilon.at_most(1), Epsilon.at_most("0.01")
@@ -45,25 +44,25 @@ def name_of(number: npt.NDArray[np.uint64], accounts: int) -> Digests:
 
 
 def build(folder: Path, accounts: int, memory: int) -> None:
-    began, depth = time.process_time(), max(0, (accounts - 1).bit_length() - LARGEST.bit_length() + 1)
+    began = time.process_time()
     with dpi.open_store(folder / "visits.db", memory=memory) as store:
         dpi.Stream(
             domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Converging(dpi.budget.Zeta(2)), store=store, name=STREAM
         )
-        store.open_pages("", BUDGET.accounts(EPSILON, store.key).description)
-        log = store.in_pages
-        assert log is not None
-        bounds = [-(-accounts * part >> depth) for part in range((1 << depth) + 1)]
+        store.ledger_table("", BUDGET.accounts(EPSILON, store.key).description)
+        log, buckets = store._accounts, store._accounts.buckets
+        assert log.folder is not None
+        bounds = [-(-accounts * bucket >> buckets.bits) for bucket in range(buckets.number + 1)]
         with store.engine.transaction(), log.folder.attempt() as attempt:
             files, runs = log.files(""), []
-            for part, (first, end) in enumerate(pairwise(bounds)):
+            for bucket, (first, end) in enumerate(pairwise(bounds)):
                 standing = np.zeros(end - first, dtype=STANDING)
                 standing["spent"], standing["active"] = PER_SLOT.units, 1
                 names = name_of(np.arange(first, end, dtype=np.uint64), accounts)
                 records = np.frombuffer(to_records(names, standing), dtype=RECORD)
-                runs.append(files.write(attempt, (1 << depth) + part, 1, [records], records.size))
+                runs.append(files.write(attempt, bucket, 0, [records], records.size))
             log.folder.sync()
-            log.append("", b"", runs)
+            log.put("", runs)
         store.erase()
     (folder / "accounts").write_text(str(accounts))
     size = sum(path.stat().st_size for path in (folder / "visits.db.buckets").iterdir())

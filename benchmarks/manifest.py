@@ -3,8 +3,8 @@
     python benchmarks/manifest.py [--accounts 1000000000] [--bits 10] [--slots 500] [--sql 20]
 
 Names are keyed digests, so all buckets are alike: the runs of one are followed over the slots, with the expected number
-of different accounts in a merge of random ones, by the rule of `dpi.store.runs`. Then a manifest of so many rows is
-made in a real store, and what the driver does in a payment is timed: read it, check its seal, replace a row of every
+of different accounts in a merge of random ones, by the rule of `dpi.store.account_files`. Then a list of so many runs
+is made in a real store, and what the driver does in a payment is timed: read it, check its seal, replace a row of every
 bucket, seal it, commit. No account is in it, and none is needed: the driver never reads one.
 """
 
@@ -26,10 +26,9 @@ from dpi.budget.account_table import STANDING, Buckets, merged, to_records
 from dpi.engine.tasks import Closing, Holdings, close_rows
 from dpi.events.rows import Rows
 from dpi.noise import SystemSource
-from dpi.store.bucket_log import BucketLog
+from dpi.store.account_files import RATIO, Run, RunFiles
+from dpi.store.account_log import AccountLog
 from dpi.store.folder import Folder
-from dpi.store.relayout import lay_out
-from dpi.store.runs import RATIO, Run, RunFiles
 from dpi.stream.closing import Counting, Offer
 
 RECORD = 36
@@ -80,11 +79,11 @@ class Unwritten(Folder):
 def timed(bits: int, runs: int, repeats: int) -> None:
     """Seconds that a payment takes the driver, in a store whose manifest has so many rows."""
     with tempfile.TemporaryDirectory() as place, dpi.open_store(Path(place) / "visits.db") as store:
-        lay_out(store, Path(place) / "buckets", bits)
+        store.lay_out(Path(place) / "buckets", bits)
         layout = store.layout
         assert layout is not None
         folder = Unwritten(Path(layout.path), layout.mark)
-        log = BucketLog(store.engine, store.key, folder, Buckets(bits))
+        log = AccountLog(store.engine, store.key, folder, Buckets(bits))
         made = [
             Run(bucket, number, f"{secrets.token_hex(8)}-{secrets.token_hex(16)}", 36 << number, bytes(32))
             for bucket in range(2**bits)
@@ -98,10 +97,10 @@ def timed(bits: int, runs: int, repeats: int) -> None:
             began = time.process_time()
             with store.engine.transaction():
                 log.check("", "")
-                last = [known[-1] for known in log.manifest("").values()]
+                last = [known[-1] for known in log.runs("").values()]
                 log.put("", last)
             seconds.append(time.process_time() - began)
-        store.engine.execute("DELETE FROM manifest")
+        store.engine.execute("DELETE FROM account_runs")
     print(
         f"{2**bits:>7} buckets x {runs:2d} runs: {statistics.median(seconds):.3f} s of the driver's processor a payment"
     )
@@ -119,12 +118,12 @@ def bucket_of(accounts: int, paying: int, repeats: int) -> None:
     zeros = np.zeros(paying, dtype=np.int64)
     rows = Rows(names[:paying], zeros, zeros, zeros + 1)
     with tempfile.TemporaryDirectory() as place:
-        files = RunFiles(Folder.made(Path(place) / "buckets", secrets.token_hex(16)), "", bytes(32))
+        files = RunFiles(Folder.make(Path(place) / "buckets", secrets.token_hex(16)), "", bytes(32))
         run = files.append("0" * 16, 0, [], [], merged(to_records(names, np.zeros(accounts, dtype=STANDING))))
         seconds = []
         for _ in range(repeats):
             began = time.process_time()
-            close_rows(rows, 0, Buckets(0), Holdings(b"".join(files.read([run]))), closing)
+            close_rows(rows, 0, Buckets(0), Holdings(files.read(run)), closing)
             seconds.append(time.process_time() - began)
     print(
         f"a bucket of {accounts} accounts, of which {paying} pay: {statistics.median(seconds):.3f} s of processor time"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from threading import Event
-from typing import TYPE_CHECKING, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Self, SupportsIndex, cast, overload
 
 from dpi.certificates.declared import DeclaredOptions
 from dpi.domain import Domain
@@ -22,7 +22,8 @@ from dpi.domain.file import from_description
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
 from dpi.release import Release, to_frame
-from dpi.store import Store, open_store
+from dpi.store import Store
+from dpi.store.opening import find_store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,13 +50,13 @@ def open(
     >>> len(releases), releases.newest.start.hour, len(releases["2026-01-01T01:00":])
     (3, 2, 2)
     """
-    if isinstance(store, Store):
-        return Releases(store, stream, keys)
-    opened = open_store(store, read_only=True)
+    found = find_store(store, read_only=True)
+    if found is store:
+        return Releases(found, stream, keys)
     try:
-        return Releases(opened, stream, keys, address=os.fspath(store))
+        return Releases(found, stream, keys, address=os.fspath(cast("str", store)))
     except BaseException:
-        opened.close()
+        found.close()
         raise
 
 

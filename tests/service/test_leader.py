@@ -17,7 +17,6 @@ import pytest
 import dpi
 from dpi.errors import StoreBusy
 from dpi.service.tokens import Tokens
-from dpi.store.sqlite import SQLite
 from dpi.verification import check_accounts, verify
 from service.conftest import free_port
 
@@ -34,10 +33,7 @@ def taken_over(request, key_file):
         store = dpi.open_store(target, key_file=key_file)
         opened.append(store)
         store.lead(60)
-        if isinstance(store.engine, SQLite):
-            store.engine._use.give_up()
-        else:
-            store.engine.execute("SELECT pg_advisory_unlock_all()")
+        store.engine.give_up()
         return store
 
     yield another

@@ -98,7 +98,7 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
     folder = Path(trial["folder"])
     options: dict[str, Any] = {}
     if trial["work"] == "pages":
-        paged_table.LARGEST, paged_table.LEAST, opening.LEAST = 3, 4, 1  # so that a few accounts are moved and divided
+        paged_table.LEAST, opening.LEAST, opening.PAGED_BITS = 4, 1, 2  # so that a few accounts are moved
         options["memory"] = 2 * 37 * 24
     with dpi.open_store(
         trial["target"], key_file=folder / "key", witness=folder / "witness", wait=20, **options
@@ -139,15 +139,14 @@ def change(store: Any) -> None:
 
 def move(store: Any) -> None:
     """Release a slot, move the accounts to buckets, release one, and move them back."""
-    from dpi.store.relayout import embed, lay_out
     from dpi.testing import workload
 
     folder = Path(store.witness.path).parent
     list(workload.run(store, 1))
     if store.layout is None and len([*store.releases("members")]) == 1:
-        lay_out(store, folder / "buckets", bits=1)
+        store.lay_out(folder / "buckets", bits=1)
     list(workload.run(store, 2))
-    embed(store)
+    store.embed()
 
 
 def forked(trial: dict[str, Any], fatal: int | None) -> int:

@@ -15,7 +15,6 @@ import dpi
 from dpi.errors import OptionError, StateError
 from dpi.store.backup import back_up, restore
 from dpi.store.folder import MARK
-from dpi.store.relayout import lay_out
 from dpi.testing.workload import outcome
 from dpi.verification import check_accounts, verify
 
@@ -33,7 +32,7 @@ def store(request, key_file, tmp_path):
 
     place = Place()
     with place.open() as opened:
-        lay_out(opened, place.buckets, 2)
+        opened.lay_out(place.buckets, 2)
     return place
 
 
@@ -121,7 +120,7 @@ def test_nobody_is_above_epsilon_after_a_restore(store, tmp_path, monkeypatch) -
 def test_copies_of_a_store_in_use_are_each_of_one_moment(store, tmp_path) -> None:
     """While slots close, and replace and remove files, every copy verifies whole."""
     with store.open() as opened:
-        live = stream(opened, budget=dpi.Ledger(per_slot="0.01"))
+        live = stream(opened, budget=dpi.Ledger(per_slot="0.01"), engine=dpi.engine.local())
         live.release(["first"], ["DE"])
         done = threading.Event()
 
@@ -157,7 +156,7 @@ def test_a_file_that_is_replaced_while_it_is_copied_begins_a_later_moment(store,
 
     take, turns = BucketCopy.take, iter(range(100))
     with store.open() as opened:
-        live = stream(opened)
+        live = stream(opened, engine=dpi.engine.local())
         live.release(USERS, ["DE"] * 4)
 
         def late(copy, source, names):
@@ -182,7 +181,7 @@ def there(folder: Path) -> set[str]:
 def test_what_is_there_or_missing_is_refused_and_nothing_is_left(store, tmp_path) -> None:
     """A folder that is there, a store that has lost a file, a copy that has: one sentence, and nothing half-done."""
     with store.open() as opened:
-        stream(opened).release(USERS, ["DE"] * 4)
+        stream(opened, engine=dpi.engine.local()).release(USERS, ["DE"] * 4)
         lost = store.buckets / sorted(opened._listed_files())[0]
     back_up(store.address, tmp_path / "copy.db")
     (tmp_path / "second.db.buckets").mkdir()

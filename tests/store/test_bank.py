@@ -91,8 +91,10 @@ def test_accounts_are_read_anew_after_doubt_alone(reopen, monkeypatch) -> None:
     """A bank reads a ledger when it is first asked for and after a write that failed, and at no other time."""
     store = reopen()
     one, reads = stream(store), []
-    opened = store.open_ledger
-    monkeypatch.setattr(store, "open_ledger", lambda *names: (reads.append(names), opened(*names))[1])
+    opened = store.ledger_table
+    monkeypatch.setattr(
+        store, "ledger_table", lambda *names, **paying: (reads.append(names), opened(*names, **paying))[1]
+    )
     for slot in range(3):
         one.release(["ada"], ["DE"], slot=slot)
     assert reads == []

@@ -38,9 +38,8 @@ def release(store: Store) -> None:
 def test_a_new_store_takes_a_whole_number_and_its_float_for_one_user(tmp_path: Path, kind: str) -> None:
     """1 and "1.0" share one account, in slots that are given and in live ones, and after the store was opened anew."""
     if kind == "memory":
-        first: Store = MemoryStore()
+        first = MemoryStore()
         release(first)
-        assert isinstance(first, MemoryStore)
         first.save(tmp_path / "saved")
         again: Store = MemoryStore.load(tmp_path / "saved")
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +15,9 @@ from dpi.budget.account_table import STANDING, AccountTable, to_records
 from dpi.engine import BucketEngine
 from dpi.engine.executor import Local
 from dpi.errors import OptionError, StateError, StoreBusy
+from dpi.store.account_files import Run, into_file, take_in
 from dpi.store.bank import stored_accounts
 from dpi.store.folder import MARK
-from dpi.store.relayout import embed, lay_out
-from dpi.store.runs import appended
 from dpi.testing import workload
 from dpi.verification import check_accounts, verify
 
@@ -45,9 +45,11 @@ def test_moving_changes_no_account_no_event_and_no_release(durable, tmp_path):
         left_open(store, 1)
         before, waiting = workload.outcome(store), events_of(store, 1)
         assert len(waiting) == 2
-        moves = [(lay_out, "a", 1), (lay_out, "b", 6), (lay_out, "c", 0), (embed,), (lay_out, "d", 2)]
-        for move, *where in moves:
-            move(store, *([tmp_path / where[0], where[1]] if where else []))
+        for where in (("a", 1), ("b", 6), ("c", 0), (), ("d", 2)):
+            if where:
+                store.lay_out(tmp_path / where[0], where[1])
+            else:
+                store.embed()
             assert workload.outcome(store) == before
             assert events_of(store, 1) == waiting
             there = [name for name in "abcd" if (tmp_path / name).exists()]
@@ -69,33 +71,24 @@ def test_streams_end_alike_in_every_layout(durable, tmp_path):
         expected = workload.outcome(plain)
     with durable() as store:
         list(workload.run(store, 1))
-        lay_out(store, tmp_path / "buckets", 2)
+        store.lay_out(tmp_path / "buckets", 2)
         list(workload.run(store, 2))
     with durable() as store:
         list(workload.run(store, 3, BucketEngine(Local())))
-        embed(store)
+        store.embed()
         list(workload.run(store))
         assert workload.outcome(store) == expected
 
 
-def test_a_move_is_refused_while_another_process_pays(durable, tmp_path):
-    """What was read before the other's payment is not listed after it."""
-    with durable() as store:
-        streams = workload.open_streams(store)
-        workload.close_slot(streams[1], 0)
-        parts = type(store._accounts).parts
-
-        def paying(log, ledger):
-            yield from parts(log, ledger)
-            if ledger == "" and not store.pending("orders") and store.reached("orders")[0] == 0:
-                workload.close_slot(streams[1], 1)
-
-        type(store._accounts).parts, saved = paying, parts
-        try:
-            with pytest.raises(StoreBusy):
-                lay_out(store, tmp_path / "buckets", 2)
-        finally:
-            type(store._accounts).parts = saved
+def test_a_move_is_refused_after_another_process_has_paid(sqlite, key_file, tmp_path):
+    """What this process knows of the store is compared in the transaction that moves; nothing of it is left."""
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        workload.close_slot(workload.open_streams(store)[1], 0)
+        store.engine._use.give_up()
+        with dpi.open_store(sqlite, key_file=key_file) as other:
+            workload.close_slot(workload.open_streams(other)[1], 1)
+        with pytest.raises(StoreBusy):
+            store.lay_out(tmp_path / "buckets", 2)
         assert store.layout is None
         assert not (tmp_path / "buckets").exists()
         assert check_accounts(store) == ()
@@ -107,7 +100,7 @@ def test_a_damaged_ledger_is_not_moved(sqlite, key_file, tmp_path):
         list(workload.run(store, 1))
         store.engine.execute("DELETE FROM account_runs WHERE ledger = ''")
         with pytest.raises(StateError, match="damaged"):
-            lay_out(store, tmp_path / "buckets", 2)
+            store.lay_out(tmp_path / "buckets", 2)
         assert store.layout is None
         assert not (tmp_path / "buckets").exists()
 
@@ -116,7 +109,7 @@ def test_the_fact_of_the_layout_cannot_be_taken_back(sqlite, key_file, tmp_path)
     """A store that is told that its accounts are in the database finds a seal over buckets, and refuses."""
     with dpi.open_store(sqlite, key_file=key_file) as store:
         list(workload.run(store, 1))
-        lay_out(store, tmp_path / "buckets", 2)
+        store.lay_out(tmp_path / "buckets", 2)
         store.engine.execute("UPDATE facts SET value = '' WHERE name = 'layout'")
         with pytest.raises(StateError, match="seal"):
             stored_accounts(store, "")
@@ -129,10 +122,10 @@ def test_a_folder_of_something_else_is_not_taken(sqlite, key_file, tmp_path):
     (tmp_path / "theirs" / "file").write_text("keep")
     with dpi.open_store(sqlite, key_file=key_file) as store:
         with pytest.raises(OptionError, match="new or empty"):
-            lay_out(store, tmp_path / "theirs", 2)
-        lay_out(store, tmp_path / "buckets", 2)
+            store.lay_out(tmp_path / "theirs", 2)
+        store.lay_out(tmp_path / "buckets", 2)
         with pytest.raises(OptionError, match="new or empty"):
-            lay_out(store, tmp_path / "buckets", 3)
+            store.lay_out(tmp_path / "buckets", 3)
     assert (tmp_path / "theirs" / "file").read_text() == "keep"
 
 
@@ -217,7 +210,8 @@ def test_runs_of_a_bucket_take_at_most_48_bytes_an_account(seed):
         standing = np.zeros(users.size, dtype=STANDING)
         standing["spent"] = slot + 1
         last |= dict.fromkeys(users.tolist(), slot + 1)
-        kept, data = appended(held, to_records(names, standing))
+        runs = [Run(0, number, "file", len(records), records) for number, records in enumerate(held)]
+        kept, data = take_in(runs, to_records(names, standing), attrgetter("seal"), into_file)
         held = [*held[:kept], data]
         assert sum(map(len, held)) <= 48 * len(last)
         assert len(held) <= 6

@@ -15,14 +15,14 @@ from dpi.mechanism.boosted import _state as boosted
 from dpi.mechanism.boosted import _state as views
 from dpi.mechanism.cells import _state as cells
 from dpi.release import Release, from_frame, to_frame
-from dpi.store.layout import Layout
+from dpi.store.folder import Layout
 from dpi.store.witness import Seen
 from dpi.verification import verify
 
 DOMAIN = dpi.Categories(["a", "b"])
 OPTIONS = json.loads(dpi.Stream(domain=DOMAIN, epsilon=1).setting.text)
 SEEN = {"sequence": 3, "digest": "d0", "last": {}, "spent": {}, "witness": "w"}
-LAYOUT = {"path": "p", "mark": "m", "bits": None}
+LAYOUT = {"path": "p", "mark": "m", "bits": 4}
 
 
 def with_field(content):

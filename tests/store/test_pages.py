@@ -8,17 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpi
-from dpi.budget.account_table import RECORD, STANDING, AccountTable, to_records
+from dpi.budget.account_table import RECORD, STANDING, AccountTable, newest, to_records
 from dpi.budget.recent import RecentAccounts, TooMany
 from dpi.cli.engines import move
 from dpi.errors import OptionError, StateError
 from dpi.store import paged_table
+from dpi.store.account_files import RunFiles, merge
 from dpi.store.folder import Folder
-from dpi.store.joining import joined
-from dpi.store.paged_table import PagedTable, Part, parts_of
-from dpi.store.pages import PageFiles
-from dpi.store.relayout import embed, lay_out, page
-from dpi.store.runs import Run
+from dpi.store.paged_table import PagedTable
 from dpi.testing import workload
 from dpi.verification import check_accounts, verify
 
@@ -47,7 +44,7 @@ def written(files, records, size=None):
 @pytest.fixture
 def files(tmp_path):
     """Page files in a folder of their own."""
-    return PageFiles(Folder.made(tmp_path / "pages", "mark"), "ledger", bytes(32))
+    return RunFiles(Folder.make(tmp_path / "pages", "mark"), "ledger", bytes(32))
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, 8, 9, 1000])
@@ -56,7 +53,7 @@ def test_a_file_gives_back_what_was_written(files, number):
     rng = np.random.default_rng(number)
     names, standing = accounts(rng, number)
     run = written(files, records_of(names, standing))
-    assert files.read(run).tobytes() == records_of(names, standing).tobytes()
+    assert files.read(run) == records_of(names, standing).tobytes()
     edges = np.array([[0, 0], [2**64 - 1, 2**64 - 1]], dtype=np.uint64)
     asked = np.concatenate([names, rng.integers(0, 1 << 64, (500, 2), dtype=np.uint64), edges])
     order = np.argsort(asked[:, 0])
@@ -70,35 +67,11 @@ def test_a_file_gives_back_what_was_written(files, number):
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 100])
 def test_a_file_that_is_written_by_pieces_is_the_same(files, size):
-    """And so is what is read of a range of names, also from the middle of a block."""
+    """However the pieces lie beside blocks."""
     names, standing = accounts(np.random.default_rng(size), 300)
     records = records_of(names, standing)
     run = written(files, records, size)
-    assert files.read(run).tobytes() == records.tobytes()
-    high = records["name"]["high"]
-    for start, end in ((0, 1), (0, int(high[0])), (int(high[20]), int(high[21])), (int(high[5]) + 1, int(high[250]))):
-        inside = records[(high >= np.uint64(start)) & (high < np.uint64(end))]
-        assert b"".join(piece.tobytes() for piece in files.pieces(run, start, end)) == inside.tobytes()
-    assert b"".join(piece.tobytes() for piece in files.pieces(run, int(high[-1]))) == records[-1:].tobytes()
-
-
-def test_a_range_is_not_cut_short_by_names_that_were_changed(files):
-    """The names to find blocks by are not sealed: one that leads past accounts of the range is refused."""
-    names, standing = accounts(np.random.default_rng(6), 80)
-    records = records_of(names, standing)
-    run = written(files, records)
-    path, high = files.folder.path / run.name, records["name"]["high"]
-    whole, blocks = path.read_bytes(), 10
-    start, end = int(high[20]), int(high[60])
-    for at in range(blocks):
-        for fence in (0, start, end, 2**64 - 1):
-            place = blocks * 320 + 8 * at
-            path.write_bytes(whole[:place] + fence.to_bytes(8, "little") + whole[place + 8 :])
-            try:
-                found = b"".join(piece.tobytes() for piece in files.pieces(run, start, end))
-            except StateError:
-                continue
-            assert found == records[20:60].tobytes()
+    assert files.read(run) == records.tobytes()
 
 
 def test_names_that_share_a_high_half_are_told_apart(files):
@@ -114,7 +87,7 @@ def test_names_that_share_a_high_half_are_told_apart(files):
         assert found[0] == held
         odd = np.array([[name[0], name[1] + 1 if name[0] == 5 else 0]], dtype=np.uint64)
         assert not files.look_up([(run, slice(0, 1))], odd)[0]["active"].any()
-    more = joined(records[::2], records[1::2])
+    more = merge(records[::2], records[1::2])
     assert more.tobytes() == records.tobytes()
 
 
@@ -155,21 +128,9 @@ def test_a_block_of_another_place_is_refused(files):
     path.write_bytes(whole)
     other = written(files, records_of(names, standing))
     (files.folder.path / other.name).write_bytes(whole)
-    for where, one in ((files, other), (PageFiles(files.folder, "another", bytes(32)), run)):
+    for where, one in ((files, other), (RunFiles(files.folder, "another", bytes(32)), run)):
         with pytest.raises(StateError):
             where.read(one)
-
-
-def test_parts_leave_no_name_out():
-    """A list of files that has a gap, or a part twice, is refused: an account in it would be refilled."""
-
-    def run(part):
-        return Run(part, 0, "x", 0, b"")
-
-    assert [part.start for part in parts_of([run(3), run(4), run(5)])] == [0, 1 << 62, 1 << 63]
-    for wrong in ([2], [2, 3, 4], [4, 5], [3, 5], [2, 2, 3]):
-        with pytest.raises(StateError):
-            parts_of([run(part) for part in wrong])
 
 
 @settings(max_examples=30, deadline=None)
@@ -223,31 +184,42 @@ def test_a_part_that_is_filled_is_as_one_that_was_put(seed, number):
     assert [each.tobytes() for each in filled.held(1)] == [each.tobytes() for each in put.held(1)]
 
 
-def test_a_table_in_pages_is_as_one_in_memory(files, monkeypatch):
-    """Charge after charge, with parts that are moved and divided, and a charge larger than memory."""
-    monkeypatch.setattr(paged_table, "LARGEST", 500)
+NONE = np.empty(0, dtype=RECORD)
+
+
+@pytest.mark.parametrize("bits", [0, 2, 4])
+def test_a_table_in_files_is_as_one_in_memory(files, monkeypatch, bits):
+    """Charge after charge, with buckets that are moved, runs of tasks beside them, and a charge larger than memory."""
     monkeypatch.setattr(paged_table, "LEAST", 16)
-    rng = np.random.default_rng(8)
+    rng, buckets = np.random.default_rng(8), 1 << bits
     known, _ = accounts(rng, 6000)
-    table, plain = PagedTable(files, [Part(1, None)], 1000), AccountTable()
+    table, plain = PagedTable(files, [()] * buckets, [NONE] * buckets, 1000), AccountTable()
     for slot in range(40):
         names = known[rng.choice(6000, 5000 if slot == 20 else 150, replace=False)]
         place = table.find(names)
         assert (table.get(place) == plain.get(plain.find(names))).all()
         _, standing = accounts(rng, len(names))
-        table.move(ATTEMPT, slot + 1, place.names, standing)
-        table.put(place, standing)
-        plain.put(plain.find(names), standing)
+        if slot % 10 == 5:  # a task has written more files, and the table is opened anew
+            changed = [np.frombuffer(to_records(*table._recent.held(at)), dtype=RECORD) for at in range(buckets)]
+            charged = records_of(names, standing)
+            bucket = np.searchsorted(table._starts, charged["name"]["high"], side="right") - 1
+            runs = []
+            for at in range(buckets):
+                mine = newest([changed[at], charged[bucket == at]])
+                runs.append((*table._runs[at], files.write(ATTEMPT, at, 9, [mine], mine.size)))
+            table = PagedTable(files, runs, [NONE] * buckets, 1000)
+        else:
+            table.move(ATTEMPT, place.names, standing[np.argsort(names[:, 0])])
+            table.put(place, standing[np.argsort(names[:, 0])])
+        plain.put(plain.find(names), standing[np.argsort(names[:, 0])])
         assert table._recent.counts.sum() <= 0.35 * 1000 + 1
     everything = b"".join(to_records(*part) for part in table.parts())
     assert everything == AccountTable.from_bytes(plain.to_bytes()).to_bytes()
-    assert len(table._parts) > 8
 
 
-def test_parts_that_are_equally_full_are_moved_one_after_the_other(files):
-    """A store that was built has all parts alike: no slot moves many of them at once, and memory stays as it should."""
-    runs = [Run(64 + part, 0, "x", 0, b"") for part in range(64)]
-    table = PagedTable(files, parts_of(runs), 1 << 20)
+def test_buckets_that_are_equally_full_are_moved_one_after_the_other(files):
+    """A store that was built has all alike: no slot moves many of them at once, and memory stays as it should."""
+    table = PagedTable(files, [()] * 64, [NONE] * 64, 1 << 20)
     recent, more = table._recent, np.full(64, 110)
     moved = []
     for _ in range(400):
@@ -266,10 +238,10 @@ def test_parts_that_are_equally_full_are_moved_one_after_the_other(files):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Parts and memory so small that a few accounts are moved and divided."""
-    monkeypatch.setattr(paged_table, "LARGEST", 3)
+    """Memory so small that a few accounts are moved."""
     monkeypatch.setattr(paged_table, "LEAST", 4)
     monkeypatch.setattr("dpi.store.opening.LEAST", 1)
+    monkeypatch.setattr("dpi.store.opening.PAGED_BITS", 2)
     return 2 * 37 * 24
 
 
@@ -284,10 +256,9 @@ def test_streams_end_alike_in_pages(sqlite, key_file, tmp_path, small):
             assert store._listed_files()
             assert {path.name for path in store.folder.path.iterdir()} == store._listed_files() | {"dpi-buckets"}
     with dpi.open_store(sqlite, key_file=key_file) as store:
-        assert store.in_pages is not None
-        lay_out(store, tmp_path / "buckets", 2)
-        embed(store)
-        page(store, tmp_path / "pages")
+        store.lay_out(tmp_path / "buckets", 3)
+        store.embed()
+        store.lay_out(tmp_path / "pages", 1)
         list(workload.run(store))
         assert workload.outcome(store) == expected
         assert check_accounts(store) == ()
@@ -296,17 +267,17 @@ def test_streams_end_alike_in_pages(sqlite, key_file, tmp_path, small):
 
 def test_on_postgresql_pages_lie_in_a_folder_that_is_named(postgres, key_file, tmp_path, small):
     """Without one they are refused, with what to do; with one, streams end in the same bytes, over restarts."""
-    with pytest.raises(OptionError, match=r"needs a folder for its pages: see `dpi ledger --layout pages --path"):
+    with pytest.raises(OptionError, match=r"needs a folder for its accounts: see `dpi ledger --layout buckets --path"):
         dpi.open_store(postgres, key_file=key_file, memory=small)
     with dpi.open_store(tmp_path / "plain.db", key_file=key_file) as plain:
         list(workload.run(plain))
         expected = workload.outcome(plain)
     with dpi.open_store(postgres, key_file=key_file) as store:
         list(workload.run(store, 1))
-        move(store, "pages", tmp_path / "pages", 0)
+        move(store, "buckets", tmp_path / "pages", 2)
     for slot in (2, None):
         with dpi.open_store(postgres, key_file=key_file, memory=small) as store:
-            assert store.in_pages is not None
+            assert store.layout is not None
             list(workload.run(store, slot) if slot else workload.run(store))
             assert {path.name for path in store.folder.path.iterdir()} == store._listed_files() | {"dpi-buckets"}
     with dpi.open_store(postgres, key_file=key_file, memory=small) as store:
@@ -328,17 +299,17 @@ def test_a_file_that_is_gone_or_put_back_is_refused(sqlite, key_file, small):
     with dpi.open_store(sqlite, key_file=key_file, memory=small) as store:
         list(workload.run(store, 2))
         folder = store.folder.path
-        rows = store.engine.rows("SELECT * FROM manifest")
+        rows = store.engine.rows("SELECT * FROM account_runs")
         list(workload.run(store, 3))
-        newest = store.engine.rows("SELECT * FROM manifest")
-        assert rows != newest
-        store.engine.execute("DELETE FROM manifest")
-        store.engine.execute_many("INSERT INTO manifest VALUES (?, ?, ?, ?, ?, ?)", rows)
+        last = store.engine.rows("SELECT * FROM account_runs")
+        assert rows != last
+        store.engine.execute("DELETE FROM account_runs")
+        store.engine.execute_many("INSERT INTO account_runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
         assert check_accounts(store) != ()
-        store.engine.execute("DELETE FROM manifest")
-        store.engine.execute_many("INSERT INTO manifest VALUES (?, ?, ?, ?, ?, ?)", newest)
+        store.engine.execute("DELETE FROM account_runs")
+        store.engine.execute_many("INSERT INTO account_runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", last)
         assert check_accounts(store) == ()
-        (folder / newest[0][3]).unlink()
+        (folder / next(row[4] for row in last if row[4])).unlink()
         assert check_accounts(store) != ()
     with pytest.raises(StateError, match="missing"):
         dpi.open_store(sqlite, key_file=key_file)

@@ -7,6 +7,7 @@ import pytest
 
 import dpi
 from dpi.budget.epsilon import UNITS
+from dpi.budget.odds import odds
 from dpi.reader import Releases
 from dpi.report.deployment import describe_deployment
 from dpi.report.review import write_review
@@ -98,3 +99,20 @@ def test_words_are_rounded_up_and_one_stream_has_no_sum():
     assert sentences(0.34, 0.34, 1) == "By this stream no user can have lost more than 0.34 so far."
     assert rounded_up(1 / 3) == "0.3334"
     assert all(float(rounded_up(k / 7919)) >= k / 7919 for k in range(200))
+
+
+def test_a_guarantee_names_what_it_holds_for_and_the_sum_of_all_streams():
+    """In these words, whichever way its ε is kept."""
+    store = dpi.MemoryStore()
+    series = dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0))
+    streams = {
+        "the streams of the shared ledger together; accounts of every user": opened(store, "visits"),
+        "this stream alone; a converging series": opened(store, "series", budget=series, separate=True),
+        "this stream alone; accounts of every user": opened(store, "plain", separate=True),
+    }
+    for said, stream in streams.items():
+        scope, kept = said.split("; ")
+        assert stream.release(["ada"], ["a"]).guarantee == (
+            f"Pure differential privacy, ε = 1 per user for ever, for {scope}; neighbours differ in all events of one "
+            f"user. {odds(1, epochs=False)} Kept by {kept}. All streams of this store sum to 3 per user for ever."
+        )

@@ -9,7 +9,6 @@ from dpi.certificates.chain import Head
 from dpi.errors import StoreError
 from dpi.events.rows import Rows
 from dpi.store.base import PaidSlot
-from dpi.store.postgres import PostgreSQL
 from dpi.testing.workload import CLOCK, DOMAIN, KEY, close_slot, events, open_streams, run
 from dpi.verification import verify
 
@@ -29,9 +28,9 @@ PRIVATE_TEXT = "postgres-would-quote-this"
 def test_errors_never_quote_a_row(durable, statement, values) -> None:
     """A database's own message may hold the values of a row; ours says the kind of error, with nothing behind it."""
     with durable() as store:
-        if "::" in statement and not isinstance(store.engine, PostgreSQL):
+        if "::" in statement and store.engine.path is not None:
             pytest.skip("a cast of PostgreSQL")
-        if "sequence)" in statement and not isinstance(store.engine, PostgreSQL):
+        if "sequence)" in statement and store.engine.path is not None:
             pytest.skip("SQLite takes any value in any column")
         with pytest.raises(StoreError) as raised:
             store.engine.rows(statement, values)

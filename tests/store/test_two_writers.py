@@ -20,7 +20,6 @@ from dpi.certificates.chain import extend
 from dpi.errors import StateError, StoreBusy, StoreError
 from dpi.noise import UnsafeSeededSource
 from dpi.store import Store
-from dpi.store.sqlite import SQLite
 from dpi.testing.workload import CLOCK, DOMAIN, outcome
 from dpi.verification import check_accounts, verify
 
@@ -48,10 +47,7 @@ def both(durable) -> Callable[[], Store]:
 
     def another() -> Store:
         opened.append(durable())
-        if isinstance(opened[-1].engine, SQLite):
-            opened[-1].engine._use.give_up()
-        else:
-            opened[-1].engine.execute("SELECT pg_advisory_unlock_all()")
+        opened[-1].engine.give_up()
         return opened[-1]
 
     yield another
@@ -307,14 +303,14 @@ def test_of_two_transactions_at_the_same_time_one_happens(postgres, key_file, mo
     one, _ = (stream(first, name=name, **options) for name in ("one", "two"))
     first.engine.execute("SELECT pg_advisory_unlock_all()")
     second = dpi.open_store(postgres, key_file=key_file)
-    two, compare = stream(second, name="two", **options), first._known.compare
+    two, compare = stream(second, name="two", **options), first._guard.compare
 
     def overtaken(ledger: str | None) -> None:
         compare(ledger)
         two.release(["ada"], ["DE"])
 
     with monkeypatch.context() as patch:
-        patch.setattr(first._known, "compare", overtaken)
+        patch.setattr(first._guard, "compare", overtaken)
         with pytest.raises(StoreBusy, match="another process has written"):
             one.release(["ada"], ["DE"])
     assert one.next_slot == 0

@@ -48,7 +48,7 @@ def test_a_stopped_stream_releases_nothing_more(reopen):
             again.release(["ada"], ["a"])
         with pytest.raises(dpi.StateError, match="the stream was stopped"):
             again.stop()
-    if not isinstance(store, dpi.MemoryStore):
+    if store.durable:
         store.close()
     store = reopen()
     for change in (False, True, "next"):

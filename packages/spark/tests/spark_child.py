@@ -125,7 +125,7 @@ def main(master: str, folder: Path, kill: str) -> None:
     executor = Wrapped(running)
     stream = opened(folder, dpi.engine.BucketEngine(executor, bits=2))
     if kill == "pay":
-        stream.driver.bank.pay_runs = end_self
+        stream.driver._sql.pay_runs = end_self
     if kill == "publish":
         stream.driver._publish = end_self
 

@@ -311,7 +311,8 @@ def by_bucket(data: bytes, buckets: Buckets) -> Iterator[tuple[int, bytes]]:
     """The records of each bucket that has any, in their order."""
     if len(data) % RECORD.itemsize:
         raise StateError("the saved accounts are damaged: a record is incomplete.")
-    if not data:
+    if not data or buckets.number == 1:
+        yield from [(0, data)] if data else []
         return
     records = np.frombuffer(data, dtype=RECORD)
     at = buckets.of(records["name"]["high"].reshape(-1, 1))

@@ -9,13 +9,11 @@ from typing import cast
 
 from dpi._version import load_plugin
 from dpi.engine import BucketEngine, local, pool
-from dpi.engine.executor import Local
 from dpi.errors import OptionError, meant
-from dpi.store.relayout import embed, lay_out, page
 from dpi.store.sql import SQLStore
 
 ENGINES = ("local", "pool", "spark")
-LAYOUTS = ("buckets", "pages", "embedded")
+LAYOUTS = ("buckets", "embedded")
 
 
 @contextmanager
@@ -43,12 +41,10 @@ def _spark(path: Path | None) -> BucketEngine:
 def move(store: SQLStore, layout: str, path: Path | None, bits: int) -> None:
     """Move the accounts of a store into another layout."""
     if layout not in LAYOUTS:
-        raise OptionError(f"`--layout` must be buckets, pages or embedded. Got {layout!r}.")
+        raise OptionError(f"`--layout` must be buckets or embedded. Got {layout!r}.")
     if layout == "embedded":
         if path is not None:
-            raise OptionError("`--path` is of buckets and pages: leave it out.")
-        embed(store)
-    elif layout == "pages":
-        page(store, BucketEngine(Local(), path).path_of(store))
+            raise OptionError("`--path` is of buckets: leave it out.")
+        store.embed()
     else:
-        lay_out(store, BucketEngine(Local(), path).path_of(store), bits)
+        store.lay_out(path, bits)

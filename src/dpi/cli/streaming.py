@@ -26,8 +26,8 @@ from dpi.reader import Releases
 from dpi.settings.compressions import Keyed
 from dpi.sources import FileEvents
 from dpi.store import MemoryStore, Store, open_store, store_exists
+from dpi.store.cleanup import remove_unused
 from dpi.store.opening import witness_beside
-from dpi.store.unused import remove_unused
 from dpi.stream import Stream
 from dpi.stream.accumulation import PrefixTree
 from dpi.stream.registration import Change

@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
+from typing import cast
 
 import numpy as np
 
@@ -50,9 +51,9 @@ from dpi.sources.source import Progress
 from dpi.store.account_log import payments_log
 from dpi.store.arrival_files import Section, sorted_by_bucket, write_sections
 from dpi.store.bank import Bank
-from dpi.store.folder import Folder
-from dpi.store.layout import Layout
-from dpi.store.sql import Held, SQLStore
+from dpi.store.folder import Folder, Layout
+from dpi.store.sql import SQLStore
+from dpi.store.sql_accounts import Held
 from dpi.stream.closing import Counting, measured
 from dpi.stream.driver import Driver, Played, SlotRows
 from dpi.stream.options import StreamOptions
@@ -67,8 +68,7 @@ class BucketDriver(Driver):
     def __init__(
         self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource, executor: Executor
     ) -> None:
-        assert isinstance(bank.store, SQLStore)  # noqa: S101 - `dpi.engine.engine` has looked
-        self._sql, self._executor = bank.store, executor
+        self._sql, self._executor = cast("SQLStore", bank.store), executor  # no other has a layout
         super().__init__(newest, bank, signer, source)
 
     def _open_accounts(self) -> None:
@@ -79,7 +79,7 @@ class BucketDriver(Driver):
     def layout(self) -> Layout:
         """Where the buckets are."""
         layout = self._sql.layout
-        if layout is None or layout.buckets is None:
+        if layout is None:
             raise StateError("the store's accounts were moved out of buckets, which an engine needs them in.")
         return layout
 
@@ -93,7 +93,6 @@ class BucketDriver(Driver):
     @property
     def buckets(self) -> Buckets:
         """How accounts are divided."""
-        assert self.layout.buckets is not None  # noqa: S101 - `layout` has looked
         return self.layout.buckets
 
     @property
@@ -215,5 +214,6 @@ class BucketDriver(Driver):
             clean = finish(gathered.grains, counting.compression, offer.histograms)
             paid = measured(self.state, clean, offer, number, self.source)
             with self.bank.writing():
-                self.bank.pay_runs(paid, ledger, gathered.runs, gathered.payments if offer.classes else None)
+                self._sql.pay_runs(paid, ledger, gathered.runs, gathered.payments if offer.classes else None)
+                self.bank.doubt(ledger)
                 return self._publish(paid)

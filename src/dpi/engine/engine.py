@@ -19,11 +19,7 @@ from dpi.engine.executor import Executor, Local, Pool
 from dpi.errors import OptionError, StateError
 from dpi.noise import RandomSource
 from dpi.store.bank import Bank
-from dpi.store.folder import Folder
-from dpi.store.layout import BITS, beside
-from dpi.store.relayout import lay_out
-from dpi.store.sql import SQLStore
-from dpi.store.sqlite import SQLite
+from dpi.store.folder import BITS, Folder
 from dpi.stream.options import StreamOptions
 
 
@@ -43,10 +39,8 @@ class BucketEngine:
     def driver(self, newest: StreamOptions, bank: Bank, signer: Signer | None, source: RandomSource) -> BucketDriver:
         """A driver of the stream with these options."""
         store = bank.store
-        if not isinstance(store, SQLStore):
-            raise OptionError("an engine needs a store on disk: give `store` a path, or the address of a database.")
-        if store.layout is None or store.layout.buckets is None:
-            self._lay_out(store)
+        if store.layout is None:
+            store.lay_out_new(None if self.path is None else Path(self.path), self.bits)
         elif self.path is not None and Path(self.path).resolve() != Path(store.layout.path):
             raise OptionError(
                 f"the store has its buckets in {store.layout.path}: leave out `path`, or move them with `dpi ledger "
@@ -55,22 +49,6 @@ class BucketEngine:
         assert store.folder is not None  # noqa: S101 - it has a layout by now
         self._probe(store.folder)
         return BucketDriver(newest, bank, signer, source, self.executor)
-
-    def _lay_out(self, store: SQLStore) -> None:
-        if any(store.engine.rows(f"SELECT 1 FROM {table} LIMIT 1") for table in ("account_runs", "measurements")):  # noqa: S608
-            raise StateError(
-                "the store has its accounts in the database, or in pages: move them with `dpi ledger STORE --layout "
-                "buckets`, which refills nobody."
-            )
-        lay_out(store, self.path_of(store), self.bits)
-
-    def path_of(self, store: SQLStore) -> Path:
-        """Where a store's buckets are put."""
-        if self.path is not None:
-            return Path(self.path)
-        if not isinstance(store.engine, SQLite):
-            raise OptionError("a store in a database server needs a folder for its buckets: give `path`.")
-        return beside(store.engine.path)
 
     def _probe(self, folder: Folder) -> None:
         """Refuse a folder that is not the same one for every worker."""

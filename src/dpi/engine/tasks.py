@@ -34,10 +34,10 @@ from dpi.events.rows import Rows, changes
 from dpi.events.slots import FOR_EVER, Window
 from dpi.exact.integers import MOST, Integers
 from dpi.sources import Admission, Events, FileEvents
+from dpi.store.account_files import Run, RunFiles
 from dpi.store.arrival_files import Section, read_segments, sorted_by_bucket, write_sections
 from dpi.store.base import Levy
 from dpi.store.folder import Folder
-from dpi.store.runs import Run, RunFiles
 from dpi.stream.closing import Counting, Offer, weigh
 
 INCOMPLETE = "not all buckets of the slot were closed once, or not all of its events were read: nothing was paid."
@@ -222,7 +222,7 @@ def close_bucket(work: SlotWork, task: BucketWork) -> BucketResult:
 
 
 def _read(files: RunFiles | None, runs: Sequence[Run]) -> list[bytes]:
-    return [] if files is None else files.read(runs)
+    return [] if files is None else [files.read(run) for run in runs]
 
 
 @dataclass(eq=False, repr=False)

@@ -25,8 +25,9 @@ from dataclasses import dataclass, replace
 from dpi.reader import Releases
 from dpi.service._problems import Problem
 from dpi.service._receipts import Clock
-from dpi.store import Store, open_store
+from dpi.store import open_store
 from dpi.store.spent import spent_in
+from dpi.store.sql import SQLStore
 
 CONNECTIONS = 4
 
@@ -124,12 +125,12 @@ class Reading:
 
     def __init__(self, address: str, publication: Publication, keys: Mapping[str, bytes]) -> None:
         self._address, self.publication, self._keys = address, publication, keys
-        self._free: queue.LifoQueue[Store | None] = queue.LifoQueue()
+        self._free: queue.LifoQueue[SQLStore | None] = queue.LifoQueue()
         for _ in range(CONNECTIONS):
             self._free.put(None)
 
     @contextmanager
-    def store(self) -> Iterator[Store]:
+    def store(self) -> Iterator[SQLStore]:
         """A connection; one that fails is closed, and another is opened by whoever asks next."""
         found = self._free.get()
         try:

@@ -31,7 +31,6 @@ from dpi.service._receipts import write_moment
 from dpi.service._watch_blocks import BLOCK, count_blocks
 from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, narrowed
 from dpi.store.export import export
-from dpi.store.sql import SQLStore
 
 LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
 DATABASE = "application/vnd.sqlite3"
@@ -332,7 +331,6 @@ async def get_export(call: Call) -> Response:
     def make() -> BinaryIO:
         seen = call.service.publication.entry
         with tempfile.TemporaryDirectory() as folder, call.service.reading.store() as store:
-            assert isinstance(store, SQLStore)  # noqa: S101 - a service opens no other
             target = Path(folder) / "public.db"
             export(store, target, seen)
             return target.open("rb")

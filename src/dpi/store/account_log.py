@@ -1,72 +1,79 @@
-"""The ledger on disk: a log of runs of changed accounts.
+"""The accounts of a store's ledgers: buckets of names, and for each bucket a list of runs.
 
-Accounts are not rows. A debit appends one run of changed accounts (36 bytes each) to a log; runs of similar size are
-merged, so that a ledger of n accounts has O(log n) runs and an account is written O(log n) times. Where the runs are is
-the store's layout: rows of the database (`dpi.store.embedded_log`), or files by bucket (`dpi.store.bucket_log`).
+Accounts are not rows. A debit adds a run of changed accounts (36 bytes each) to every bucket that has any, and takes
+in runs of similar size before it (`dpi.store.account_files`). There is one layout. A store without a folder has one
+bucket, whose runs are rows of the database. With a folder there are more buckets, and a run is a row or a file: an
+engine's tasks write files, and a process that pays by itself writes rows until memory is full, and then files
+(`dpi.store.paged_table`). What one of them has written the other goes on from.
 
 Every run is sealed with the ledger's key, and the ledger is sealed over its options, the list of its runs and its
 levies. So a flipped bit is found, and so is a run that was dropped, moved to another ledger or put back: each of them
-would refill accounts.
+would refill accounts. What is in the list is all there is: a bucket without a run has no accounts, and a run whose file
+is missing, changed or another's is refused. A payment which was made from another state of the list is told by the
+seal alone (`dpi.store.write_guard`).
 
 What accounts have paid in a stream that measures by class, and how often, is a log of the same kind, named by the
 stream: a payment appends to both in one transaction.
+
+**Guarantee.** No account has less spent than it has paid. *Why:* an account is told by the last record of its name in
+the runs of its bucket, in the order of their numbers; a new run has the largest number, or takes the place of all runs
+from its number on, and has taken in what they say.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
 
+import numpy as np
+
+from dpi.budget.account_table import RECORD, Buckets, by_bucket, merged, newest, parted
+from dpi.budget.recent import PLACE, TooMany
 from dpi.errors import StateError
+from dpi.store.account_files import Records, Run, RunFiles, run_key, take_in
 from dpi.store.base import Levy
 from dpi.store.engine import Engine
-from dpi.store.runs import Run
+from dpi.store.folder import Folder
+from dpi.store.paged_table import PagedTable
+
+PART = 1 << 24
+"""Bytes of a run that are kept in one row."""
+GROWN = 1 << 24
+"""Bytes of a ledger's runs that are merged beside files: larger ones wait until a file takes them in."""
+MANY = 16
+"""So many small runs beside the files of a bucket are merged."""
+
+_NONE = np.empty(0, dtype=RECORD)
 
 
 def is_payments(ledger: str) -> bool:
-    """Whether a log holds a stream's payments: no ledger has such a name (`stream …`, or none)."""
+    """Return whether a log holds a stream's payments: no ledger has such a name (`stream …`, or none)."""
     return ledger.startswith(payments_log(""))
 
 
 def payments_log(stream: str) -> str:
-    """The name of the log of a stream's payments."""
+    """Return the name of the log of a stream's payments."""
     return f"payments {stream}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AccountLog(ABC):
+class AccountLog:
     """The accounts of a store's ledgers; who calls what writes has begun a transaction."""
 
     engine: Engine
     key: bytes
+    folder: Folder | None = None
+    buckets: Buckets = field(default_factory=lambda: Buckets(0))
+    memory: int = 0
+    """Bytes that accounts in files may take in memory: half of them those of a ledger, half what streams were paid."""
+    tables: dict[str, PagedTable] = field(default_factory=dict)
+    """Of the logs that are paid from by this process, where there are files."""
 
-    @abstractmethod
-    def parts(self, ledger: str) -> Iterator[bytes]:
-        """Records of accounts in the order of the log, a part of the accounts at a time: no account is in two parts."""
-
-    @abstractmethod
-    def append(self, ledger: str, charge: bytes, pages: Sequence[Run] = ()) -> None:
-        """Add a run; merge it with those before it that are not much larger.
-
-        `pages` are files that were written with it, where the ledger is in pages.
-        """
-
-    def append_each(self, ledger: str, charges: Iterable[bytes]) -> None:
-        """Add several runs, of different accounts."""
-        for charge in charges:
-            if charge:
-                self.append(ledger, charge)
-
-    @abstractmethod
-    def clear(self, ledger: str) -> None:
-        """Forget all runs of a log, which is laid out anew."""
-
-    @abstractmethod
-    def _listed(self, ledger: str) -> object:
-        """The list of runs, as the seal has it."""
+    # Ledgers.
 
     def begin(self, ledger: str, options: str) -> None:
         """Open a ledger without accounts."""
@@ -76,7 +83,7 @@ class AccountLog(ABC):
         )
 
     def names(self) -> dict[str, str]:
-        """All logs, those of payments too, with their options."""
+        """Return all logs, those of payments too, with their options."""
         return {str(name): str(text) for name, text in self.engine.rows("SELECT ledger, options FROM ledgers")}
 
     def check(self, ledger: str, options: str) -> None:
@@ -85,34 +92,8 @@ class AccountLog(ABC):
         if not rows or bytes(rows[0][0]) != self._seal(ledger, options):
             raise StateError("the store's ledger is damaged: its seal does not match what it holds.")
 
-    def read(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
-        """Records in the order of the log, and levies; raises `StateError` if anything is not as it was sealed."""
-        self.check(ledger, options)
-        return b"".join(self.parts(ledger)), self.levies(ledger)
-
-    def payments(self, stream: str) -> Iterator[bytes] | None:
-        """The records of a stream's payments, by parts; None before the first slot that was paid by class."""
-        name = payments_log(stream)
-        rows = self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (name,))
-        if not rows:
-            return None
-        self.check(name, str(rows[0][0]))
-        return self.parts(name)
-
-    def append_payments(self, stream: str, payments: bytes, pages: Sequence[Run] = ()) -> None:
-        """Add a run to a stream's payments, of which there is a log even if nobody has paid."""
-        self.begin_payments(stream)
-        if payments:
-            self.append(payments_log(stream), payments, pages)
-
-    def begin_payments(self, stream: str) -> None:
-        """Open the log of a stream's payments, if there is none."""
-        name = payments_log(stream)
-        if not self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (name,)):
-            self.begin(name, "")
-
     def levies(self, ledger: str) -> list[Levy]:
-        """What every account of a ledger was charged."""
+        """Return what every account of a ledger was charged."""
         return [Levy(slot, units) for _, slot, units in self._levies(ledger)]
 
     def levy(self, ledger: str, entry: int, levy: Levy) -> None:
@@ -121,17 +102,180 @@ class AccountLog(ABC):
             "INSERT INTO levies (ledger, entry, slot, units) VALUES (?, ?, ?, ?)",
             (ledger, entry, levy.slot, levy.units),
         )
-        self.reseal(ledger)
+        self._reseal(ledger)
 
     def _levies(self, ledger: str) -> list[tuple[int, int, int]]:
         rows = self.engine.rows("SELECT entry, slot, units FROM levies WHERE ledger = ? ORDER BY entry", (ledger,))
         return [(int(entry), int(slot), int(units)) for entry, slot, units in rows]
 
     def _seal(self, ledger: str, options: str) -> bytes:
-        text = json.dumps([ledger, options, self._listed(ledger), self._levies(ledger)])
+        layout = None if self.folder is None else self.buckets.bits
+        runs = [(run.bucket, run.number, run.name, run.size, run.seal.hex()) for run in self._rows(ledger)]
+        text = json.dumps([ledger, options, layout, runs, self._levies(ledger)])
         return hashlib.blake2b(text.encode(), key=self.key, person=b"dpi ledger", digest_size=32).digest()
 
-    def reseal(self, ledger: str) -> None:
-        """Seal a ledger as it is now."""
+    def _reseal(self, ledger: str) -> None:
         options = str(self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (ledger,))[0][0])
         self.engine.execute("UPDATE ledgers SET seal = ? WHERE ledger = ?", (self._seal(ledger, options), ledger))
+
+    # Reading.
+
+    def files(self, ledger: str) -> RunFiles:
+        """Return how the runs of a log are read and written."""
+        return RunFiles(self.folder, ledger, run_key(self.key))
+
+    def _rows(self, ledger: str) -> Iterator[Run]:
+        rows = self.engine.rows(
+            "SELECT bucket, run, name, size, seal FROM account_runs WHERE ledger = ? AND part = 0 ORDER BY bucket, run",
+            (ledger,),
+        )
+        for bucket, number, name, size, seal in rows:
+            yield Run(int(bucket), int(number), str(name), int(size), bytes(seal))
+
+    def runs(self, ledger: str, *, loaded: bool = False) -> dict[int, list[Run]]:
+        """Return the runs of each bucket that has any, oldest first; with `loaded`, the records of rows as well."""
+        found: dict[int, list[Run]] = {}
+        for run in self._rows(ledger):
+            found.setdefault(run.bucket, []).append(self._loaded(ledger, run) if loaded else run)
+        return found
+
+    def _loaded(self, ledger: str, run: Run) -> Run:
+        """Return a run with its records, if they are rows."""
+        if run.name or run.data:
+            return run
+        rows = self.engine.rows(
+            "SELECT data FROM account_runs WHERE ledger = ? AND bucket = ? AND run = ? ORDER BY part",
+            (ledger, run.bucket, run.number),
+        )
+        return replace(run, data=bytes(rows[0][0]) if len(rows) == 1 else b"".join(bytes(data) for (data,) in rows))
+
+    def read(self, ledger: str, run: Run) -> bytes:
+        """Return the records of a run; raises `StateError` if it is not as it was sealed."""
+        return self.files(ledger).read(self._loaded(ledger, run))
+
+    def _records(self, ledger: str, run: Run) -> Records:
+        return np.frombuffer(self.read(ledger, run), dtype=RECORD)
+
+    def parts(self, ledger: str) -> Iterator[bytes]:
+        """Give records in the order of the log, a bucket at a time: no account is in two of them."""
+        for runs in self.runs(ledger).values():
+            yield b"".join(self.read(ledger, run) for run in runs)
+
+    def table(self, ledger: str) -> PagedTable:
+        """Return the accounts of a log with files, to look up and to charge."""
+        runs, room = self.runs(ledger), self.memory // 2 // PLACE
+        files = [[run for run in runs.get(bucket, ()) if run.name] for bucket in range(self.buckets.number)]
+        changed = [
+            newest([_NONE, *(self._records(ledger, run) for run in runs.get(bucket, ()) if not run.name)])
+            for bucket in range(self.buckets.number)
+        ]
+        while True:
+            try:
+                return PagedTable(self.files(ledger), files, changed, room)
+            except TooMany:  # they were written with more memory
+                room = 2 * max(room, 1)
+
+    # Writing.
+
+    def append(self, ledger: str, charge: bytes) -> None:
+        """Add a run to each bucket that a charge has accounts of; buckets that memory is too full of become files."""
+        table, folder = self.tables.get(ledger), self.folder
+        known, made = self.runs(ledger), list[Run]()
+        with nullcontext("") if folder is None else folder.attempt() as attempt:
+            if table is not None and folder is not None:
+                made += table.move(attempt, *parted(np.frombuffer(charge, dtype=RECORD)))
+                if made:
+                    folder.sync()
+            moved = {run.bucket for run in made}
+            files = self.files(ledger)
+            for bucket, records in by_bucket(charge, self.buckets):
+                if bucket not in moved:
+                    runs = known.get(bucket, ())
+                    read, takes = partial(self.read, ledger), self._rows_take(runs)
+                    made.append(files.inline(bucket, *take_in(runs, records, read, takes)))
+            self.put(ledger, made)
+
+    def _rows_take(self, runs: Sequence[Run]) -> Callable[[Run, int], bool]:
+        """Return what a run in the database takes in: runs of similar size or, beside files, many small ones."""
+        if self.folder is None:
+            return lambda run, size: run.size <= 2 * size
+        small = [not run.name and run.size < GROWN >> self.buckets.bits for run in runs[-MANY:]]
+        many = len(small) == MANY and all(small)
+        return lambda run, _: many and not run.name and run.size < GROWN >> self.buckets.bits
+
+    def append_each(self, ledger: str, charges: Iterable[bytes]) -> None:
+        """Add several runs, of different accounts, as files if there is a folder; memory has to hold one."""
+        with nullcontext("") if self.folder is None else self.folder.attempt() as attempt:
+            self.put(ledger, self.write(attempt, ledger, charges, self.runs(ledger)))
+
+    def write(self, attempt: str, ledger: str, charges: Iterable[bytes], known: dict[int, list[Run]]) -> list[Run]:
+        """Return the runs that add accounts to those of buckets, written and listed by nobody yet."""
+        files, made = self.files(ledger), dict[int, list[Run]]()
+        for charge in charges:
+            for bucket, records in by_bucket(charge, self.buckets):
+                here = [*known.get(bucket, ()), *made.get(bucket, ())]
+                if self.folder is None:
+                    read, takes = partial(self.read, ledger), self._rows_take(here)
+                    run = files.inline(bucket, *take_in(here, merged(records), read, takes))
+                else:
+                    run = files.append(attempt, bucket, here, [self.read(ledger, each) for each in here], records)
+                known[bucket] = [each for each in known.get(bucket, ()) if each.number < run.number]
+                made[bucket] = [*(each for each in made.get(bucket, ()) if each.number < run.number), run]
+        if self.folder is not None:
+            self.folder.sync()
+        return [run for runs in made.values() for run in runs]
+
+    def put(self, ledger: str, runs: Sequence[Run]) -> None:
+        """List new runs, each in the place of those of its bucket from its number on, and seal the log."""
+        if self.folder is not None:
+            self.folder.check_files(run.name for run in runs if run.name)
+        self.engine.execute_many(
+            "DELETE FROM account_runs WHERE ledger = ? AND bucket = ? AND run >= ?",
+            [(ledger, run.bucket, run.number) for run in runs],
+        )
+        self.engine.execute_many(
+            "INSERT INTO account_runs (ledger, bucket, run, part, name, size, seal, data) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    ledger,
+                    run.bucket,
+                    run.number,
+                    part,
+                    run.name,
+                    run.size,
+                    run.seal,
+                    memoryview(run.data)[at : at + PART],
+                )
+                for run in runs
+                for part, at in enumerate(range(0, max(len(run.data), 1), PART))
+            ],
+        )
+        self._reseal(ledger)
+
+    def clear(self, ledger: str) -> None:
+        """Forget all runs of a log, which is laid out anew."""
+        self.engine.execute("DELETE FROM account_runs WHERE ledger = ?", (ledger,))
+
+    # Payments by class.
+
+    def payments(self, stream: str) -> Iterator[bytes] | None:
+        """Give the records of a stream's payments, by parts; None before the first slot that was paid by class."""
+        name = payments_log(stream)
+        options = self.names().get(name)
+        if options is None:
+            return None
+        self.check(name, options)
+        return self.parts(name)
+
+    def append_payments(self, stream: str, payments: bytes) -> None:
+        """Add a run to a stream's payments, of which there is a log even if nobody has paid."""
+        self.begin_payments(stream)
+        if payments:
+            self.append(payments_log(stream), payments)
+
+    def begin_payments(self, stream: str) -> None:
+        """Open the log of a stream's payments, if there is none."""
+        name = payments_log(stream)
+        if not self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (name,)):
+            self.begin(name, "")

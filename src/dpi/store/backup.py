@@ -29,33 +29,13 @@ from dpi.store import rollback
 from dpi.store.bucket_copy import BucketCopy
 from dpi.store.engine import Engine
 from dpi.store.export import is_export
-from dpi.store.folder import MISSING, Folder
-from dpi.store.layout import LAYOUT, Layout, beside
+from dpi.store.folder import LAYOUT, MISSING, Folder, Layout, folder_beside
 from dpi.store.opening import engine_at, is_remote, open_store
-from dpi.store.schema import build, set_fact
+from dpi.store.schema import TABLES, build, keys_of, set_fact
 from dpi.store.sql import SQLStore
 from dpi.store.sqlite import SQLite
 from dpi.store.witness import Seen, Witness
 
-KEYS: dict[str, tuple[str, ...]] = {
-    "facts": ("name",),
-    "domains": ("digest",),
-    "streams": ("stream", "first"),
-    "progress": ("stream",),
-    "measurements": ("stream", "slot"),
-    "trees": ("stream",),
-    "chain": ("entry",),
-    "releases": ("stream", "slot"),
-    "ledgers": ("ledger",),
-    "levies": ("ledger", "entry"),
-    "account_runs": ("ledger", "run", "part"),
-    "sequences": ("stream", "producer"),
-    "events": ("stream", "slot", "block"),
-    "marks": ("stream", "number"),
-    "manifest": ("ledger", "bucket", "run"),
-    "arrivals": ("stream", "slot", "name"),
-}
-"""All tables of a store, with the columns that tell rows apart."""
 TRIES = 8
 """So often a copy of bucket files begins with what the store lists by then."""
 _AT_ONCE = 16
@@ -81,7 +61,7 @@ def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
 
 def _back_up_buckets(store: SQLStore, path: Path) -> None:
     """Copy files and database as they were at one moment: the first at which no file was replaced meanwhile."""
-    with BucketCopy.begun(beside(path)) as copy:
+    with BucketCopy.begun(folder_beside(path)) as copy:
         for _ in range(TRIES):
             _taken(store, copy)  # most of it, without a snapshot that the database would have to keep
             with store.snapshot():
@@ -153,9 +133,9 @@ def _put_buckets(
         return
     if path is None and is_remote(target):
         raise OptionError("a store in a database server needs a folder for its buckets: give `path`.")
-    with BucketCopy.begun(beside(Path(target)) if path is None else Path(path)) as copy:
+    with BucketCopy.begun(folder_beside(Path(target)) if path is None else Path(path)) as copy:
         listed = store._listed_files()
-        if not copy.take(Folder(beside(source.absolute()), layout.mark), listed):
+        if not copy.take(Folder(folder_beside(source.absolute()), layout.mark), listed):
             raise StateError(MISSING)
         yield copy.finished(listed, layout.bits)
 
@@ -189,16 +169,17 @@ def _copy(source: Engine, target: Engine, layout: Layout | None = None) -> None:
     with target.transaction():
         build(target)
         target.execute("DELETE FROM facts")
-        for table, keys in KEYS.items():
-            for row in _rows(source, table, keys):
+        for table in TABLES:
+            for row in _rows(source, table):
                 places = ", ".join("?" * len(row))
                 target.execute(f"INSERT INTO {table} VALUES ({places})", row)  # noqa: S608 - our own names
         if layout is not None:
             set_fact(target, LAYOUT, layout.to_json())
 
 
-def _rows(engine: Engine, table: str, keys: tuple[str, ...]) -> Iterator[Sequence[object]]:
+def _rows(engine: Engine, table: str) -> Iterator[Sequence[object]]:
     """The rows of a table, some at a time; columns are in the order in which every store is made."""
+    keys = keys_of(table)
     listed, places = ", ".join(keys), ", ".join("?" * len(keys))
     select = f"SELECT {listed}, {table}.* FROM {table}"  # noqa: S608 - our own names
     rows = engine.rows(f"{select} ORDER BY {listed} LIMIT {_AT_ONCE}")

@@ -8,30 +8,27 @@ and in which order live streams close their slots. Nothing of it is stored.
 **Guarantee.** No stream pays from accounts that lack a debit which the store has: Σ_t ε_t·w_{u,t} ≤ ε, over all
 streams of a ledger, also after interruptions. *Why:* a debit is in the store before it is in memory; whatever happens
 in between leaves the bank in doubt; and a bank in doubt reads every ledger anew before any of its streams goes on. A
-write that the store refuses because another process has written (`dpi.store.known`) leaves it in doubt as well.
+write that the store refuses because another process has written (`dpi.store.write_guard`) leaves it in doubt as well.
 
 What accounts hold is private; that a bank is in doubt follows from failures alone, never from what was drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from weakref import WeakKeyDictionary, ref
 
+from dpi.budget.account_table import AccountTable, Table
 from dpi.budget.accounts import Accounts
 from dpi.budget.charge import Charge
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.certificates.declared import assigned, declared
 from dpi.errors import OptionError, StateError
-from dpi.store.account_log import payments_log
 from dpi.store.base import PaidSlot, Store
-from dpi.store.closings import Closings
-from dpi.store.paged_table import PagedTable
-from dpi.store.runs import Run
-from dpi.store.sql import SQLStore
+from dpi.store.close_order import CloseOrder
 
 
 class Bank:
@@ -39,7 +36,7 @@ class Bank:
 
     def __init__(self, store: Store) -> None:
         self._store = ref(store)  # whoever uses the bank holds the store
-        self.closings = Closings()
+        self.close_order = CloseOrder()
         """The order in which live streams close their slots."""
         self.settled = 0
         """How often all was read anew: a stream that has read before that is no longer where it thinks it is."""
@@ -55,10 +52,7 @@ class Bank:
     @property
     def store(self) -> Store:
         """Where payments are kept."""
-        store = self._store()
-        if store is None:
-            raise StateError("the store of these accounts is gone.")
-        return store
+        return _store(self._store)
 
     def accounts(self, ledger: str, budget: Ledger, epsilon: Epsilon) -> Accounts:
         """The accounts of a ledger, one object for all streams that share it."""
@@ -74,48 +68,19 @@ class Bank:
         """Keep a measurement and debit the accounts, if there are any: in the store, and then in memory."""
         with self.writing():
             records = b"" if charge is None else charge.records()
-            by_class = {} if charge is None or charge.own is None else {"payments": charge.payments()}
-            with self._moved(ledger, charge) as pages:
-                if pages:
-                    assert isinstance(self.store, SQLStore)  # noqa: S101 - others have no pages
-                    self.store.pay(paid, ledger or "", records, **by_class, pages=pages)
-                else:
-                    self.store.pay(paid, ledger or "", records, **by_class)
+            payments = None if charge is None or charge.own is None else charge.payments()
+            self.store.pay(paid, ledger or "", records, payments)
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
-
-    @contextmanager
-    def _moved(self, ledger: str | None, charge: Charge | None) -> Iterator[dict[str, list[Run]]]:
-        """Page files, by log, that have to be written with a charge, so that memory holds no more than it should."""
-        log = self.store.in_pages if isinstance(self.store, SQLStore) else None
-        if log is None or ledger is None or charge is None:
-            yield {}
-            return
-        with log.folder.attempt() as attempt:
-            pages = {}
-            for stream, table, place, standing in self._accounts[ledger].tables(charge):
-                if isinstance(table, PagedTable):
-                    name = ledger if stream is None else payments_log(stream)
-                    pages[name] = table.move(attempt, log.following(name) + 1, place.names, standing)
-            if any(pages.values()):
-                log.folder.sync()
-            yield pages
-
-    def pay_runs(self, paid: PaidSlot, ledger: str | None, runs: Sequence[Run], payments: Sequence[Run] | None) -> None:
-        """Keep a measurement and list the runs that tasks have written; accounts in memory are read anew after it."""
-        with self.writing():
-            assert isinstance(self.store, SQLStore)  # noqa: S101 - others have no buckets
-            self.store.pay_runs(paid, ledger, runs, payments)
-        self._in_doubt |= ledger in self._accounts
 
     @property
     def in_doubt(self) -> bool:
         """Whether a write was interrupted, so that only the store knows what happened."""
         return self._in_doubt
 
-    def doubt(self) -> None:
-        """Read anew what is in memory, before the next call: accounts were moved."""
-        self._in_doubt |= bool(self._accounts)
+    def doubt(self, *ledgers: str | None) -> None:
+        """Read anew what is in memory, before the next call: these accounts, or all, were moved or paid from."""
+        self._in_doubt |= any(ledger in self._accounts for ledger in ledgers or self._accounts)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -140,15 +105,8 @@ class Bank:
             self._in_doubt, self.settled = False, self.settled + 1
 
     def _read(self, ledger: str, accounts: Accounts) -> None:
-        store = self.store
-        if isinstance(store, SQLStore) and store.in_pages is not None:
-            table, levies = store.open_pages(ledger, accounts.description)
-            _resume_pages(accounts, store, ledger, table, self._last_paid(ledger))
-        else:
-            records, levies = store.open_ledger(ledger, accounts.description)
-            accounts.resume(records, self._last_paid(ledger), [], paid_by_class(store, ledger))
-        for levy in levies:
-            accounts.levy(levy.units, levy.slot)
+        slots, weak = self._last_paid(ledger), self._store
+        _resume(accounts, self.store, ledger, accounts.description, slots, lambda name: _store(weak).new_payments(name))
 
     def _last_paid(self, ledger: str) -> dict[str, int]:
         """The last slot that each stream of a ledger has paid for."""
@@ -163,37 +121,42 @@ class Bank:
         return slots
 
 
+def _store(weak: ref[Store]) -> Store:
+    store = weak()
+    if store is None:
+        raise StateError("the store of these accounts is gone.")
+    return store
+
+
 def stored_accounts(store: Store, ledger: str) -> Accounts:
-    """The accounts of a ledger as a store has them: to be read, not paid from. Private."""
+    """Return the accounts of a ledger as a store has them: to be read, not paid from. Private."""
     options = store.ledgers()[ledger]
     accounts = Accounts.of_description(options, store.key)
-    if isinstance(store, SQLStore) and store.in_pages is not None:
-        table, levies = store.pages(ledger, options)
-        _resume_pages(accounts, store, ledger, table, {})
-    else:
-        records, levies = store.load_ledger(ledger, options)
-        accounts.resume(records, {}, [], paid_by_class(store, ledger))
+    _resume(accounts, store, ledger, options, {})
     accounts.assign(assigned(ledger, declared(store.streams())))
-    for levy in levies:
-        accounts.levy(levy.units, levy.slot)
     return accounts
 
 
-def paid_by_class(store: Store, ledger: str) -> dict[str, bytes]:
-    """What accounts have paid in each stream of a ledger that measures by class, as records. Private."""
-    return {name: records for name in _streams(store, ledger) if (records := store.payments(name))}
+def _resume(
+    accounts: Accounts,
+    store: Store,
+    ledger: str,
+    options: str,
+    slots: dict[str, int],
+    begun: Callable[[str], Table] | None = None,
+) -> None:
+    """Go on with accounts as a store has them, and with what they have paid in each stream that measures by class.
 
-
-def _streams(store: Store, ledger: str) -> list[str]:
-    """The streams that pay from a ledger."""
-    return [name for name, options in declared(store.streams()).items() if options.accounts == ledger]
-
-
-def _resume_pages(accounts: Accounts, store: SQLStore, ledger: str, table: PagedTable, slots: dict[str, int]) -> None:
-    """Go on with accounts in pages."""
-    found = {name: store.payment_pages(name) for name in _streams(store, ledger)}
+    `begun` is a stream's table before it pays, for whoever pays from them; it does not keep the store alive.
+    """
+    paying = begun is not None
+    table, levies = store.ledger_table(ledger, options, paying=paying)
+    streams = [name for name, each in declared(store.streams()).items() if each.accounts == ledger]
+    found = {name: store.payment_table(name, paying=paying) for name in streams}
     own = {name: payments for name, payments in found.items() if payments is not None}
-    accounts.resume_tables(table, own, slots, [], store.new_pages)
+    accounts.resume_tables(table, own, slots, [], begun or (lambda _: AccountTable()))
+    for levy in levies:
+        accounts.levy(levy.units, levy.slot)
 
 
 _BANKS: WeakKeyDictionary[Store, Bank] = WeakKeyDictionary()

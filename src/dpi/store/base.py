@@ -19,16 +19,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
+from dpi.budget.account_table import AccountTable, Table
 from dpi.budget.adaptive_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.certificates.declared import declared
-from dpi.errors import StateError
+from dpi.errors import OptionError, StateError
 from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
+from dpi.store.folder import Folder, Layout
 from dpi.store.witness import Seen, Witness
 
 
@@ -103,6 +106,8 @@ class Arrival(NamedTuple):
 class Store(ABC):
     """Everything a stream needs to go on where it stopped; several streams of one store share one ledger."""
 
+    durable: ClassVar[bool] = True
+    """Whether what is written outlives the process."""
     keeps_measurements: ClassVar[bool] = True
     """Whether all measurements are kept, or the last of each stream only."""
 
@@ -127,12 +132,27 @@ class Store(ABC):
         Raises `StateError` if the ledger has other options.
         """
 
-    def open_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
-        """`load_ledger` for whoever will pay from it: that another process pays meanwhile is then noticed."""
-        return self.load_ledger(ledger, options)
+    def ledger_table(self, ledger: str, options: str, *, paying: bool = False) -> tuple[Table, list[Levy]]:
+        """Return the accounts of `load_ledger` by name; where they will be paid from, a later writer is noticed."""
+        records, levies = self.load_ledger(ledger, options)
+        return AccountTable.from_bytes(records), levies
 
     def catch_up(self) -> None:  # noqa: B027 - a store in memory has nothing to look at
         """Look how far the store has come, before it is read anew; in memory nobody else can have moved it."""
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where files of accounts are; None where there are none."""
+        return None
+
+    @property
+    def folder(self) -> Folder | None:
+        """The folder of the layout."""
+        return None
+
+    def lay_out_new(self, path: Path | None, bits: int) -> None:
+        """Have accounts in 2^bits buckets of files, which an engine needs; for a store that has none yet."""
+        raise OptionError("an engine needs a store on disk: give `store` a path, or the address of a database.")
 
     # Streams.
 
@@ -206,13 +226,23 @@ class Store(ABC):
         """Records of what each account has paid in a stream that measures by class, and how often: private."""
         return b""
 
+    def payment_table(self, stream: str, *, paying: bool = False) -> Table | None:
+        """Return the accounts of `payments` by name; None before the first payment by class."""
+        records = self.payments(stream)
+        return AccountTable.from_bytes(records) if records else None
+
+    def new_payments(self, stream: str) -> Table:
+        """Return what accounts have paid in a stream before its first payment by class."""
+        return AccountTable()
+
     @abstractmethod
     def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Debit the accounts, keep the measurement, erase the slot's events: at once, durably.
 
         `payments` are what the charge changes in the stream's own records, where it measures by class.
 
-        Raises `StoreBusy`, and writes nothing, if another process has written since this one read (`dpi.store.known`).
+        Raises `StoreBusy`, and writes nothing, if another process has written since this one read
+        (`dpi.store.write_guard`).
         """
 
     @abstractmethod

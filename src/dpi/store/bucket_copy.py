@@ -20,8 +20,7 @@ from typing import BinaryIO
 
 from dpi.errors import OptionError, StoreError
 from dpi.files.whole import OWNER, sync_folder
-from dpi.store.folder import Folder
-from dpi.store.layout import Layout
+from dpi.store.folder import Folder, Layout
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class BucketCopy:
             raise OptionError(f"{path} exists already; it is not replaced.")
         if not path.parent.is_dir():
             raise OptionError(f"a copy must lie in a folder that exists. Got {str(path)!r}.")
-        draft = Folder.made(path.with_name(f".{path.name}.{secrets.token_hex(8)}"), secrets.token_hex(16))
+        draft = Folder.make(path.with_name(f".{path.name}.{secrets.token_hex(8)}"), secrets.token_hex(16))
         copy = cls(path, draft)
         try:
             yield copy
@@ -69,7 +68,7 @@ class BucketCopy:
                 raise StoreError(f"a copy of a bucket file cannot be written: {error.strerror}.") from None
         return True
 
-    def finished(self, names: Collection[str], bits: int | None) -> Layout:
+    def finished(self, names: Collection[str], bits: int) -> Layout:
         """Give the folder its name, with these files and no other; how a store says that it has its accounts there."""
         self.draft.sweep(lambda: names)
         self.draft.sync()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import RLock
 from typing import Any, ClassVar
 
@@ -27,6 +28,9 @@ class Engine(ABC):
     begin_writing: ClassVar[str]
     begin_reading: ClassVar[str]
     """How a transaction begins that writes, as if no other ran beside it, and one that sees one state."""
+
+    path: Path | None = None
+    """The file of an embedded database."""
 
     def __init__(self) -> None:
         self.turn = RLock()
@@ -75,6 +79,10 @@ class Engine(ABC):
     @abstractmethod
     def read_only(self) -> bool:
         """Whether nothing may be written."""
+
+    @abstractmethod
+    def give_up(self) -> None:
+        """Let others write; this connection may go on to read."""
 
     def lease(self, seconds: float) -> None:  # noqa: B027 - a file is let go of when its process ends
         """Let others write if nothing is heard of this process for so long, also in the middle of a transaction."""

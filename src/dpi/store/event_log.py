@@ -124,19 +124,3 @@ class EventLog:
         """The slots from `first` on that have events."""
         rows = self.engine.rows("SELECT DISTINCT slot FROM events WHERE stream = ? AND slot >= ?", (stream, first))
         return [int(slot) for (slot,) in rows]
-
-
-def pack_rows(engine: Engine) -> None:
-    """Make blocks of the rows that an older program kept."""
-    for stream, slot in engine.rows("SELECT DISTINCT stream, slot FROM events_of_3"):
-        rows = engine.rows(
-            "SELECT account, bin, number FROM events_of_3 WHERE stream = ? AND slot = ?", (stream, slot)
-        )  # fmt: skip
-        names, bins, counts = zip(*rows, strict=True)
-        events = Rows(
-            np.frombuffer(b"".join(bytes(name) for name in names), dtype=np.uint64).reshape(-1, 2),
-            np.full(len(bins), slot, dtype=np.int64),
-            np.array(bins, dtype=np.int64),
-            np.array(counts, dtype=np.int64),
-        )
-        EventLog(engine)._put(str(stream), int(slot), 0, events)

@@ -26,12 +26,13 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpi._version import __version__
 from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.files.whole import put_new
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.base import Checkpoint
-from dpi.store.schema import EXPORT, THINNED, VERSIONS, fact
+from dpi.store.schema import EXPORT, FORMAT, THINNED, fact
 from dpi.store.seals import progress_seal
 from dpi.store.sql import SQLStore
 
@@ -108,7 +109,12 @@ def _fill(store: SQLStore, draft: Path, upto: int) -> None:
         file.execute("BEGIN")
         file.execute("CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
         thinned = fact(store.engine, THINNED)
-        facts = [(EXPORT, "1"), ("schema", str(max(VERSIONS))), *([] if thinned is None else [(THINNED, thinned)])]
+        facts = [
+            (EXPORT, "1"),
+            ("schema", str(FORMAT)),
+            ("version", __version__),
+            *([] if thinned is None else [(THINNED, thinned)]),
+        ]
         file.executemany("INSERT INTO facts VALUES (?, ?)", facts)
         for name, table in PUBLIC.items():
             named = zip(table.columns, table.types, strict=True)

@@ -1,10 +1,15 @@
-"""The folder of a store's bucket files: beside the database, on a path that all who work on the ledger can read.
+"""The folder of a store's bucket files, and how a store says where it is.
+
+A store has all accounts in its database, and holds them in memory; or it has a folder beside the database, on a path
+that all who work on the ledger can read. Then accounts are worked on bucket by bucket, by as many processes as can
+read the folder, or by one process that reads the accounts of a slot's users alone. The layout is the store's, for all
+its ledgers, and can be changed at any time: accounts, levies and events of open slots are the same in each.
 
 Files are written once, whole and durably, under names that are never used twice, and are nobody's until a transaction
 of the store lists them. So a task that was run twice, or whose driver died, leaves files that no list names: they are
 removed by the next process that has the right to write. What a name says is nothing; what a file holds is private.
 
-**A missing file is refused, never taken for empty**: an empty bucket is one that the sealed manifest has no run of.
+**A missing file is refused, never taken for empty**: an empty bucket is one that the sealed list has no run of.
 
 The folder belongs to one store, whose mark lies in it. A copy of a store names the same folder. Which of both is the
 newer one is for the witness to say, before anything is removed here: an old copy may find all the files that it lists,
@@ -13,18 +18,22 @@ for a payment adds files more often than it replaces some.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from threading import Lock
+from typing import Self
 
-from dpi.errors import OptionError, StateError, StoreBusy, StoreError
+from dpi.budget.account_table import Buckets
+from dpi.errors import NewerVersion, OptionError, StateError, StoreBusy, StoreError, newer
 from dpi.files.whole import OWNER, draft_of, sync_folder, write, written
-from dpi.store.engine import OTHER_WRITER
+from dpi.store.engine import OTHER_WRITER, Engine
+from dpi.store.schema import fact
 
 MARK = "dpi-buckets"
 """The file by which a folder says whose it is."""
@@ -33,6 +42,61 @@ MISSING = (
     "a bucket file that the store lists is missing or was changed: refused, for an account that is not found would be "
     "refilled. Put the folder of bucket files back as it was with this store."
 )
+LAYOUT = "layout"
+"""The fact by which a store says where its bucket files are."""
+BITS = 4
+"""16 buckets, unless said: each should hold at most some million accounts."""
+SUFFIX = ".buckets"
+"""Of the folder beside a store in a file, unless another is named."""
+MEMORY = 1 << 30
+"""Bytes that accounts in files may take in memory, unless said."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Accounts in files, by bucket."""
+
+    path: str
+    """The folder, absolute: the same for every process that works on the store."""
+    mark: str
+    """What the folder's mark says."""
+    bits: int
+    """2^bits buckets."""
+
+    @property
+    def buckets(self) -> Buckets:
+        """How accounts are divided."""
+        return Buckets(self.bits)
+
+    def to_json(self) -> str:
+        """Return it as a store keeps it."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return it as it was stored."""
+        try:
+            stated = json.loads(text)
+            if set(stated) - {each.name for each in fields(cls)}:
+                raise newer("the store")
+            layout = cls(**stated)
+            layout.buckets  # noqa: B018 - raises if there cannot be so many
+        except NewerVersion:
+            raise
+        except (ValueError, TypeError):
+            raise StateError("the store is damaged: where its accounts are cannot be read.") from None
+        return layout
+
+
+def layout_of(engine: Engine) -> Layout | None:
+    """Return the layout of a store; None while all accounts are in the database."""
+    text = fact(engine, LAYOUT)
+    return Layout.from_json(text) if text else None
+
+
+def folder_beside(path: Path) -> Path:
+    """Return the folder of files of a store in a file, unless another is named."""
+    return path.with_name(path.name + SUFFIX)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +109,7 @@ class Folder:
     _turn: Lock = field(default_factory=Lock, repr=False)
 
     @classmethod
-    def made(cls, path: Path, mark: str) -> Folder:
+    def make(cls, path: Path, mark: str) -> Folder:
         """A new folder, for its owner only; one that is there must be empty, or have been begun with this mark.
 
         What was written into one that was begun is removed: nothing of it was ever listed.

@@ -68,6 +68,7 @@ class MemoryStore(Store):
     (0, 0)
     """
 
+    durable: ClassVar = False
     keeps_measurements: ClassVar = False
 
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)

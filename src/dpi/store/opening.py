@@ -11,9 +11,10 @@ from typing import Literal
 from dpi.certificates.signature import Signer
 from dpi.errors import OptionError, StateError
 from dpi.files.whole import OWNER
-from dpi.store import export, relayout, rollback
+from dpi.store import export, rollback
+from dpi.store.base import Store
 from dpi.store.engine import Engine
-from dpi.store.layout import MEMORY, beside
+from dpi.store.folder import MEMORY
 from dpi.store.schema import lacks_key, prepare
 from dpi.store.sql import SQLStore
 from dpi.store.sqlite import SQLite, ledger_key
@@ -22,7 +23,9 @@ from dpi.store.witness import Witness
 DEFAULT_KEY = "dpi.key"
 """The key file of a PostgreSQL store, in the working folder, unless another is named."""
 LEAST = 1 << 20
-"""Bytes of memory that accounts in pages need."""
+"""Bytes of memory that accounts in files need."""
+PAGED_BITS = 6
+"""64 buckets, where memory is short: one of them is written anew at a time."""
 _REMOTE = ("postgresql://", "postgres://")
 
 
@@ -58,8 +61,8 @@ def open_store(
     secrets, apart from the store: who has both can test whether a user has an account.
 
     With `memory`, accounts take at most about so many bytes in this process, however many there are: those that do not
-    fit lie in a folder of pages beside the store, from which a slot reads the accounts of its users alone. Once a store
-    is in pages it stays so (`dpi ledger --layout embedded` moves it back), with 1 GiB unless said.
+    fit lie in a folder of files beside the store, from which a slot reads the accounts of its users alone. Once a store
+    has a folder it stays so (`dpi ledger --layout embedded` moves it back), with 1 GiB unless said.
 
     >>> import tempfile
     >>> store = open_store(tempfile.mkdtemp() + "/visits.db")
@@ -101,7 +104,12 @@ def open_store(
         if not read_only:
             store.erase()  # what a process left that ended before it came to this; of the newest copy alone
             if memory is not None and store.layout is None:
-                relayout.page(store, _folder_of(name, remote))
+                if remote:
+                    raise OptionError(
+                        "a store in a database server needs a folder for its accounts: see `dpi ledger --layout "
+                        "buckets --path …`."
+                    )
+                store.lay_out(bits=PAGED_BITS)
         return store
     except BaseException:
         engine.close()
@@ -139,12 +147,9 @@ def _witness_of(store: SQLStore, name: str) -> Path | None:
     return path if not is_remote(name) and (store.head().sequence < 0 or path.exists()) else None
 
 
-def _folder_of(name: str, remote: bool) -> Path:
-    if remote:
-        raise OptionError(
-            "a store in a database server needs a folder for its pages: see `dpi ledger --layout pages --path …`."
-        )
-    return beside(Path(name))
+def find_store(target: str | os.PathLike[str] | Store, *, read_only: bool = False) -> Store:
+    """Return a store object as it is; opens one that is named by a path or URL."""
+    return target if isinstance(target, Store) else open_store(target, read_only=read_only)
 
 
 def is_remote(target: str) -> bool:

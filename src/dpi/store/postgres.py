@@ -104,13 +104,17 @@ class PostgreSQL(Engine):
     def erase(self) -> None:
         """Let the space of deleted events and runs be used again."""
         with self.turn:
-            self.execute("VACUUM events, account_runs, manifest, arrivals, progress, trees, marks")
+            self.execute("VACUUM events, account_runs, arrivals, progress, trees, marks")
 
     def close(self) -> None:
         """Give the right to write back, and close the connection: the server notices its end only a moment later."""
         with suppress(StoreError):
-            self.execute("SELECT pg_advisory_unlock_all()")
+            self.give_up()
         self._connection.close()
+
+    def give_up(self) -> None:
+        """Let others write; this connection may go on to read."""
+        self.execute("SELECT pg_advisory_unlock_all()")
 
     @contextmanager
     def _plainly(self) -> Iterator[None]:

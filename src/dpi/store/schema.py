@@ -1,102 +1,74 @@
-"""The tables of an SQL store, and how an older store becomes a newer one.
+"""The tables of an SQL store, and whether a store is one that this program reads.
 
-Each version is a list of steps that turn the version before it into this one. They never touch the text of a
-chain entry or the content of a release, so the chain stays as it is.
+There is one format. A store of another one is refused, with the version that wrote it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from dpi.errors import StateError, newer
-from dpi.options.schedule import BEGINNING
+from dpi._version import __version__
+from dpi.errors import NewerVersion, StateError
 from dpi.store.engine import Engine
-from dpi.store.event_log import pack_rows
 
+FORMAT = 1
 EXPORT = "export"
 """The fact by which a file says that it is an export (`dpi.store.export`)."""
 THINNED = "thinned"
 """The fact that says from which slot on each stream has all its measurements (`SQLChain.thin`). Public."""
 
-Step = str | Callable[[Engine], None]
-"""A statement, or what no statement can say."""
-
-VERSIONS: dict[int, tuple[Step, ...]] = {
-    1: (
-        "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-        "CREATE TABLE domains (digest TEXT PRIMARY KEY, description TEXT NOT NULL)",
-        "CREATE TABLE streams (stream TEXT PRIMARY KEY, options TEXT NOT NULL)",
-        "CREATE TABLE progress (stream TEXT PRIMARY KEY, first {whole} NOT NULL, last {whole} NOT NULL, "
-        "spent {whole} NOT NULL, allocation TEXT NOT NULL, brain {bytes} NOT NULL, accumulated {bytes} NOT NULL, "
-        "seal {bytes} NOT NULL)",
-        "CREATE TABLE measurements (stream TEXT NOT NULL, slot {whole} NOT NULL, epsilon {whole} NOT NULL, "
-        "partial {whole} NOT NULL, data {bytes} NOT NULL, allocation TEXT NOT NULL, assumption TEXT NOT NULL, "
-        "seal {bytes} NOT NULL, PRIMARY KEY (stream, slot))",
-        "CREATE TABLE trees (stream TEXT PRIMARY KEY, data {bytes} NOT NULL, seal {bytes} NOT NULL)",
-        "CREATE TABLE chain (entry {whole} PRIMARY KEY, text TEXT NOT NULL, digest TEXT NOT NULL, signature TEXT)",
-        "CREATE TABLE releases (stream TEXT NOT NULL, slot {whole} NOT NULL, entry {whole} NOT NULL, "
-        "content {bytes} NOT NULL, PRIMARY KEY (stream, slot))",
-        "CREATE TABLE ledgers (ledger TEXT PRIMARY KEY, options TEXT NOT NULL, seal {bytes} NOT NULL)",
-        "CREATE TABLE levies (ledger TEXT NOT NULL, entry {whole} NOT NULL, slot {whole} NOT NULL, "
-        "units {whole} NOT NULL, PRIMARY KEY (ledger, entry))",
-        "CREATE TABLE account_runs (ledger TEXT NOT NULL, run {whole} NOT NULL, part {whole} NOT NULL, "
-        "size {whole} NOT NULL, seal {bytes} NOT NULL, data {bytes} NOT NULL, PRIMARY KEY (ledger, run, part))",
-        "CREATE TABLE sequences (stream TEXT NOT NULL, producer TEXT NOT NULL, sequence {whole} NOT NULL, "
-        "PRIMARY KEY (stream, producer))",
-        "CREATE TABLE events (stream TEXT NOT NULL, slot {whole} NOT NULL, account {bytes} NOT NULL, "
-        "bin {whole} NOT NULL, number {whole} NOT NULL, PRIMARY KEY (stream, slot, account, bin))",
+TABLES: dict[str, tuple[str, int]] = {
+    "facts": ("name TEXT, value TEXT", 1),
+    "domains": ("digest TEXT, description TEXT", 1),
+    "streams": ("stream TEXT, first {whole}, options TEXT", 2),  # options by the first slot that they hold for
+    "progress": (
+        "stream TEXT, first {whole}, last {whole}, spent {whole}, allocation TEXT, mechanism {bytes}, "
+        "accumulated {bytes}, seal {bytes}",
+        1,
     ),
-    2: (
-        "CREATE TABLE marks (stream TEXT NOT NULL, number {whole} NOT NULL, mark TEXT NOT NULL, "
-        "PRIMARY KEY (stream, number))",
-        "ALTER TABLE progress RENAME COLUMN brain TO mechanism",
+    "measurements": (
+        "stream TEXT, slot {whole}, epsilon {whole}, partial {whole}, data {bytes}, allocation TEXT, "
+        "assumption TEXT, seal {bytes}",
+        2,
     ),
-    # Options by the first slot they hold for. An older program changed all that it kept at once: no earlier options are
-    # needed to go on from there.
-    3: (
-        "ALTER TABLE streams RENAME TO streams_of_2",
-        "CREATE TABLE streams (stream TEXT NOT NULL, first {whole} NOT NULL, options TEXT NOT NULL, "
-        "PRIMARY KEY (stream, first))",
-        f"INSERT INTO streams (stream, first, options) SELECT stream, {BEGINNING}, options FROM streams_of_2",  # noqa: S608
-        "DROP TABLE streams_of_2",
+    "trees": ("stream TEXT, data {bytes}, seal {bytes}", 1),
+    "chain": ("entry {whole}, text TEXT, digest TEXT, signature TEXT NULL", 1),
+    "releases": ("stream TEXT, slot {whole}, entry {whole}, content {bytes}", 2),
+    "ledgers": ("ledger TEXT, options TEXT, seal {bytes}", 1),
+    "levies": ("ledger TEXT, entry {whole}, slot {whole}, units {whole}", 2),
+    # Runs of accounts: a run has its records in rows, each a part of it, or one row with the name of a file.
+    "account_runs": (
+        "ledger TEXT, bucket {whole}, run {whole}, part {whole}, name TEXT, size {whole}, seal {bytes}, data {bytes}",
+        4,
     ),
-    # Events of open slots as blocks of packed rows (`dpi.store.event_log`).
-    4: (
-        "ALTER TABLE events RENAME TO events_of_3",
-        "CREATE TABLE events (stream TEXT NOT NULL, slot {whole} NOT NULL, block {whole} NOT NULL, "
-        "tier {whole} NOT NULL, size {whole} NOT NULL, data {bytes} NOT NULL, PRIMARY KEY (stream, slot, block))",
-        pack_rows,
-        "DROP TABLE events_of_3",
-        # A ledger in buckets: the list of its run files, and of files with events of open slots.
-        "CREATE TABLE manifest (ledger TEXT NOT NULL, bucket {whole} NOT NULL, run {whole} NOT NULL, "
-        "name TEXT NOT NULL, size {whole} NOT NULL, seal {bytes} NOT NULL, PRIMARY KEY (ledger, bucket, run))",
-        "CREATE TABLE arrivals (stream TEXT NOT NULL, slot {whole} NOT NULL, name TEXT NOT NULL, "
-        "start {whole} NOT NULL, size {whole} NOT NULL, buckets {whole} NOT NULL, number {whole} NOT NULL, "
-        "events {whole} NOT NULL, secret {bytes} NOT NULL, PRIMARY KEY (stream, slot, name))",
+    "sequences": ("stream TEXT, producer TEXT, sequence {whole}", 2),
+    # Events of open slots: blocks of packed rows, and the list of files that tasks have written.
+    "events": ("stream TEXT, slot {whole}, block {whole}, tier {whole}, size {whole}, data {bytes}", 3),
+    "arrivals": (
+        "stream TEXT, slot {whole}, name TEXT, start {whole}, size {whole}, buckets {whole}, number {whole}, "
+        "events {whole}, secret {bytes}",
+        3,
     ),
+    "marks": ("stream TEXT, number {whole}, mark TEXT", 2),
 }
+"""All tables: columns with their types, of which the first so many tell rows apart. None is NULL, unless said."""
+
+
+def keys_of(table: str) -> list[str]:
+    """Return the columns that tell the rows of a table apart."""
+    columns, keys = TABLES[table]
+    return [column.split()[0] for column in columns.split(", ")][:keys]
 
 
 def prepare(engine: Engine, fingerprint: str | None) -> None:
-    """Make or migrate the tables, and check that the key is the store's own.
+    """Make the tables of a new store, and check that the key is the store's own.
 
-    Raises `StateError` for a store of a newer program, and for another key.
+    Raises `StateError` for a store of another format, and for another key.
     """
-    newest = max(VERSIONS)
-    version = _version(engine)
-    if version == 0 and engine.read_only:
-        raise StateError("there is no store here.")
-    if version > newest:
-        raise newer(f"the store (its schema is {version}, this program knows {newest})")
-    if 0 < version < newest and fact(engine, EXPORT) is not None:
-        raise StateError("the export was written by an older version of dpi: make it anew with `dpi export`.")
-    if version < newest and engine.read_only:
-        raise StateError(
-            "the store was written by an older version of dpi: open it once for writing, which migrates it."
-        )
-    if version < newest:
+    if not engine.exists():
+        if engine.read_only:
+            raise StateError("there is no store here.")
         with engine.transaction():
-            build(engine, version)
+            build(engine)
+    _check_format(engine)
     if fingerprint is not None and not engine.read_only and lacks_key(engine):
         with engine.transaction():
             set_fact(engine, "key", fingerprint)
@@ -107,34 +79,37 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
         )
 
 
-def lacks_key(engine: Engine) -> bool:
-    """Whether a store was begun and is without a key yet: nothing was declared in it."""
-    return fact(engine, "key") is None and not engine.rows("SELECT 1 FROM chain LIMIT 1")
-
-
-def build(engine: Engine, since: int = 0) -> None:
-    """Make the tables, or what a store of the version `since` lacks, inside a transaction."""
-    newest = max(VERSIONS)
-    for step in range(since + 1, newest + 1):
-        for change in VERSIONS[step]:
-            if callable(change):
-                change(engine)
-            else:
-                engine.execute(change.format(**engine.types))
-    set_fact(engine, "schema", str(newest))
-
-
-def _version(engine: Engine) -> int:
-    if not engine.exists():
-        return 0
+def _check_format(engine: Engine) -> None:
     text = fact(engine, "schema")
     if text is None or not text.isdigit():
         raise StateError("this is no store of dpi, or it is damaged.")
-    return int(text)
+    if int(text) != FORMAT:
+        version = fact(engine, "version") or "an unpublished one"
+        raise NewerVersion(
+            f"the store was written by another version of dpi ({version}): its format is {text}, and this program "
+            f"reads {FORMAT}. Nothing was changed."
+        )
+
+
+def lacks_key(engine: Engine) -> bool:
+    """Return whether a store was begun and is without a key yet: nothing was declared in it."""
+    return fact(engine, "key") is None and not engine.rows("SELECT 1 FROM chain LIMIT 1")
+
+
+def build(engine: Engine) -> None:
+    """Make the tables, inside a transaction."""
+    for name, (columns, _) in TABLES.items():
+        typed = ", ".join(
+            column.removesuffix(" NULL") if column.endswith(" NULL") else f"{column} NOT NULL"
+            for column in columns.format(**engine.types).split(", ")
+        )
+        engine.execute(f"CREATE TABLE {name} ({typed}, PRIMARY KEY ({', '.join(keys_of(name))}))")
+    for name, value in {"schema": str(FORMAT), "version": __version__}.items():
+        set_fact(engine, name, value)
 
 
 def fact(engine: Engine, name: str) -> str | None:
-    """What the store says of itself under a name."""
+    """Return what the store says of itself under a name."""
     rows = engine.rows("SELECT value FROM facts WHERE name = ?", (name,))
     return str(rows[0][0]) if rows else None
 

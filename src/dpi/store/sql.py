@@ -6,10 +6,9 @@ engine erases what was deleted is written at each engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from dpi.budget.adaptive_allocation import bounds_of
 from dpi.budget.classes import Bounds
@@ -17,149 +16,19 @@ from dpi.certificates.chain import Link
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
-from dpi.store.account_log import is_payments, payments_log
+from dpi.store.account_files import Run
+from dpi.store.account_log import payments_log
 from dpi.store.base import Checkpoint, Levy, PaidSlot
-from dpi.store.bucket_log import BucketLog
-from dpi.store.paged_log import PagedLog
-from dpi.store.paged_table import PagedTable
-from dpi.store.runs import Run, RunFiles
 from dpi.store.seals import is_progress_seal, paid_seal, progress_seal, tree_seal
+from dpi.store.sql_accounts import SQLAccounts
 from dpi.store.sql_chain import SQLChain
-from dpi.store.sql_events import SQLEvents
 
 _ROOM = 2048
 """An allocation is written with blanks up to a multiple of so many letters; blanks after JSON mean nothing."""
-OTHER_OPTIONS = "the store's ledger has other options (epsilon, policy or period)."
 
 
-class Held(NamedTuple):
-    """A ledger in buckets, as it is paid from."""
-
-    runs: dict[int, list[Run]]
-    levies: tuple[Levy, ...]
-
-
-class SQLStore(SQLChain, SQLEvents):
+class SQLStore(SQLChain, SQLAccounts):
     """A store on an engine, for the process that writes to it or, read-only, for any other."""
-
-    # The ledger.
-
-    def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
-        """Records and levies of a ledger."""
-        known = self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (ledger,))
-        if not known:
-            with self.engine.transaction():
-                self._accounts.begin(ledger, options)
-        elif known[0][0] != options:
-            raise StateError(OTHER_OPTIONS)
-        return self._accounts.read(ledger, options)
-
-    def ledgers(self) -> dict[str, str]:
-        """Names of the ledgers, with their options as text."""
-        rows = self.engine.rows("SELECT ledger, options FROM ledgers")
-        return {str(name): str(text) for name, text in rows if not is_payments(str(name))}
-
-    def account_parts(self, ledger: str, options: str) -> Iterator[bytes]:
-        """Records of a ledger as `load_ledger` gives them, a part of the accounts at a time: with buckets, each."""
-        self._accounts.check(ledger, options)
-        return self._accounts.parts(ledger)
-
-    def payment_parts(self, stream: str) -> Iterator[bytes]:
-        """Records of what accounts have paid in a stream that measures by class, a part of them at a time."""
-        records = self._accounts.payments(stream)
-        if records is None and self.bounds(stream) is not None:
-            raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
-        return iter(()) if records is None else records
-
-    def open_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
-        """Records and levies of a ledger that will be paid from."""
-        seal = self._known.seal(ledger)  # before the accounts: what another writes in between is noticed
-        records, levies = self.load_ledger(ledger, options)
-        seal = self._known.seal(ledger) if seal is None else seal
-        if seal is not None:
-            self._known.seals[ledger] = seal
-        return records, levies
-
-    @property
-    def in_pages(self) -> PagedLog | None:
-        """The accounts, if they are in pages."""
-        log = None if self.layout is None else self._accounts
-        return log if isinstance(log, PagedLog) else None
-
-    def open_pages(self, ledger: str, options: str) -> tuple[PagedTable, list[Levy]]:
-        """The accounts of a ledger in pages that will be paid from, and its levies: not all of them are read."""
-        log = self._paged_log()
-        with self.engine.transaction():
-            known = log.names()
-            if ledger not in known:
-                log.begin(ledger, options)
-        self._known.seals[ledger] = self._known.seal(ledger) or b""  # before the accounts
-        return self.pages(ledger, options)
-
-    def pages(self, ledger: str, options: str) -> tuple[PagedTable, list[Levy]]:
-        """The accounts of a ledger in pages, to look some of them up, and its levies."""
-        log = self._paged_log()
-        if log.names()[ledger] != options:
-            raise StateError(OTHER_OPTIONS)
-        log.check(ledger, options)
-        return log.table(ledger), log.levies(ledger)
-
-    def payment_pages(self, stream: str) -> PagedTable | None:
-        """What accounts have paid in a stream that measures by class, in pages; None before its first payment."""
-        log, name = self._paged_log(), payments_log(stream)
-        known = log.names()
-        if name not in known:
-            if self.bounds(stream) is not None:
-                raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
-            return None
-        log.check(name, known[name])
-        return log.table(name)
-
-    def new_pages(self, stream: str) -> PagedTable:
-        """What accounts have paid in a stream before its first payment by class."""
-        return self._paged_log().table(payments_log(stream))
-
-    def _paged_log(self) -> PagedLog:
-        log = self.in_pages
-        assert log is not None  # noqa: S101 - `dpi.store.bank` has looked
-        return log
-
-    def hold_ledger(self, ledger: str, options: str) -> Held:
-        """The runs and levies of a ledger in buckets that will be paid from, of one moment: no account is read.
-
-        That another process pays meanwhile is then noticed, as with `open_ledger`.
-        """
-        log = self._bucket_log()
-        with self.engine.transaction():
-            known = log.names()
-            if ledger not in known:
-                log.begin(ledger, options)
-            elif known[ledger] != options:
-                raise StateError(OTHER_OPTIONS)
-            log.check(ledger, options)
-            self._known.seals[ledger] = self._known.seal(ledger) or b""
-            return Held(log.manifest(ledger), tuple(log.levies(ledger)))
-
-    def hold_payments(self, stream: str) -> dict[int, list[Run]]:
-        """The runs of a stream's payments by class, in buckets: no account is read."""
-        log, name = self._bucket_log(), payments_log(stream)
-        known = log.names()
-        if name not in known:
-            if self.bounds(stream) is not None:
-                raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
-            return {}
-        log.check(name, known[name])
-        return log.manifest(name)
-
-    def run_files(self, log: str) -> RunFiles:
-        """How the runs of a log are read and written."""
-        return self._bucket_log().files(log)
-
-    def _bucket_log(self) -> BucketLog:
-        log = self._accounts
-        if not isinstance(log, BucketLog):
-            raise StateError("the store has its accounts in the database, not in buckets: see `dpi ledger --layout`.")
-        return log
 
     # Streams.
 
@@ -167,7 +36,7 @@ class SQLStore(SQLChain, SQLEvents):
         """Names of the streams, with their newest options as text.
 
         Who writes reads them once: a stream is declared here, or by another process whose entry in the chain then has
-        every write of this one refused (`dpi.store.known`) until all is read anew.
+        every write of this one refused (`dpi.store.write_guard`) until all is read anew.
         """
         known = self._streams
         if known is None:
@@ -281,43 +150,29 @@ class SQLStore(SQLChain, SQLEvents):
             raise StateError("the store is damaged: two slots are paid for and not released.")
         return replace(after[0], tree=self._tree(stream)) if after else None
 
-    def payments(self, stream: str) -> bytes:
-        """Records of what each account has paid in a stream that measures by class."""
-        return b"".join(self.payment_parts(stream))
-
-    def pay(
-        self,
-        paid: PaidSlot,
-        ledger: str,
-        charge: bytes,
-        payments: bytes | None = None,
-        pages: Mapping[str, Sequence[Run]] | None = None,
-    ) -> None:
-        """Debit the accounts, keep the measurement, erase the slot's events.
-
-        `pages` are files that were written with the charge, by log, where accounts are in pages.
-        """
-        pages = {} if pages is None else pages
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
+        """Debit the accounts, keep the measurement, erase the slot's events."""
         with self._writing(ledger=ledger, paid=paid):
             log = self._accounts
             if charge:
-                log.append(ledger, charge, pages.get(ledger, ()))
+                log.append(ledger, charge)
             if payments is not None:
-                log.append_payments(paid.stream, payments, pages.get(payments_log(paid.stream), ()))
+                log.append_payments(paid.stream, payments)
             self._measure(paid)
 
     def pay_runs(self, paid: PaidSlot, ledger: str | None, runs: Sequence[Run], payments: Sequence[Run] | None) -> None:
         """`pay` with runs that tasks have written: pointers are replaced, and no account is read.
 
         `payments` are the runs of the stream's own log, where it measures by class. Refused, like every payment, if the
-        ledger's seal, and so its manifest, is not the one that the runs were made from (`hold_ledger`).
+        ledger's seal, and so its list of runs, is not the one that the runs were made from (`hold_ledger`).
         """
         with self._writing(ledger=ledger or "", paid=paid):
+            log = self._in_files()
             if ledger is not None:
-                self._bucket_log().put(ledger, runs)
+                log.put(ledger, runs)
             if payments is not None:
-                self._bucket_log().begin_payments(paid.stream)
-                self._bucket_log().put(payments_log(paid.stream), payments)
+                log.begin_payments(paid.stream)
+                log.put(payments_log(paid.stream), payments)
             self._measure(paid)
 
     def _measure(self, paid: PaidSlot) -> None:

@@ -96,7 +96,7 @@ class SQLChain(SQLTables):
 
     def head(self) -> Head:
         """The end of the chain."""
-        return self._known.stored_head()
+        return self._guard.stored_head()
 
     def links(self) -> Iterator[Link]:
         """All entries, in order."""

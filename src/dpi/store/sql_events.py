@@ -13,7 +13,7 @@ from dpi.errors import StateError
 from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
 from dpi.options.schedule import Schedule
-from dpi.store.arrival_files import Section, read_segments, sorted_by_bucket, write_sections
+from dpi.store.arrival_files import Section, read_segments
 from dpi.store.base import Arrival
 from dpi.store.sql_tables import SQLTables
 
@@ -36,17 +36,14 @@ class SQLEvents(SQLTables):
         with self._writing():
             if not self._log.follows(stream, producer, sequence):
                 return False
-            self._list(stream, sections)
+            if self.folder is not None:
+                self.folder.check_files({section.name for section in sections})
+            self.engine.execute_many(
+                "INSERT INTO arrivals (stream, slot, name, start, size, buckets, number, events, secret) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(stream, s.slot, s.name, s.start, s.size, s.buckets, s.rows, s.events, s.key) for s in sections],
+            )
         return True
-
-    def _list(self, stream: str, sections: Sequence[Section]) -> None:
-        if self.folder is not None:
-            self.folder.check_files({section.name for section in sections})
-        self.engine.execute_many(
-            "INSERT INTO arrivals (stream, slot, name, start, size, buckets, number, events, secret) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(stream, s.slot, s.name, s.start, s.size, s.buckets, s.rows, s.events, s.key) for s in sections],
-        )
 
     def sequence(self, stream: str, producer: str) -> int:
         """The last sequence of a producer."""
@@ -71,11 +68,22 @@ class SQLEvents(SQLTables):
 
     def events(self, stream: str, slot: int) -> Rows:
         """The events of one open slot, in rows and in files."""
-        sections = self.sections(stream, slot)
-        if self.folder is None or not sections:
-            return self.stored_events(stream, slot)
-        parts = [part for section in sections for part in read_segments(self.folder, section)]
-        return Rows.sum([self.stored_events(stream, slot), *parts])
+        rows, arrived = self.stored_events(stream, slot), self._arrived(stream, slot)
+        return Rows.sum([rows, arrived]) if arrived.slots.size else rows
+
+    def _arrived(self, stream: str, slot: int) -> Rows:
+        """The events of an open slot that are in files."""
+        folder, sections = self.folder, self.sections(stream, slot)
+        if folder is None or not sections:
+            return Rows.empty()
+        return Rows.join([part for section in sections for part in read_segments(folder, section)])
+
+    def _take_arrivals(self) -> list[tuple[str, Rows]]:
+        """The events in files of all streams, by slot, which are listed no more."""
+        rows = self.engine.rows("SELECT DISTINCT stream, slot FROM arrivals")
+        found = [(str(stream), self._arrived(str(stream), int(slot))) for stream, slot in rows]
+        self.engine.execute("DELETE FROM arrivals")
+        return [(stream, Rows.sum([events])) for stream, events in found]
 
     def stored_events(self, stream: str, slot: int) -> Rows:
         """The events of one open slot that are in the database; an account and a bin may come several times."""
@@ -103,17 +111,7 @@ class SQLEvents(SQLTables):
         for slot in self.open_slots(stream, first):
             events = self.events(stream, slot).recode(recoded.at(slot))
             self._drop_events(stream, slot, first=slot)
-            self._put_back(stream, events)
-
-    def _put_back(self, stream: str, events: Rows) -> None:
-        """Keep events that were kept before: in a file, if that is where they can be."""
-        layout, folder = self.layout, self.folder
-        if layout is None or folder is None or layout.buckets is None:
             self._log.add(stream, [events])
-            return
-        order, buckets = sorted_by_bucket(events, layout.buckets)
-        with folder.attempt() as attempt:
-            self._list(stream, write_sections(folder, attempt, order, buckets))
 
     def _drop_events(self, stream: str, last: int, first: int = -(1 << 62)) -> None:
         """Delete the events of the slots `first` to `last`, and with the list of sections their keys."""

@@ -11,16 +11,13 @@ from dpi.certificates.chain import Link
 from dpi.errors import StateError
 from dpi.store.account_log import AccountLog
 from dpi.store.base import PaidSlot, Store
-from dpi.store.bucket_log import BucketLog
-from dpi.store.embedded_log import EmbeddedLog
 from dpi.store.engine import Engine
 from dpi.store.event_log import EventLog
-from dpi.store.folder import Folder
-from dpi.store.known import Known
-from dpi.store.layout import MEMORY, Layout, layout_of
-from dpi.store.paged_log import PagedLog
+from dpi.store.folder import MEMORY, Folder, Layout, layout_of
+from dpi.store.paged_table import PagedTable
 from dpi.store.schema import fact, prepare, set_fact
 from dpi.store.seals import fingerprint
+from dpi.store.write_guard import WriteGuard
 
 
 @dataclass(eq=False, repr=False)
@@ -30,15 +27,16 @@ class SQLTables(Store):
     engine: Engine
     secret: bytes | None
     memory: int = MEMORY
-    """Bytes that accounts in pages may take."""
+    """Bytes that accounts in files may take in memory."""
 
     def __post_init__(self) -> None:
         prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
-        self._known, self._log = Known(self.engine), EventLog(self.engine)
+        self._guard, self._log = WriteGuard(self.engine), EventLog(self.engine)
         self._folder: Folder | None = None
+        self._tables: dict[str, PagedTable] = {}
         self._streams: dict[str, str] | None = None
         if not self.engine.read_only:
-            self._known.read()
+            self._guard.read()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.engine!r})"
@@ -72,12 +70,10 @@ class SQLTables(Store):
     @property
     def _accounts(self) -> AccountLog:
         layout = self.layout
+        if layout is None:
+            return AccountLog(self.engine, self.key)
         folder = self._folder_of(layout)
-        if layout is None or folder is None:
-            return EmbeddedLog(self.engine, self.key)
-        if layout.buckets is None:
-            return PagedLog(self.engine, self.key, folder, self.memory)
-        return BucketLog(self.engine, self.key, folder, layout.buckets)
+        return AccountLog(self.engine, self.key, folder, layout.buckets, self.memory, self._tables)
 
     def erase(self) -> None:
         """Have the engine erase what was deleted, and remove files that no list names any more."""
@@ -92,12 +88,12 @@ class SQLTables(Store):
 
     def _own_files(self) -> set[str]:
         """The names of all files that the store needs, if it is as this process knows it."""
-        self._known.compare(None)
+        self._guard.compare(None)
         return self._listed_files()
 
     def _listed_files(self) -> set[str]:
         """The names of all files that the store needs."""
-        rows = [*self.engine.rows("SELECT name FROM manifest"), *self.engine.rows("SELECT DISTINCT name FROM arrivals")]
+        rows = self.engine.rows("SELECT name FROM account_runs WHERE name <> '' UNION SELECT name FROM arrivals")
         return {str(name) for (name,) in rows}
 
     # Writing.
@@ -106,17 +102,18 @@ class SQLTables(Store):
         """Look how far the store has come; refuses one that has gone back."""
         with self.engine.turn:
             self._streams = None
-            self._known.read()
+            self._tables.clear()
+            self._guard.read()
 
     @contextmanager
     def _writing(
         self, link: Link | None = None, ledger: str | None = None, paid: PaidSlot | None = None
     ) -> Iterator[None]:
-        """A transaction on the store as this process knows it (`dpi.store.known`), which then knows what it wrote:
+        """Begin a transaction on the store as this process knows it, which then knows what it wrote.
 
-        an entry of the chain, or a slot that is paid for from the accounts of a ledger.
+        That is an entry of the chain, or a slot that is paid for from a ledger's accounts (`dpi.store.write_guard`).
         """
-        known = self._known
+        known = self._guard
         with self.engine.turn:  # another thread must not compare between a commit and what is known of it
             with self.engine.transaction():
                 known.compare(ledger)
@@ -129,16 +126,16 @@ class SQLTables(Store):
     def lead(self, lease: float) -> None:
         """Write from now on in a term of its own, and for as long as `renew` is called once in `lease` seconds.
 
-        Who led before can write nothing any more (`dpi.store.known`).
+        Who led before can write nothing any more (`dpi.store.write_guard`).
         """
         self.engine.lease(lease)
         with self.engine.transaction():
-            self._known.lead()
+            self._guard.lead()
 
     def renew(self) -> None:
         """Say that this process is still there; raises `StoreError` if the store is lost, or another leads."""
         with self.engine.turn:
-            self._known.compare_term()
+            self._guard.compare_term()
 
     # Life.
 

@@ -28,6 +28,7 @@ class SQLite(Engine):
     so that a closed slot's events are gone from both. A reader in mid-query delays that until the next slot.
     """
 
+    path: Path
     types: ClassVar = {"bytes": "BLOB", "whole": "INTEGER"}
     begin_writing = "BEGIN IMMEDIATE"
     begin_reading = "BEGIN"
@@ -111,6 +112,10 @@ class SQLite(Engine):
             self.execute("PRAGMA busy_timeout = 0")
             self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
             self.execute("PRAGMA busy_timeout = 30000")
+
+    def give_up(self) -> None:
+        """Let others write; this connection may go on to read."""
+        self._use.give_up()
 
     def close(self) -> None:
         """Close the file and let others write."""

@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
+from typing import cast
 
 from dpi.budget.accounts import Accounts
 from dpi.budget.epsilon import Amount, Epsilon, promised
@@ -37,8 +38,9 @@ from dpi.reader import Releases
 from dpi.release import Release
 from dpi.sources import Admission, Events, FileEvents, TableEvents, stamp_window
 from dpi.sources.source import Progress
-from dpi.store import MemoryStore, Store, open_store
+from dpi.store import MemoryStore, Store
 from dpi.store.bank import Bank
+from dpi.store.opening import find_store
 from dpi.stream.accumulation import PrefixTree
 from dpi.stream.course import stored_options
 from dpi.stream.driver import Driver, Engine, Played, SlotRows
@@ -119,8 +121,8 @@ class Stream:
             name=name,
             ledger=None if isinstance(budget, Converging) else f"stream {name}" if separate else "",
         )
-        self._owns_store = isinstance(store, str | os.PathLike)
-        kept = MemoryStore(history=1) if store is None else store if isinstance(store, Store) else open_store(store)
+        kept = MemoryStore(history=1) if store is None else find_store(store)
+        self._owns_store = store is not None and kept is not store
         self._open(kept, signer, Driver if engine is None else engine.driver, unsafe_source, separate, change)
 
     @classmethod
@@ -169,7 +171,7 @@ class Stream:
 
     def leave(self) -> None:
         """Feed the stream no more for now: others of its ledger do not wait for its next slot."""
-        self._bank.closings.leave(self)
+        self._bank.close_order.leave(self)
 
     def stop(self) -> None:
         """Release nothing more of the stream, ever: the chain says so, and events of open slots are erased.
@@ -405,7 +407,8 @@ class Stream:
     def close_before(self, end: int) -> Iterator[Release]:
         """Release the slots before `end`, as far as it is this stream's turn."""
         self._live("close_before")
-        while not self.stopped and (number := self._driver.following()) < end and self._bank.closings.is_turn_of(self):
+        order = self._bank.close_order
+        while not self.stopped and (number := self._driver.following()) < end and order.is_turn_of(self):
             yield self._driver.close(number, self._driver.kept(number))
 
     @property
@@ -418,7 +421,7 @@ class Stream:
         if self.setting.start is None and self._driver.state.last is None:
             raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
         if not self.stopped:
-            self._bank.closings.join(self)
+            self._bank.close_order.join(self)
         return slots
 
     def _clock(self, what: str, now: str | datetime | None) -> Clock:
@@ -447,9 +450,9 @@ class Stream:
         self.store, self._bank, self._newest = store, bank, newest
 
     def _memory(self, what: str) -> MemoryStore:
-        if not isinstance(self.store, MemoryStore):
+        if self.store.durable:
             raise OptionError(f"`{what}` is for streams in memory; a store on disk is saved already.")
-        return self.store
+        return cast("MemoryStore", self.store)
 
 
 def clocked(slots: Slots | None, what: str) -> Slots:

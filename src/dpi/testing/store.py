@@ -88,7 +88,7 @@ def a_paid_slot_is_released_with_the_bytes_it_would_have_had(reopen: Reopen) -> 
         close_slot(open_streams(store)[1], 0)
     pending = store.pending("orders")
     require(pending is not None and pending.slot == 0, "a slot that was paid for and not released is not pending.")
-    if not isinstance(store, MemoryStore):  # what is saved of a store in memory has no interrupted slot
+    if store.durable:  # what is saved of a store in memory has no interrupted slot
         store = reopen(store)
     open_streams(store)
     require(outcome(store) == outcome(whole), "a slot that was released after a stop is another one.")

@@ -21,7 +21,6 @@ from dpi.mechanism.base import Mechanism
 from dpi.noise import RandomSource, UnsafeSeededSource
 from dpi.release import Release
 from dpi.store import Store
-from dpi.store.sql import SQLStore
 from dpi.stream import Stream
 from dpi.stream.accumulation import PrefixTree
 from dpi.stream.driver import Engine
@@ -115,7 +114,7 @@ def outcome(store: Store) -> dict[str, object]:
         "trees": {name: _tree(store, name) for name in store.streams()},
         "releases": {name: [content.hex() for content, _ in store.releases(name)] for name in store.streams()},
         "chain": [[link.text, link.digest] for link in store.links()],
-        "problems": [*verify(store).problems, *(check_accounts(store) if isinstance(store, SQLStore) else [])],
+        "problems": [*verify(store).problems, *check_accounts(store)],
     }
 
 

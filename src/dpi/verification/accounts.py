@@ -15,10 +15,10 @@ from dpi.certificates.declared import DeclaredOptions, assigned, declared
 from dpi.errors import StateError
 
 if TYPE_CHECKING:
-    from dpi.store.sql import SQLStore
+    from dpi.store.base import Store
 
 
-def check_accounts(store: SQLStore) -> tuple[str, ...]:
+def check_accounts(store: Store) -> tuple[str, ...]:
     """For the curator: whether any account is beyond what it may hold. What is said of it is private.
 
     An account may have spent at most what it held (ε, or its part of it by quotas), and at most what all slots of its

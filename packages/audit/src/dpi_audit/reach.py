@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -213,11 +213,11 @@ def read_files(folder: Path, pattern: str = "**/*") -> dict[str, bytes]:
 def exported(session: StreamSession) -> dict[str, bytes]:
     """Return the file that `dpi export` writes of the session's store, after every slot: a surface."""
     store = session.stream.store
-    if not isinstance(store, SQLStore):
+    if not store.durable:
         raise OptionError("an export is made of a store on disk: audit a `StoredSession`.")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "public.db"
-        export(store, path)
+        export(cast("SQLStore", store), path)
         return {"file": path.read_bytes()}
 
 

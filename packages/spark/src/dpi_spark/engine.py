@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dpi.engine.engine import BucketEngine
-from dpi.store.layout import BITS
+from dpi.store.folder import BITS
 from dpi_spark.executor import SparkExecutor
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dpi.errors import OptionError, StateError
 from dpi.release import Release
@@ -170,8 +170,7 @@ class Follower:
 
     def _check(self, anew: bool) -> None:
         """Refuse a checkpoint that is not this stream's; with `anew` and a new one, forget what another query kept."""
-        store, name, found = self._stream.store, self._stream.name, self._found()
-        assert isinstance(store, SQLStore)  # noqa: S101 - an engine has no other
+        store, name, found = cast("SQLStore", self._stream.store), self._stream.name, self._found()
         known = {producer for producer in store.producers(name) if producer.startswith(PRODUCER)}
         if found is not None and PRODUCER + found in known:
             return

@@ -18,7 +18,7 @@ from dpi.events.identity import users
 from dpi.reader import stream_named
 from dpi.store import open_store
 from dpi.store.bank import stored_accounts
-from dpi.store.layout import BITS
+from dpi.store.folder import BITS
 
 
 def ledger(
@@ -33,7 +33,7 @@ def ledger(
     layout: Annotated[
         str | None,
         typer.Option(
-            "--layout", metavar="LAYOUT", help="Instead: move all accounts of the store, to buckets, pages or embedded."
+            "--layout", metavar="LAYOUT", help="Instead: move all accounts of the store, to buckets or embedded."
         ),
     ] = None,
     path: BucketPath = None,
@@ -52,8 +52,8 @@ def ledger(
 
     A user who was never seen has all of ε left, like everybody else who was never seen. Of a stream with a quota, it
     is what is left of that; of one without, what is left of the rest. With --layout, the accounts of the store are
-    moved into buckets of files, for engines, into pages, for more accounts than memory holds, or back into the
-    database: nobody is refilled.
+    moved into buckets of files, for engines and for more accounts than memory holds, or back into the database: nobody
+    is refilled.
 
     Examples:
       dpi ledger visits.db --user ada
@@ -69,8 +69,8 @@ def ledger(
         if json:
             document({"layout": layout})
         else:
-            places = {"buckets": "in buckets of files", "pages": "in pages"}
-            say(f"the accounts of the store are {places.get(layout, 'in its database')}.")
+            place = "in buckets of files" if layout == "buckets" else "in its database"
+            say(f"the accounts of the store are {place}.")
         return
     assert user is not None  # noqa: S101 - one of both is given
     ids = users([sys.stdin.readline().strip() if user == "-" else user])

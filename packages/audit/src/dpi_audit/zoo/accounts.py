@@ -24,7 +24,6 @@ from dpi.budget.series import Series
 from dpi.errors import StateError, StoreBusy
 from dpi.exact.integers import Integers
 from dpi.noise import RandomSource
-from dpi.store.sqlite import SQLite
 from dpi.testing.laws import Law
 from dpi_audit import neighbours
 from dpi_audit.lives import SHARE, account_life, by_class, by_cost
@@ -103,8 +102,7 @@ class _Writers(SeveralStreams):
 
     def _make(self, name: str, wrap: Wrap) -> dpi.Stream:
         store = self._file.open()
-        if isinstance(store.engine, SQLite):
-            store.engine._use.give_up()
+        store.engine.give_up()
         return stream(budget=DEAR, store=store, name=name)(wrap)
 
 
@@ -113,7 +111,7 @@ class _StaleWriters(_Writers):
 
     def look(self, rows: Rows) -> Law:
         for store in self._file.opened:
-            store._known.compare = lambda ledger: None  # type: ignore[method-assign]
+            store._guard.compare = lambda ledger: None  # type: ignore[method-assign]
         return super().look(rows)
 
 

@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpi.errors import StateError, StoreError
-from dpi.store.folder import Folder
-from dpi.store.layout import layout_of
+from dpi.store.folder import Folder, layout_of
 from dpi.store.sqlite import SQLite
 
 _SAID = {"facts", "domains", "streams", "chain", "ledgers"}

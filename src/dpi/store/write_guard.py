@@ -34,7 +34,7 @@ SUPERSEDED = "another process leads by now, so nothing was written: this one is 
 
 
 @dataclass(eq=False, repr=False)
-class Known:
+class WriteGuard:
     """What one process knows of a store that it writes to."""
 
     engine: Engine

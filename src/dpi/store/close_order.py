@@ -34,7 +34,7 @@ class LiveStream(Protocol):
         ...
 
 
-class Closings:
+class CloseOrder:
     """The live streams of a store, as far as this process has them open."""
 
     def __init__(self) -> None:
