@@ -228,7 +228,7 @@ def put_back(store, old: bytes) -> None:
 
 def unlisted(store, old: bytes) -> None:
     """The manifest has lost a bucket: only that it is sealed tells it from an empty one."""
-    store.engine.execute("DELETE FROM manifest WHERE ledger = '' AND bucket = 0")
+    store.engine.execute("DELETE FROM account_runs WHERE ledger = '' AND bucket = 0")
 
 
 @pytest.mark.parametrize("change", [missing, damaged, cut, foreign, put_back, unlisted], ids=lambda f: f.__name__)

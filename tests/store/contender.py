@@ -14,6 +14,7 @@ from collections import defaultdict
 
 import dpi
 from dpi.errors import StoreBusy
+from dpi.events.identity import digests, users
 from dpi.histogram.compression import GRAINS
 
 USERS = [f"user {number}" for number in range(6)]
@@ -22,15 +23,16 @@ USERS = [f"user {number}" for number in range(6)]
 def main(path: str, key: str, name: str, slots: int) -> None:
     """Release slots while another process does the same."""
     store = dpi.open_store(path, key_file=key)
-    store.engine._use.give_up()
+    store.engine.give_up()
     stream = dpi.Stream(
         domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Ledger(per_slot="0.07"), store=store, name=name
     )
     bills, taken, refused = [], defaultdict(int), 0
     bill = stream._accounts.bill
+    named = dict(zip(map(tuple, digests(users(USERS), store.key).tolist()), USERS, strict=True))
 
-    def noting(users, epsilon, slot, **options):
-        bills.append((users.to_list(), bill(users, epsilon, slot, **options)))
+    def noting(names, epsilon, slot, **options):
+        bills.append(([named[tuple(name)] for name in names.tolist()], bill(names, epsilon, slot, **options)))
         return bills[-1][1]
 
     stream._accounts.bill = noting
@@ -46,8 +48,8 @@ def main(path: str, key: str, name: str, slots: int) -> None:
                     closed = True
             except StoreBusy:
                 refused += 1
-        users, made = bills[-1]
-        for user, weight in zip(users, made.weights.tolist(), strict=True):
+        active, made = bills[-1]
+        for user, weight in zip(active, made.weights.tolist(), strict=True):
             taken[user] += made.epsilon.units * weight // GRAINS
     print(json.dumps({"taken": taken, "refused": refused}))
 

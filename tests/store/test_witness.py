@@ -58,14 +58,14 @@ class Truth:
     """What users have truly lost, whatever a store remembers: ε_t times their weight, for every slot measured."""
 
     def __init__(self, monkeypatch) -> None:
-        self.units: dict[str, float] = defaultdict(float)
+        self.units: dict[tuple[int, int], float] = defaultdict(float)
         bill = dpi.budget.Accounts.bill
 
         def noting(accounts, users, epsilon, slot, **options):
             made = bill(accounts, users, epsilon, slot, **options)
-            costs = np.broadcast_to(made.units(np.arange(users.len())), users.len())
-            for user, weight, units in zip(users.to_list(), made.weights.tolist(), costs.tolist(), strict=True):
-                self.units[user] += units * weight / GRAINS
+            costs = np.broadcast_to(made.units(np.arange(len(users))), len(users))
+            for name, weight, units in zip(users.tolist(), made.weights.tolist(), costs.tolist(), strict=True):
+                self.units[tuple(name)] += units * weight / GRAINS
             return made
 
         monkeypatch.setattr(dpi.budget.Accounts, "bill", noting)

@@ -210,7 +210,9 @@ def test_a_bucket_that_is_not_as_it_was_is_refused_and_never_taken_for_empty(
         stream = opened(KIND, SEED, store, engine=on_spark(running))
         hour(running, stream, SEED, 0, tmp_path)
         folder = stream.driver.folder.path
-        names = [str(name) for (name,) in store.engine.rows("SELECT name FROM manifest ORDER BY name")]
+        names = [
+            str(name) for (name,) in store.engine.rows("SELECT name FROM account_runs WHERE name <> '' ORDER BY name")
+        ]
         path, data = folder / names[0], (folder / names[0]).read_bytes()
         if how == "missing":
             path.unlink()

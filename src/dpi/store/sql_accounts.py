@@ -198,7 +198,7 @@ class SQLAccounts(SQLEvents):
                     log.clear(name)
                     target.put(name, runs)
             for stream, kept in events:
-                self._log.add(stream, [kept])
+                self._add_events(stream, kept)
         self._guard.seals = {name: self._guard.seal(name) or b"" for name in self._guard.seals}
         self._tables.clear()
         Bank.of(self).doubt()  # what this process has read of ledgers is read anew

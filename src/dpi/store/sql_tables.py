@@ -12,7 +12,6 @@ from dpi.errors import StateError
 from dpi.store.account_log import AccountLog
 from dpi.store.base import PaidSlot, Store
 from dpi.store.engine import Engine
-from dpi.store.event_log import EventLog
 from dpi.store.folder import MEMORY, Folder, Layout, layout_of
 from dpi.store.paged_table import PagedTable
 from dpi.store.schema import fact, prepare, set_fact
@@ -31,7 +30,7 @@ class SQLTables(Store):
 
     def __post_init__(self) -> None:
         prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
-        self._guard, self._log = WriteGuard(self.engine), EventLog(self.engine)
+        self._guard = WriteGuard(self.engine)
         self._folder: Folder | None = None
         self._tables: dict[str, PagedTable] = {}
         self._streams: dict[str, str] | None = None
