@@ -4,10 +4,10 @@ import gzip
 from pathlib import Path
 
 import pytest
-from dpi.store.unused import remove_unused
 
 import dpi
 from cli_files import PERIOD
+from dpi.store.cleanup import remove_unused
 
 
 def files():
