@@ -78,7 +78,7 @@ LONGEST = (
     "tests/test_hot_paths.py",
     "tests/engine/test_engine_docs.py",
     "packages/audit/tests/test_empirical.py",
-    "tests/service/test_connections.py",
+    "tests/service/test_request_limit.py",
     "tests/service/test_described.py",
     "tests/sources/test_brokers.py",
     "tests/discovery/test_discovery_page.py",
