@@ -23,21 +23,10 @@ import dpi
 from dpi.events.rows import Rows
 from dpi.noise import RandomSource, UnsafeSeededSource
 from dpi_research.baselines import PublicFacts
-from dpi_research.compare import (
-    OURS,
-    USUAL,
-    Comparison,
-    Mode,
-    Ours,
-    Terms,
-    coded,
-    compare,
-    compare_named,
-    compare_slots,
-    plot_error,
-    plot_loss,
-    plot_trade_off,
-)
+from dpi_research.compare import Comparison, Terms, compare, compare_named, compare_slots
+from dpi_research.compare.comparison import plot_error, plot_loss, plot_trade_off
+from dpi_research.compare.contenders import Ours
+from dpi_research.compare.run import OURS, USUAL, Mode, coded
 from dpi_research.datasets.generators import Slot, stream_named
 from real import STREAMS as REAL
 from real import load

@@ -3,8 +3,10 @@ import json
 import pytest
 
 from cli_files import PERIOD
-from dpi_research.compare import USUAL, PublishedTables, mechanisms, tables
 from dpi_research.compare import command as compare
+from dpi_research.compare import tables
+from dpi_research.compare.run import USUAL, mechanisms
+from dpi_research.compare.tables import PublishedTables
 
 SMALL = ("--stream", "n50k20", "--slots", "4")
 TWO = ("dpi", "noisy")

@@ -13,18 +13,10 @@ from dpi.noise import UnsafeSeededSource
 from dpi_research.baselines import CATALOGUE, PublicFacts
 from dpi_research.baselines.counters import Binary
 from dpi_research.baselines.plain import NoisyHistogram
-from dpi_research.compare import (
-    AsPublished,
-    Capped,
-    Ours,
-    Terms,
-    compare,
-    compare_named,
-    plot_error,
-    plot_loss,
-    plot_trade_off,
-    slots_of,
-)
+from dpi_research.compare import Terms, compare, compare_named
+from dpi_research.compare.comparison import plot_error, plot_loss, plot_trade_off
+from dpi_research.compare.contenders import AsPublished, Capped, Ours
+from dpi_research.compare.run import slots_of
 from dpi_research.datasets.generators import Slot, stream_named
 
 NAMES = ["dpi", *CATALOGUE]

@@ -82,7 +82,7 @@ def written(folder: Path, text: str, name: str = "file.csv") -> Path:
 def test_a_publishers_file_has_the_stated_columns(tmp_path, name):
     """Every loader gives user, timestamp and value first, then what it states."""
     table = load(name, written(tmp_path, FILES[name]))
-    assert tuple(table.columns) == DATASETS[name].columns
+    assert table.columns == DATASETS[name].columns
     assert table.columns[:3] == ["user", "timestamp", "value"]
     assert table.height >= 1
 
@@ -264,7 +264,7 @@ def test_every_data_set_is_documented():
 def test_a_stored_stream_is_the_known_one(monkeypatch, name):
     """The Parquet files have the stated columns and checksums."""
     monkeypatch.setenv("DPI_DATA", os.environ["DPI_TEST_DATA"])
-    assert tuple(load(name).columns) == DATASETS[name].columns
+    assert load(name).columns == DATASETS[name].columns
 
 
 def test_a_workbook_says_what_to_install(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 
 from dpi.theory import claimed_loss, exponents, true_loss
 from dpi_research.experiments.accounting import MU, ZETA, bounds, enumerated, followed, played, sheet, transcripts
-from dpi_research.reproduce.experiment import select, value
+from dpi_research.reproduce.rows import select, value
 
 
 @pytest.mark.parametrize("pool", [2, 10, 10**6])

@@ -9,7 +9,8 @@ import pytest
 
 from dpi_research.experiments import anomaly
 from dpi_research.experiments.anomaly import SHARE, compared, sheet
-from dpi_research.reproduce.experiment import Value, mean, select
+from dpi_research.reproduce.experiment import Value
+from dpi_research.reproduce.rows import mean, select
 
 DAYS, PORTS, USERS = 32, 12, 400
 BURSTS = {18: 3, 22: 5, 26: 7, 30: 9}

@@ -9,7 +9,7 @@ import pytest
 from dpi_research.datasets import DATASETS
 from dpi_research.experiments import datasets
 from dpi_research.experiments.datasets import MADE_UP, PRINTED, USES, cases, made_up, measured, sheet
-from dpi_research.reproduce.experiment import select, value
+from dpi_research.reproduce.rows import select, value
 
 
 def test_every_data_set_has_a_use():

@@ -6,7 +6,7 @@ import pytest
 
 from dpi.theory import spence_series
 from dpi_research.experiments.defaults import DRAWS, SPENCE, demo, sheet, spent, told
-from dpi_research.reproduce.experiment import select, value
+from dpi_research.reproduce.rows import select, value
 
 
 @pytest.fixture(scope="module")

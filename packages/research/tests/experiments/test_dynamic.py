@@ -8,9 +8,10 @@ import pytest
 from dpi_research.datasets.generators import published
 from dpi_research.experiments import experiment
 from dpi_research.experiments.dynamic import BINS, course, sheet
-from dpi_research.reproduce.experiment import Value, column, mean, select
+from dpi_research.reproduce.experiment import Value
 from dpi_research.reproduce.page import write
 from dpi_research.reproduce.play import SYSTEMS
+from dpi_research.reproduce.rows import column, mean, select
 from dpi_research.reproduce.running import Outcome, Result
 
 SLOTS, WINDOW = 30, 5

@@ -8,9 +8,10 @@ import pytest
 from dpi_research.datasets.generators import published
 from dpi_research.experiments import experiment
 from dpi_research.experiments.endurance import MEAN, course, sheet
-from dpi_research.reproduce.experiment import Value, column, mean, select
+from dpi_research.reproduce.experiment import Value
 from dpi_research.reproduce.page import write
 from dpi_research.reproduce.play import SYSTEMS, System
+from dpi_research.reproduce.rows import column, mean, select
 from dpi_research.reproduce.running import Outcome, Result
 
 BINS, SLOTS, WINDOW = 50, 60, 20

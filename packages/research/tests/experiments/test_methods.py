@@ -5,8 +5,8 @@ import pytest
 
 from dpi_research.compare.tables import EPSILON
 from dpi_research.experiments.methods import ALGORITHM, NAMES, algorithm_losses, errors, losses, own_losses, sheet
-from dpi_research.reproduce.experiment import column, select, value
 from dpi_research.reproduce.play import SYSTEMS
+from dpi_research.reproduce.rows import column, select, value
 
 
 @pytest.fixture(scope="module")

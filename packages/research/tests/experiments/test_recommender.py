@@ -11,7 +11,8 @@ from dpi.domain import Categories, Product
 from dpi.release.queries import Distribution
 from dpi_research.experiments import recommender
 from dpi_research.experiments.recommender import BEST, clustered, compared, measured, sheet, stream_of
-from dpi_research.reproduce.experiment import Value, mean, select
+from dpi_research.reproduce.experiment import Value
+from dpi_research.reproduce.rows import mean, select
 
 COUNTRIES, PRODUCTS, MONTHS, CUSTOMERS = 4, 40, 4, 8_000
 

@@ -16,9 +16,10 @@ from dpi_research.experiments.synthetic import (
     normal,
     sheet,
 )
-from dpi_research.reproduce.experiment import Value, column, mean, select
+from dpi_research.reproduce.experiment import Value
 from dpi_research.reproduce.page import write
 from dpi_research.reproduce.play import SYSTEMS
+from dpi_research.reproduce.rows import column, mean, select
 from dpi_research.reproduce.running import Outcome, Result
 
 SIZE = BINS[0]

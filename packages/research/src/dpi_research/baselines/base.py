@@ -11,10 +11,12 @@ floating point, and a law that differs from the published continuous one by less
 from __future__ import annotations
 
 import math
+import tomllib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import ClassVar, Literal
+from importlib.resources import files
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +28,10 @@ from dpi.noise import RandomSource, SystemSource, add_gaussian, add_laplace
 from dpi.noise.laplace import LARGEST_VALUE
 from dpi_research.baselines.accounting import Floats, Loss, check_delta, delta_of, epsilon_of, rho_of
 
+FACTS: dict[str, dict[str, Any]] = tomllib.loads((files(__package__) / "facts.toml").read_text(encoding="utf-8"))
 LARGEST_EPSILON = 1024
 LARGEST_COUNT = 1 << 30
 """A count of one bin in one slot is cut to this, by itself."""
-
-
-CONVERTED = "declared (10^-6); ρ-zCDP, converted as Canonne, Kamath, Steinke 2020"
-"""The δ of mechanisms with Gaussian noise, for `Facts`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +63,7 @@ class Baseline(ABC):
     """
 
     facts: ClassVar[Facts]
+    """Those of `facts.toml` under the name of the class."""
     protects_users: ClassVar[bool] = False
     """Whether ε is for all records of a user, so that neither slots nor records add to the loss."""
 
@@ -72,6 +72,11 @@ class Baseline(ABC):
     unsafe_source: RandomSource | None = field(default=None, repr=False)
     slot: int = field(default=0, init=False, repr=False)
     """How many slots were released."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__name__ in FACTS:
+            cls.facts = Facts(**FACTS[cls.__name__])
 
     def __post_init__(self) -> None:
         self.rate = self._rate()

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations_with_replacement
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import exponential_choices
 from dpi_research.baselines.accounting import Floats, Loss, check_delta
-from dpi_research.baselines.base import Baseline, Facts, check_count
+from dpi_research.baselines.base import Baseline, check_count
 
 LARGEST_SEARCH = 1_000_000
 """More databases than this are not enumerated."""
@@ -115,17 +115,6 @@ class QueryBoosting(Baseline):
     >>> round(float(mechanism.sample_epsilon), 2), round(float(mechanism.base_epsilon), 2)
     (1.95, 2.68)
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Dwork, Rothblum, Vadhan, FOCS 2010",
-        horizon="for ever, slot by slot",
-        delta="none, or T·δ with the published noise",
-        memory="T synopses of K numbers",
-        variance="no formula; medians are (λ + μ)-accurate after T > 2·ln|Q|/(-ln(1 - 4η²)) rounds of weak learners",
-        user_loss="at most c·t·ε; of it 2kαρT(T - 1)/μ a slot for the draws",
-        reconstructed="T(T - 1) counts the rounds that are drawn from; counts are divided by a public n; the synopsis "
-        "on the simplex is the library's own tractable form",
-    )
 
     rows: int
     queries: Integers | None = field(default=None, repr=False)

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import Baseline, Facts, check_count
+from dpi_research.baselines.base import Baseline, check_count
 
 Noise = Callable[[Integers], Integers]
 
@@ -89,16 +88,6 @@ class Binary(Baseline):
     (2666.6666666666665, 3.6e-05)
     """
 
-    facts: ClassVar[Facts] = Facts(
-        source="Chan, Shi, Song, TISSEC 2011",
-        releases="prefix",
-        horizon="T slots, declared",
-        memory="2L numbers a bin, L = ⌊log₂ T⌋ + 1",
-        variance="2·pop(t)·L²/ε², pop(t) the set bits of t",
-        user_loss="c·ε·B(t)/L, exact; B(t) = Σ_{s≤t} low(s)",
-        reconstructed="L in place of the published log₂ T, which is a level short at powers of two",
-    )
-
     slots: int
 
     def _start(self) -> None:
@@ -152,15 +141,6 @@ class Logarithmic(Baseline):
     [1, 2, 2, 4, 4]
     """
 
-    facts: ClassVar[Facts] = Facts(
-        source="Chan, Shi, Song, TISSEC 2011",
-        releases="prefix",
-        memory="2 numbers a bin",
-        variance="2·(K + 1)/ε² at t = 2^K, K = ⌊log₂ t⌋",
-        user_loss="c·ε·2^K, exact",
-        reconstructed="between powers of two the last release is repeated; the published form is silent there",
-    )
-
     def _start(self) -> None:
         self._segment = np.zeros(self.bins, dtype=np.int64)
         self._released = np.zeros(self.bins)
@@ -209,14 +189,6 @@ class Hybrid(Baseline):
     >>> Hybrid(epsilon=1).user_epsilon(8), Hybrid(epsilon=1).variance(5)
     (5.5, 56.0)
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Chan, Shi, Song, TISSEC 2011",
-        releases="prefix",
-        memory="2K + 2 numbers a bin, K = ⌊log₂ t⌋",
-        variance="(8/ε²)·[(K + 1) + K²·pop(t - 2^K)]",
-        user_loss="c·ε·[3·2^K/4 - 1/2 + B(t - 2^K)/(2K)], exact; c·ε/2 at t = 1",
-    )
 
     def _start(self) -> None:
         self._segment = np.zeros(self.bins, dtype=np.int64)
@@ -277,15 +249,6 @@ class RangeCounter(Baseline):
     >>> round(counter.range(1, 5)), counter.nodes(1, 5)
     (14, [(0, 1), (0, 4), (1, 1)])
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Chan, Shi, Song, TISSEC 2011",
-        releases="prefix",
-        memory="that of the hybrid counter for 2K nodes",
-        variance="a bin: hybrid with ε/H, H = ⌈log₂ K⌉ + 1; a range: at most 2(H - 1) times that",
-        user_loss="that of hybrid, exact",
-        reconstructed="nothing; one dimension only",
-    )
 
     def _start(self) -> None:
         self.levels = (self.bins - 1).bit_length() + 1

@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import ClassVar
 
 import numpy as np
 
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import CONVERTED, LARGEST_COUNT, Concentrated, Facts, check_count
+from dpi_research.baselines.base import LARGEST_COUNT, Concentrated, check_count
 
 LONGEST_SQUARE_ROOT = 1 << 16
 """Time and memory of a slot grow with the number of slots; at this length encoded counts still fit into 64 bits."""
@@ -47,17 +46,6 @@ class SquareRoot(Concentrated):
     >>> round(SquareRoot(epsilon=1, slots=50).energy, 6)
     2.309923
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Fichtenberger, Henzinger, Upadhyay, ICML 2023",
-        releases="prefix",
-        horizon="T slots, declared",
-        delta=CONVERTED,
-        memory="2t numbers a bin",
-        variance="σ²·S_T·S_t, σ² = 1/(2ρ), S_n = Σ_{k<n} f_k²",
-        user_loss="ρ·c²·Σ_{j≤t}(Σ_{k<j} f_k)²/S_T zCDP, exact; pure: infinite",
-        reconstructed="coefficients in whole units of 2^-24, so that the guarantee does not rest on floating point",
-    )
 
     slots: int
 
@@ -199,17 +187,6 @@ class BufferedToeplitz(Concentrated):
     >>> [round(float(counter.update(2)[0])) for _ in range(4)], counter.memory
     ([2, 4, 6, 8], 6)
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Dvijotham, McMahan, Pillutla, Steinke, Thakurta 2024; McMahan et al. 2024",
-        releases="prefix",
-        horizon="T slots, declared",
-        delta=CONVERTED,
-        memory="d + 1 numbers a bin, d buffers (5)",
-        variance="σ²·(Σ_{k<T} c_k²)·Σ_{k<t}(ĉ_0 + … + ĉ_k)², σ² = 1/(2ρ), ĉ the inverse's coefficients",
-        user_loss="ρ·c²·Σ_{j≤t}(Σ_{k<j} c_k)²/Σ_{k<T} c_k² zCDP; pure: infinite",
-        reconstructed="parameters by the rational approximation, not by optimisation; buffers in floating point",
-    )
 
     slots: int
     buffers: int | Buffers = 5

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from statistics import NormalDist
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import CONVERTED, Concentrated, Facts, check_count
+from dpi_research.baselines.base import Concentrated, check_count
 
 Noise = Callable[[Integers], Integers]
 
@@ -107,16 +106,6 @@ class Honaker(Concentrated):
     [2, 4, 6, 8]
     """
 
-    facts: ClassVar[Facts] = Facts(
-        source="Honaker 2015; Gaussian form as in Kairouz et al., ICML 2021",
-        releases="prefix",
-        horizon="T slots, declared",
-        delta=CONVERTED,
-        memory="2H + 1 numbers a bin, H = ⌊log₂ T⌋ + 1",
-        variance="(H/(2ρ))·Σ 1/(2 - 2^-j) over the set bits j of t",
-        user_loss="ρ·c²·Σ_j 4^j·⌊t/2^j⌋/H zCDP, exact; pure: infinite",
-    )
-
     slots: int
 
     def _start(self) -> None:
@@ -168,19 +157,6 @@ class KeySelection(Concentrated):
     >>> [[round(x) for x in counter.update([4, 0]).tolist()] for _ in range(4)]
     [[0, 0], [8, 0], [8, 0], [16, 0]]
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="DP-SQLP: Zhang et al., PVLDB 2024",
-        releases="prefix",
-        unit="one record (a user's, behind a cap)",
-        horizon="T slots, declared",
-        delta=CONVERTED,
-        memory="4H + 4 numbers a bin, H = ⌊log₂ T⌋ + 1",
-        variance="after n releases of a bin: (H/(2ρ_h))·Σ 1/(2 - 2^-j) over the set bits j of n",
-        user_loss="at most c²·(ρ_k·Σ_j 4^j·⌊t/2^j⌋ + ρ_h·t²·(⌊log₂ t⌋ + 1))/H zCDP; pure: infinite",
-        reconstructed="a baseline sees no ids, so new records stand for new users; bins are public; noise of empty "
-        "keys is drawn at every trigger, not foreseen (same law)",
-    )
 
     slots: int
     share: Amount = Fraction(1, 2)

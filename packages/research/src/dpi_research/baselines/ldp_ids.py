@@ -19,7 +19,7 @@ from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import RandomSource
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import Baseline, Facts, check_count
+from dpi_research.baselines.base import Baseline, check_count
 from dpi_research.baselines.w_event import Absorption, Distribution, Division
 
 
@@ -80,26 +80,6 @@ class Oracle:
 
 
 LARGEST_POPULATION = 10**8
-RECONSTRUCTED = (
-    "users without a record report an extra value; reports are simulated in floating point; the first slot is published"
-)
-
-
-def facts(
-    variance: str,
-    user_loss: str = "c·⌈t/w⌉·ε",
-    memory: str = "1 number a bin",
-    reconstructed: str = RECONSTRUCTED,
-) -> Facts:
-    """What is public about one of them."""
-    return Facts(
-        source="LDP-IDS: Ren, Shi, Yu, Yang, Zhao, Xu, SIGMOD 2022",
-        unit="a window of w slots of a user, local model",
-        memory=memory,
-        variance=variance,
-        user_loss=user_loss,
-        reconstructed=reconstructed,
-    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -215,8 +195,6 @@ class LBU(LdpIds):
     ([30, 60], 200.0)
     """
 
-    facts: ClassVar[Facts] = facts("N²·Var(ε/w, N): the oracle's, on counts", "c·t·ε/w")
-
     def _publish(self, held: Integers, rng: np.random.Generator) -> Floats:
         return self._ask(held, self.users, self.rate / self.window, rng)
 
@@ -244,8 +222,6 @@ class LSP(LdpIds):
     >>> [[round(x) for x in mechanism.update(c).tolist()] for c in ([30, 60], [1, 2], [1, 2])]
     [[30, 60], [30, 60], [1, 2]]
     """
-
-    facts: ClassVar[Facts] = facts("N²·Var(ε, N) in slots 1, w + 1, …; repeated between")
 
     def _publish(self, held: Integers, rng: np.random.Generator) -> Floats | None:
         return self._ask(held, self.users, self.rate, rng) if (self.slot - 1) % self.window == 0 else None
@@ -283,11 +259,6 @@ class LBD(_AdaptiveBudget):
     """
 
     division: ClassVar = Distribution
-    facts: ClassVar[Facts] = facts(
-        "N²·Var(e, N) in a slot that is published with budget e",
-        "at most c·[t·ε/(2w) + min(t·ε/4, ⌈t/w⌉·ε/2)]",
-        "1 number a bin, and w + 1",
-    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -302,12 +273,6 @@ class LBA(_AdaptiveBudget):
     """
 
     division: ClassVar = Absorption
-    facts: ClassVar[Facts] = facts(
-        "N²·Var(e, N) in a slot that is published with budget e", "at most c·t·ε/w", "1 number a bin, and 3"
-    )
-
-
-_RECONSTRUCTED = RECONSTRUCTED + "; the users asked are drawn at random, without memory of who was asked before"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -320,8 +285,6 @@ class LPU(LdpIds):
     >>> [round(x) for x in mechanism.update([100, 0]).tolist()]
     [100, 0]
     """
-
-    facts: ClassVar[Facts] = facts("N²·Var(ε, N/w), and the sampling of users", reconstructed=_RECONSTRUCTED)
 
     def _start(self) -> None:
         super()._start()
@@ -359,11 +322,6 @@ class LPD(_AdaptivePopulation):
     """
 
     division: ClassVar = Distribution
-    facts: ClassVar[Facts] = facts(
-        "N²·Var(ε, n) in a slot that is published from n users",
-        memory="1 number a bin, and w + 1",
-        reconstructed=_RECONSTRUCTED,
-    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -378,8 +336,3 @@ class LPA(_AdaptivePopulation):
     """
 
     division: ClassVar = Absorption
-    facts: ClassVar[Facts] = facts(
-        "N²·Var(ε, n) in a slot that is published from n users",
-        memory="1 number a bin, and 3",
-        reconstructed=_RECONSTRUCTED,
-    )

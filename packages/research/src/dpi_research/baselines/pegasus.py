@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import median
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import Baseline, Facts, check_count
+from dpi_research.baselines.base import Baseline, check_count
 
 Smoother = Literal["median", "average", "js"]
 
@@ -44,14 +44,6 @@ class Pegasus(Baseline):
     >>> Pegasus(epsilon=0.5).user_epsilon(50)
     21.25
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Chen, Machanavajjhala, Hay, Miklau, CCS 2017",
-        memory="2 numbers for each slot of the open group, a bin",
-        variance="depends on the groups; on a constant stream 2b²/n (average), b = 1/ε_p, n the group's length",
-        user_loss="at most c·t·(ε_p + ε_g/4); the perturber alone c·t·ε_p, exact",
-        reconstructed="groups end at 65,536 slots; hierarchies of bins and their pruning are left out",
-    )
 
     share: Amount = Fraction(4, 5)
     threshold: Amount | None = None

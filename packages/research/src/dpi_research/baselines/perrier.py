@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss, check_delta
-from dpi_research.baselines.base import Facts, Prefixed, check_count
+from dpi_research.baselines.base import Prefixed, check_count
 from dpi_research.baselines.counters import DyadicTree, blocks
 
 
@@ -97,18 +96,6 @@ class Perrier(Prefixed):
     >>> bool(np.isnan(silent[0])), bool(np.isnan(release[0])), mechanism.levels
     (True, False, 9)
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Perrier, Asghar, Kaafar, NDSS 2019",
-        releases="prefix",
-        unit="one value (the whole count of a bin in a slot)",
-        horizon="m + T slots, declared; the first m are not released",
-        delta="1/T², for the first m values",
-        memory="m values, then 2L numbers",
-        variance="2·pop(t)·(τ·L/ε)², given τ; bias -Σ(x - τ)₊",
-        user_loss="threshold: c·m·ε with c·m·e^((c·m-1)ε)·δ; tree: c·ε·B(t)/L, exact",
-        reconstructed="constants κ and G and the defaults as in the authors' successors' repository",
-    )
 
     quantile: float = 0.995
     failure: float = 0.006

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
 from dpi.budget.epsilon import Amount
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import Baseline, Facts, check_count
+from dpi_research.baselines.base import Baseline, check_count
 
 
 @dataclass(kw_only=True, eq=False)
@@ -23,13 +22,6 @@ class NoisyHistogram(Baseline):
     >>> [round(x) for x in NoisyHistogram(epsilon=1000, bins=2).update([3, 4]).tolist()]
     [3, 4]
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Dwork, McSherry, Nissim, Smith, TCC 2006",
-        memory="0",
-        variance="2/ε²",
-        user_loss="c·t·ε, exact",
-    )
 
     def _start(self) -> None:
         pass
@@ -62,15 +54,6 @@ class Demo(Baseline):
     >>> round(float(release.sum())), Demo(bins=4).user_epsilon(100)
     (100, 0.0)
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="public demo of Feng et al., S&P 2024",
-        unit="everything: no data are used",
-        memory="0",
-        variance="(n/N)·(1/K)(1 - 1/K), n units, N draws, around n/K",
-        user_loss="0, exact",
-        reconstructed="in our own words; units n = 1/p for the precision p = 0.01",
-    )
 
     epsilon: Amount = 1
     draws: int = 20

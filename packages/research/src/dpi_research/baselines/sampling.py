@@ -6,7 +6,6 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import Baseline, Facts, check_count
+from dpi_research.baselines.base import Baseline, check_count
 from dpi_research.baselines.w_event import rounded_down
 
 ERRORS_KEPT = 5
@@ -59,16 +58,6 @@ class Fast(Baseline):
     >>> Fast(epsilon=1, slots=100).user_epsilon(100)
     1.0
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Fan, Xiong, TKDE 2014",
-        unit="the whole series of a bin, one record of a user in each slot",
-        horizon="T slots, declared",
-        memory="10 numbers a bin",
-        variance="depends on the samples; a sample has 2M²/ε², the filter less",
-        user_loss="at most c·ε·min(t, K·M)/M for K bins: c·ε in one bin",
-        reconstructed="the filter starts at the first sample",
-    )
 
     slots: int
     samples: int | None = None
@@ -155,16 +144,6 @@ class RescueDP(Baseline):
     >>> [round(x) for x in mechanism.update([70, 9]).tolist()]
     [70, 9]
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Wang, Zhang, Lu, Wang, Qin, Ren, INFOCOM 2016",
-        unit="a window of w slots of a user in one region (bin), one record in each",
-        memory="18 numbers and w - 1 budgets a bin",
-        variance="depends on budgets and groups; a sample has 2/(e·g)², g the group's size, the filter less",
-        user_loss="at most c·min(t·ε/5, K·⌈t/w⌉·ε) for K bins",
-        reconstructed="process variance is a public option (a port takes it from the raw data), the filter corrects "
-        "with the group's fresh value (a port: with the stale one); correlation over the last 10 releases",
-    )
 
     window: int = 20
     alone: float = 30.0

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import CONVERTED, Baseline, Concentrated, Facts, check_count
+from dpi_research.baselines.base import Baseline, Concentrated, check_count
 from dpi_research.baselines.counters import Hybrid
 from dpi_research.baselines.wrappers import Cap
 
@@ -81,17 +81,6 @@ class CgmSpirit(Concentrated):
     >>> [round(float(mechanism.update(x)[0])) for x in (0, 2, 7)]
     [0, 1, 2]
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="in the spirit of CGM: Bao, Yang, Xiao, Ding, PVLDB 2021",
-        unit="the series of one bin in a period of d slots (also in the local model)",
-        horizon="for ever, in periods",
-        delta=CONVERTED,
-        memory="2 numbers a bin",
-        variance="s₁²·a^(2(i-1)) + s²·(1 - a^(2(i-1)))/(1 - a²) in slot i of a period",
-        user_loss="at most c²·K·⌈t/d⌉·min(ρ, (1/s₁² + (d - 1)/s²)/2) zCDP for K bins; pure: infinite",
-        reconstructed="all but the idea: the form of the noise, its calibration and its design are our own",
-    )
 
     largest: int = 1 << 16
     step: int = 1 << 10
@@ -173,15 +162,6 @@ class DongSpirit(Baseline):
     ([2, 2], 1)
     """
 
-    facts: ClassVar[Facts] = Facts(
-        source="in the spirit of Dong, Luo, Yi, S&P 2023",
-        releases="prefix",
-        unit="a user",
-        memory="1 number a user, and the hybrid counter's",
-        variance="Σ over levels j of the hybrid counter's at e_j/2^(j+1)",
-        user_loss="ε, whatever c and t",
-        reconstructed="all but the goal: levels, shares, counter and test are our own",
-    )
     protects_users: ClassVar[bool] = True
 
     failure: float = 0.1

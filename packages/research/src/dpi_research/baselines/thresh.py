@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import Baseline, Facts, check_count
+from dpi_research.baselines.base import Baseline, check_count
 from dpi_research.baselines.ldp_ids import users_randomness
 
 Mask = npt.NDArray[np.bool_]
@@ -37,16 +37,6 @@ class Thresh(Baseline):
     Where ε pays for no vote, nothing is ever renewed.
     """
 
-    facts: ClassVar[Facts] = Facts(
-        source="Joseph, Roth, Ullman, Waggoner, NeurIPS 2018",
-        unit="a user, local model",
-        horizon="T epochs, declared",
-        memory="3 numbers a user and bin; none where ε pays for no vote",
-        variance="of a renewal at most n·((e^b + 1)/(e^b - 1))²/4 on counts; stale between",
-        user_loss="ε, whatever c and t; nothing before the first epoch ends",
-        reconstructed="users are simulated: each draws an epoch's mean from the epoch's share of ones; one subgroup; "
-        "the first estimate is 0; a vote needs room for its whole cost; log T is to the base 2 (a port: 10)",
-    )
     protects_users: ClassVar[bool] = True
 
     users: int = 10_000

@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import Facts, Prefixed, check_count
+from dpi_research.baselines.base import Prefixed, check_count
 
 Uniform = Callable[[], float]
 """Draws a number in [0, 1)."""
@@ -141,17 +140,6 @@ class ToPL(Prefixed):
     >>> bool(np.isfinite(mechanism.update(3)[0])), 0 < mechanism.threshold <= 100
     (True, True)
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Wang, Chen, Zhang, Su, Cheng, Li, Jha, CCS 2021",
-        releases="prefix",
-        unit="one value, local model",
-        horizon="m + T slots, declared; the first m are not released",
-        memory="m reports, then 1 number",
-        variance="at most t·(θ/2)²·v(ε), exact for ε > 0.61; v the hybrid report's variance",
-        user_loss="c·t·ε",
-        reconstructed="floating-point reports; the repository's wrong rescaling of the piecewise report not followed",
-    )
 
     grid: int = 1024
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import exponential_mechanism
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import Facts, Prefixed, check_count
+from dpi_research.baselines.base import Prefixed, check_count
 from dpi_research.baselines.counters import Noise
 
 
@@ -145,18 +145,6 @@ class ToPS(Prefixed):
     >>> [round(float(mechanism.update(3)[0])) for _ in range(3)], mechanism.threshold >= 9
     ([3, 6, 9], True)
     """
-
-    facts: ClassVar[Facts] = Facts(
-        source="Wang, Chen, Zhang, Su, Cheng, Li, Jha, CCS 2021",
-        releases="prefix",
-        unit="one value (the whole count of a bin in a slot)",
-        horizon="m + T slots, declared; the first m are not released",
-        memory="m values, then 2·b·h numbers",
-        variance="σ²·Σ d_j·b^j(b - 1)/(b^(j+1) - 1), d_j the digits of the block's number, σ² = 2(θh/ε)²",
-        user_loss="c·m·ε + (c·ε/h)·Σ_l b^l·⌊t/b^l⌋, tree exact",
-        reconstructed="consistency uses the past alone (the repository's second pass cannot run on a stream); "
-        "the moving-average predictor is left out",
-    )
 
     fan_out: int = 16
     step: int = 1

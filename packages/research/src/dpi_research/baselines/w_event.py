@@ -12,7 +12,7 @@ import numpy as np
 
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss
-from dpi_research.baselines.base import Baseline, Facts, check_count
+from dpi_research.baselines.base import Baseline, check_count
 
 SMALLEST = Fraction(1, 1 << 40)
 """Shares are multiples of this: without rounding their denominators would grow for ever."""
@@ -113,18 +113,6 @@ class Absorption(Division):
         return 1
 
 
-def facts(variance: str, user_loss: str, memory: str) -> Facts:
-    """What is public about one of them."""
-    return Facts(
-        source="Kellaris, Papadopoulos, Xiao, Papadias, PVLDB 2014",
-        unit="a window of w slots of a user, one record in each",
-        memory=memory,
-        variance=variance,
-        user_loss=user_loss,
-        reconstructed="the first slot is always published; no shifting of budget between the halves",
-    )
-
-
 @dataclass(kw_only=True, eq=False)
 class WEvent(Baseline):
     """Histograms of single slots; a new one is published only where it differs enough from the last.
@@ -199,11 +187,6 @@ class BudgetDistribution(WEvent):
     """
 
     division: ClassVar = Distribution
-    facts: ClassVar[Facts] = facts(
-        "2/e² in a slot that is published with budget e; the i-th of a fresh window has e = ε/2^(i+1)",
-        "at most c·[(t - 1)·ε/(2w) + min(t·ε/4, ⌈t/w⌉·ε/2)]",
-        "1 number a bin, and w",
-    )
 
 
 @dataclass(kw_only=True, eq=False)
@@ -225,8 +208,3 @@ class BudgetAbsorption(WEvent):
     """
 
     division: ClassVar = Absorption
-    facts: ClassVar[Facts] = facts(
-        "2/e² in a slot that is published with budget e; after j skipped slots e = (j + 1)·ε/(2w)",
-        "at most c·(2t - 1)·ε/(2w)",
-        "1 number a bin, and 2",
-    )

@@ -39,21 +39,9 @@ from dpi.events.slots import Slots
 from dpi.settings.domains import read_domain
 from dpi.sources import Admission, FileEvents
 from dpi_research.baselines import PublicFacts
-from dpi_research.compare import (
-    USUAL,
-    Comparison,
-    Mode,
-    Terms,
-    coded,
-    compare_named,
-    compare_slots,
-    mechanisms,
-    plot_error,
-    plot_loss,
-    plot_trade_off,
-    published_tables,
-)
-from dpi_research.compare.run import KEY
+from dpi_research.compare import Comparison, Terms, compare_named, compare_slots, published_tables
+from dpi_research.compare.comparison import plot_error, plot_loss, plot_trade_off
+from dpi_research.compare.run import KEY, USUAL, Mode, coded, mechanisms
 from dpi_research.datasets.generators import Slot, stream_named
 
 ERRORS: tuple[Literal["l1", "kl"], ...] = ("l1", "kl")

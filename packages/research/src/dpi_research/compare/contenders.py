@@ -14,7 +14,7 @@ from dpi.budget.epsilon import Amount, rational
 from dpi.domain import Categories
 from dpi.noise import RandomSource
 from dpi.stream import Stream
-from dpi_research.baselines import Baseline, UserLevel, user_level
+from dpi_research.baselines import Baseline, user_level
 from dpi_research.datasets.generators import Floats, Slot
 from dpi_research.datasets.generators import ordered as numbers
 
@@ -23,7 +23,10 @@ FLOOR = 1e-3
 
 
 class Contender(Protocol):
-    """One system in a comparison."""
+    """One system in a comparison: what it promises, in words, and the δ of that promise."""
+
+    guarantee: str
+    delta: float
 
     def release(self, slot: Slot) -> tuple[Floats, Floats]:
         """PDFs of the slot and of all slots so far, as released after this slot."""
@@ -31,16 +34,6 @@ class Contender(Protocol):
 
     def loss(self, slots: int) -> float:
         """What a user in every slot has lost after so many slots."""
-        ...
-
-    @property
-    def guarantee(self) -> str:
-        """What is promised, in words."""
-        ...
-
-    @property
-    def delta(self) -> float:
-        """The δ of that promise."""
         ...
 
 
@@ -55,11 +48,11 @@ def as_pdf(counts: Floats) -> Floats:
 
 
 class _Counts:
-    """Turns releases of counts into the two PDFs."""
+    """Turns releases of a mechanism's counts into the two PDFs."""
 
-    def __init__(self, prefix: bool, bins: int) -> None:
-        self._prefix = prefix
-        self._total: Floats = np.zeros(bins)
+    def __init__(self, mechanism: Baseline) -> None:
+        self._prefix = mechanism.facts.releases == "prefix"
+        self._total: Floats = np.zeros(mechanism.bins)
 
     def pdfs(self, release: Floats) -> tuple[Floats, Floats]:
         known = np.nan_to_num(release, nan=0.0)
@@ -68,11 +61,16 @@ class _Counts:
 
 
 class AsPublished:
-    """A baseline with its own unit of privacy; the loss beside it is that of a user with records in every slot."""
+    """A baseline with its own unit of privacy; the loss beside it is that of a user with records in every slot.
+
+    delta: the larger of the mechanism's own and the one granted.
+    """
 
     def __init__(self, mechanism: Baseline, records: Amount, delta: float | None) -> None:
-        self._mechanism, self._records, self._delta = mechanism, records, delta
-        self._counts = _Counts(mechanism.facts.releases == "prefix", mechanism.bins)
+        self._mechanism, self._records, self._counts = mechanism, records, _Counts(mechanism)
+        self.delta = max(mechanism.delta, delta or 0.0)
+        epsilon = float(mechanism.rate) if mechanism.event_epsilon else 0.0
+        self.guarantee = f"ε = {epsilon:g} for {mechanism.facts.unit}"
 
     def release(self, slot: Slot) -> tuple[Floats, Floats]:
         """From the slot's records; most mechanisms see their histogram alone."""
@@ -82,25 +80,13 @@ class AsPublished:
         """That of a user with `records` records in every slot, at the δ stated beside it."""
         return self._mechanism.user_epsilon(slots, self._records, self.delta or None)
 
-    @property
-    def guarantee(self) -> str:
-        """The published one."""
-        epsilon = float(self._mechanism.rate) if self._mechanism.event_epsilon else 0.0
-        return f"ε = {epsilon:g} for {self._mechanism.facts.unit}"
-
-    @property
-    def delta(self) -> float:
-        """The larger of the mechanism's own and the one granted."""
-        return max(self._mechanism.delta, self._delta or 0.0)
-
 
 class Capped:
     """A baseline at user level, behind a cap."""
 
     def __init__(self, mechanism: Baseline, epsilon: Amount, cap: int, records: Amount) -> None:
-        self._level: UserLevel = user_level(mechanism, epsilon, cap)
-        self._records = records
-        self._counts = _Counts(mechanism.facts.releases == "prefix", mechanism.bins)
+        self._level, self._records, self._counts = user_level(mechanism, epsilon, cap), records, _Counts(mechanism)
+        self.guarantee, self.delta = self._level.guarantee, self._level.delta
 
     def release(self, slot: Slot) -> tuple[Floats, Floats]:
         """From the records that the cap lets pass."""
@@ -110,23 +96,14 @@ class Capped:
         """At most ε, for ever."""
         return self._level.user_epsilon(slots, self._records)
 
-    @property
-    def guarantee(self) -> str:
-        """ε per user, and the cap."""
-        return self._level.guarantee
-
-    @property
-    def delta(self) -> float:
-        """That of group privacy."""
-        return self._level.delta
-
 
 class Ours:
-    """A stream of this package; user level for ever, in either mode."""
+    """A stream of this package; user level for ever, in either mode, without a δ."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._spent = [0.0]
+        self.guarantee, self.delta = stream.guarantee, 0.0
 
     @classmethod
     def default(
@@ -145,13 +122,3 @@ class Ours:
     def loss(self, slots: int) -> float:
         """What the releases so far can have cost a user."""
         return self._spent[slots]
-
-    @property
-    def guarantee(self) -> str:
-        """That of the stream."""
-        return self._stream.guarantee
-
-    @property
-    def delta(self) -> float:
-        """None."""
-        return 0.0

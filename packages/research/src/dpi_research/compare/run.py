@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -74,15 +74,6 @@ class Terms:
         return {"records": float(rational(self.records)), "delta": self.delta}
 
 
-@dataclass
-class _Tally:
-    l1: list[float] = field(default_factory=list)
-    kl: list[float] = field(default_factory=list)
-    accumulated_l1: list[float] = field(default_factory=list)
-    accumulated_kl: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-
-
 def compare(
     contenders: Mapping[str, Contender],
     slots: Iterable[Slot],
@@ -93,39 +84,40 @@ def compare(
     progress: Progress | None = None,
 ) -> Comparison:
     """Play the stream once to all contenders, and measure each release against the slot and against all so far."""
-    tallies = {name: _Tally() for name in contenders}
+    errors: dict[str, list[tuple[float, ...]]] = {name: [] for name in contenders}
+    seconds = dict.fromkeys(contenders, 0.0)
     total = np.zeros(bins, dtype=np.int64)
     count = 0
     for count, slot in enumerate(slots, 1):
         histogram = np.bincount(slot.values, minlength=bins)
         total += histogram
         for name, contender in contenders.items():
-            tally = tallies[name]
             start = time.perf_counter()
             released, accumulated = contender.release(slot)
-            tally.seconds += time.perf_counter() - start
-            tally.l1.append(distance(histogram, released))
-            tally.kl.append(divergence(histogram, released))
-            tally.accumulated_l1.append(distance(total, accumulated))
-            tally.accumulated_kl.append(divergence(total, accumulated))
+            seconds[name] += time.perf_counter() - start
+            errors[name].append((*_errors(histogram, released), *_errors(total, accumulated)))
         if progress is not None:
             progress(count)
     if not count:
         raise OptionError("the stream has no slots.")
-    courses = {
-        name: Result(
-            guarantee=contenders[name].guarantee,
-            delta=contenders[name].delta,
-            l1=tuple(tally.l1),
-            kl=tuple(tally.kl),
-            accumulated_l1=tuple(tally.accumulated_l1),
-            accumulated_kl=tuple(tally.accumulated_kl),
-            loss=_losses(contenders[name], count, every=terms.delta is None),
-            seconds=tally.seconds,
+    courses = {}
+    for name, contender in contenders.items():
+        loss = _losses(contender, count, every=terms.delta is None)
+        l1, kl, all_l1, all_kl = zip(*errors[name], strict=True)
+        courses[name] = Result(
+            contender.guarantee, contender.delta, l1, kl, all_l1, all_kl, loss=loss, seconds=seconds[name]
         )
-        for name, tally in tallies.items()
-    }
     return Comparison(stream, terms.mode, float(rational(terms.epsilon)), count, terms.settings(), courses)
+
+
+def _errors(histogram: Integers, released: Floats) -> tuple[float, float]:
+    """Σ|p - q| and KL(p ‖ q); NaN for an empty histogram."""
+    total = histogram.sum()
+    if total == 0:
+        return math.nan, math.nan
+    own = histogram / total
+    seen = own > 0
+    return float(np.abs(own - released).sum()), float(own[seen] @ np.log(own[seen] / released[seen]))
 
 
 def _losses(contender: Contender, slots: int, *, every: bool) -> tuple[float, ...]:
@@ -190,26 +182,6 @@ def compare_named(
     result = compare_slots(names, played, facts, terms, stream=stream, progress=progress)
     settings = {**result.settings, "churn": source.churn if churn is None else churn, "seed": seed}
     return replace(result, settings=settings)
-
-
-def _own(histogram: Integers) -> Floats | None:
-    total = histogram.sum()
-    return None if total == 0 else np.asarray(histogram / total)
-
-
-def distance(histogram: Integers, released: Floats) -> float:
-    """Σ|p - q|; NaN for an empty histogram."""
-    own = _own(histogram)
-    return math.nan if own is None else float(np.abs(own - released).sum())
-
-
-def divergence(histogram: Integers, released: Floats) -> float:
-    """KL(p ‖ q); NaN for an empty histogram."""
-    own = _own(histogram)
-    if own is None:
-        return math.nan
-    seen = own > 0
-    return float(own[seen] @ np.log(own[seen] / released[seen]))
 
 
 KEY = bytes(32)

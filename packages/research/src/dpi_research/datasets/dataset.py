@@ -37,7 +37,7 @@ class Dataset:
     """Who is protected: one `user` of the table, or, where the table has counts, who is counted."""
     value: str
     """What the column `value` holds."""
-    columns: tuple[str, ...]
+    columns: list[str]
     """What the table has, whichever file it comes from."""
     file: str
     """The publisher's file, by its usual name."""
@@ -60,7 +60,7 @@ class Dataset:
         folder = os.environ.get(FOLDER)
         if folder is not None and (stored := Path(folder) / self.stored).is_file():
             check(stored, sha256 or self.stored_sha256)
-            return pl.read_parquet(stored, columns=list(self.columns))
+            return pl.read_parquet(stored, columns=self.columns)
         raise OptionError(self._needed(folder))
 
     def _read(self, path: Path) -> pl.DataFrame:

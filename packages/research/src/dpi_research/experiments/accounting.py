@@ -13,19 +13,10 @@ from dpi.budget import Converging, Ledger, LogSquared, Spence
 from dpi.theory import claimed_loss, exponents, true_loss
 from dpi_audit import excesses, loss_on, neighbours
 from dpi_audit.small import VALUES, stream_session, tight_published
-from dpi_research.reproduce.experiment import (
-    Case,
-    Rows,
-    Sheet,
-    Summary,
-    Table,
-    Value,
-    column,
-    select,
-    value,
-)
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS
+from dpi_research.reproduce.rows import column, select, value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

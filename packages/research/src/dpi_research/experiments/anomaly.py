@@ -17,19 +17,10 @@ from dpi.release.queries import Floats
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets import load
 from dpi_research.evaluation import Agreement, agreement, highest
-from dpi_research.reproduce.experiment import (
-    Case,
-    Rows,
-    Sheet,
-    Summary,
-    Table,
-    Value,
-    distinct,
-    mean,
-    select,
-)
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import BESIDE, by_epsilon, cell, epsilons, finish, grid, legend, line, moving, whole
 from dpi_research.reproduce.play import LABELS, SYSTEMS, System, open_stream
+from dpi_research.reproduce.rows import distinct, mean, select
 from dpi_research.reproduce.streams import RealStream, Recorded, by_clock, frequent, in_slots
 
 if TYPE_CHECKING:

@@ -10,19 +10,9 @@ import numpy as np
 
 from dpi_research.datasets import DATASETS, load
 from dpi_research.datasets.generators import Counts, Floats, published, stream_named
-from dpi_research.reproduce.experiment import (
-    Case,
-    Row,
-    Rows,
-    Sheet,
-    Table,
-    Value,
-    column,
-    distinct,
-    select,
-    value,
-)
+from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Table, Value
 from dpi_research.reproduce.figures import Style, finish, legend, line, panels
+from dpi_research.reproduce.rows import column, distinct, select, value
 
 if TYPE_CHECKING:
     import polars as pl

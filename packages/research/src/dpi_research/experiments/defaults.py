@@ -18,21 +18,10 @@ from dpi_research.baselines.plain import Demo
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets.generators import Floats, stream_named
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.experiment import (
-    Case,
-    Row,
-    Rows,
-    Sheet,
-    Summary,
-    Table,
-    Value,
-    column,
-    distinct,
-    select,
-    value,
-)
+from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, Hyper, Played, published_mechanism
+from dpi_research.reproduce.rows import column, distinct, select, value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

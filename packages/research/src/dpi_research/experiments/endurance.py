@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi_research.datasets.generators import Counts, drifting, published
-from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Value, column, number, select
+from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Value
 from dpi_research.reproduce.figures import finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Pair, System, follow
+from dpi_research.reproduce.rows import column, number, select
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,9 @@ from dpi.mechanism.published.pool import DirichletPool, MixedPool, Multinomial, 
 from dpi.theory import entropy_approximation
 from dpi_research.datasets.generators import zipf
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value, value
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
+from dpi_research.reproduce.rows import value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,9 +14,10 @@ from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import LINES
 from dpi.stream import Stream
-from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value, number, value
+from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, Pair, System, open_stream, own_seed
+from dpi_research.reproduce.rows import number, value
 from dpi_research.reproduce.streams import DAYS, ONCE, PEOPLE, RealStream, stream_of
 
 if TYPE_CHECKING:

@@ -16,25 +16,16 @@ from dpi_research.baselines.counters import Binary, Hybrid
 from dpi_research.baselines.pegasus import Pegasus
 from dpi_research.baselines.perrier import Perrier
 from dpi_research.baselines.tops import ToPS
-from dpi_research.compare import PUBLISHED_FOUR, Contender, Ours, Terms, compare, published_tables
+from dpi_research.compare import Terms, compare, published_tables
+from dpi_research.compare.contenders import Contender, Ours
+from dpi_research.compare.run import PUBLISHED_FOUR
 from dpi_research.compare.tables import DELTA, EPSILON, PRINTED, RATE
 from dpi_research.compare.tables import NOTES as NOTES
 from dpi_research.datasets.generators import Floats, Slot, published, stream_named
-from dpi_research.reproduce.experiment import (
-    Case,
-    Row,
-    Rows,
-    Sheet,
-    Summary,
-    Table,
-    Value,
-    column,
-    distinct,
-    select,
-    value,
-)
+from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, Played, System, open_stream
+from dpi_research.reproduce.rows import column, distinct, select, value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

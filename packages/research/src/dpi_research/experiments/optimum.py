@@ -18,9 +18,10 @@ from dpi.stream import Stream
 from dpi.theory import largest_epsilon, log_loss, objective, rates, spence_series
 from dpi_research.datasets.generators import drifting
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value, value
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import Played, open_stream, own_seed
+from dpi_research.reproduce.rows import value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,9 +14,10 @@ from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import COLOURS
 from dpi.stream import Stream
 from dpi_research.evaluation import Floats, divergence
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value, value
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, moving, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, System, open_stream, own_seed, published_mechanism
+from dpi_research.reproduce.rows import value
 from dpi_research.reproduce.streams import DAYS, ONCE, PEOPLE, RealStream, stream_of
 
 if TYPE_CHECKING:

@@ -19,9 +19,10 @@ from dpi.release.queries import Distribution
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets import load
 from dpi_research.evaluation import agreement
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value, mean, select
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import BESIDE, by_epsilon, cell, epsilons, finish, grid, legend, line, moving, whole
 from dpi_research.reproduce.play import LABELS, SYSTEMS, System, open_stream
+from dpi_research.reproduce.rows import mean, select
 from dpi_research.reproduce.streams import RealStream, Recorded, by_clock, frequent, in_slots
 
 if TYPE_CHECKING:

@@ -16,9 +16,10 @@ from dpi.domain import Categories
 from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import COLOURS, LINES
 from dpi_research.datasets.generators import published
-from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value, value
+from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import MARKERS, STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import Hyper, Played, open_stream, own_seed
+from dpi_research.reproduce.rows import value
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,20 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi_research.datasets.generators import Counts
-from dpi_research.reproduce.experiment import (
-    Case,
-    Rows,
-    Sheet,
-    Summary,
-    Table,
-    Value,
-    column,
-    mean,
-    number,
-    select,
-)
+from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import STYLES, boxes, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Reference, System, follow
+from dpi_research.reproduce.rows import column, mean, number, select
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

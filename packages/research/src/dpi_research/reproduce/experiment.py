@@ -11,9 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from dpi_research.reproduce.code import code
 
 if TYPE_CHECKING:
@@ -108,59 +105,3 @@ class Experiment:
     """The work, in full or (True) in the quick form."""
     sheet: Callable[[Rows], Sheet]
     """What is shown; called with the rows of the cases that could be computed."""
-
-
-def select(rows: Rows, **wanted: Value) -> list[Row]:
-    """The rows with these values; None: those that lack it.
-
-    >>> select([{"a": 1, "b": 2}, {"a": 3, "b": 2}], a=3)
-    [{'a': 3, 'b': 2}]
-    """
-    return [row for row in rows if all(row.get(name) == value for name, value in wanted.items())]
-
-
-def distinct(rows: Rows, name: str) -> list[Value]:
-    """What an entry is in these rows, in their order.
-
-    >>> distinct([{"a": 2}, {"a": 1}, {"a": 2}, {}], "a")
-    [2, 1]
-    """
-    return list(dict.fromkeys(row[name] for row in rows if row.get(name) is not None))
-
-
-def value(row: Row, name: str) -> float:
-    """An entry that is a number; NaN where it is empty.
-
-    >>> value({"slot": 3}, "slot")
-    3.0
-    """
-    found = row[name]
-    return float("nan") if found is None else float(found)
-
-
-def column(rows: Rows, name: str) -> npt.NDArray[np.float64]:
-    """The numbers of a column.
-
-    >>> column([{"a": 1}, {"a": 3}], "a").tolist()
-    [1.0, 3.0]
-    """
-    return np.array([row[name] for row in rows], dtype=np.float64)
-
-
-def mean(rows: Rows, name: str, **wanted: Value) -> float | None:
-    """Of a column, over the rows with these values; none if there are none.
-
-    >>> mean([{"a": 1, "b": 2}, {"a": 3, "b": 2}], "a", b=2)
-    2.0
-    """
-    some = [value(row, name) for row in select(rows, **wanted) if row.get(name) is not None]
-    return float(np.mean(some)) if some else None
-
-
-def number(value: float | None) -> str:
-    """For a table: three digits, or a dash.
-
-    >>> number(0.0012345), number(None)
-    ('0.00123', '–')
-    """
-    return "–" if value is None else f"{value:.3g}"

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.release.plots import COLOURS, LINES, blank
-from dpi_research.reproduce.experiment import Rows, Value, distinct, mean, select
+from dpi_research.reproduce.experiment import Rows, Value
 from dpi_research.reproduce.play import LABELS, SYSTEMS
+from dpi_research.reproduce.rows import distinct, mean, select
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
