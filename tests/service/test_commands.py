@@ -301,7 +301,7 @@ def test_a_configuration_that_is_wrong_is_told(tmp_path, text):
 
 def test_a_configuration_says_all_options(tmp_path):
     """By the names that `dpi run` has, with keys of hashed domains beside it."""
-    dpi.files.private.create_key(tmp_path / "domain.key", 32)
+    dpi.files.create_key(tmp_path / "domain.key", 32)
     key = bytes.fromhex((tmp_path / "domain.key").read_text().strip())
     hashed = dpi.Hashed(64, key)
     dpi.domain.file.write(tmp_path / "hashed.json", hashed)

@@ -29,7 +29,7 @@ import dpi
 import dpi.engine
 import dpi.testing.laws
 import dpi.verification
-from dpi.files import private
+from dpi import files
 from dpi.store import opening, paged_table
 from dpi.store.folder import Folder
 from dpi.store.postgres import PostgreSQL
@@ -72,8 +72,8 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
     """One process: go on with the workload to its end, or to the fatal boundary."""
     from dpi.testing import workload  # declares a domain, which starts threads: not before the fork
 
-    create, pay, pay_runs = private.create, SQLStore.pay, SQLStore.pay_runs
-    private.create = lambda path, _: create(path, workload.KEY.hex().encode())  # the same accounts in all runs
+    create, pay, pay_runs = files.create_secret, SQLStore.pay, SQLStore.pay_runs
+    files.create_secret = lambda path, _: create(path, workload.KEY.hex().encode())  # the same accounts in all runs
 
     def pay_once(store: SQLStore, paid: Any, *charges: Any, **named: Any) -> None:
         if any(slot.slot == paid.slot for slot in store.measurements(paid.stream)):
@@ -92,7 +92,7 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
         for name in ("execute", "execute_many", "rows"):
             boundary.around(owner, name)
     boundary.around(Witness, "write")
-    boundary.around(private, "create")
+    boundary.around(files, "create_secret")
     for name in ("write_named", "sync", "sweep"):
         boundary.around(Folder, name)
     folder = Path(trial["folder"])

@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 import dpi
+from dpi import files
 from dpi.errors import OptionError, StateError
 from dpi.events.identity import users
-from dpi.files import private
 from dpi.store.bank import stored_accounts
 
 DOMAIN = dpi.Categories(["a", "b"])
@@ -64,7 +64,7 @@ def test_a_store_that_is_gone_is_told_by_its_witness_as_well(tmp_path, monkeypat
 
 def test_making_a_store_can_be_interrupted_at_its_key(tmp_path, monkeypatch):
     """A process that ends before, or right after, it has made the key leaves a store that the next one goes on with."""
-    create = private.create
+    create = files.create_secret
 
     class Killed(BaseException):
         """Nothing catches it."""
@@ -78,7 +78,7 @@ def test_making_a_store_can_be_interrupted_at_its_key(tmp_path, monkeypatch):
             raise Killed
 
         with monkeypatch.context() as patch:
-            patch.setattr(private, "create", killed)
+            patch.setattr(files, "create_secret", killed)
             with pytest.raises(Killed):
                 dpi.open_store(target)
         assert released(target) == pytest.approx(0.75)

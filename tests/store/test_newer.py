@@ -10,7 +10,7 @@ import dpi
 from dpi.certificates.chain import Head, extend
 from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import StateError
-from dpi.files import sealed
+from dpi.files import read_sealed, seal_of
 from dpi.mechanism.boosted import _state as boosted
 from dpi.mechanism.boosted import _state as views
 from dpi.mechanism.cells import _state as cells
@@ -47,8 +47,8 @@ def saved(tmp_path, change):
     """Load a saved stream whose bytes were changed before they were sealed."""
     dpi.Stream(domain=DOMAIN, epsilon=1).save(tmp_path / "saved")
     data = (tmp_path / "saved").read_bytes()[32:]
-    (tmp_path / "saved").write_bytes(sealed.seal_of(change(data)) + change(data))
-    return sealed.read(tmp_path / "saved")
+    (tmp_path / "saved").write_bytes(seal_of(change(data)) + change(data))
+    return read_sealed(tmp_path / "saved")
 
 
 READ = {
@@ -60,7 +60,7 @@ READ = {
     "a table of releases": lambda _: a_table(),
     "a witness": lambda _: Seen.from_json(json.dumps(SEEN | {"flavour": 1})),
     "a layout": lambda _: Layout.from_json(json.dumps(LAYOUT | {"flavour": 1})),
-    "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 2\n", b"dpi saved 3\n")),
+    "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 1\n", b"dpi saved 2\n")),
     "a state of the boosted mechanism": lambda _: boosted.state_from_bytes(b"dpi boosted state 2\n" + bytes(64)),
     "a state by class": lambda _: cells.from_bytes(b"dpi cells state 2\n" + bytes(64)),
     "a state of partitions": lambda _: views.views_from_bytes(None, b"dpi rotating state 2\n" + bytes(64)),
@@ -70,7 +70,7 @@ DAMAGED = {
     "a release": lambda _: a_release(lambda content: content[:-3]),
     "a witness": lambda _: Seen.from_json(json.dumps(SEEN | {"sequence": "3"})),
     "a layout": lambda _: Layout.from_json("{"),
-    "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 2\n", b"api saved 2\n")),
+    "a saved stream": lambda folder: saved(folder, lambda data: data.replace(b"dpi saved 1\n", b"api saved 1\n")),
     "a state": lambda _: boosted.state_from_bytes(b"dpi boosted state 1\n" + bytes(64)),
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpi.errors import OptionError
-from dpi.files import private
+from dpi.files import create_secret, read_secret
 
 if TYPE_CHECKING:
     import os
@@ -40,9 +40,9 @@ class Signer:
             pem = Ed25519PrivateKey.generate().private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
-            private.create(path, pem)
+            create_secret(path, pem)
         try:
-            key = serialization.load_pem_private_key(private.read(path), password=None)
+            key = serialization.load_pem_private_key(read_secret(path), password=None)
         except (ValueError, TypeError):
             raise OptionError(f"{path} holds no private Ed25519 key in PEM form.") from None
         if not isinstance(key, Ed25519PrivateKey):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from dpi.cli.replacing import TEXT, Replacing
 from dpi.errors import OptionError
-from dpi.files import whole
+from dpi.files import draft_of, put
 from dpi.reader import Releases
 from dpi.release import Release, from_frame, to_frame
 
@@ -59,12 +59,12 @@ class OutFile:
         Replacing(self.path, stored.name, stored.slots, self._first, self._end).check(stored.store)
         self._new = not self.path.exists()
         if self.path.suffix in TEXT:
-            draft = whole.draft_of(self.path)
+            draft = draft_of(self.path)
             self._file = draft.open("w", encoding="utf-8")
             for release in self._released():
                 self.add(release)
             self._sync()
-            whole.put(draft, self.path)
+            put(draft, self.path)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -96,11 +96,11 @@ class OutFile:
         first = to_frame(islice(releases, 1))
         if first.is_empty():
             return
-        draft = whole.draft_of(self.path)
+        draft = draft_of(self.path)
         with _Table(draft, first) as table:
             while not (frame := to_frame(islice(releases, _ROWS))).is_empty():
                 table.add(frame.cast(first.schema))
-        whole.put(draft, self.path)
+        put(draft, self.path)
 
 
 class _Table:

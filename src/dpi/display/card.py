@@ -17,7 +17,7 @@ _LEFT = "text-align:left;vertical-align:top"
 
 
 def card(title: str, facts: Mapping[str, str], *more: str) -> Html:
-    """A title, facts by their names, and whatever follows.
+    """Return a title, facts by their names, and whatever follows.
 
     >>> card("Bins", {"edges": "0 < 1"})
     '<div><p><b>Bins</b></p><table><tr><th ...>edges</th><td ...>0 &lt; 1</td></tr></table></div>'
@@ -26,33 +26,28 @@ def card(title: str, facts: Mapping[str, str], *more: str) -> Html:
         element("tr", element("th", name, style=_LEFT, scope="row"), element("td", text, style=_LEFT))
         for name, text in facts.items()
     ]
-    told = [element("table", *rows)] if rows else []
-    return element("div", element("p", element("b", title)), *told, *more)
+    return element("div", element("p", element("b", title)), *([element("table", *rows)] if rows else []), *more)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, left: int = 1, marked: int | None = None) -> Html:
-    """Rows of texts, the first `left` columns to the left and numbers to the right; the row `marked` is bold.
+    """Return rows of texts, the first `left` columns to the left and numbers to the right; the row `marked` is bold.
 
     >>> table(["value", "share"], [["<b>", "0.5"]]).count("<td")
     2
     """
     sides = [_LEFT if place < left else "text-align:right" for place in range(len(head))]
-    titles = element("tr", *(element("th", name, style=side) for name, side in zip(head, sides, strict=True)))
+
+    def line(kind: str, texts: Sequence[str]) -> Html:
+        return element("tr", *(element(kind, text, style=side) for text, side in zip(texts, sides, strict=True)))
+
     body = [
-        element(
-            "tr",
-            *(
-                element("td", element("b", text) if number == marked else text, style=side)
-                for text, side in zip(row, sides, strict=True)
-            ),
-        )
-        for number, row in enumerate(rows)
+        line("td", [element("b", text) for text in row] if number == marked else row) for number, row in enumerate(rows)
     ]
-    return element("table", element("thead", titles), element("tbody", *body))
+    return element("table", element("thead", line("th", head)), element("tbody", *body))
 
 
 def bar(share: float, lower: float, upper: float) -> Html:
-    """A bar of a part of its room, with its interval; all three lie between 0 and 1.
+    """Return a bar of a part of its room, with its interval; all three lie between 0 and 1.
 
     >>> bar(0.5, 0.4, 0.6).count("<span")
     3

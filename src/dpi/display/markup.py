@@ -19,7 +19,7 @@ class Html(str):
 
 
 def element(name: str, /, *children: str, **attributes: str | int | bool) -> Html:
-    """An element. Attribute names may end in `_` (class_) and use `_` for `-`; True stands alone, False is left out.
+    """Return an element. Attribute names may end in `_` (class_) and use `_` for `-`; True stands alone, False is out.
 
     >>> element("p", "a < b ", element("b", "c"), class_="x", data_row=1, hidden=True)
     '<p class="x" data-row="1" hidden>a &lt; b <b>c</b></p>'
@@ -35,7 +35,7 @@ def element(name: str, /, *children: str, **attributes: str | int | bool) -> Htm
 
 
 def join(*children: str) -> Html:
-    """The children after one another, escaped where they are not HTML already.
+    """Return the children after one another, escaped where they are not HTML already.
 
     >>> join("<", element("br"))
     '&lt;<br>'
@@ -44,7 +44,7 @@ def join(*children: str) -> Html:
 
 
 def data_block(identifier: str, value: object) -> Html:
-    r"""A value as JSON that a script can read and that cannot end its own element.
+    r"""Return a value as JSON that a script can read and that cannot end its own element.
 
     >>> data_block("d", ["</script>"])
     '<script type="application/json" id="d">["\\u003c/script\\u003e"]</script>'

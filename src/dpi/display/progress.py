@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator
-from contextlib import closing, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from typing import Any, TypeVar
 
 from dpi.display.card import HUE
 from dpi.display.markup import element
 
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from rich.progress import Progress
-
 T = TypeVar("T")
-
+Draw = Callable[[], None]
 _OFTEN = 0.1
 """Seconds between two pictures in a notebook: each is sent to the browser."""
 
@@ -32,53 +27,32 @@ class Meter:
     def __init__(self, size: int, slots: int) -> None:
         self.size, self.slots = size, slots
         self.done, self.closed = 0, 0
-        self._picture: _Picture | None = None
+        self._draw: Draw | None = None
 
     def read(self, done: int) -> None:
-        """Bytes read so far."""
+        """Note the bytes read so far."""
         self.done = done
-        self._draw()
+        if self._draw is not None:
+            self._draw()
 
     def released(self, closed: int) -> None:
-        """Slots released so far."""
+        """Note the slots released so far."""
         self.closed = closed
-        self._draw()
+        if self._draw is not None:
+            self._draw()
 
     def watch(self, releases: Generator[T, None, None]) -> Generator[T, None, None]:
-        """The same releases; what is shown stands from the first question for one until the end, or until it is left.
+        """Return the same releases; what is shown stands from the first question for one until the end.
 
         A generator's own time is all that is measured: nothing is drawn before the first release is asked for.
         """
-        with closing(releases), self._shown():
-            for closed, release in enumerate(releases, start=1):
-                self.released(closed)
-                yield release
-
-    @contextmanager
-    def _shown(self) -> Generator[None, None, None]:
-        with _picture(self) as self._picture:
+        with closing(releases), _picture(self) as self._draw:
             try:
-                yield
+                for closed, release in enumerate(releases, start=1):
+                    self.released(closed)
+                    yield release
             finally:
-                self._picture = None
-
-    def _draw(self) -> None:
-        if self._picture is not None:
-            self._picture.draw(self)
-
-    # In words.
-
-    @property
-    def reading(self) -> str:
-        """What is said about bytes; nothing where none are read."""
-        if not self.done:
-            return ""
-        return f"{self.done / 1e6:,.1f}" + (f" of {self.size / 1e6:,.1f} MB read" if self.size else " MB read")
-
-    @property
-    def releasing(self) -> str:
-        """What is said about slots."""
-        return f"{self.closed:,} of {self.slots:,} slots released"
+                self._draw = None
 
     @property
     def part(self) -> float:
@@ -88,7 +62,9 @@ class Meter:
         return min(self.done / self.size, 1.0)
 
     def __repr__(self) -> str:
-        return ", ".join(filter(None, (self.reading, self.releasing)))
+        size = f" of {self.size / 1e6:,.1f}" if self.size else ""
+        reading = f"{self.done / 1e6:,.1f}{size} MB read, " if self.done else ""
+        return f"{reading}{self.closed:,} of {self.slots:,} slots released"
 
     def _repr_html_(self) -> str:
         fill = element("span", style=f"display:block;height:100%;width:{100 * self.part:.1f}%;background:{HUE}")
@@ -96,78 +72,39 @@ class Meter:
         return element("div", element("span", fill, style=room), repr(self))
 
 
-class _Picture(Protocol):
-    def draw(self, meter: Meter) -> None:
-        """Show how far it is."""
+def _picture(meter: Meter) -> AbstractContextManager[Draw | None]:
+    module = sys.modules.get("IPython")  # a notebook has imported it; IPython's own terminal has no kernel
+    if module is not None and hasattr(module.get_ipython(), "kernel"):
+        return _notebook(meter)
+    return _terminal(meter) if sys.stderr.isatty() else nullcontext()
 
 
-def _picture(meter: Meter) -> AbstractContextManager[_Picture | None]:
-    if (show := _notebook()) is not None:
-        return _InNotebook.open(show, meter)
-    if sys.stderr.isatty():
-        return _OnTerminal.open()
-    return nullcontext()
-
-
-class _Handle(Protocol):
-    def update(self, shown: object) -> None:
-        """Put another picture into the same place."""
-
-
-class _Display(Protocol):
-    def __call__(self, shown: object, *, display_id: bool) -> _Handle | None:
-        """Show an object below the cell, and say how it can be replaced."""
-
-
-def _notebook() -> _Display | None:
-    """How a notebook shows things; None elsewhere, as in IPython's own terminal."""
-    module = sys.modules.get("IPython")  # nobody is in a notebook who has not imported it
-    if module is None or not hasattr(module.get_ipython(), "kernel"):
-        return None
+@contextmanager
+def _notebook(meter: Meter) -> Generator[Draw, None, None]:
     from IPython.display import display
 
-    shown: _Display = display
-    return shown
+    handle: Any = display(meter, display_id=True)
+    due = 0.0
+
+    def replace() -> None:
+        nonlocal due
+        if handle is not None:
+            handle.update(meter)
+        due = time.monotonic() + _OFTEN
+
+    try:
+        yield lambda: replace() if time.monotonic() >= due else None
+    finally:
+        replace()
 
 
-class _InNotebook:
-    def __init__(self, handle: _Handle | None) -> None:
-        self._handle, self._next = handle, 0.0
+@contextmanager
+def _terminal(meter: Meter) -> Generator[Draw, None, None]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    @classmethod
-    @contextmanager
-    def open(cls, show: _Display, meter: Meter) -> Generator[_InNotebook, None, None]:
-        picture = cls(show(meter, display_id=True))
-        try:
-            yield picture
-        finally:
-            picture._replace(meter)
-
-    def draw(self, meter: Meter) -> None:
-        if time.monotonic() >= self._next:
-            self._replace(meter)
-
-    def _replace(self, meter: Meter) -> None:
-        if self._handle is not None:
-            self._handle.update(meter)
-        self._next = time.monotonic() + _OFTEN
-
-
-class _OnTerminal:
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task = progress.add_task("", total=1.0, said="")
-
-    @classmethod
-    @contextmanager
-    def open(cls) -> Generator[_OnTerminal, None, None]:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
-        console = Console(stderr=True, highlight=False)
-        with Progress(*columns, console=console, transient=True) as progress:
-            yield cls(progress)
-
-    def draw(self, meter: Meter) -> None:
-        self._progress.update(self._task, completed=meter.part, said=repr(meter))
+    columns = (BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
+    console = Console(stderr=True, highlight=False)
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("", total=1.0, said="")
+        yield lambda: progress.update(task, completed=meter.part, said=repr(meter))

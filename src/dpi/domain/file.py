@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from dpi.domain import Bins, Categories, Domain, Hashed, Product, Texts
 from dpi.errors import OptionError
-from dpi.files import whole
+from dpi.files import write_file
 
 if TYPE_CHECKING:
     import os
@@ -202,4 +202,4 @@ def write(path: str | os.PathLike[str], domain: Domain) -> None:
     """Write the domain's description as JSON, whole or not at all; replaces another domain and nothing else."""
     check_replaceable(path)
     text = json.dumps(describe(domain), ensure_ascii=False, indent=1) + "\n"
-    whole.write(Path(path).resolve(), text.encode(), mode=_PUBLIC)
+    write_file(Path(path).resolve(), text.encode(), mode=_PUBLIC)

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from dpi import files
 from dpi.errors import OptionError, StateError, meant
 from dpi.events.slots import Slots, duration
-from dpi.files import private
 from dpi.service._oidc import Issuer, is_url, read_issuer
 from dpi.service._receipts import SILENT
 from dpi.settings.streams import StreamSettings, from_file, keys_in
@@ -143,7 +143,7 @@ def check_slot(slots: Slots | None) -> None:
 def read_secret(path: Path) -> bytes:
     """Return what a secret's file holds, without the line's end; refuses one missing, empty or open to others."""
     try:
-        found = private.read(path).strip()
+        found = files.read_secret(path).strip()
     except OSError as error:
         raise OptionError(f"the secret {path} cannot be read: {error.strerror}.") from None
     if not found:

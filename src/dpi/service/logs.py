@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TextIO
 
 from dpi.errors import AboutOptions, BudgetExceeded, ClockError, OptionError
-from dpi.files.whole import OWNER
+from dpi.files import OWNER
 
 NAME = "dpi.service"
 FIELDS = frozenset(

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dpi.errors import OptionError, StateError
-from dpi.files import whole
+from dpi.files import OWNER, write_file
 
 ROLES = ("admin", "curator", "analyst", "auditor")
 
@@ -134,13 +134,13 @@ class Tokens:
     @contextmanager
     def _change(self) -> Iterator[dict[str, Entry]]:
         """The entries, to be changed by one process at a time and written back whole."""
-        lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, whole.OWNER)
+        lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, OWNER)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             entries = dict(self._entries())
             yield entries
             text = json.dumps({"tokens": [asdict(entry) for entry in entries.values()]}, indent=1)
-            whole.write(self.path, text.encode() + b"\n")
+            write_file(self.path, text.encode() + b"\n")
         finally:
             os.close(lock)
 

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpi import files
 from dpi.domain import Categories, Domain, Hashed
 from dpi.domain import file as domain_file
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
-from dpi.files import private
 from dpi.sources.files import find_files
 
 
@@ -24,9 +24,9 @@ def domain_keys(paths: Sequence[Path] | None) -> dict[str, bytes]:
 def read_key(path: Path, *, make: bool = False) -> bytes:
     """The 32 bytes in a key file of 64 hexadecimal digits; made, for its owner alone, if that is asked for."""
     if make and not path.exists():
-        private.create_key(path, KEY_BYTES)
+        files.create_key(path, KEY_BYTES)
     try:
-        key = private.read_key(path, KEY_BYTES)
+        key = files.read_key(path, KEY_BYTES)
     except FileNotFoundError:
         raise OptionError(f"there is no key file {path}.") from None
     if key is None:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from dpi.certificates.signature import Signer
 from dpi.errors import OptionError, StateError, StoreError
-from dpi.files.whole import put_new
+from dpi.files import put_new
 from dpi.store import rollback
 from dpi.store.bucket_copy import BucketCopy
 from dpi.store.engine import Engine

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dpi.errors import OptionError, StoreError
-from dpi.files.whole import OWNER, sync_folder
+from dpi.files import OWNER, sync_folder
 from dpi.store.folder import Folder, Layout
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from dpi._version import __version__
 from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import OptionError, StateError, StoreError
-from dpi.files.whole import put_new
+from dpi.files import put_new
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.base import Checkpoint
 from dpi.store.schema import EXPORT, FORMAT, THINNED, fact

@@ -31,7 +31,7 @@ from typing import Self
 
 from dpi.budget.account_table import Buckets
 from dpi.errors import NewerVersion, OptionError, StateError, StoreBusy, StoreError, newer
-from dpi.files.whole import OWNER, draft_of, sync_folder, write, written
+from dpi.files import OWNER, draft_of, sync_folder, write_draft, write_file
 from dpi.store.engine import OTHER_WRITER, Engine
 from dpi.store.schema import fact
 
@@ -124,7 +124,7 @@ class Folder:
             if there:
                 raise OptionError(f"the folder of bucket files must be new or empty. Got {str(path)!r}.")
             path.chmod(0o700)
-            write(folder.path / MARK, mark.encode())
+            write_file(folder.path / MARK, mark.encode())
         except OSError as error:
             raise StoreError(f"the folder of bucket files {path} cannot be made: {error.strerror}.") from None
         return folder
@@ -182,7 +182,7 @@ class Folder:
     def write_named(self, name: str, data: bytes | bytearray | memoryview, *, durable: bool = True) -> None:
         """`write`, for a new name."""
         try:
-            written(self.path / name, data, OWNER, durable=durable)
+            write_draft(self.path / name, data, OWNER, durable=durable)
         except OSError as error:
             raise StoreError(f"a bucket file in {self.path} cannot be written: {error.strerror}.") from None
 

@@ -20,7 +20,7 @@ from dpi.errors import OptionError, StateError, StoreError
 from dpi.events.identity import check_key
 from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
-from dpi.files import sealed
+from dpi.files import read_sealed, write_sealed
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.base import Arrival, Checkpoint, Levy, PaidSlot, Store
 
@@ -311,12 +311,12 @@ class MemoryStore(Store):
             "streams": streams,
             "domains": self._kept.domains,
         }
-        sealed.write(path, {**head, "links": links}, parts)
+        write_sealed(path, {**head, "links": links}, parts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The store of `save`; refuses a file that is damaged."""
-        head, parts = sealed.read(path)
+        head, parts = read_sealed(path)
         try:
             store = cls(parts["key"], head["history"])
             store._kept.links.extend(Link(*link) for link in head["links"])

@@ -10,7 +10,7 @@ from typing import Literal
 
 from dpi.certificates.signature import Signer
 from dpi.errors import OptionError, StateError
-from dpi.files.whole import OWNER
+from dpi.files import OWNER
 from dpi.store import export, rollback
 from dpi.store.base import Store
 from dpi.store.engine import Engine

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from dpi.errors import StateError, StoreError
 from dpi.events.identity import KEY_BYTES
-from dpi.files import private
+from dpi.files import create_key, read_key
 from dpi.store.engine import Engine
 from dpi.store.write_lock import FileUse
 
@@ -134,9 +134,9 @@ def _plain(error: sqlite3.DatabaseError) -> StoreError | StateError:
 def ledger_key(path: Path, *, new: bool) -> bytes:
     """The secret in a key file; made for a new store."""
     if new and not path.exists():
-        private.create_key(path, KEY_BYTES)
+        create_key(path, KEY_BYTES)
     try:
-        key = private.read_key(path, KEY_BYTES)
+        key = read_key(path, KEY_BYTES)
     except FileNotFoundError:
         raise StateError(
             f"the ledger key {path} is missing: without it every user would get a new account. Put it back from your "

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Self
 
 from dpi.errors import NewerVersion, StateError, StoreBusy, StoreError, newer
-from dpi.files import whole
+from dpi.files import write_file
 
 PATIENCE = 10.0
 """Seconds that another process may take to write the witness."""
@@ -121,7 +121,7 @@ class Witness:
         told = {name: fact for name, fact in told.items() if fact or name not in ("largest", "restored", "quotas")}
         text = json.dumps(told, sort_keys=True) + "\n"
         try:
-            whole.write(self.path, text.encode(), mode=self.mode)
+            write_file(self.path, text.encode(), mode=self.mode)
         except OSError as error:
             raise StoreError(f"the witness {self.path} cannot be written: {error.strerror}.") from None
 

@@ -14,7 +14,7 @@ from dpi.cli.options import Json
 from dpi.cli.output import document, note, say, table
 from dpi.errors import OptionError
 from dpi.events.slots import duration
-from dpi.files import private
+from dpi.files import create_secret
 
 _HERE = "command line"
 
@@ -72,7 +72,7 @@ def token(
             about: Entry = {"id": made.split("_")[1], "role": role, "name": name}
             noted.note("token created", by=_HERE, about=about)
             if out is not None:
-                private.create(out, made.encode() + b"\n")
+                create_secret(out, made.encode() + b"\n")
             if json:
                 document({"token": made, "role": role} if out is None else {"file": str(out), "role": role})
             elif out is not None:

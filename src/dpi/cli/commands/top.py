@@ -16,7 +16,7 @@ from dpi.cli.options import Json, KeyFile, StreamName
 from dpi.cli.output import document
 from dpi.cli.signals import Signals
 from dpi.errors import OptionError
-from dpi.files import private
+from dpi.files import read_secret
 
 TOKEN = "DPI_TOKEN"  # noqa: S105 - a variable's name
 """The variable of the environment that holds a curator's token, unless a file does."""
@@ -103,7 +103,7 @@ def _token(path: Path | None) -> str:
             raise OptionError(f"a curator's token is needed: give `--token-file`, or set {TOKEN}.")
         return found.strip()
     try:
-        return private.read(path).decode("ascii").strip()
+        return read_secret(path).decode("ascii").strip()
     except UnicodeDecodeError:
         raise OptionError(f"the file {path} holds no token.") from None
     except OSError as error:

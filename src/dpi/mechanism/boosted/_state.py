@@ -22,7 +22,7 @@ from dpi.domain import Bins, Domain, Product
 from dpi.domain.partition import Blocks, Marginal, Partition
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import Integers, capped_sums
-from dpi.files.numbered import refuse_newer
+from dpi.files import refuse_newer
 from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted._experts import Loud, Season, Walked, walked_parts
 from dpi.mechanism.boosted._size import Dispersion, Payers, Size

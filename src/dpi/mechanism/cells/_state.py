@@ -35,7 +35,7 @@ import numpy as np
 
 from dpi.budget.billing import SHARE_STEPS
 from dpi.errors import StateError
-from dpi.files.numbered import refuse_newer
+from dpi.files import refuse_newer
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells._dynamics import BEHIND, DYNAMICS_PRIOR, PAID, Cells, CommonDrift
 from dpi.mechanism.cells._factors import OF_LAWS, OF_SIZES, Alike, Factors

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from dpi.files import whole
+from dpi.files import write_file
 from dpi.service import logs
 from dpi.service._publication import Reading
 from dpi.service._watch_blocks import WatchBlocks
@@ -88,7 +88,7 @@ class ReleaseWatch:
 
     def _note(self, name: str, slot: int) -> None:
         self._told[name] = slot
-        whole.write(self._mark, json.dumps(self._told, sort_keys=True).encode())
+        write_file(self._mark, json.dumps(self._told, sort_keys=True).encode())
 
 
 def make_alert_threads(

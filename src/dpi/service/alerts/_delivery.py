@@ -25,7 +25,7 @@ from typing import Protocol
 import httpx
 
 from dpi.errors import StoreError
-from dpi.files import whole
+from dpi.files import write_file
 from dpi.service import logs
 
 SECONDS = 10.0  # how long a receiver may take to answer
@@ -112,7 +112,7 @@ class Outbox:
                 self._full = True
                 return
             self._full = False
-            whole.write(self.folder / f"{time.time_ns():020d}-{message.id}.json", message.to_json())
+            write_file(self.folder / f"{time.time_ns():020d}-{message.id}.json", message.to_json())
         self._wake.set()
 
     def start(self) -> None:

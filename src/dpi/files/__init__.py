@@ -1,1 +1,0 @@
-"""Files that are written whole: secrets, and saved stores."""
