@@ -38,8 +38,7 @@ import polars as pl
 import apps_limits as limits
 import dpi
 from dpi.apps import Recommender, Watch
-from dpi.apps.detectors import DETECTORS
-from dpi.apps.scoring import Scorer, unshared
+from dpi.apps.scoring import DETECTORS, Scorer, unshared
 from dpi.apps.watch import BY_CLASS
 from dpi.noise import UnsafeSeededSource
 from dpi.release.queries import Distribution, Floats

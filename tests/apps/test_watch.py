@@ -6,8 +6,7 @@ import pytest
 import dpi
 import made_releases
 from dpi.apps import Watch
-from dpi.apps.detectors import DETECTORS, HBOS
-from dpi.apps.scoring import SHARED, Scorer, unshared
+from dpi.apps.scoring import DETECTORS, HBOS, SHARED, Scorer, unshared
 from dpi.apps.watch import BY_CLASS
 from dpi.noise import UnsafeSeededSource
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpi.apps.detectors import Floats
-from dpi.apps.extra import learn
+from dpi.apps.scoring import import_learn
 from dpi.domain import Categories, Domain, Product
 from dpi.errors import OptionError
 from dpi.release import Release
+from dpi.release.choice import Floats
 from dpi.release.queries import Distribution
 
 COLD = 1.96
@@ -75,7 +75,7 @@ class Recommender:
             self._scores[:, -1] = -1.0
 
     def top(self, group: object, n: int = 10) -> list[Recommendation]:
-        """The n best items of a group. A value that is no group of its own is of the group `other`, or refused."""
+        """Return the n best items of a group; a value that is no group of its own is of `other`, or refused."""
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise OptionError(f"`n` must be a whole number above 0. Got {n!r}.")
         code = self._groups.index(group)
@@ -86,7 +86,7 @@ class Recommender:
         return [Recommendation(self._items.label(int(i)), float(row[i])) for i in order if row[i] >= 0]
 
     def is_cold(self, group: object) -> bool:
-        """Whether a group gets what is popular, because too little is known about it."""
+        """Tell whether a group gets what is popular, because too little is known about it."""
         return bool(self.cold[self._groups.index(group)])
 
 
@@ -195,7 +195,7 @@ def _factors(shares: Floats, factors: int) -> Floats:
     sizes = np.sqrt(shares.sum(axis=1, keepdims=True))
     roots = np.sqrt(shares)
     if factors < min(shares.shape):  # otherwise nothing would be left out
-        svd = learn("decomposition").TruncatedSVD(n_components=factors, random_state=0)
+        svd = import_learn("decomposition").TruncatedSVD(n_components=factors, random_state=0)
         with np.errstate(invalid="ignore"):  # where all tastes are alike, their explained variance is 0/0
             roots = np.maximum(svd.inverse_transform(svd.fit_transform(roots)), 0)
     return np.asarray(roots / np.maximum(sizes, 1e-300))
@@ -204,5 +204,5 @@ def _factors(shares: Floats, factors: int) -> Floats:
 def _clusters(roots: Floats, sizes: Floats, clusters: int | None) -> Floats:
     """The cluster of each group; √groups of them, unless told otherwise."""
     count = min(len(roots), clusters or max(1, round(math.sqrt(len(roots)))))
-    means = learn("cluster").KMeans(n_clusters=count, n_init=10, random_state=0)
+    means = import_learn("cluster").KMeans(n_clusters=count, n_init=10, random_state=0)
     return np.asarray(means.fit_predict(roots, sample_weight=sizes))

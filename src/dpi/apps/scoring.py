@@ -9,6 +9,10 @@ may have moved though its estimate did not, and released changes are smaller tha
 those before. What is learnt is the past as it may have been, one possible change for each cell. Only that part of a
 variance counts which neighbouring slots do not share (`unshared`): the rest is in both, and not in their difference.
 
+A detector learns what cells look like, and scores how unusual one is. `HBOS` is written out here: it is twenty lines,
+while PyOD, where it is usually taken from, brings half a gigabyte of dependencies. The isolation forest is
+scikit-learn's.
+
 Sees releases and nothing else: post-processing, which costs no privacy.
 """
 
@@ -16,13 +20,17 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from importlib import import_module
 from statistics import NormalDist
+from types import ModuleType
+from typing import Protocol
 
 import numpy as np
 
-from dpi.apps.detectors import Detector, Floats, detector_named
+from dpi._version import how_to_install
 from dpi.errors import OptionError
 from dpi.release import Release
+from dpi.release.choice import Floats
 
 _MIDDLES = np.array([NormalDist().inv_cdf(part) for part in (0.1, 0.3, 0.5, 0.7, 0.9)])
 _NODES = _MIDDLES / _MIDDLES.std()
@@ -60,7 +68,7 @@ class Scorer:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise OptionError(f"`{name}` must be a whole number of slots above 0. Got {value!r}.")
         self.window, self._renew = window, renew
-        self._detector: Detector = detector_named(detector)
+        self._detector: Detector = make_detector(detector)
         self._past: deque[tuple[Floats, Floats]] = deque(maxlen=window)
         self._cells: deque[tuple[Floats, Floats]] = deque(maxlen=max(memory, window))
         self._age = 0
@@ -68,7 +76,7 @@ class Scorer:
         self._known: Floats | None = None
 
     def __call__(self, pdf: Floats, variance: Floats | None = None) -> Scored | None:
-        """The scores of a slot, which is then a part of the past; None while there is too little of it."""
+        """Return the scores of a slot, which is then a part of the past; None while there is too little of it."""
         here = (pdf, np.zeros(pdf.size) if variance is None else variance)
         scored = None
         if len(self._past) == self.window:
@@ -83,7 +91,7 @@ class Scorer:
         return scored
 
     def rarity(self, score: Floats) -> Floats:
-        """Which part of the cells that the model has learnt from scored at least as high."""
+        """Return which part of the cells that the model has learnt from scored at least as high."""
         if self._known is None:
             self._known = np.sort(self._mean(*self._learnt))
         higher = self._known.size - np.searchsorted(self._known, score, side="left")
@@ -104,7 +112,7 @@ class Scorer:
 
 
 def possible(changes: Floats, errors: Floats) -> list[Floats]:
-    """Cells as they may be, all equally likely: the middles of five parts of a normal law, with its variance.
+    """Return cells as they may be, all equally likely: the middles of five parts of a normal law, with its variance.
 
     Both changes of a cell move together, because most of their error is that of the slot's own share.
     """
@@ -114,12 +122,12 @@ def possible(changes: Floats, errors: Floats) -> list[Floats]:
 
 
 def _each_once(changes: Floats, errors: Floats) -> Floats:
-    """One possible change for each cell, the five parts of the law in turn: as many cells as there were."""
+    """Return one possible change for each cell, the five parts of the law in turn: as many cells as there were."""
     return np.asarray(changes + _NODES[np.arange(len(changes)) % _NODES.size, None] * errors)
 
 
 def unshared(release: Release) -> Floats:
-    """The part of a release's variances that its neighbours do not share, which is what makes changes uncertain.
+    """Return the part of a release's variances that its neighbours do not share, which is what makes changes uncertain.
 
     A release carries on what those before it said, errors included. What is new in a slot is who happened to be there:
     no more than the variance of a draw of its users, p·(1 - p)/n.
@@ -128,3 +136,92 @@ def unshared(release: Release) -> Floats:
     if not release.total > 0:
         return np.asarray(own)
     return np.asarray(np.minimum(own, release.pdf * (1 - release.pdf) / max(release.total, 1.0)))
+
+
+class Detector(Protocol):
+    """Learns from cells, a row of numbers each, and scores cells: the higher, the more unusual."""
+
+    def fit(self, cells: Floats) -> None:
+        """Learn from cells."""
+        ...
+
+    def score(self, cells: Floats) -> Floats:
+        """Return a number for each cell."""
+        ...
+
+
+class HBOS:
+    """Histogram-based outlier score (Goldstein and Dengel, 2012): Σ over columns of -ln density, bins of equal counts.
+
+    Between the middles of bins the score is linear, so that cells of one bin can be told apart; beyond the outermost
+    bin it grows with the logarithm of the distance.
+
+    >>> detector = HBOS()
+    >>> detector.fit(np.arange(100.0)[:, None])
+    >>> inside, outside, far = detector.score(np.array([[50.0], [150.0], [900.0]]))
+    >>> bool(inside < outside < far)
+    True
+    """
+
+    def __init__(self) -> None:
+        self._columns: list[tuple[Floats, Floats, Floats]] = []
+
+    def fit(self, cells: Floats) -> None:
+        """Make a histogram of √n bins for each column."""
+        self._columns = [self._histogram(column) for column in cells.T]
+
+    @staticmethod
+    def _histogram(column: Floats) -> tuple[Floats, Floats, Floats]:
+        edges = np.unique(np.quantile(column, np.linspace(0, 1, max(2, round(column.size**0.5)) + 1)))
+        if edges.size == 1:  # all cells are alike
+            edges = edges + np.array([-1e-12, 1e-12])
+        counts, _ = np.histogram(column, edges)
+        widths = np.maximum(np.diff(edges), 1e-12)
+        return (edges[:-1] + edges[1:]) / 2, -np.log(np.maximum(counts, 1) / (column.size * widths)), widths
+
+    def score(self, cells: Floats) -> Floats:
+        """Return the sum of the columns' scores."""
+        total = np.zeros(len(cells))
+        for column, (middles, heights, widths) in zip(cells.T, self._columns, strict=True):
+            beyond = np.maximum(0, np.maximum((middles[0] - column) / widths[0], (column - middles[-1]) / widths[-1]))
+            total += np.interp(column, middles, heights) + np.log1p(beyond)
+        return total
+
+
+class IsolationForest:
+    """Isolation forest (Liu, Ting and Zhou, 2008): the fewer random cuts set a cell apart, the higher its score."""
+
+    def __init__(self, trees: int = 100, seed: int = 0) -> None:
+        self._trees, self._seed = trees, seed
+
+    def fit(self, cells: Floats) -> None:
+        """Grow the trees."""
+        forest = import_learn("ensemble").IsolationForest(n_estimators=self._trees, random_state=self._seed)
+        self._forest = forest.fit(cells)
+
+    def score(self, cells: Floats) -> Floats:
+        """Return minus scikit-learn's score, so that unusual is high."""
+        return np.asarray(-self._forest.score_samples(cells))
+
+
+DETECTORS: dict[str, type[HBOS] | type[IsolationForest]] = {"hbos": HBOS, "forest": IsolationForest}
+
+
+def make_detector(name: str) -> Detector:
+    """Return a new detector.
+
+    >>> make_detector("magic")
+    Traceback (most recent call last):
+    dpi.errors.OptionError: `detector` must be one of hbos, forest. Got 'magic'.
+    """
+    if name not in DETECTORS:
+        raise OptionError(f"`detector` must be one of {', '.join(DETECTORS)}. Got {name!r}.")
+    return DETECTORS[name]()
+
+
+def import_learn(module: str) -> ModuleType:
+    """Import a module of scikit-learn, which comes with the extra `apps`; say what to install if there is none."""
+    try:
+        return import_module(f"sklearn.{module}")
+    except ImportError:
+        raise OptionError(f"this needs scikit-learn: {how_to_install('apps')}.") from None

@@ -46,7 +46,7 @@ class Statistic:
         self.question, self.arguments = question, arguments
 
     def of(self, distribution: Distribution) -> Answer:
-        """The answer on one release."""
+        """Return the answer on one release."""
         try:
             answer = getattr(distribution, self.question)(*self.arguments)
         except TypeError:
@@ -55,7 +55,7 @@ class Statistic:
         return answer
 
     def over(self, releases: Iterable[Release], level: float = 0.95) -> Iterator[Point]:
-        """The answers of all slots; works on a stream that goes on, such as `stream.advance()`."""
+        """Yield the answers of all slots; works on a stream that goes on, such as `stream.advance()`."""
         for release in releases:
             answer = self.of(release)
             yield Point(release.slot, release.start_text, answer.value, answer.error, *answer.interval(level))
@@ -74,7 +74,7 @@ class Statistic:
 
 
 def frame(releases: Iterable[Release], *statistics: Statistic, level: float = 0.95) -> pl.DataFrame:
-    """A table with a row for each slot and statistic: slot, start, statistic, value, error, lower, upper."""
+    """Return a table with a row for each slot and statistic: slot, start, statistic, value, error, lower, upper."""
     import polars as pl
 
     if not statistics:

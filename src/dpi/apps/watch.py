@@ -14,11 +14,11 @@ from typing import Literal
 
 import numpy as np
 
-from dpi.apps.detectors import Floats
 from dpi.apps.scoring import Scored, Scorer, unshared
 from dpi.domain import Domain
 from dpi.errors import OptionError
 from dpi.release import Release
+from dpi.release.choice import Floats
 
 Severity = Literal["notable", "high", "extreme"]
 
@@ -89,7 +89,7 @@ class Watch:
         self._variances: list[Floats] = []
 
     def __call__(self, release: Release) -> list[Alert]:
-        """The alerts of a release, the rarest first. Another domain starts anew."""
+        """Return the alerts of a release, the rarest first. Another domain starts anew."""
         if release.domain != self._domain:
             self._domain, self._scorer, self._variances = release.domain, self._new(), []
         scored = self._scorer(release.pdf, unshared(release))
@@ -98,7 +98,7 @@ class Watch:
         return alerts
 
     def over(self, releases: Iterable[Release]) -> Iterator[tuple[Release, list[Alert]]]:
-        """Each release as it comes, with its alerts: a subscription to `stream.replay(…)` or `stream.advance()`."""
+        """Yield each release as it comes, with its alerts: for example of `stream.replay(…)` or `stream.advance()`."""
         for release in releases:
             yield release, self(release)
 

@@ -10,21 +10,14 @@ Subject = ParamSpec("Subject")
 
 
 def require(holds: object, otherwise: str) -> None:
-    """Raise `AssertionError` with a sentence unless something holds.
-
-    >>> require(1 + 1 == 2, "arithmetic fails.")
-    """
+    """Raise `AssertionError` with a sentence unless something holds."""
     if not holds:
         raise AssertionError(otherwise)
 
 
 @contextmanager
 def refused(error: type[Exception], otherwise: str) -> Iterator[None]:
-    """What is done inside raises this error; if nothing is raised, `AssertionError` with a sentence.
-
-    >>> with refused(ZeroDivisionError, "a division by zero gave a number."):
-    ...     quotient = 1 / 0
-    """
+    """Raise `AssertionError` with a sentence unless what is done inside raises this error."""
     try:
         yield
     except error:
@@ -33,14 +26,7 @@ def refused(error: type[Exception], otherwise: str) -> Iterator[None]:
 
 
 def run_checks(checks: Iterable[Callable[Subject, None]], *subject: Subject.args, **options: Subject.kwargs) -> None:
-    """Run checks one after the other; the first one that fails, or raises anything, names itself.
-
-    >>> def numbers_are_even(number):
-    ...     require(number % 2 == 0, "one of them is odd.")
-    >>> run_checks([numbers_are_even], 3)
-    Traceback (most recent call last):
-    AssertionError: numbers_are_even: one of them is odd.
-    """
+    """Run checks one after the other; the first one that fails, or raises anything, names itself."""
     for check in checks:
         try:
             check(*subject, **options)

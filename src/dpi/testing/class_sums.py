@@ -1,4 +1,4 @@
-"""A mechanism of a few lines that measures users by class: for audits and tests of the clocked ledger.
+"""A mechanism of a few lines, by class or not: for audits and tests in which estimates are not the point.
 
 What it releases is the plain sum of the classes' noisy counts; its shares follow from what it released last, so that
 budgets depend on the transcript.
@@ -6,7 +6,6 @@ budgets depend on the transcript.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
@@ -29,12 +28,11 @@ FEW, MANY = (Fraction(1, 2), Fraction(1, 4)), (Fraction(3, 4), Fraction(5, 16))
 
 @dataclass(frozen=True)
 class SumsState:
-    """What was released last."""
+    """What was released last: grains of all classes together."""
 
     bins: int
     classes: int
     total: int = 0
-    """Grains of all classes together."""
 
 
 @dataclass(frozen=True)
@@ -52,29 +50,27 @@ class ClassSums(Mechanism[SumsState]):
     largest_sensitivity = GRAINS
 
     def initial(self, domain: Domain, classes: int = 1) -> SumsState:
-        """Nothing was released."""
+        """Return the state in which nothing was released."""
         return SumsState(domain.size, classes)
 
     def shares(self, state: SumsState, slot: int) -> tuple[Fraction, ...]:
-        """More after a slot of many users."""
+        """Return more after a slot of many users."""
         first, later = MANY if state.total > 100 * GRAINS else FEW
         return (first, *[later] * level(slot, state.classes - 1))
 
     def measure(
         self, state: SumsState, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
     ) -> Measurement:
-        """One class alone: the histogram plus discrete Laplace noise of scale G/ε, which is ε·w-DP."""
-        empty = np.empty(0, dtype=np.int64)
-        return Measurement(
-            slot, epsilon, add_laplace(histogram.grains, epsilon.scale, source) if epsilon.units else empty
-        )
+        """Measure one class alone: the histogram plus discrete Laplace noise of scale G/ε, which is ε·w-DP."""
+        noisy = add_laplace(histogram.grains, epsilon.scale, source) if epsilon.units else np.empty(0, dtype=np.int64)
+        return Measurement(slot, epsilon, noisy)
 
     def law(self, state: SumsState, histogram: Histogram, epsilon: Epsilon) -> Law:
-        """That of one class alone, for audits."""
+        """Return the law of one class alone, for audits."""
         return Laplace(histogram.grains, epsilon.scale) if epsilon.units else Point(())
 
     def update(self, state: SumsState, measurement: Measurement) -> tuple[SumsState, Estimate]:
-        """Counts of all classes, as a PDF; nothing is learned."""
+        """Return counts of all classes, as a PDF; nothing is learned."""
         counts = measurement.values.reshape(-1, state.bins).sum(axis=0) / GRAINS
         mass = np.maximum(counts, 0) + 1
         total = int(np.clip(measurement.values, -(1 << 40), 1 << 40).sum())
@@ -83,15 +79,15 @@ class ClassSums(Mechanism[SumsState]):
         return SumsState(state.bins, state.classes, total), estimate
 
     def to_bytes(self, state: SumsState) -> bytes:
-        """Three numbers, of the same size whatever they are, after their digest."""
-        text = json.dumps([f"{state.bins:20d}", f"{state.classes:20d}", f"{state.total:20d}"]).encode()
+        """Return three numbers, of the same size whatever they are, after their digest."""
+        text = f"{state.bins:20d},{state.classes:20d},{state.total:20d}".encode()
         return blake2b(text, digest_size=16).digest() + text
 
     def from_bytes(self, domain: Domain, data: bytes) -> SumsState:
-        """The state of `to_bytes`."""
+        """Return the state of `to_bytes`."""
         if data[:16] != blake2b(data[16:], digest_size=16).digest():
             raise StateError("the state of the sums is damaged.")
-        bins, classes, total = (int(number) for number in json.loads(data[16:]))
+        bins, classes, total = map(int, data[16:].split(b","))
         if bins != domain.size:
             raise StateError("the state of the sums is of another domain.")
         return SumsState(bins, classes, total)

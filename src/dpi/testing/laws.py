@@ -43,14 +43,14 @@ class Law(ABC):
 
     @abstractmethod
     def worst(self, other: Law, outward: int = 0) -> Worst:
-        """The output that speaks loudest for this law against the other one.
+        """Return the output that speaks loudest for this law against the other one.
 
         Where many do so alike, `outward` says how far from the data to take one: transcripts lead to different budgets.
         """
 
     @abstractmethod
     def log_ratio(self, other: Law, output: object) -> Loss:
-        """Ln P(output | this) - ln P(output | other)."""
+        """Return ln P(output | this) - ln P(output | other)."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ class Point(Law):
     value: Hashable
 
     def worst(self, other: Law, outward: int = 0) -> Worst:
-        """The value, which the other law either has for sure or not at all."""
+        """Return the value, which the other law either has for sure or not at all."""
         return Worst(self.value, self.log_ratio(other, self.value))
 
     def log_ratio(self, other: Law, output: object) -> Loss:
-        """Zero or infinite."""
+        """Return zero or infinity."""
         return Fraction(0) if isinstance(other, Point) and other.value == output else math.inf
 
 
@@ -84,17 +84,15 @@ class Laplace(Law):
     scale: Fraction
 
     def worst(self, other: Law, outward: int = 0) -> Worst:
-        """The noiseless values, or further out on their side: |y - h′| - |y - h| is |h - h′| there, and never more."""
+        """Return the noiseless values, or further out on their side: |y - h′| - |y - h| is |h - h′| there, its most."""
         output = self.values
         if outward and isinstance(other, Laplace) and other.values.shape == self.values.shape:
-            turns = np.where(np.arange(self.values.size) % 2, -1, 1)
-            output = self.values + outward * np.where(
-                self.values == other.values, turns, np.sign(self.values - other.values)
-            )
+            side, turns = np.sign(self.values - other.values), np.where(np.arange(self.values.size) % 2, -1, 1)
+            output = self.values + outward * np.where(side == 0, turns, side)
         return Worst(output, self.log_ratio(other, output))
 
     def log_ratio(self, other: Law, output: object) -> Loss:
-        """Σ (|y - h′| - |y - h|) / scale, a rational number."""
+        """Return Σ (|y - h′| - |y - h|) / scale, a rational number."""
         if not isinstance(other, Laplace) or (other.values.shape, other.scale) != (self.values.shape, self.scale):
             return math.inf
         y = np.asarray(output).astype(object)
@@ -113,14 +111,12 @@ class Finite(Law):
     logarithms: Mapping[Hashable, float]
 
     def worst(self, other: Law, outward: int = 0) -> Worst:
-        """The best of all outputs."""
+        """Return the worst of all outputs."""
         possible = [output for output, log in self.logarithms.items() if log > -math.inf]
-        ratios = [(float(self.log_ratio(other, output)), output) for output in possible]
-        loss, output = max(ratios, key=lambda pair: pair[0])
-        return Worst(output, loss)
+        return max((Worst(output, self.log_ratio(other, output)) for output in possible), key=lambda worst: worst.loss)
 
     def log_ratio(self, other: Law, output: object) -> Loss:
-        """A difference of two logarithms."""
+        """Return a difference of two logarithms."""
         theirs = other.logarithms.get(output, -math.inf) if isinstance(other, Finite) else -math.inf
         ours = self.logarithms.get(output, -math.inf)
         return 0.0 if ours == theirs else ours - theirs
@@ -141,7 +137,7 @@ class Choices(Law):
     epsilon: Epsilon
 
     def worst(self, other: Law, outward: int = 0) -> Worst:
-        """The best measurement found; see the class."""
+        """Return the worst measurement found; see the class."""
         if not isinstance(other, Choices) or other.epsilon != self.epsilon:
             return Worst(np.zeros(0, dtype=np.int64), math.inf)
         if self.epsilon.units == 0:
@@ -150,12 +146,8 @@ class Choices(Law):
         return max(found, key=lambda worst: float(worst.loss))
 
     def _complete(self, other: Choices, values: list[int]) -> Worst:
-        choices = (
-            2
-            * self.mechanism.draws
-            * (self.mechanism.rounds if self.mechanism.every_slot or not self.state.slots else 1)
-        )
-        while len(values) < choices:
+        rounds = self.mechanism.rounds if self.mechanism.every_slot or not self.state.slots else 1
+        while len(values) < 2 * self.mechanism.draws * rounds:
             ours, theirs = (
                 law.mechanism.probabilities(law.state, law.histogram, law.epsilon, values) for law in (self, other)
             )
@@ -166,7 +158,7 @@ class Choices(Law):
         return Worst(output, self.log_ratio(other, output))
 
     def log_ratio(self, other: Law, output: object) -> Loss:
-        """A difference of two log-likelihoods, in floats."""
+        """Return a difference of two log-likelihoods, in floats."""
         if not isinstance(other, Choices) or other.epsilon != self.epsilon:
             return math.inf
         measurement = Measurement(0, self.epsilon, np.asarray(output))
@@ -190,7 +182,7 @@ class Shown(Law):
     """Whether texts that nobody has can be shown too; if not, this is a law of something broken."""
 
     def worst(self, other: Law, outward: int = 0) -> Worst:
-        """The worst of every text."""
+        """Return the worst of every text."""
         if not isinstance(other, Shown) or (other.mechanism, other.epsilon) != (self.mechanism, self.epsilon):
             return Worst(np.zeros(0, dtype=np.int64), math.inf)
         shown = {}
@@ -203,11 +195,11 @@ class Shown(Law):
         return Worst(output, self.log_ratio(other, output))
 
     def log_ratio(self, other: Law, output: object) -> Loss:
-        """The sum over all texts."""
+        """Return the sum over all texts."""
         if not isinstance(other, Shown):
             return math.inf
         shown = unpacked(self.state.universe, np.asarray(output))
-        return _sum([self._ratio(other, text, shown.get(text)) for text in self._thresholds])
+        return sum((self._ratio(other, text, shown.get(text)) for text in self._thresholds), Fraction(0))
 
     @cached_property
     def _thresholds(self) -> dict[str, int]:
@@ -217,10 +209,8 @@ class Shown(Law):
         return {text: by_length[len(text.encode())] for text in texts}
 
     def _grains(self, text: str) -> int:
-        found = [
-            grains for name, grains in zip(self.histogram.texts, self.histogram.grains, strict=True) if name == text
-        ]
-        return int(sum(found))
+        texts = list(self.histogram.texts)
+        return int(self.histogram.grains[texts.index(text)]) if text in texts else 0
 
     def _ratio(self, other: Shown, text: str, y: int | None) -> Loss:
         h, theirs = self._grains(text), other._grains(text)
@@ -234,11 +224,11 @@ class Shown(Law):
         return self._hidden(text, h, silent) - self._hidden(text, theirs, others_silent)
 
     def _silent(self, text: str) -> bool:
-        """Whether the text cannot be shown at all."""
+        """Tell whether the text cannot be shown at all."""
         return not self.drawn and text not in self.histogram.texts
 
     def _hidden(self, text: str, grains: int, silent: bool) -> float:
-        """Ln P(the text is not shown): of a tail above the threshold, or of the other one."""
+        """Return ln P(the text is not shown): of a tail above the threshold, or of the other one."""
         if silent:
             return 0.0
         rate = 1 / float(self.epsilon.scale)
@@ -255,29 +245,22 @@ class Joint(Law):
     parts: tuple[Law, ...]
 
     def worst(self, other: Law, outward: int = 0) -> Worst:
-        """The worst of each part."""
+        """Return the worst of each part."""
         if not isinstance(other, Joint) or len(other.parts) != len(self.parts):
             return Worst(None, math.inf)
         found = [part.worst(its, outward) for part, its in zip(self.parts, other.parts, strict=True)]
-        return Worst(tuple(worst.output for worst in found), _sum([worst.loss for worst in found]))
+        return Worst(tuple(worst.output for worst in found), sum((worst.loss for worst in found), Fraction(0)))
 
     def log_ratio(self, other: Law, output: object) -> Loss:
-        """The sum over the parts."""
+        """Return the sum over the parts."""
         if not isinstance(other, Joint) or not isinstance(output, tuple) or len(other.parts) != len(self.parts):
             return math.inf
         parts = zip(self.parts, other.parts, output, strict=True)
-        return _sum([part.log_ratio(its, value) for part, its, value in parts])
-
-
-def _sum(losses: list[Loss]) -> Loss:
-    total: Loss = Fraction(0)
-    for loss in losses:
-        total = total + loss
-    return total
+        return sum((part.log_ratio(its, value) for part, its, value in parts), Fraction(0))
 
 
 def law_of(mechanism: object, state: object, histogram: Histogram, epsilon: Epsilon) -> Law:
-    """The law of what a mechanism measures. A mechanism of one's own has a method `law(state, histogram, epsilon)`."""
+    """Return the law of what a mechanism measures: its own method `law(state, histogram, epsilon)`, or a known one."""
     if hasattr(mechanism, "law"):
         law = mechanism.law(state, histogram, epsilon)
         if isinstance(law, Law):
@@ -294,6 +277,6 @@ def law_of(mechanism: object, state: object, histogram: Histogram, epsilon: Epsi
 
 
 def law_of_classes(histogram: Histogram, classes: Sequence[ClassBudget]) -> Law:
-    """The law of what is measured by class: independent noise on every class's histogram, each of its own scale."""
+    """Return the law of what is measured by class: independent noise on every class's histogram, each of its scale."""
     rows = zip(histogram.by_class, classes, strict=True)
     return Joint(tuple(Laplace(row, due.epsilon.scale) for row, due in rows))

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from dpi.apps import Recommender
-from dpi.apps.extra import learn
+from dpi.apps.scoring import import_learn
 from dpi.budget import Ledger
 from dpi.domain import Categories, Domain, Product
 from dpi.release import Release
@@ -86,7 +86,7 @@ def clustered(known: Distribution) -> list[list[str]]:
     groups, items = parts(known.domain)
     shares = known.pdf.reshape(len(groups), -1)
     sizes = np.maximum(shares.sum(axis=1), 1e-300)
-    means = learn("cluster").KMeans(n_clusters=round(len(groups) ** 0.5), n_init=10, random_state=0)
+    means = import_learn("cluster").KMeans(n_clusters=round(len(groups) ** 0.5), n_init=10, random_state=0)
     labels = means.fit_predict(np.sqrt(shares / sizes[:, None]), sample_weight=sizes)
     return [top(shares[labels == own].sum(axis=0), items) for own in labels]
 
