@@ -256,14 +256,7 @@ def claimed_loss(
 
 
 def true_loss(
-    slots: int,
-    draws: int,
-    epsilon: float,
-    mu: float,
-    zeta: float,
-    *,
-    form: Form = "proof",
-    families: int = 1,
+    slots: int, draws: int, epsilon: float, mu: float, zeta: float, *, form: Form = "proof", families: int = 1
 ) -> float:
     """Worst-case loss of Algorithm 1 with the published series after some slots: families·draws·Σ 4iα_i.
 

@@ -86,11 +86,7 @@ def move_cells(state: CellsState, overlap: Overlap) -> CellsState:
 
 
 def move_views(
-    before: BoostedState | Views,
-    fresh: Views,
-    overlap: Overlap,
-    old: Sequence[Partition],
-    new: Sequence[Partition],
+    before: BoostedState | Views, fresh: Views, overlap: Overlap, old: Sequence[Partition], new: Sequence[Partition]
 ) -> Views:
     """The states of all views; one whose partition is new starts as in `fresh`, and with it the weights of all."""
     if not isinstance(before, Views):

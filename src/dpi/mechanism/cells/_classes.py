@@ -115,12 +115,7 @@ def common_opinions(common: Common, table: Table, new: Measured, old: float) -> 
 
 
 def poll_laws(
-    common: Common,
-    table: Table,
-    new: Measured,
-    parts: Sequence[Measured],
-    kept: Carried,
-    said: Floats,
+    common: Common, table: Table, new: Measured, parts: Sequence[Measured], kept: Carried, said: Floats
 ) -> Common:
     """After a slot: `said` is what the laws had said of the veterans."""
     good = [part for part in parts if part.size > HEARD * part.counts.total_variance**0.5]
@@ -227,8 +222,7 @@ def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> Batc
         ),
         kin_age=np.where(seen, cells.age.take(behind).reshape(column), age),
         absent=Gaussians(
-            np.where(told, missing / users, own.mean),
-            np.where(told, (spread + missing) / (users * users), apart),
+            np.where(told, missing / users, own.mean), np.where(told, (spread + missing) / (users * users), apart)
         ),
         along=state.drift.along(_rows(cells.walk, here, shape), age),
     )

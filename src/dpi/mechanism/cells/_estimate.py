@@ -330,10 +330,7 @@ def _compared(state: CellsState, classes: Mapping[int, Due], change: Floats) -> 
         sized = part.sized
         of_sizes.append((sized.seen - part.expected, part.size_factor * each.spread, sized.seen_variance))
     return fast_replace(
-        state,
-        laws=laws,
-        laws_alike=state.laws_alike.after(of_laws),
-        sizes_alike=state.sizes_alike.after(of_sizes),
+        state, laws=laws, laws_alike=state.laws_alike.after(of_laws), sizes_alike=state.sizes_alike.after(of_sizes)
     )
 
 

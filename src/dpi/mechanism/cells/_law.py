@@ -358,10 +358,7 @@ def age_laws(laws: Sequence[Law], readout: Readout, elapsed: int) -> list[Law]:
 
 def _together(laws: Sequence[Law]) -> Gaussians:
     """Messages of some laws, (laws, trackers, bins)."""
-    return Gaussians(
-        np.array([law.messages.mean for law in laws]),
-        np.array([law.messages.variance for law in laws]),
-    )
+    return Gaussians(np.array([law.messages.mean for law in laws]), np.array([law.messages.variance for law in laws]))
 
 
 def leading_messages(law: Law) -> Gaussians:

@@ -367,9 +367,7 @@ def leave_phase(before: CellsState, after: CellsState, due: int, told: Sequence[
             np.where(row, after.absent.variance, before.absent.variance),
         ),
         season=fast_replace(
-            season,
-            laws=np.where(told, phase, season.laws),
-            cells=np.where(touched, phase, season.cells),
+            season, laws=np.where(told, phase, season.laws), cells=np.where(touched, phase, season.cells)
         ),
     )
 
