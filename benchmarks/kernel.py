@@ -108,7 +108,7 @@ def noise(repeats: int) -> None:
     laplace = opendp.m.make_laplace(*space, scale=scale)
     listed = values.tolist()
     for epsilon in ("1", "0.05", "1e-4", "1e-8", "1e-12"):
-        amount = Epsilon.at_least(epsilon)
+        amount = Epsilon.at_most(epsilon)
         seconds = interleaved(
             {"dpi": partial(add_laplace, values, amount.scale, SOURCE), "opendp": partial(laplace, listed)}, repeats
         )

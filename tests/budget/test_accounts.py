@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clocked import go_on
 from dpi.budget import Accounts, Bill, Epsilon, Zeta, fade, spend_first
 from dpi.budget.account_table import STANDING, AccountTable, merged, to_records
 from dpi.budget.epsilon import UNITS
@@ -138,12 +139,12 @@ def test_a_slot_of_no_budget_looks_at_nobody():
 @settings(max_examples=30)
 @given(slots, st.integers(0, 24))
 def test_restored_equals_never_interrupted(history, cut):
-    """A ledger restored from a snapshot gives the weights of one that never stopped, and the same next snapshot."""
+    """Accounts that go on from records give the weights of those that never stopped."""
     one = Accounts(Epsilon(UNITS), key=KEY)
     for slot, (units, users) in enumerate(history):
         if slot == cut:
             other = Accounts(Epsilon(UNITS), key=KEY)
-            other.restore(one.snapshot())
+            go_on(other, one)
             one = other
         pay(one, users, Epsilon(units), slot)
     plain = Accounts(Epsilon(UNITS), key=KEY)
@@ -151,22 +152,6 @@ def test_restored_equals_never_interrupted(history, cut):
         pay(plain, users, Epsilon(units), slot)
     everybody = pl.Series(range(7))
     assert one.remaining(everybody, len(history)) == plain.remaining(everybody, len(history))
-
-
-def test_a_snapshot_that_is_not_ours_is_refused():
-    """A flipped bit, another key, or other options are refused, and nothing is half-done."""
-    ledger = Accounts(Epsilon.at_most(1), key=KEY)
-    pay(ledger, {1, 2, 3}, Epsilon.at_most("0.5"), 0)
-    saved = ledger.snapshot()
-    for position in range(0, len(saved), 7):
-        broken = bytearray(saved)
-        broken[position] ^= 1
-        with pytest.raises(StateError):
-            Accounts(Epsilon.at_most(1), key=KEY).restore(bytes(broken))
-    with pytest.raises(StateError, match="another key"):
-        Accounts(Epsilon.at_most(1), key=bytes(32)).restore(saved)
-    with pytest.raises(StateError, match="other options"):
-        Accounts(Epsilon.at_most(2), key=KEY).restore(saved)
 
 
 @pytest.mark.parametrize("period", [0, -1, 1.5, True])
@@ -226,16 +211,6 @@ def test_accounts_with_a_period_serve_one_stream():
         accounts.bill(pl.Series(["u"]), Epsilon.at_most(1), 0, stream="b")
 
 
-def test_an_older_snapshot_does_not_refill():
-    """Restoring what was saved before later slots were paid is refused."""
-    accounts = Accounts(Epsilon.at_most(1), key=KEY)
-    pay(accounts, {1}, Epsilon.at_most("0.1"), 0)
-    saved = accounts.snapshot()
-    pay(accounts, {1}, Epsilon.at_most("0.9"), 1)
-    with pytest.raises(StateError, match="refill"):
-        accounts.restore(saved)
-
-
 def test_accounts_do_not_go_back_by_a_store():
     """Records from before the last payment are refused, also where a store hands them over."""
     accounts = Accounts(Epsilon.at_most(1), key=KEY)
@@ -243,18 +218,6 @@ def test_accounts_do_not_go_back_by_a_store():
     with pytest.raises(StateError, match="refill"):
         accounts.resume(b"", {"": 0}, [])
     assert accounts.remaining(pl.Series([1]), 2)[0] < Fraction(1, 9)
-
-
-def test_a_snapshot_from_before_a_levy_does_not_refill():
-    """What every account was charged is not given back by restoring what was saved before it."""
-    accounts = Accounts(Epsilon.at_most(1), key=KEY)
-    saved = accounts.snapshot()
-    accounts.levy(Epsilon.at_most("0.5").units, 0)
-    with pytest.raises(StateError, match="refill"):
-        accounts.restore(saved)
-    later = accounts.snapshot()
-    accounts.restore(later)
-    assert accounts.snapshot() == later
 
 
 def test_a_bill_is_for_its_own_accounts_and_cannot_be_changed():
@@ -273,7 +236,7 @@ def test_a_bill_is_for_its_own_accounts_and_cannot_be_changed():
     with pytest.raises(OptionError, match="missing"):
         one.bill(pl.Series(["a", None]), Epsilon.at_most("0.5"), 0)
     one.debit(bill)
-    assert one.snapshot()
+    assert one.last_slot() == 0
 
 
 def test_a_log_of_changes_amounts_to_the_last_of_each_name():

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.budget import RBA, Auto, Constant, Converging, Epsilon, Geometric, InOrder, Ledger, LogSquared, Spence, Zeta
-from dpi.budget.allocation import Concentrated, NearestUnused
-from dpi.budget.index_set import IndexSet
+from dpi.budget.allocation import Concentrated, IndexSet, NearestUnused
 from dpi.budget.series import Elements
 from dpi.errors import OptionError, StateError
 from dpi.noise import SystemSource, UnsafeSeededSource
@@ -95,7 +94,7 @@ def fixed(values):
     def element(t):
         return values[int(t) - 1] if t < len(values) + 1 else 0
 
-    allocation._series = Elements(ONE, element, lambda t: 0, element)
+    allocation._series = Elements(ONE, element, element)
 
     def draw(target):
         allocation._target = lambda source: target
@@ -164,7 +163,7 @@ def test_concentrated_budgets_have_the_same_mean():
     """Five slots cost five times the budget per slot, less at most the rounding."""
     drawn = [Concentrated("0.05", 5)] * 5
     total = sum(c.draw(SystemSource()).units for c in drawn)
-    assert 5 * Epsilon.at_most("0.05").units - 5 <= total <= 5 * Epsilon.at_least("0.05").units
+    assert 5 * Epsilon.at_most("0.05").units - 5 <= total <= 5 * (Epsilon.at_most("0.05").units + 1)
 
 
 @pytest.mark.parametrize(
@@ -182,13 +181,6 @@ def test_a_slot_may_not_cost_more_than_the_account():
         Ledger(per_slot=0.5, every=5).allocation(ONE, 10)
     high = Ledger(per_slot=0.05, every=5).allocation(ONE, 10).draw(SystemSource())
     assert float(high) == pytest.approx(0.19, abs=1e-9)
-
-
-def test_a_run_too_long_to_be_true_is_refused():
-    """A forged snapshot does not hang the restart."""
-    rba = Converging(Zeta(2), RBA(10)).allocation(ONE)
-    with pytest.raises(StateError, match="too long"):
-        rba.restore(json.dumps({"rule": rba.description, "state": [[1, 10**12]]}))
 
 
 def test_parameters_that_print_alike_are_told_apart():

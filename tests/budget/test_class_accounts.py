@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clocked import KEY, TOP, Clocked, due_shares, histories, steps, users
+from clocked import KEY, TOP, Clocked, due_shares, go_on, histories, steps, users
 from dpi.budget import Accounts, Bill, Epsilon, clocked
 from dpi.budget.account_table import AccountTable
 from dpi.budget.adaptive_allocation import ClassAllocation
@@ -16,7 +16,7 @@ from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.charge import LostSlots
 from dpi.budget.classes import level
 from dpi.budget.epsilon import LARGEST, UNITS
-from dpi.errors import BudgetExceeded, OptionError, StateError
+from dpi.errors import BudgetExceeded, OptionError
 from dpi.exact.integers import GRAINS
 
 chosen, copies = st.lists(steps, min_size=TOP + 1, max_size=TOP + 1), st.integers(0, 9)
@@ -169,13 +169,13 @@ def test_an_epoch_refills_and_forgets_payments():
 @settings(max_examples=30)
 @given(histories, st.integers(0, 29))
 def test_restored_equals_never_interrupted(history, cut):
-    """Accounts restored from a snapshot, or from a store's records, have the classes of those that never stopped."""
+    """Accounts that go on from all records, or from a store's changes, have the classes of those that never stopped."""
     one, plain = Clocked(), Clocked()
     records, payments = b"", b""
     for slot, (active, chosen) in enumerate(history):
         if slot == cut:
             other = Accounts(Epsilon(UNITS), key=KEY, policy=clocked(TOP))
-            other.restore(one.accounts.snapshot())
+            go_on(other, one.accounts)
             stored = Accounts(Epsilon(UNITS), key=KEY, policy=clocked(TOP))
             stored.resume(records, {"": slot - 1}, [], {"": payments})
             assert stored._table.to_bytes() == AccountTable.from_bytes(other._table.to_bytes()).to_bytes()
@@ -191,19 +191,13 @@ def test_restored_equals_never_interrupted(history, cut):
     assert one.standings(range(7)) == plain.standings(range(7))
 
 
-def test_a_snapshot_of_another_top_class_is_refused():
-    """The policy is part of the accounts: another would count classes differently."""
-    with pytest.raises(StateError):
-        Clocked(top=3).accounts.restore(Clocked(top=4).accounts.snapshot())
-
-
 # Slots that were lost.
 
 
 def copied(accounts):
     """The accounts as an old copy has them."""
     copy = Accounts(accounts.epsilon, key=KEY, policy=accounts.policy, period=accounts.period)
-    copy.restore(accounts.snapshot())
+    go_on(copy, accounts)
     return copy
 
 

@@ -1,12 +1,12 @@
 """What a ledger promises besides the sum: policies, shares, whole weights, levies, streams, and what it saves."""
 
-import hashlib
 from fractions import Fraction
 
 import numpy as np
 import polars as pl
 import pytest
 
+from clocked import go_on
 from dpi.budget import Accounts, Bill, Epsilon, Geometric, Zeta, clocked, fade, spend_first
 from dpi.budget.account_table import AccountTable
 from dpi.budget.classes import HIGHEST
@@ -63,18 +63,13 @@ def test_a_fading_weight_is_zero_from_the_65537th_slot_on():
 
 
 def test_policies_tell_themselves_apart():
-    """A snapshot of one policy, series or period is not restored onto another."""
+    """Accounts of one policy, series or period have another description than those of another."""
     options = [{}, {"policy": fade()}, {"policy": fade(Zeta(3))}, {"period": 5}]
     descriptions = [accounts(**o).description for o in options]
     assert len(set(descriptions)) == len(options)
     assert spend_first.description == "spend_first"
     assert fade(Zeta(2)).description == "fade Zeta(s=2)"
     assert accounts().description == f'{{"epsilon": {UNITS}, "period": null, "policy": "spend_first"}}'
-    for saved in options:
-        for other in options:
-            if saved is not other:
-                with pytest.raises(StateError, match="other options"):
-                    accounts(**other).restore(accounts(**saved).snapshot())
 
 
 @pytest.mark.parametrize("top", [0, -1, HIGHEST + 1, True, 2.0, "3", None])
@@ -304,48 +299,18 @@ def test_a_bill_from_before_a_levy_is_not_payable():
         ledger.debit(bill)
 
 
-def test_levies_are_saved_and_not_undone_by_an_older_save():
-    """A snapshot holds them; one from before a levy is refused, because restoring it would refill."""
-    ledger = accounts()
-    paid(ledger, "0.25", 0)
-    before = ledger.snapshot()
-    ledger.levy(UNITS // 2, 0)
-    after = ledger.snapshot()
-    with pytest.raises(StateError, match="refill"):
-        ledger.restore(before)
-    other = accounts()
-    other.restore(after)
-    assert left(other) == [UNITS // 4]
-    ledger.restore(after)
-    assert left(ledger) == [UNITS // 4]
-
-
-# What is saved.
-
-
-def test_a_snapshot_has_all_streams_and_is_refused_where_one_went_on():
-    """Of two streams, one that went on since, or that the snapshot does not know, makes it too old."""
+def test_records_have_all_streams_and_are_refused_where_one_went_on():
+    """Of two streams, one that went on since, or that the records do not know, makes them too old."""
     ledger = accounts()
     paid(ledger, "0.1", 5, stream="a")
-    saved = ledger.snapshot()
-    ledger.restore(saved)
+    saved = accounts()
+    go_on(saved, ledger)
+    go_on(ledger, saved)
     assert ledger.last_slot("a") == 5
     bill = ledger.bill(ADA, Epsilon.at_most("0.1"), 6, stream="a")
-    ledger.restore(saved)
+    go_on(ledger, saved)
     with pytest.raises(ClockError):
         ledger.debit(bill)
     paid(ledger, "0.1", 0, stream="b")
     with pytest.raises(StateError, match="refill"):
-        ledger.restore(saved)
-
-
-def test_a_snapshot_is_bound_to_its_kind_and_its_key():
-    """Cut, empty or other bytes are no snapshot; the key is not in it, and names are not readable."""
-    saved = accounts().snapshot()
-    for text in (b"", saved[:32], saved[:-1], saved + b"x", bytes(64), saved[32:]):
-        with pytest.raises(StateError, match="damaged"):
-            accounts().restore(text)
-    assert saved[32:].startswith(b"dpi ledger 1\n")
-    key = hashlib.blake2b(b"dpi seal", key=KEY, digest_size=32).digest()
-    assert saved[:32] == hashlib.blake2b(saved[32:], key=key, digest_size=32).digest()  # so later versions read it
-    assert KEY not in saved
+        go_on(ledger, saved)

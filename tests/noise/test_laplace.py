@@ -69,7 +69,7 @@ def test_measured_loss_is_at_most_the_shift_over_the_scale(scale):
 @pytest.mark.parametrize("epsilon", ["10", "1", "0.05", "1e-4", "1e-8"])
 def test_the_scale_is_grains_over_epsilon(epsilon):
     """At every budget the mean magnitude is G/ε within six standard errors (false alarm below 10^-8)."""
-    amount = Epsilon.at_least(epsilon)
+    amount = Epsilon.at_most(epsilon)
     z = add_laplace(np.zeros(40_000, dtype=np.int64), amount.scale, UnsafeSeededSource(11))
     magnitude = np.abs(z).astype(float).mean()
     assert abs(magnitude / float(amount.scale) - 1) < 6 / math.sqrt(40_000)

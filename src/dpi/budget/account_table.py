@@ -246,15 +246,9 @@ def to_records(names: Digests, standing: Standings) -> bytes:
 
 
 def parted(records: npt.NDArray[np.void]) -> tuple[Digests, Standings]:
-    """The names of records, and what their accounts hold."""
-    return np.stack([records["name"]["high"], records["name"]["low"]], axis=1), np.ascontiguousarray(
-        records["standing"]
-    )
-
-
-def records_of(table: Table) -> bytes:
-    """All accounts of a table, as records."""
-    return b"".join(to_records(*part) for part in table.parts())
+    """Return the names of records, and what their accounts hold."""
+    name, standing = records["name"], records["standing"]
+    return np.stack([name["high"], name["low"]], axis=1), np.ascontiguousarray(standing)
 
 
 def merged(*logs: bytes) -> bytes:

@@ -29,7 +29,6 @@ What an account holds is private, and so is how many there are. Accounts are nev
 
 from __future__ import annotations
 
-import hashlib
 import json
 import operator
 from collections.abc import Callable, Iterator, Mapping
@@ -39,19 +38,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.budget import billing
-from dpi.budget import charge as weighing
-from dpi.budget.account_table import (
-    STANDING,
-    AccountTable,
-    Place,
-    Standings,
-    Table,
-    largest,
-    records_of,
-    to_records,
-    together,
+from dpi.budget.account_table import STANDING, AccountTable, Place, Standings, Table, largest, to_records, together
+from dpi.budget.charge import (
+    Bill,
+    Charge,
+    LostSlots,
+    after_payment,
+    restore_charge,
+    weights_by_class,
+    weights_by_policy,
 )
-from dpi.budget.charge import Bill, Charge, LostSlots, restore_charge
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.policy import Clocked, Policy, policy_of, spend_first
@@ -61,9 +57,6 @@ from dpi.exact.integers import GRAINS, Integers
 
 if TYPE_CHECKING:
     import polars as pl
-
-_MAGIC = b"dpi ledger 1\n"
-_OLDER = "the saved ledger is older than these accounts: restoring it would refill them."
 
 
 class Accounts:
@@ -91,11 +84,10 @@ class Accounts:
     ) -> None:
         if epsilon.units < 1:
             raise OptionError("`epsilon` must be at least 2^-40.")
-        if period is not None and (not isinstance(period, int) or isinstance(period, bool) or period < 1):
+        if period is not None and (type(period) is not int or period < 1):
             raise OptionError(f"`period` must be a whole number of slots. Got {period!r}.")
         self.epsilon, self.policy, self.period = epsilon, policy, period
         self._key = check_key(key)
-        self._seal = hashlib.blake2b(b"dpi seal", key=key, digest_size=32).digest()
         self._table: Table = AccountTable()
         self._payments: dict[str, Table] = {}
         """For each stream that measures by class: what each account has spent there (`spent`), and in how many payments
@@ -127,12 +119,8 @@ class Accounts:
         return standing
 
     def _own(self, stream: str) -> Table:
+        """The payments of a stream, or what they are before it has any."""
         return self._payments[stream] if stream in self._payments else self._begun(stream)
-
-    def _paying(self, stream: str) -> Table:
-        if stream not in self._payments:
-            self._payments[stream] = self._begun(stream)
-        return self._payments[stream]
 
     def levy(self, units: int, slot: int) -> tuple[int, int]:
         """Charge every account, future ones included, for slots whose debits were lost; in the epoch of `slot`."""
@@ -207,9 +195,9 @@ class Accounts:
             if own is not None and member is not None:
                 payments = self._standing(own.rows(rows), slot, self._own(stream))["active"]
                 left = billing.left(available, standing["spent"])
-                grains[rows], member[rows] = weighing.weights_by_class(classes, left, payments, self._top)
+                grains[rows], member[rows] = weights_by_class(classes, left, payments, self._top)
             else:
-                grains[rows] = weighing.weights_by_policy(self.policy, epsilon, share, standing, available)
+                grains[rows] = weights_by_policy(self.policy, epsilon, share, standing, available)
         if whole:
             grains[grains < GRAINS] = 0
         grains[place.repeated] = 0
@@ -241,10 +229,10 @@ class Accounts:
             missing = np.where(paying, standing["spent"] + cost - available, 0)
             most = int(missing.argmax())
             worst = max(worst, (int(missing[most]), int(cost[most]), int(standing["spent"][most])))
-            after.append(weighing.after_payment(standing, cost, paying))
+            after.append(after_payment(standing, cost, paying))
             if bill.own is not None:
                 payments = self._standing(bill.own.rows(rows), bill.slot, self._own(bill.stream))
-                after_own.append(weighing.after_payment(payments, cost, paying))
+                after_own.append(after_payment(payments, cost, paying))
         if worst[0] > 0:
             _, requested, spent = worst
             raise BudgetExceeded(Fraction(requested, UNITS), Fraction(available - spent, UNITS), public=False)
@@ -261,7 +249,7 @@ class Accounts:
             raise ClockError("this charge is of other accounts, or another slot was paid since.")
         self._table.put(charge.place, charge.standing)
         if charge.own is not None:
-            self._paying(charge.stream).put(*charge.own)
+            self._payments.setdefault(charge.stream, self._own(charge.stream)).put(*charge.own)
         self._slots[charge.stream] = charge.slot
         self._version = object()
 
@@ -327,32 +315,6 @@ class Accounts:
         standing["spent"] = available - levy - (left - taken)[:-1]
         return levy, to_records(names, standing)
 
-    def snapshot(self) -> bytes:
-        """All accounts, for `restore`. Private; it does not contain the key."""
-        head = {**self._options(), "slots": self._slots, "levies": self._levies}
-        tables = {stream: records_of(table) for stream, table in self._payments.items()}
-        if tables:
-            head["payments"] = {stream: len(table) for stream, table in tables.items()}
-        body = _MAGIC + json.dumps(head).encode() + b"\n" + b"".join([*tables.values(), records_of(self._table)])
-        return hashlib.blake2b(body, digest_size=32, key=self._seal).digest() + body
-
-    def restore(self, data: bytes) -> None:
-        """Continue from a snapshot; refuses one that is damaged, older, of other options, or of another key."""
-        seal, body = data[:32], data[32:]
-        if seal != hashlib.blake2b(body, digest_size=32, key=self._seal).digest() or not body.startswith(_MAGIC):
-            raise StateError("the saved ledger is damaged or was made with another key.")
-        text, _, rest = body[len(_MAGIC) :].partition(b"\n")
-        head = json.loads(text)
-        slots, levies = head.pop("slots"), [(epoch, units) for epoch, units in head.pop("levies")]
-        payments = {}
-        for stream, size in head.pop("payments", {}).items():
-            payments[stream], rest = rest[:size], rest[size:]
-        if head != self._options():
-            raise StateError("the saved ledger belongs to other options (epsilon, policy or period).")
-        if levies[: len(self._levies)] != self._levies:
-            raise StateError(_OLDER)
-        self.resume(rest, slots, levies, payments)
-
     def resume(
         self,
         records: bytes,
@@ -377,7 +339,7 @@ class Accounts:
     ) -> None:
         """`resume` with accounts that are read when they are needed; `begun` is a stream's table before it pays."""
         if any(slots.get(stream, last - 1) < last for stream, last in self._slots.items()):
-            raise StateError(_OLDER)
+            raise StateError("the saved ledger is older than these accounts: restoring it would refill them.")
         self._table, self._payments, self._begun = table, dict(payments), begun
         self._slots, self._levies = slots, levies
         self._version = object()
@@ -386,7 +348,7 @@ class Accounts:
         """Where a charge is written: all accounts, and the payments of its stream, which has a name then."""
         yield None, self._table, charge.place, charge.standing
         if charge.own is not None:
-            yield charge.stream, self._paying(charge.stream), *charge.own
+            yield charge.stream, self._payments.setdefault(charge.stream, self._own(charge.stream)), *charge.own
 
     @classmethod
     def of_description(cls, text: str, key: bytes) -> Accounts:
@@ -400,10 +362,8 @@ class Accounts:
         """Whether no account has spent more than it held: what the curator checks. Private."""
         return largest(self._table) <= self.held.units
 
-    def _options(self) -> dict[str, object]:
-        return {"epsilon": self.epsilon.units, "policy": self.policy.description, "period": self.period}
-
     @property
     def description(self) -> str:
         """ε, policy and period as text: a store continues accounts of the same description only."""
-        return json.dumps(self._options(), sort_keys=True)
+        stated = {"epsilon": self.epsilon.units, "period": self.period, "policy": self.policy.description}
+        return json.dumps(stated)

@@ -1,47 +1,9 @@
-"""A budget per slot that is saved up and spent together, in as few slots as the tracked drift allows.
+"""Budgets of a ledger's slots that follow what was released: saved up, chosen by signal, or one for every class.
 
-Budgets add up, but the precision of a measurement grows with the square of its budget: what is spent in every m-th slot
-says more than the same in all of them, until the stream has moved too far in between. With q the square of the step by
-which a log-probability moves in a slot, b = 1/ε the noise, λ the users in a bin that matters and i = λ²/(2b² + λ) what
-one slot tells, the variance of a tracker is about √(q/(m·i)) + q·(m - 1)/2, which is least at
-
-    m* = (q·i)^(-1/3).
-
-*The rule.* Every slot saves `per_slot`. If the last slot that spent all was m slots ago or more, this one spends all
-that is saved; any other spends the part `SPREAD` of `per_slot`. m is m* rounded, between `SHORTEST` and `LONGEST`, and
-computed anew after every release. It is one in the first slots, whose releases know little yet; where no drift is
-tracked; and after a jump, which a mechanism tells as a drift of one: what was saved is then spent at once.
-
-**Guarantee.** After t slots at most t · `per_slot` is spent. What a slot gets is a function of past budgets and past
-releases, fixed before the slot is looked at: the ledger's guarantee, which holds path by path, is not touched
-(`dpi.budget.accounts`). *Why at most:* a slot spends from what was saved, and each saves `per_slot`.
+**Guarantee.** What a slot gets is a function of its number, past budgets and past releases, fixed before the slot is
+looked at. The ledger's guarantee, which holds path by path, is not touched (`dpi.budget.accounts`).
 
 Sees released numbers; no account, no user.
-
-A budget per slot chosen from the public transcript: enough signal for a typical bin, more where spending is free.
-
-How much a slot should spend depends on how often users come back, which is private. What is public are the past
-budgets and the past releases; so the choice uses only those, and the ledger's guarantee, which holds path by path, is
-not touched (see `dpi.budget.accounts`).
-
-*The rule.* The first slot spends a quarter of ε. Let u be the estimated paying users (smoothed over slots) and B =
-e^H the number of bins that matter in the last release (H its entropy, at least an eighth of all bins). The next slot
-spends
-
-    ε_t = g · 25 · B / u,  between ε/40 and ε,
-
-so that a typical bin gets a signal of g·25 times the noise. The gain g starts at 1. Once Σ ε_s ≥ ε, users who were
-there from the start have nothing left, so the number of paying users tells whether there are newcomers: while it
-stays at 95 % of its highest, log g rises; while it falls below, log g falls again. A slot takes at most the share 1 -
-0.3/g of what is left on an account: where users come back, everybody keeps something for later; where they do not,
-all of it is used.
-
-What each slot of a clocked ledger costs: a budget for every class that is due, by public shares and public bounds.
-
-The shares f_m are the mechanism's, chosen from what it has released so far; which classes are due is the clock's. So
-budgets are functions of the slot's number and the transcript: nothing is drawn, and a slot that is tried again has the
-same. A snapshot holds the bounds L_m and S_m (`dpi.budget.classes`) and the budgets of the slot that was drawn last, so
-that a slot that is paid for can be released from what is stored.
 """
 
 from __future__ import annotations
@@ -53,7 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from dpi.budget.allocation import OLDER, SPREAD, Allocation, not_before
+from dpi.budget.allocation import DAMAGED, OLDER, SPREAD, Allocation, not_before
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import Bounds, ClassBudget
 from dpi.budget.epsilon import UNITS, Amount, Epsilon
@@ -62,18 +24,33 @@ from dpi.noise import RandomSource
 
 SHORTEST, LONGEST = 2, 3
 """For how many slots is saved at least, and at most. Tracked drifts are up to twice too large or too small, so that m*
-up to five was worse than equal budgets on one of two seeds of a stream of 20 bins.
-
-Source: docs/utility.md, "Saving up".
-"""
+up to five was worse than equal budgets on one of two seeds of a stream of 20 bins (docs/utility.md, "Saving up")."""
 BEGINNING = 15
-"""Slots that spend what they save. Source: without them the first 60 slots of 20 bins were 40 % worse."""
+"""Slots that spend what they save: without them the first 60 slots of 20 bins were 40 % worse."""
 JUMPED = 0.5
 """A drift from which on a stream has jumped."""
+FIRST, SMALLEST, RESERVE = 0.25, 0.025, 0.3
+SIGNAL, FEWEST_BINS = 25.0, 0.125
+SMOOTHING, STEADY, RATE, LARGEST_LOG_GAIN = 0.5, 0.95, 2.0, 6.0
+_RULE = "classes"
+_LAST = 16
+"""Snapshots that are read once, however often a slot asks: those of the last slots, which are public texts."""
 
 
 class Saving(Allocation):
-    """Saves in most slots, and spends what is saved in the others.
+    """Saves in most slots, and spends what is saved in the others: in as few slots as the tracked drift allows.
+
+    Budgets add up, but the precision of a measurement grows with the square of its budget: what is spent in every m-th
+    slot says more than the same in all of them, until the stream has moved too far in between. With q the square of
+    the step by which a log-probability moves in a slot, b = 1/ε the noise, λ the users in a bin that matters and
+    i = λ²/(2b² + λ) what one slot tells, the variance of a tracker is about √(q/(m·i)) + q·(m - 1)/2, which is least
+    at m* = (q·i)^(-1/3).
+
+    *The rule.* Every slot saves `per_slot`. If the last slot that spent all was m slots ago or more, this one spends
+    all that is saved; any other spends the part `SPREAD` of `per_slot`. m is m* rounded, between `SHORTEST` and
+    `LONGEST`, and computed anew after every release. It is one in the first slots, whose releases know little yet;
+    where no drift is tracked; and after a jump, which a mechanism tells as a drift of one: what was saved is then spent
+    at once. After t slots at most t · `per_slot` is spent, because a slot spends from what was saved.
 
     >>> from dpi.noise import SystemSource
     >>> saving, spent = Saving(0.05, Epsilon.at_most(1)), []
@@ -88,9 +65,10 @@ class Saving(Allocation):
         self._mean, self._largest = Epsilon.at_most(per_slot, "per_slot"), largest
         self._drawn = self._saved = self._waited = 0
         self._wanted = 1
+        self.description = f"saving {self._mean.units} {largest.units}"
 
     def draw(self, source: RandomSource) -> Epsilon:
-        """All that is saved, if enough slots have saved for it; a part of what a slot saves otherwise."""
+        """Return all that is saved, if enough slots have saved for it; a part of what a slot saves otherwise."""
         self._drawn, self._saved = self._drawn + 1, self._saved + self._mean.units
         units = min(self._saved, self._largest.units)
         if self._waited + 1 < self._wanted:
@@ -111,11 +89,6 @@ class Saving(Allocation):
             best = max(drift**2 * told, LONGEST**-3.0) ** (-1 / 3)
             self._wanted = max(SHORTEST, round(best))
 
-    @property
-    def description(self) -> str:
-        """What a slot saves, and the most that one can spend."""
-        return f"saving {self._mean.units} {self._largest.units}"
-
     def _state(self) -> object:
         return [self._drawn, self._saved, self._waited, self._wanted]
 
@@ -125,23 +98,20 @@ class Saving(Allocation):
                 self._drawn = not_before(drawn, self._drawn)
                 self._saved, self._waited, self._wanted = saved, waited, wanted
             case _:
-                raise StateError("the saved allocation is damaged.")
-
-
-FIRST = 0.25
-SMALLEST = 0.025
-SIGNAL = 25.0
-FEWEST_BINS = 0.125
-SMOOTHING = 0.5
-STEADY = 0.95
-RATE = 2.0
-LARGEST_LOG_GAIN = 6.0
-RESERVE = 0.3
-_STEPS = 1 << 12
+                raise StateError(DAMAGED)
 
 
 class Auto(Allocation):
-    """Chooses ε_t from past budgets and releases.
+    """Chooses ε_t from past budgets and releases: enough signal for a typical bin, more where spending is free.
+
+    How much a slot should spend depends on how often users come back, which is private; so the choice uses public
+    numbers alone. *The rule.* The first slot spends a quarter of ε. Let u be the estimated paying users (smoothed over
+    slots) and B = e^H the number of bins that matter in the last release (H its entropy, at least an eighth of all
+    bins). The next slot spends ε_t = g · 25 · B / u, between ε/40 and ε, so that a typical bin gets a signal of g·25
+    times the noise. The gain g starts at 1. Once Σ ε_s ≥ ε, users who were there from the start have nothing left, so
+    the number of paying users tells whether there are newcomers: while it stays at 95 % of its highest, log g rises;
+    while it falls below, log g falls again. A slot takes at most the share 1 - 0.3/g of what is left on an account:
+    where users come back, everybody keeps something for later; where they do not, all of it is used.
 
     >>> from dpi.noise import SystemSource
     >>> auto = Auto(Epsilon.at_most(2), bins=100)
@@ -153,17 +123,16 @@ class Auto(Allocation):
     """
 
     def __init__(self, epsilon: Epsilon, bins: int) -> None:
-        self._epsilon, self._bins = epsilon, bins
-        self._total = float(epsilon)
+        self._epsilon, self._bins, self._total = epsilon, bins, float(epsilon)
         self._next = FIRST * self._total
         self._users: float | None = None
         self._highest = self._spent = self._log_gain = 0.0
+        self.description = f"auto {epsilon.units} {bins}"
 
     def draw(self, source: RandomSource) -> Epsilon:
-        """The budget that the transcript so far asks for."""
-        units = min(self._epsilon.units, max(1, int(self._next * UNITS)))
+        """Return the budget that the transcript so far asks for."""
         self.share = self._share()
-        return Epsilon(units)
+        return Epsilon(min(self._epsilon.units, max(1, int(self._next * UNITS))))
 
     def observe(self, users: float, bins: float, drift: float | None = None) -> None:
         """Move to the next slot's budget."""
@@ -180,11 +149,6 @@ class Auto(Allocation):
         self._log_gain = max(0.0, self._log_gain - max(0.0, math.log(wanted / self._total)))
         self._next = min(max(wanted, SMALLEST * self._total), self._total)
 
-    @property
-    def description(self) -> str:
-        """The total and the bins."""
-        return f"auto {self._epsilon.units} {self._bins}"
-
     def _follows(self, rule: str) -> bool:
         return rule.split(" ")[0] == "auto"  # of another number of bins, or with a larger quota: it goes on
 
@@ -195,26 +159,25 @@ class Auto(Allocation):
         try:
             following, users, highest, spent, gain = (None if x is None else float(x) for x in state)  # type: ignore[attr-defined]
         except (ValueError, TypeError):
-            raise StateError("the saved allocation is damaged.") from None
+            raise StateError(DAMAGED) from None
         if following is None or highest is None or spent is None or gain is None or not following > 0:
-            raise StateError("the saved allocation is damaged.")
+            raise StateError(DAMAGED)
         self._spent = not_before(spent, self._spent)
         self._next, self._users, self._highest, self._log_gain = following, users, highest, gain
         self.share = self._share()
 
     def _share(self) -> Fraction:
         reserve = RESERVE * math.exp(-self._log_gain)
-        return Fraction(math.ceil((1 - reserve) * _STEPS), _STEPS)
-
-
-_RULE = "classes"
-_DAMAGED = "the saved allocation is damaged."
-_LAST = 16
-"""Snapshots that are read once, however often a slot asks: those of the last slots, which are public texts."""
+        return Fraction(math.ceil((1 - reserve) * SHARE_STEPS), SHARE_STEPS)
 
 
 class ClassAllocation(Allocation):
-    """Budgets for the classes of a clocked ledger.
+    """Budgets for the classes of a clocked ledger that are due, by public shares and public bounds.
+
+    The shares f_m are the mechanism's, chosen from what it has released so far; which classes are due is the clock's.
+    Nothing is drawn, and a slot that is tried again has the same budgets. A snapshot holds the bounds L_m and S_m
+    (`dpi.budget.classes`) and the budgets of the slot that was drawn last, so that a slot that is paid for can be
+    released from what is stored.
 
     >>> from dpi.noise import SystemSource
     >>> allocation = ClassAllocation(Epsilon.at_most(1), top=20)
@@ -225,6 +188,7 @@ class ClassAllocation(Allocation):
 
     def __init__(self, epsilon: Epsilon, top: int, period: int | None = None) -> None:
         self.bounds = Bounds.initial(epsilon, top, period)
+        self.description = _rule(self.bounds)
         self._heard: tuple[int, tuple[Fraction, ...]] | None = None
         self._told: tuple[Bounds, tuple[ClassBudget, ...], str] | None = None
 
@@ -233,18 +197,13 @@ class ClassAllocation(Allocation):
         self._heard = slot, tuple(shares)
 
     def draw(self, source: RandomSource) -> Epsilon:
-        """The largest of the classes' budgets; `classes` has all of them."""
+        """Return the largest of the classes' budgets; `classes` has all of them."""
         if self._heard is None:
             raise ClockError("budgets of classes need the slot's number and shares: `hear` comes before `draw`.")
         slot, shares = self._heard
         self.bounds, self._heard = self.bounds.after(slot, shares), None
         self.classes = self.bounds.budgets(shares)
         return largest_budget(self.classes)
-
-    @property
-    def description(self) -> str:
-        """ε, the top class and, with refills, the period."""
-        return _rule(self.bounds)
 
     def succeed(self, text: str) -> None:
         """Go on where a snapshot was taken; of accounts that held less, as their quota grew, with what was added."""
@@ -253,7 +212,7 @@ class ClassAllocation(Allocation):
             self.restore(text if before.epsilon == here.epsilon else with_bounds(text, before.grown(here.epsilon)))
 
     def snapshot(self) -> str:
-        """All that was drawn; a slot asks twice, and it is written once."""
+        """Return all that was drawn; a slot asks twice, and it is written once."""
         told = self._told
         if told is None or told[0] is not self.bounds or told[1] is not self.classes:
             told = self._told = self.bounds, self.classes, super().snapshot()
@@ -270,17 +229,17 @@ class ClassAllocation(Allocation):
 
 
 def largest_budget(classes: Sequence[ClassBudget]) -> Epsilon:
-    """What a slot costs at most: the largest of its classes' budgets."""
+    """Return what a slot costs at most: the largest of its classes' budgets."""
     return max(due.epsilon for due in classes)
 
 
 def classes_of(snapshot: str) -> tuple[ClassBudget, ...]:
-    """The budgets of the slot that a snapshot was taken for; none if its allocation knows no classes."""
+    """Return the budgets of the slot that a snapshot was taken for; none if its allocation knows no classes."""
     return _known(snapshot)[1]
 
 
 def bounds_of(snapshot: str) -> Bounds | None:
-    """The bounds in a snapshot; None if its allocation knows no classes, or there is none."""
+    """Return the bounds in a snapshot; None if its allocation knows no classes, or there is none."""
     return _known(snapshot)[0]
 
 
@@ -295,7 +254,7 @@ def _known(snapshot: str) -> tuple[Bounds | None, tuple[ClassBudget, ...]]:
 
 
 def with_bounds(snapshot: str, bounds: Bounds) -> str:
-    """A snapshot with other bounds, after slots that no account remembers: no slot was drawn last."""
+    """Return a snapshot with other bounds, after slots that no account remembers: no slot was drawn last."""
     return json.dumps({**json.loads(snapshot), "rule": _rule(bounds), "state": _written(bounds, ())})
 
 
@@ -304,38 +263,29 @@ def _rule(bounds: Bounds) -> str:
 
 
 def _written(bounds: Bounds, classes: Sequence[ClassBudget]) -> dict[str, object]:
-    return {
-        "left": bounds.left,
-        "spent": bounds.spent,
-        "largest": bounds.largest,
-        "epoch": bounds.epoch,
-        "past": bounds.past,
-        "restored": bounds.restored,
-        "drawn": [[due.epsilon.units, due.steps, due.most_left] for due in classes],
-    }
+    names = ("left", "spent", "largest", "epoch", "past", "restored")
+    drawn = [[due.epsilon.units, due.steps, due.most_left] for due in classes]
+    return {name: getattr(bounds, name) for name in names} | {"drawn": drawn}
 
 
 def _read(state: object, of: Bounds) -> tuple[Bounds, tuple[ClassBudget, ...]]:
     match state:
         case {
-            "left": list(left),
-            "spent": list(spent),
+            "left": [_, *_] as left,
+            "spent": [_, *_] as spent,
             "largest": list(steps),
             "drawn": list(drawn),
             "past": int(past),
             "restored": list(restored),
             "epoch": int() | None as epoch,
-        }:
+        } if all(type(number) is int for number in [*left, *spent, *steps, *restored]):
             pass
         case _:
-            raise StateError(_DAMAGED)
-    if not left or not spent or not all(type(number) is int for number in [*left, *spent, *steps, *restored]):
-        raise StateError(_DAMAGED)
+            raise StateError(DAMAGED)
     try:
         classes = [ClassBudget(Epsilon(units), Fraction(share, SHARE_STEPS), most) for units, share, most in drawn]
     except (OptionError, ValueError, TypeError):
-        raise StateError(_DAMAGED) from None
-    public = {"left": left, "spent": spent, "largest": steps, "restored": restored}
-    tuples = {name: tuple(numbers) for name, numbers in public.items()}
-    bounds = replace(of, epoch=epoch, past=past, **tuples)  # type: ignore[arg-type]
+        raise StateError(DAMAGED) from None
+    lists = {"left": left, "spent": spent, "largest": steps, "restored": restored}
+    bounds = replace(of, epoch=epoch, past=past, **{name: tuple(numbers) for name, numbers in lists.items()})  # type: ignore[arg-type]
     return bounds, tuple(classes)

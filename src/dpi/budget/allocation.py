@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,17 +18,14 @@ from typing import Self, TypeVar
 from dpi.budget.classes import ClassBudget
 from dpi.budget.codecs import UNITS as AS_UNITS
 from dpi.budget.epsilon import UNITS, Amount, Epsilon, rational
-from dpi.budget.index_set import IndexSet
 from dpi.budget.series import Series
 from dpi.errors import OptionError, StateError
 from dpi.noise import RandomSource, geometric, uniform_below
 from dpi.options import RATIONAL, Family, Option
 
 _Position = TypeVar("_Position", int, float)
-_LONGEST_RUN = 1 << 27
-
+DAMAGED = "the saved allocation is damaged."
 OLDER = "the saved allocation is older than this one, or of other draws: restoring it would refill the series."
-
 SPREAD = Fraction(3, 10)
 """The part of a concentrated budget that every slot gets."""
 
@@ -35,9 +33,10 @@ SPREAD = Fraction(3, 10)
 class Allocation(ABC):
     """Hands out the budget of one slot after the other."""
 
+    description: str
+    """The rule with all its digits: a snapshot is restored onto the same rule only."""
     share: Fraction = Fraction(1)
     """The part of what is left on a user's account that the slot just drawn may take."""
-
     classes: tuple[ClassBudget, ...] = ()
     """The budgets of the classes that are due in the slot just drawn, if users are measured by class."""
 
@@ -46,7 +45,7 @@ class Allocation(ABC):
 
     @abstractmethod
     def draw(self, source: RandomSource) -> Epsilon:
-        """The next slot's budget."""
+        """Return the next slot's budget."""
 
     def observe(self, users: float, bins: float, drift: float | None = None) -> None:  # noqa: B027 - most do not listen
         """Hear what the last release said: the estimated users, the number of bins that matter (e^entropy), the drift.
@@ -54,21 +53,16 @@ class Allocation(ABC):
         The drift is the step by which log-probabilities move in a slot, as far as a mechanism tracks it.
         """
 
-    @property
-    @abstractmethod
-    def description(self) -> str:
-        """The rule with all its digits: a snapshot is restored onto the same rule only."""
-
     @abstractmethod
     def _state(self) -> object:
-        """All that was drawn, as a JSON value."""
+        """Return all that was drawn, as a JSON value."""
 
     @abstractmethod
     def _resume(self, state: object) -> None:
         """Continue from `_state`; raises `StateError` if it is damaged or older, and then changes nothing."""
 
     def snapshot(self) -> str:
-        """All that was drawn, as text for `restore`."""
+        """Return all that was drawn, as text for `restore`."""
         return json.dumps({"rule": self.description, "state": self._state()})
 
     def restore(self, text: str) -> None:
@@ -92,7 +86,7 @@ class Allocation(ABC):
             self.restore(json.dumps({**json.loads(text), "rule": self.description}))
 
     def _follows(self, rule: str) -> bool:
-        """Whether what was drawn by a rule means the same to this one."""
+        """Return whether what was drawn by a rule means the same to this one."""
         return rule == self.description
 
 
@@ -106,22 +100,18 @@ class Constant(Allocation):
 
     def __init__(self, per_slot: Amount) -> None:
         self._per_slot = Epsilon.at_most(per_slot, "per_slot")
+        self.description = f"constant {self._per_slot.units}"
 
     def draw(self, source: RandomSource) -> Epsilon:
-        """The constant."""
+        """Return the constant."""
         return self._per_slot
-
-    @property
-    def description(self) -> str:
-        """The amount."""
-        return f"constant {self._per_slot.units}"
 
     def _state(self) -> object:
         return None
 
     def _resume(self, state: object) -> None:
         if state is not None:
-            raise StateError("the saved allocation is damaged.")
+            raise StateError(DAMAGED)
 
 
 class Concentrated(Allocation):
@@ -137,22 +127,15 @@ class Concentrated(Allocation):
     """
 
     def __init__(self, per_slot: Amount, every: int) -> None:
-        mean = Epsilon.at_most(per_slot, "per_slot").fraction
-        self._every = every
-        self._high, self._low = (
-            Epsilon.at_most(mean * share, "per_slot") for share in (SPREAD + every * (1 - SPREAD), SPREAD)
-        )
-        self._drawn = 0
+        mean, high = Epsilon.at_most(per_slot, "per_slot").fraction, SPREAD + every * (1 - SPREAD)
+        self._high, self._low = (Epsilon.at_most(mean * share, "per_slot") for share in (high, SPREAD))
+        self._every, self._drawn = every, 0
+        self.description = f"concentrated {self._high.units} {self._low.units} {every}"
 
     def draw(self, source: RandomSource) -> Epsilon:
-        """High in slots 0, every, 2·every, …; low in the others."""
+        """Return the high budget in slots 0, every, 2·every, …; the low one in the others."""
         drawn, self._drawn = self._drawn, self._drawn + 1
         return self._low if drawn % self._every else self._high
-
-    @property
-    def description(self) -> str:
-        """Both amounts and the period."""
-        return f"concentrated {self._high.units} {self._low.units} {self._every}"
 
     def _state(self) -> object:
         return self._drawn
@@ -172,18 +155,13 @@ class InOrder(Allocation):
     """
 
     def __init__(self, series: Series, epsilon: Epsilon) -> None:
-        self._series, self._rule = series.of(epsilon), f"{series.description} of {epsilon.units}"
-        self._drawn = 0
+        self._series, self._drawn = series.of(epsilon), 0
+        self.description = f"in order {series.description} of {epsilon.units}"
 
     def draw(self, source: RandomSource) -> Epsilon:
-        """The next element."""
+        """Return the next element."""
         self._drawn += 1
         return Epsilon(self._series.element(self._drawn))
-
-    @property
-    def description(self) -> str:
-        """The series and its total."""
-        return f"in order {self._rule}"
 
     def _state(self) -> object:
         return self._drawn
@@ -192,31 +170,69 @@ class InOrder(Allocation):
         self._drawn = not_before(_whole(state), self._drawn)
 
 
+class IndexSet:
+    """A set of positive integers as runs of consecutive ones, which finds the nearest *absent* one by bisection.
+
+    >>> s = IndexSet()
+    >>> for i in (1, 2, 4): s.add(i)
+    >>> s.free_from(1), s.free_until(2), s.free_until(4), s.runs()
+    (3, 0, 3, [[1, 2], [4, 4]])
+    """
+
+    def __init__(self, runs: Sequence[Sequence[int]] = ()) -> None:
+        self._first, self._last = [first for first, _ in runs], [last for _, last in runs]
+
+    def _run(self, index: int) -> int | None:
+        """Return the run that holds an index."""
+        at = bisect_right(self._first, index) - 1
+        return at if at >= 0 and index <= self._last[at] else None
+
+    def add(self, index: int) -> None:
+        """Put an index in; it may join the run before, the run after, or both."""
+        if self._run(index) is not None:
+            return
+        at = bisect_right(self._first, index)
+        self._first.insert(at, index)
+        self._last.insert(at, index)
+        for left in (at, at - 1):
+            if 0 <= left < len(self._first) - 1 and self._last[left] + 1 == self._first[left + 1]:
+                del self._last[left], self._first[left + 1]
+
+    def free_from(self, index: int) -> int:
+        """Return the smallest absent integer that is at least `index`, and at least 1."""
+        at = self._run(max(index, 1))
+        return max(index, 1) if at is None else self._last[at] + 1
+
+    def free_until(self, index: int) -> int:
+        """Return the largest absent integer in 1 … index, or 0 if there is none."""
+        at = self._run(index)
+        return index if at is None else self._first[at] - 1
+
+    def runs(self) -> list[list[int]]:
+        """Return the integers in the set, as first and last of each run."""
+        return [list(run) for run in zip(self._first, self._last, strict=True)]
+
+
 class NearestUnused(Allocation):
     """Published random allocation: the unused element nearest to S, with S exponential of rate Λ.
 
     Every element is drawn at most once, so any number of draws sums to at most the series. S is drawn as a whole number
     of units (a geometric variable), from the same exact source as the noise. Of two elements at the same distance the
-    smaller is taken; which of equal elements is all the same. A draw costs O(log t).
+    smaller is taken; which of equal elements is all the same.
     """
 
     def __init__(self, series: Series, epsilon: Epsilon, rate: Fraction) -> None:
-        self._series, self._rule = series.of(epsilon), f"{series.description} of {epsilon.units} at {rate}"
-        self._scale = UNITS / rate
-        self._used = IndexSet()
+        self._series, self._scale, self._used = series.of(epsilon), UNITS / rate, IndexSet()
+        self.description = f"nearest unused {series.description} of {epsilon.units} at {rate}"
 
     def draw(self, source: RandomSource) -> Epsilon:
-        """The unused element nearest to a fresh S."""
+        """Return the unused element nearest to a fresh S."""
         target = self._target(source)
         first = self._series.first_at_most(target)
         # Elements do not increase: the nearest unused one is the last above `first` or the first from there on.
-        after = self._used.free_from(first)
-        before = self._used.free_until(first - 1)
-        chosen = after
-        if before:
-            above = self._series.element(before) - target
-            below = target - self._series.element(after)
-            chosen = before if above < below else after
+        chosen, before = self._used.free_from(first), self._used.free_until(first - 1)
+        if before and self._series.element(before) - target < target - self._series.element(chosen):
+            chosen = before
         self._used.add(chosen)
         return Epsilon(self._series.element(chosen))
 
@@ -224,24 +240,17 @@ class NearestUnused(Allocation):
         high, low, bits = geometric(1, self._scale, source)
         return (int(high[0]) << bits) + int(low[0])
 
-    @property
-    def description(self) -> str:
-        """The series, its total and the rate."""
-        return f"nearest unused {self._rule}"
-
     def _state(self) -> object:
         return self._used.runs()
 
     def _resume(self, state: object) -> None:
-        used, end = IndexSet(), 0
-        for run in _list(state):
-            ends = [_whole(x) for x in _list(run)]
-            first, last = ends if len(ends) == 2 else (0, 0)
-            if not end < first <= last or last - first > _LONGEST_RUN:
-                raise StateError("the saved allocation is damaged: its runs overlap or are too long.")
-            for index in range(first, last + 1):
-                used.add(index)
-            end = last
+        runs = [[_whole(x) for x in _list(run)] for run in _list(state)]
+        end = -1
+        for run in runs:
+            if len(run) != 2 or not end + 1 < run[0] <= run[1]:
+                raise StateError("the saved allocation is damaged: its runs overlap or are none.")
+            end = run[1]
+        used = IndexSet(runs)
         if any(used.free_from(first) <= last for first, last in self._used.runs()):
             raise StateError(OLDER)
         self._used = used
@@ -258,35 +267,25 @@ class Ranges(Allocation):
         if small >= large:
             raise OptionError("`small` must be below `large`.")
         self._series = series.of(epsilon)
-        self._rule = f"{series.description} of {epsilon.units} at {large.units}, {small.units}"
+        self.description = f"ranges {series.description} of {epsilon.units} at {large.units}, {small.units}"
         borders = [self._series.first_at_most(threshold.units - 1) for threshold in (large, small)]
-        self._first = [1, *borders]
-        self._next = [1, *borders]
-        self._end = [*borders, None]
+        self._first, self._next, self._end = [1, *borders], [1, *borders], [*borders, None]
 
     def draw(self, source: RandomSource) -> Epsilon:
-        """The first element of a random queue that is not empty."""
+        """Return the first element of a random queue that is not empty."""
         open_ = [q for q, (at, end) in enumerate(zip(self._next, self._end, strict=True)) if end is None or at < end]
         queue = open_[uniform_below(len(open_), source)]
         index = self._next[queue]
         self._next[queue] += 1
         return Epsilon(self._series.element(index))
 
-    @property
-    def description(self) -> str:
-        """The series, its total and the thresholds."""
-        return f"ranges {self._rule}"
-
     def _state(self) -> object:
         return self._next
 
     def _resume(self, state: object) -> None:
         queues = [_whole(x) for x in _list(state)]
-        inside = len(queues) == 3 and all(
-            first <= at and (end is None or at <= end)
-            for first, at, end in zip(self._first, queues, self._end, strict=True)
-        )
-        if not inside:
+        borders = zip(self._first, queues, self._end, strict=False)
+        if len(queues) != 3 or not all(first <= at and (end is None or at <= end) for first, at, end in borders):
             raise StateError("the saved allocation is damaged: a queue is out of its range.")
         self._next = [not_before(at, here) for at, here in zip(queues, self._next, strict=True)]
 
@@ -296,7 +295,7 @@ class Draw(Option, ABC):
 
     @abstractmethod
     def open(self, series: Series, epsilon: Epsilon) -> Allocation:
-        """A fresh allocation."""
+        """Return a fresh allocation."""
 
 
 DRAWS: Family[Draw] = Family("draw")
@@ -330,11 +329,11 @@ class RBA(Draw):
 
     @staticmethod
     def ranges(large: Amount, small: Amount) -> RBARanges:
-        """The alternative by ranges, with public thresholds."""
+        """Return the alternative by ranges, with public thresholds."""
         return RBARanges(Epsilon.at_most(large, "large"), Epsilon.at_most(small, "small"))
 
     def open(self, series: Series, epsilon: Epsilon) -> Allocation:
-        """A fresh allocation."""
+        """Return a fresh allocation."""
         return NearestUnused(series, epsilon, self.rate)
 
     def __repr__(self) -> str:
@@ -353,7 +352,7 @@ class RBARanges(Draw):
     codecs = MappingProxyType({"large": AS_UNITS, "small": AS_UNITS})
 
     def open(self, series: Series, epsilon: Epsilon) -> Allocation:
-        """A fresh allocation."""
+        """Return a fresh allocation."""
         return Ranges(series, epsilon, self.large, self.small)
 
 
@@ -364,7 +363,7 @@ def _whole(value: object) -> int:
 
 
 def not_before(saved: _Position, here: _Position) -> _Position:
-    """A saved position, unless it is behind the present one."""
+    """Return a saved position, unless it is behind the present one."""
     if saved < here:
         raise StateError(OLDER)
     return saved

@@ -1,13 +1,11 @@
-"""What a slot makes of accounts: the weight of each user before it, and what they hold after it.
+"""What a slot makes of accounts: users' weights, the bill that they are about to pay, and what that changes.
 
 **Guarantee.** A weight is a function of the user's own account, of public budgets, and of nothing else; what it costs
 is at most what is left (`dpi.budget.billing`, where the rounding is proved).
 
-Sees what accounts hold; no name, no id. Private.
+After an old copy of a store was put back, `restore_charge` says what slots that no account remembers can have taken.
 
-What the users of a slot are about to pay, and what that changes: private, and nothing is paid yet.
-
-What slots that no account remembers can have taken: after an old copy of a store was put back. Private amounts.
+Sees what accounts hold; no id. Private.
 """
 
 from __future__ import annotations

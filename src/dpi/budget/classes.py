@@ -1,7 +1,8 @@
-"""The public clock of payments: how far up the classes of users a slot reaches.
+"""Classes of users by their own payments: the public clock that makes them due, their budgets, and bounds of accounts.
 
-A user of *class* m has paid m times so far. Class m is *due* in a slot whose level is at least m: class 0 in every
-slot, class 1 in every second one on average, class m in one of 2^m.
+A user of *class* m has paid m times in this stream; the top class takes all who have paid more often. Class m is *due*
+in a slot whose level is at least m: class 0 in every slot, class 1 in every second one on average, class m in one of
+2^m.
 
 **Guarantee.** The level of a slot is a function of its number alone, so that which classes are measured tells nothing
 about anybody. Every aligned block of 2^m slots has exactly one of level m or more; where in the block it lies is a hash
@@ -11,12 +12,7 @@ meets the same levels as everybody else.
 *Why one.* Of the two halves of a block, one bit of a hash chooses the half whose slot goes on. A slot has level m or
 more if its half was chosen in each of its m smallest blocks: that is one slot of each block of 2^m.
 
-Sees slot numbers, nothing else.
-
-Classes of users by their own payments, and what is public about them: budgets, and bounds of what accounts hold.
-
-A user of class m has paid m times in this stream; the top class takes all who have paid more often. In a slot in which
-class m is due (`dpi.budget.classes`) its users pay a share f_m of what is left on their accounts, a public number. So
+In a slot in which class m is due its users pay a share f_m of what is left on their accounts, a public number. So
 
 * L_m, the most that a user of class m has left, is known without a look at any account: L_0 = ε, and who pays leaves
   class m for class m + 1 with at most `billing.most_left(L_m, f_m)`;

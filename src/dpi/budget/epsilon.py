@@ -14,13 +14,10 @@ from typing import Self
 from dpi.errors import OptionError, WeakPromise
 from dpi.exact.integers import GRAINS
 
-UNIT_BITS = 40
-UNITS = 1 << UNIT_BITS
+UNITS = 1 << 40
 """ε = 1 is this many units."""
-
 LARGEST = 1 << 50
 """No amount exceeds this many units (ε = 1024), so that products with grains stay exact in 64 bits."""
-
 WEAK = 10
 """A promise above this says next to nothing: odds may change by e^10, more than twenty thousand times."""
 
@@ -71,19 +68,10 @@ class Epsilon:
         Traceback (most recent call last):
         dpi.errors.OptionError: `epsilon` must be at least 2^-40 and at most 1024. Got 0.
         """
-        return cls(math.floor(cls._scaled(value, name)))
-
-    @classmethod
-    def at_least(cls, value: Amount | Epsilon, name: str = "epsilon") -> Self:
-        """The smallest amount not below `value`: for spending."""
-        return cls(math.ceil(cls._scaled(value, name)))
-
-    @staticmethod
-    def _scaled(value: Amount | Epsilon, name: str) -> Fraction:
         scaled = Fraction(value.units) if isinstance(value, Epsilon) else rational(value, name) * UNITS
         if not 1 <= scaled <= LARGEST:
             raise OptionError(f"`{name}` must be at least 2^-40 and at most {LARGEST // UNITS}. Got {value}.")
-        return scaled
+        return cls(math.floor(scaled))
 
     @property
     def fraction(self) -> Fraction:

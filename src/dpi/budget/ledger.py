@@ -7,10 +7,10 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
-from dpi.budget import billing as quotas
 from dpi.budget.accounts import Accounts
 from dpi.budget.adaptive_allocation import Auto, Saving
 from dpi.budget.allocation import DRAWS, SPREAD, Allocation, Concentrated, Constant, Draw, InOrder
+from dpi.budget.billing import quota_units
 from dpi.budget.codecs import AMOUNT, NUMBER, UNITS, or_word
 from dpi.budget.epsilon import Amount, Epsilon, rational
 from dpi.budget.policy import POLICIES, Policy, spend_first
@@ -103,7 +103,7 @@ class Ledger(Option):
         """What an account holds at first: all of ε, the stream's quota of it, or the rest when it was declared."""
         if self.quota is None:
             return epsilon if self.rest is None else self.rest
-        units = quotas.quota_units(epsilon.units, rational(self.quota, "quota"))
+        units = quota_units(epsilon.units, rational(self.quota, "quota"))
         if units < 1:
             raise OptionError("a `quota` must be at least 2^-40 of budget.", options=("quota",))
         return Epsilon(units)

@@ -25,7 +25,7 @@ class Policy(Option, ABC):
 
     @abstractmethod
     def grains(self, active: Integers) -> Integers:
-        """The largest weight, in grains, of a user's next active slot."""
+        """Return the largest weight, in grains, of a user's next active slot."""
 
     @property
     @abstractmethod
@@ -47,21 +47,17 @@ class SpendFirst(Policy):
     """
 
     kind = "spend_first"
+    description = "spend_first"
 
     def grains(self, active: Integers) -> Integers:
-        """2^24, always."""
+        """Return 2^24, always."""
         return np.full(active.size, GRAINS, dtype=np.int64)
-
-    @property
-    def description(self) -> str:
-        """The policy's name."""
-        return "spend_first"
 
 
 @POLICIES.member
 @dataclass(frozen=True)
 class Fade(Policy):
-    """A user's j-th active slot has weight at most s_j = a_j/a₁, for a converging series a.
+    """A user's j-th active slot has weight at most s_j = a_j/a₁, for a converging series a (1/j² if none is given).
 
     >>> (Fade(Zeta(2)).grains(np.array([0, 1, 9])) / 2**24).tolist()
     [1.0, 0.25, 0.0099999...]
@@ -72,7 +68,7 @@ class Fade(Policy):
     codecs = MappingProxyType({"series": SERIES.codec})
 
     def grains(self, active: Integers) -> Integers:
-        """floor(2^24 · a_j/a₁) with j = active + 1; zero from the 65,536th slot on."""
+        """Return floor(2^24 · a_j/a₁) with j = active + 1; zero from the 65,536th slot on."""
         table = _fading(self.series, 1 << (int(active.max(initial=1)) + 1).bit_length())
         return table[np.minimum(active, table.size - 1)]
 
@@ -94,8 +90,8 @@ class Clocked(Policy):
     A mechanism that needs users of weight one knows no classes: there this is `spend_first`, and so it is for a stream
     that says what a slot costs and shares a ledger of this policy.
 
-    >>> Clocked()
-    Clocked(top=20)
+    >>> Clocked(), Clocked(5).top
+    (Clocked(top=20), 5)
     """
 
     top: int = 20
@@ -105,8 +101,8 @@ class Clocked(Policy):
             raise OptionError(f"`top` must be a whole number from 1 to {HIGHEST}. Got {self.top!r}.")
 
     def grains(self, active: Integers) -> Integers:
-        """2^24, always: what is not measured by class is spent first."""
-        return np.full(active.size, GRAINS, dtype=np.int64)
+        """Return 2^24, always: what is not measured by class is spent first."""
+        return spend_first.grains(active)
 
     @property
     def description(self) -> str:
@@ -122,27 +118,11 @@ def _fading(series: Series, size: int) -> Integers:
 
 
 spend_first = SpendFirst()
-
-
-def fade(series: Series | None = None) -> Fade:
-    """Weights that fade along a converging series (1/j² unless another is given).
-
-    >>> int(fade().grains(np.array([0, 1, 2])).argmax())     # the weight is largest in a user's first slot
-    0
-    """
-    return Fade() if series is None else Fade(series)
-
-
-def clocked(top: int = 20) -> Clocked:
-    """Payments by a public clock, in classes up to `top`.
-
-    >>> clocked().top, clocked(5).top
-    (20, 5)
-    """
-    return Clocked(top)
+fade = Fade
+clocked = Clocked
 
 
 def policy_of(description: str) -> Policy:
-    """A policy that reads accounts as the one of this description does: it need not say the same weights."""
+    """Return a policy that reads accounts as the one of this description does: it need not say the same weights."""
     name, _, rest = description.partition(" ")
     return Clocked(int(rest)) if name == "clocked" else spend_first

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
@@ -38,7 +38,7 @@ _ONE = 1 << _FIXED
 
 
 def _power(base: int, exponent: int, *, up: bool) -> int:
-    """base^exponent in units of 2^-128, for a base in the same units, every product rounded up or down."""
+    """Return base^exponent in units of 2^-128, for a base in the same units, every product rounded up or down."""
     result, slack = _ONE, _ONE - 1 if up else 0
     while exponent:
         if exponent & 1:
@@ -55,8 +55,6 @@ class Elements:
     epsilon: Epsilon
     element: Callable[[int], int]
     """Units of element t = 1, 2, …, rounded down."""
-    tail: Callable[[int], int]
-    """A certified upper bound of the sum of all elements after t, in units."""
     estimate: Callable[[float], float]
     """Element t in floating point, for searching only."""
 
@@ -90,13 +88,9 @@ class Series(Option, ABC):
 
     @property
     def description(self) -> str:
-        """The series with all its digits, for saved state.
-
-        A field that was added with a default is told only where it has another value: what was saved before stays
-        readable.
-        """
-        told = [f.name for f in fields(self) if f.default is MISSING or getattr(self, f.name) != f.default]  # type: ignore[arg-type]
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in told)})"
+        """The series with all its digits, for saved state."""
+        digits = (f"{field.name}={getattr(self, field.name)}" for field in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(digits)})"
 
 
 SERIES: Family[Series] = Family("series")
@@ -149,23 +143,15 @@ class Spence(Series):
         """The elements; refuses ε > C·π²/6 and says the largest that works."""
         c = self.constant * UNITS
         root = self._root(epsilon)
-        c_float, log_root, gap = float(c), math.log1p((root - _ONE) / _ONE), (_ONE - root) / _ONE
+        c_float, log_root = float(c), math.log1p((root - _ONE) / _ONE)
 
         def element(t: int) -> int:
             return c.numerator * (_ONE - _power(root, t, up=True)) // (c.denominator * t * t << _FIXED)
 
-        def tail(t: int) -> int:
-            # 1 - m^{2j} ≤ min(1, j(1 - m²)): the second up to j ≈ 1/(1 - m²), the first from there on.
-            if gap == 0:
-                return 0
-            turn = max(t, math.ceil(1 / gap)) + 0.5
-            bound = c_float * (gap * math.log(turn / (t + 0.5)) + 1 / turn)
-            return min(epsilon.units, math.ceil(bound * (1 + 1e-9)))
-
         def estimate(t: float) -> float:
             return c_float * -math.expm1(t * log_root) / (t * t)
 
-        return Elements(epsilon, element, tail, estimate)
+        return Elements(epsilon, element, estimate)
 
     def _root(self, epsilon: Epsilon) -> int:
         """m² in units of 2^-128, rounded up; the error of the inverse, below 10^-40, is added before."""
@@ -207,12 +193,7 @@ class Zeta(Series):
             with localcontext(CONTEXT):
                 return int(epsilon.units * _inverse_power(t, s) / above * _SAFE)
 
-        def tail(t: int) -> int:
-            with localcontext(CONTEXT):
-                rest = epsilon.units * _zeta_rest(t, s) / above / _SAFE
-                return min(epsilon.units, math.ceil(rest))
-
-        return Elements(epsilon, element, tail, lambda t: first * t**-s_float)
+        return Elements(epsilon, element, lambda t: first * t**-s_float)
 
     def __repr__(self) -> str:
         return f"Zeta({float(self.s):g})"
@@ -225,16 +206,12 @@ def _inverse_power(t: int | Decimal, s: Fraction) -> Decimal:
     return (-Decimal(t).ln() * s.numerator / s.denominator).exp()
 
 
-def _zeta_rest(t: int, s: Fraction) -> Decimal:
-    """(t + ½)^{1-s}/(s - 1), a bound of the sum of j^-s over j > t."""
-    return _inverse_power(t + Decimal("0.5"), s - 1) * (s - 1).denominator / (s - 1).numerator
-
-
 @lru_cache(maxsize=64)
 def _zeta_above(s: Fraction) -> Decimal:
     with localcontext(CONTEXT):
         head = sum((_inverse_power(j, s) for j in range(1, _TERMS + 1)), Decimal(0))
-        return (head + _zeta_rest(_TERMS, s)) / _SAFE
+        rest = _inverse_power(_TERMS + Decimal("0.5"), s - 1) * (s - 1).denominator / (s - 1).numerator
+        return (head + rest) / _SAFE
 
 
 @SERIES.member
@@ -257,12 +234,7 @@ class LogSquared(Series):
             with localcontext(CONTEXT):
                 return int(epsilon.units * _log_squared(t + 1) / above * _SAFE)
 
-        def tail(t: int) -> int:
-            with localcontext(CONTEXT):
-                bound = epsilon.units / ((t + Decimal("1.5")).ln() * above) / _SAFE
-                return min(epsilon.units, math.ceil(bound))
-
-        return Elements(epsilon, element, tail, lambda t: first / ((t + 1) * math.log(t + 1) ** 2))
+        return Elements(epsilon, element, lambda t: first / ((t + 1) * math.log(t + 1) ** 2))
 
     def __repr__(self) -> str:
         return "LogSquared()"
@@ -301,17 +273,14 @@ class Geometric(Series):
 
     def of(self, epsilon: Epsilon) -> Elements:
         """The elements ε·(1 - r)·r^(t-1)."""
-        down, up = math.floor(self.r * _ONE), math.ceil(self.r * _ONE)
+        down = math.floor(self.r * _ONE)
         first = epsilon.units * (1 - self.r)
         first_float, log_r = float(first), math.log1p(-float(1 - self.r))
 
         def element(t: int) -> int:
             return math.floor(first * _power(down, t - 1, up=False) / _ONE)
 
-        def tail(t: int) -> int:
-            return math.ceil(Fraction(epsilon.units * _power(up, t, up=True), _ONE))
-
-        return Elements(epsilon, element, tail, lambda t: first_float * math.exp((t - 1) * log_r))
+        return Elements(epsilon, element, lambda t: first_float * math.exp((t - 1) * log_r))
 
     def __repr__(self) -> str:
         return f"Geometric({float(self.r):g})"

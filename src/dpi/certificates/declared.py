@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from dpi.budget import billing as quotas
+from dpi.budget import billing
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS
 from dpi.budget.policy import POLICIES, Clocked, Policy
@@ -128,7 +128,7 @@ class DeclaredOptions:
     def held(self) -> int:
         """What those accounts hold at first, in units, as far as this stream knows: quotas of others may take more."""
         if self.quota is not None:
-            return quotas.quota_units(self.epsilon.units, self.quota)
+            return billing.quota_units(self.epsilon.units, self.quota)
         return self.epsilon.units if self.rest is None else self.rest
 
     @property
@@ -190,7 +190,7 @@ def assigned(accounts: str, streams: Mapping[str, DeclaredOptions]) -> int:
 def rest_of(stream: DeclaredOptions, streams: Mapping[str, DeclaredOptions]) -> int:
     """The units of a stream's ε that are in no quota of its ledger."""
     pool = [options for options in streams.values() if options.ledger == stream.ledger]
-    return quotas.unassigned(stream.epsilon.units, (options.held for options in pool if options.quota is not None))
+    return billing.unassigned(stream.epsilon.units, (options.held for options in pool if options.quota is not None))
 
 
 @lru_cache(maxsize=256)

@@ -86,7 +86,7 @@ def spending(text: str) -> Policy | Literal["auto"]:
     if text == "spend-first":
         return spend_first
     if name == "fade":
-        return fade(series(rest, "--policy fade:") if rest else None)
+        return fade(series(rest, "--policy fade:")) if rest else fade()
     if text == "clocked" or (name == "clocked" and rest.isdecimal()):
         with part_of("--policy"):
             return clocked(int(rest)) if rest else clocked()

@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 import dpi
 from dpi.budget.accounts import Accounts
-from dpi.budget.allocation import Allocation, NearestUnused
+from dpi.budget.allocation import Allocation, IndexSet, NearestUnused
 from dpi.budget.charge import Bill, Charge
 from dpi.budget.epsilon import Epsilon
-from dpi.budget.index_set import IndexSet
 from dpi.budget.policy import clocked
 from dpi.budget.series import Series
 from dpi.errors import StateError, StoreBusy
