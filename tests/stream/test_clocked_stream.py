@@ -16,7 +16,7 @@ from dpi.errors import OptionError
 from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
-from dpi.stream.closing import Offer, measured, released
+from dpi.stream.closing import Offer, measure, release_slot
 from dpi.testing.class_sums import ClassSums
 from dpi.verification import verify
 from played_rows import weighed
@@ -89,7 +89,7 @@ def test_a_slot_of_two_classes_measures_each_by_itself(seed):
     close(opened, range(3))
     state, accounts, options = opened._driver.state, opened._accounts, opened.setting
     assert level(3, TOP) == 1
-    offer = Offer.drawn(state, opened._driver._allocation, 3, UnsafeSeededSource(1))
+    offer = Offer.draw(state, opened._driver._allocation, 3, UnsafeSeededSource(1))
     paid = dict(zip(REGULARS, accounts.payments(pl.Series(REGULARS), 3), strict=True))
     assert set(paid.values()) == {2}  # in slots 0 and 1: not due in slot 3
     users = ["ada", "bob", "new 2 0", *REGULARS]  # two newcomers, one who paid in slot 2, and regulars
@@ -100,10 +100,10 @@ def test_a_slot_of_two_classes_measures_each_by_itself(seed):
     assert clean.by_class[1][:2].tolist() == [0, 0]
     assert 0 < clean.by_class[1][2] <= GRAINS
     assert len(charge.records()) == len(charge.payments()) == 3 * 36
-    slot = measured(state, clean, offer, 3, UnsafeSeededSource(2))
+    slot = measure(state, clean, offer, 3, UnsafeSeededSource(2))
     assert len(slot.values) == 8 * 2 * DOMAIN.size
-    made = released(state, slot, "")
-    assert made.release.digest == released(state, slot, "").release.digest
+    made = release_slot(state, slot, "")
+    assert made.release.digest == release_slot(state, slot, "").release.digest
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dpi.errors import StoreError
 from dpi.events.rows import Rows
 from dpi.noise import UnsafeSeededSource
 from dpi.stream.accumulation import PrefixTree
-from dpi.stream.closing import Offer, measured, released
+from dpi.stream.closing import Offer, measure, release_slot
 from dpi.stream.state import StreamState
 from played_rows import weighed
 
@@ -107,12 +107,12 @@ def test_the_steps_alone_make_the_bytes_of_a_stream(budget) -> None:
     state, allocation = StreamState.initial(options, source), options.allocation()
     accounts = budget.accounts(options.epsilon, key) if isinstance(budget, dpi.Ledger) else None
     for slot, (users, bins) in enumerate(SLOTS):
-        offer = Offer.drawn(state, allocation, slot, source)
+        offer = Offer.draw(state, allocation, slot, source)
         clean, charge = weighed(options, rows(users, bins, key), accounts, offer, slot)
-        paid = measured(state, clean, offer, slot, source)
+        paid = measure(state, clean, offer, slot, source)
         if accounts is not None:
             accounts.apply(charge)
-        made = released(state, paid, opened.guarantee)
+        made = release_slot(state, paid, opened.guarantee)
         allocation.observe(made.users, made.bins)
         state = made.state
         release = opened.release(users, ["abc"[code] for code in bins])
@@ -130,13 +130,13 @@ def test_a_step_changes_nothing_that_it_is_given() -> None:
     opened = stream(budget=dpi.Ledger(per_slot="0.4"))
     options, accounts, source = opened.setting, opened._accounts, UnsafeSeededSource(3)
     state = StreamState.initial(options, source)
-    offer = Offer.drawn(state, options.allocation(), 0, source)
+    offer = Offer.draw(state, options.allocation(), 0, source)
     before, remembered = accounts.snapshot(), options.mechanism.to_bytes(state.state)
     twice = [weighed(options, rows(*SLOTS[0], opened.store.key), accounts, offer, 0) for _ in range(2)]
     assert [charge.records() for _, charge in twice] == [twice[0][1].records()] * 2
     assert (twice[0][0].grains == twice[1][0].grains).all()
-    paid = measured(state, twice[0][0], offer, 0, source)
-    contents = [released(state, paid, "").release.content() for _ in range(2)]
+    paid = measure(state, twice[0][0], offer, 0, source)
+    contents = [release_slot(state, paid, "").release.content() for _ in range(2)]
     assert contents[0] == contents[1]
     assert accounts.snapshot() == before
     assert options.mechanism.to_bytes(state.state) == remembered

@@ -91,7 +91,7 @@ class Place:
     def only(self, rows: npt.NDArray[np.bool_]) -> Place:
         """The place of some of the (sorted) rows."""
         held = None if self.held is None else chosen(self.held, rows)
-        return Place(self.names.compress(rows, axis=0), self.order[rows], tuple(at[rows] for at in self.at), held)
+        return Place(self.names.compress(rows, axis=0), self.order[rows], tuple([at[rows] for at in self.at]), held)
 
     def rows(self, rows: slice) -> Place:
         """The place of some rows that follow each other; nothing is copied."""
@@ -111,11 +111,12 @@ class Place:
             repeated[order[1:]] = (names[1:] == names[:-1]).all(axis=1)
         return repeated
 
-    def pieces(self) -> Iterator[tuple[slice, Place]]:
+    def pieces(self) -> list[tuple[slice, Place]]:
         """All rows, and their places: so many at a time that what is made of them stays in the cache."""
-        for start in range(0, self.order.size, _PIECE):
-            rows = slice(start, start + _PIECE)
-            yield rows, self.rows(rows)
+        if self.order.size <= _PIECE:
+            return [(slice(0, self.order.size), self)] if self.order.size else []
+        pieces = [slice(start, start + _PIECE) for start in range(0, self.order.size, _PIECE)]
+        return [(rows, self.rows(rows)) for rows in pieces]
 
 
 class Table(Protocol):
@@ -173,7 +174,7 @@ class AccountTable:
         """What each account holds, in the order of the place; zeros for a name that has no account."""
         standing = np.zeros(place.order.size, dtype=_BYTES)
         for run, at in zip(self._runs, place.at, strict=True):
-            if len(run):
+            if run.high.size:
                 np.copyto(standing, run.standing.view(_BYTES).take(at, mode="wrap"), where=at != ABSENT)
         return standing.view(STANDING)
 
@@ -189,7 +190,7 @@ class AccountTable:
             fresh = _Run(place.names[new, 0].copy(), place.names[new, 1].copy(), chosen(standing, new))
             large, recent = self._runs
             recent = recent.merged(fresh)
-            if len(recent) > max(_SMALLEST_MERGE, len(large) // 8):
+            if recent.high.size > max(_SMALLEST_MERGE, large.high.size // 8):
                 large, recent = large.merged(recent), _Run.empty()
             self._runs = [large, recent]
 
@@ -334,19 +335,19 @@ class _Run:
 
     def find(self, names: Digests) -> Integers:
         """Where each of the names, sorted by their high half, stands; `ABSENT` if it does not."""
-        if not len(self):
+        if not self.high.size:
             return np.ndarray(len(names), np.int64, _NOWHERE, strides=(0,))  # takes no memory
         result = np.full(len(names), ABSENT, dtype=np.int64)
         high = np.ascontiguousarray(names[:, 0])
         at = np.searchsorted(self.high, high)
-        np.minimum(at, len(self) - 1, out=at)
+        np.minimum(at, self.high.size - 1, out=at)
         same_high = self.high[at] == high
         same = same_high & (self.low[at] == names[:, 1])
         np.copyto(result, at, where=same)
         rows = np.flatnonzero(same_high & ~same)
         at = at[rows] + 1
         while rows.size:  # only where two names share their high half
-            inside = at < len(self)
+            inside = at < self.high.size
             at, rows = at[inside], rows[inside]
             same_high = self.high[at] == high[rows]
             same = same_high & (self.low[at] == names[rows, 1])
@@ -357,8 +358,8 @@ class _Run:
 
     def merged(self, other: _Run) -> _Run:
         """Both runs in one; a stable sort merges two sorted halves in linear time."""
-        if not len(self) or not len(other):
-            return self if len(self) else other
+        if not self.high.size or not other.high.size:
+            return self if self.high.size else other
         high = np.concatenate([self.high, other.high])
         order = np.argsort(high, kind="stable")
         low = np.concatenate([self.low, other.low])

@@ -96,7 +96,7 @@ class Accounts:
         """The payments of a stream that has none yet."""
         self._slots: dict[str, int] = {}
         self._levies: list[tuple[int, int]] = []
-        self._assigned = 0
+        self.assigned = 0
         self._version = object()
 
     def __repr__(self) -> str:
@@ -137,17 +137,17 @@ class Accounts:
         """
         if not 0 <= units <= self.epsilon.units:
             raise OptionError("what is assigned must lie between 0 and ε.")
-        if units != self._assigned:
-            self._assigned, self._version = units, object()
+        if units != self.assigned:
+            self.assigned, self._version = units, object()
 
     @property
     def held(self) -> Epsilon:
         """What an account holds at first: ε, less what is assigned to others. Public."""
-        return Epsilon(self.epsilon.units - self._assigned)
+        return Epsilon(self.epsilon.units - self.assigned)
 
     def _available(self, slot: int) -> int:
         """What an account holds at first, after levies."""
-        levied = sum(units for epoch, units in self._levies if epoch >= self._epoch(slot))
+        levied = sum([units for epoch, units in self._levies if epoch >= self._epoch(slot)]) if self._levies else 0
         return billing.available(self.held.units, levied)
 
     def names(self, users: pl.Series) -> Digests:

@@ -230,26 +230,27 @@ class ClassAllocation(Allocation):
 
 def largest_budget(classes: Sequence[ClassBudget]) -> Epsilon:
     """Return what a slot costs at most: the largest of its classes' budgets."""
-    return max(due.epsilon for due in classes)
+    return max([due.epsilon for due in classes])
 
 
 def classes_of(snapshot: str) -> tuple[ClassBudget, ...]:
     """Return the budgets of the slot that a snapshot was taken for; none if its allocation knows no classes."""
-    return _known(snapshot)[1]
+    return read_snapshot(snapshot)[1]
 
 
 def bounds_of(snapshot: str) -> Bounds | None:
     """Return the bounds in a snapshot; None if its allocation knows no classes, or there is none."""
-    return _known(snapshot)[0]
+    return read_snapshot(snapshot)[0]
 
 
 @lru_cache(maxsize=_LAST)
-def _known(snapshot: str) -> tuple[Bounds | None, tuple[ClassBudget, ...]]:
+def read_snapshot(snapshot: str) -> tuple[Bounds | None, tuple[ClassBudget, ...]]:
+    """Return the bounds in a snapshot, and the budgets by class of the slot that it was taken for; or neither."""
     saved = json.loads(snapshot) if snapshot else {}
     name, *numbers = str(saved.get("rule")).split(" ")
     if name != _RULE:
         return None, ()
-    epsilon, top, *period = (int(number) for number in numbers)
+    epsilon, top, *period = map(int, numbers)
     return _read(saved["state"], Bounds(epsilon, top, (), (), period=period[0] if period else None))
 
 
@@ -278,7 +279,7 @@ def _read(state: object, of: Bounds) -> tuple[Bounds, tuple[ClassBudget, ...]]:
             "past": int(past),
             "restored": list(restored),
             "epoch": int() | None as epoch,
-        } if all(type(number) is int for number in [*left, *spent, *steps, *restored]):
+        } if {*map(type, [*left, *spent, *steps, *restored])} == {int}:
             pass
         case _:
             raise StateError(DAMAGED)

@@ -34,6 +34,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from hashlib import blake2b
 from itertools import zip_longest
 
@@ -99,7 +100,7 @@ class ClassBudget:
     most_left: int
     """L_m, in units: a user who has this much left has weight one."""
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """The share as a whole number of 2^-12."""
         return steps_of(self.share)
@@ -152,10 +153,8 @@ class Bounds:
 
     def budgets(self, shares: Sequence[Fraction]) -> tuple[ClassBudget, ...]:
         """What a slot costs the classes 0, 1, … that are due, after `after`."""
-        return tuple(
-            ClassBudget(Epsilon(class_epsilon(left, share)), share, left)
-            for left, share in zip(self.left, shares, strict=False)
-        )
+        due = zip(self.left, shares, strict=False)
+        return tuple([ClassBudget(Epsilon(class_epsilon(left, share)), share, left) for left, share in due])
 
     def after(self, slot: int, shares: Sequence[Fraction]) -> Bounds:
         """The bounds that hold in a slot that asks the due classes for these shares, and after it."""
@@ -273,5 +272,4 @@ def _raise(bounds: list[int], m: int, bound: int) -> None:
 
 def _larger(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
     """The larger of two shares, class by class."""
-    padded = (tuple(each) + (0,) * (max(len(one), len(other)) - len(each)) for each in (one, other))
-    return tuple(max(pair) for pair in zip(*padded, strict=True))
+    return tuple(map(max, zip_longest(one, other, fillvalue=0)))

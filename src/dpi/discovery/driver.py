@@ -162,10 +162,11 @@ class DiscoveryDriver(Driver):
         if not isinstance(rows, TextRows) or self.accounts is None:
             raise OptionError("values are discovered by dpi.Discovery, which counts texts and keeps accounts.")
         texts, places = rows.seen.numbered(rows.bins)
-        self.accounts.assign(self._assigned())
+        offer, (guarantee, assigned) = self._offered(number), self._promise()
+        self.accounts.assign(assigned)
         counting = replace(Counting.of(self.options), bins=len(texts) + 1)
-        grains, charge = weigh(counting, replace(rows, bins=places), self.accounts, self._offered(number), number)
-        return self._pay(number, TextHistogram(grains[1:], GRAINS, texts=texts), charge)
+        grains, charge = weigh(counting, replace(rows, bins=places), self.accounts, offer, number)
+        return self._pay(TextHistogram(grains[1:], GRAINS, texts=texts), offer, number, charge, guarantee)
 
 
 class TextEngine:

@@ -54,7 +54,7 @@ from dpi.store.bank import Bank
 from dpi.store.folder import Folder, Layout
 from dpi.store.sql import SQLStore
 from dpi.store.sql_accounts import Held
-from dpi.stream.closing import Counting, measured
+from dpi.stream.closing import Counting, measure
 from dpi.stream.driver import Driver, Played, SlotRows
 from dpi.stream.options import StreamOptions
 
@@ -190,8 +190,7 @@ class BucketDriver(Driver):
     def _close(self, number: int, sections: Sequence[Section]) -> Release:
         """Close a slot with sections of files; they are readable as long as this runs."""
         counting, offer, held = Counting.of(self.options), self._offered(number), self._held()
-        ledger = None if self._budget is None else self.newest.accounts
-        assigned = 0 if ledger is None else self._assigned()
+        ledger, (guarantee, assigned) = None if self._budget is None else self.newest.accounts, self._promise()
         by_class = self._sql.hold_payments(self.newest.name) if offer.classes else {}
         with self.folder.attempt() as attempt:
             work = SlotWork(
@@ -212,8 +211,8 @@ class BucketDriver(Driver):
                 gathered.add(result)
             gathered.check(self.buckets, Control(sum(s.rows for s in sections), sum(s.events for s in sections)))
             clean = finish(gathered.grains, counting.compression, offer.histograms)
-            paid = measured(self.state, clean, offer, number, self.source)
+            paid = measure(self.state, clean, offer, number, self.source)
             with self.bank.writing():
                 self._sql.pay_runs(paid, ledger, gathered.runs, gathered.payments if offer.classes else None)
                 self.bank.doubt(ledger)
-                return self._publish(paid)
+                return self._publish(paid, guarantee)

@@ -152,10 +152,9 @@ class Mechanism(Option, ABC, Generic[State]):
         """
         if histogram.sensitivity != GRAINS or histogram.classes != len(classes):
             raise OptionError("classes are measured on one histogram each, which a user moves by at most one unit.")
-        noisy = [
-            add_laplace(row, due.epsilon.scale, source) for row, due in zip(histogram.by_class, classes, strict=True)
-        ]
-        return Measurement(slot, max(due.epsilon for due in classes), np.concatenate(noisy), classes=classes)
+        rows, scales = histogram.grains.reshape(len(classes), -1), [due.epsilon.scale for due in classes]
+        noisy = [add_laplace(row, scale, source) for row, scale in zip(rows, scales, strict=True)]
+        return Measurement(slot, max([due.epsilon for due in classes]), np.concatenate(noisy), classes=classes)
 
     @abstractmethod
     def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:

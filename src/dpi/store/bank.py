@@ -41,7 +41,8 @@ class Bank:
         self.settled = 0
         """How often all was read anew: a stream that has read before that is no longer where it thinks it is."""
         self._accounts: dict[str, Accounts] = {}
-        self._in_doubt = False
+        self.in_doubt = False
+        """Whether a write was interrupted, so that only the store knows what happened."""
 
     @classmethod
     def of(cls, store: Store) -> Bank:
@@ -73,14 +74,9 @@ class Bank:
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
 
-    @property
-    def in_doubt(self) -> bool:
-        """Whether a write was interrupted, so that only the store knows what happened."""
-        return self._in_doubt
-
     def doubt(self, *ledgers: str | None) -> None:
         """Read anew what is in memory, before the next call: these accounts, or all, were moved or paid from."""
-        self._in_doubt |= any(ledger in self._accounts for ledger in ledgers or self._accounts)
+        self.in_doubt |= any(ledger in self._accounts for ledger in ledgers or self._accounts)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -88,7 +84,7 @@ class Bank:
         try:
             yield
         except BaseException:
-            self._in_doubt = True
+            self.in_doubt = True
             raise
 
     def settle(self) -> None:
@@ -97,12 +93,12 @@ class Bank:
         Streams that share the accounts keep sharing them: one that went on with accounts that lack another's debit
         would write them back, and the debit would be lost. Every stream then reads its own state anew as well.
         """
-        if self._in_doubt:
+        if self.in_doubt:
             self.store.catch_up()
             for ledger, accounts in self._accounts.items():
                 self._read(ledger, accounts)
             self.store.testify()
-            self._in_doubt, self.settled = False, self.settled + 1
+            self.in_doubt, self.settled = False, self.settled + 1
 
     def _read(self, ledger: str, accounts: Accounts) -> None:
         slots, weak = self._last_paid(ledger), self._store

@@ -137,7 +137,7 @@ class SQLStore(SQLChain, SQLAccounts):
     def bounds(self, stream: str) -> Bounds | None:
         """What is public about the classes of a stream; the mechanism's state is not read for it."""
         rows = self.engine.rows("SELECT allocation FROM progress WHERE stream = ?", (stream,))
-        return bounds_of(str(rows[0][0])) if rows else None
+        return bounds_of(str(rows[0][0]).rstrip()) if rows else None  # it is kept at one size
 
     def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released."""

@@ -2,21 +2,21 @@
 
 A driver (`Stream`, a played crowd, an engine of many processes) moves bytes between them and keeps their order:
 
-    Offer.drawn     the public budget of the slot, once
+    Offer.draw      the public budget of the slot, once
     weigh           the slot's rows and the accounts as they are  →  grains, and what the accounts will pay
                     (of a part of the users as well: grains of all parts add up)
     finish          the grains of all users                       →  histogram (`dpi.histogram.compression`)
-    measured        the public state and the histogram            →  the paid slot: noise is drawn here alone
+    measure         the public state and the histogram            →  the paid slot: noise is drawn here alone
     (the driver pays: accounts and paid slot in one transaction)
-    released        the public state and the paid slot            →  the release, and the state after it
+    release_slot    the public state and the paid slot            →  the release, and the state after it
 
-None of them changes what it is given. `weigh` sees users; `measured` sees a histogram and no user; `released` sees
+None of them changes what it is given. `weigh` sees users; `measure` sees a histogram and no user; `release_slot` sees
 neither, so that the release of a paid slot that was lost has the same bytes when it is made again.
 
 **Guarantee.** One slot loses at most ε_t·w_{u,t} about user u, where ε_t is the offer's, and the charge debits u by at
 least that. *Why:* u moves the histogram by at most w_{u,t} units, of which the mechanism loses ε_t each; the tree's
-part of ε_t is taken from the mechanism's; and `released` is a function of what was measured. Where users are measured
-by class, the same holds of each class with its own ε_{t,m}, and u is in one class.
+part of ε_t is taken from the mechanism's; and `release_slot` is a function of what was measured. Where users are
+measured by class, the same holds of each class with its own ε_{t,m}, and u is in one class.
 
 **Whether a step is tried again never depends on a drawn value.** A charge that cannot be paid is refused before noise
 is drawn, what is paid has a size that does not depend on the noise, and an offer is kept until its slot is paid for:
@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.budget.accounts import Accounts
-from dpi.budget.adaptive_allocation import classes_of, largest_budget
+from dpi.budget.adaptive_allocation import read_snapshot
 from dpi.budget.allocation import Allocation
 from dpi.budget.charge import Charge
 from dpi.budget.classes import ClassBudget
@@ -75,8 +75,8 @@ class Offer:
         return max(1, len(self.classes))
 
     @classmethod
-    def drawn(cls, state: StreamState, allocation: Allocation, slot: int, source: RandomSource) -> Offer:
-        """The budget of the slot after a state. The allocation is the one thing that a step moves on."""
+    def draw(cls, state: StreamState, allocation: Allocation, slot: int, source: RandomSource) -> Offer:
+        """Return the budget of the slot after a state. The allocation is the one thing that a step moves on."""
         if state.setting.classes > 1:
             allocation.hear(slot, state.setting.mechanism.shares(state.state, slot))
         epsilon = allocation.draw(source)
@@ -95,8 +95,10 @@ class ReleasedSlot:
     """What the allocation hears (`Allocation.observe`): the estimated users …"""
     bins: float
     """… the number of bins that matter, e^entropy …"""
-    drift: float | None = None
+    drift: float | None
     """… and the step by which log-probabilities move in a slot, as far as the mechanism tracks it."""
+    classes: tuple[ClassBudget, ...] = ()
+    """The budgets of the classes that were due, where users are measured by class."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,8 @@ def weigh(
     return count(groups, counting.bins, counting.compression, weights, member, offer.histograms), charge
 
 
-def measured(state: StreamState, clean: Histogram, offer: Offer, slot: int, source: RandomSource) -> PaidSlot:
-    """The noisy measurement of a slot, as it is paid for: the only step that draws noise.
+def measure(state: StreamState, clean: Histogram, offer: Offer, slot: int, source: RandomSource) -> PaidSlot:
+    """Return the noisy measurement of a slot, as it is paid for: the only step that draws noise.
 
     Nobody may see it before the accounts are debited. What it holds has a size that does not depend on the noise.
     """
@@ -166,20 +168,15 @@ def measured(state: StreamState, clean: Histogram, offer: Offer, slot: int, sour
     )
 
 
-def _fixed(moment: datetime) -> datetime:
-    """A moment with its offset from UTC instead of a zone: differences are then those of real time."""
-    return datetime.fromisoformat(moment.isoformat())
-
-
-def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot:
-    """The release of a paid slot, and the state after it: a function, so that both can be made again from a store."""
-    options, epsilon = state.setting, Epsilon(paid.epsilon)
-    values, classes = np.frombuffer(paid.values, dtype="<i8").astype(np.int64), classes_of(paid.allocation)
+def release_slot(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot:
+    """Return the release of a paid slot, and the state after it: a function, so that both can be made again."""
+    options, values = state.setting, np.frombuffer(paid.values, dtype="<i8").astype(np.int64)
+    bounds, classes = read_snapshot(paid.allocation)
     if classes:
         fed, parts = options.split_classes(classes)
-        measurement = Measurement(paid.slot, largest_budget(parts), values, paid.partial, parts)
+        measurement = Measurement(paid.slot, max([due.epsilon for due in parts]), values, paid.partial, parts)
     else:
-        to_tree, to_mechanism = options.split(epsilon)
+        to_tree, to_mechanism = options.split(Epsilon(paid.epsilon))
         fed, measurement = [to_tree.units > 0], Measurement(paid.slot, to_mechanism, values, paid.partial)
     remembered, estimate = options.mechanism.update(state.state, measurement)
     users, tree = users_of(estimate), tree_of(options, paid.tree)
@@ -192,8 +189,9 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         tree=tree,
         first=paid.slot if state.first is None else state.first,
         last=paid.slot,
-        spent=paid.spent_after(state.spent),
+        spent=state.spent + paid.epsilon if bounds is None else bounds.past + max(bounds.spent),
     )
+    start = None if options.slots is None else options.slots.start(paid.slot)
     release = Release(
         domain=options.domain,
         pdf=estimate.pdf,
@@ -203,8 +201,9 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         total_variance=float(estimate.total_variance),
         accumulated=after.accumulated(),
         slot=paid.slot,
-        start=None if options.slots is None else _fixed(options.slots.start(paid.slot)),
-        epsilon=float(epsilon),
+        # With its offset from UTC instead of a zone: differences are then those of real time.
+        start=None if start is None else datetime.fromisoformat(start.isoformat()),
+        epsilon=paid.epsilon / UNITS,
         epsilon_spent=after.most_spent / UNITS,
         guarantee=guarantee + (f" Assumed: {paid.assumption}." if paid.assumption else ""),
         certificate={},
@@ -212,4 +211,4 @@ def released(state: StreamState, paid: PaidSlot, guarantee: str) -> ReleasedSlot
         age=float(estimate.age) if options.classes > 1 else None,
     )
     entropy = -float(estimate.pdf @ np.log(np.maximum(estimate.pdf, 1e-300)))
-    return ReleasedSlot(release, after, users, float(np.exp(entropy)), options.mechanism.drift(remembered))
+    return ReleasedSlot(release, after, users, float(np.exp(entropy)), options.mechanism.drift(remembered), classes)

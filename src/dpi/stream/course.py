@@ -38,6 +38,8 @@ class Course:
 
     def at(self, slot: int) -> StreamOptions:
         """The options of a slot: one object for slots that have the same."""
+        if len(self._texts.entries) == 1:
+            return self.newest
         text = self._texts.at(slot)
         if text not in self._made:
             self._made[text] = earlier(self.newest, text, self._store)

@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import Protocol
 
 from dpi.budget.accounts import Accounts
-from dpi.budget.allocation import Allocation
 from dpi.budget.charge import Charge
 from dpi.budget.ledger import Ledger
 from dpi.certificates.chain import extend
@@ -37,7 +36,7 @@ from dpi.sources.source import Progress
 from dpi.store.arrival_files import Section
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
-from dpi.stream.closing import Counting, Offer, measured, released, weigh
+from dpi.stream.closing import Counting, Offer, measure, release_slot, weigh
 from dpi.stream.course import Course
 from dpi.stream.options import STOPPED, StreamOptions
 from dpi.stream.state import StreamState
@@ -77,20 +76,24 @@ class Driver:
         if progress is None:
             first = newest.start if pending is None else pending.slot
             self.state = StreamState.initial(self.course.at(first or 0), self.source)
-            self._allocation = self._allocated()
+            self._allocation = self.options.allocation()
         else:
             before = self.course.at(progress.last)
             self.state = StreamState.resumed(before, progress, self.source)
             if self.course.at(progress.last + 1) is before and progress.allocation:
-                self._allocation = self._allocated()
+                self._allocation = self.options.allocation()
                 self._allocation.restore(progress.allocation)
             else:
                 self._turn(progress.allocation)
         if pending is not None:
             self._allocation.restore(pending.allocation)
             with self.bank.writing():
-                self._publish(pending)
-        self._restore_offer()
+                self._publish(pending, self.guarantee)
+        # Go on with the budget that was drawn for the next slot, if that slot was not paid for.
+        if self._offer is not None and self._offer.after == self.state.last:
+            self._allocation.restore(self._offer.allocation)
+        else:
+            self._offer = None
         self._settled = self.bank.settled
 
     def _open_accounts(self) -> Accounts | None:
@@ -106,22 +109,12 @@ class Driver:
         """Those of the slot that is next."""
         return self.state.setting
 
-    def _allocated(self) -> Allocation:
-        return self.options.allocation()
-
     def _turn(self, allocation: str) -> None:
         """Go over to the options of the next slot; what was drawn before stays drawn, if their budget has the rule."""
         assert self.state.last is not None  # noqa: S101 - a slot was released
         self.state = self.state.adapted(self.course.at(self.state.last + 1), self.source)
-        self._allocation = self._allocated()
+        self._allocation = self.options.allocation()
         self._allocation.succeed(allocation)
-
-    def _restore_offer(self) -> None:
-        """Go on with the budget that was drawn for the next slot, if that slot was not paid for."""
-        if self._offer is not None and self._offer.after == self.state.last:
-            self._allocation.restore(self._offer.allocation)
-        else:
-            self._offer = None
 
     @property
     def guarantee(self) -> str:
@@ -129,16 +122,15 @@ class Driver:
         return self._promise()[0]
 
     def _promise(self) -> tuple[str, int]:
-        """The promise in words, and what the accounts do not hold of ε: made anew where a stream was declared."""
-        options, streams = self.options, self._store.streams()
+        """Return the promise in words, and what the accounts do not hold of ε, since it is others' by quotas: units.
+
+        Both are made anew where a stream was declared.
+        """
+        options, streams = self.state.setting, self._store.streams()
         if self._told is None or self._told[0] is not options or self._told[1] != streams:
             known = declared(streams)
             self._told = options, streams, write_guarantee(options, known), _of_others(options, known)
         return self._told[2:]
-
-    def _assigned(self) -> int:
-        """What the accounts do not hold of ε in this slot, since quotas of others, or the rest, have it: units."""
-        return self._promise()[1]
 
     @property
     def in_doubt(self) -> bool:
@@ -149,12 +141,13 @@ class Driver:
 
     def following(self, slot: int | None = None) -> int:
         """The slot that is next; refuses another than `slot`, if that is given."""
-        self.bank.settle()
+        if self.bank.in_doubt:
+            self.bank.settle()
         if self._settled != self.bank.settled:
             before = self.state.last
             self._resume()
             self._unseen = self.state.last if self.state.last != before else self._unseen
-        start, last = self.options.start, self.state.last
+        start, last = self.state.setting.start, self.state.last
         following = last + 1 if last is not None else start or 0
         if slot is None:
             return following
@@ -212,19 +205,20 @@ class Driver:
     def close(self, number: int, rows: SlotRows) -> Release:
         """Close a slot of users; what their accounts hold is as quotas are now, and this stream's is in this slot."""
         assert isinstance(rows, Rows)  # noqa: S101 - files are for engines
-        offer, counting = self._offered(number), Counting.of(self.options)
-        if self.accounts is not None:
-            self.accounts.assign(self._assigned())
+        offer, counting, (guarantee, assigned) = self._offered(number), Counting.of(self.options), self._promise()
+        if self.accounts is not None and self.accounts.assigned != assigned:
+            self.accounts.assign(assigned)
         grains, charge = weigh(counting, rows, self.accounts, offer, number)
         del rows  # what was made of a large slot's rows is memory that paying can use
-        return self._pay(number, finish(grains, counting.compression, offer.histograms), charge)
+        clean = finish(grains, counting.compression, max(1, len(offer.classes)))
+        return self._pay(clean, offer, number, charge, guarantee)
 
     def close_histogram(self, number: int, clean: Histogram) -> Release:
         """Close a slot whose users are not known, without accounts."""
-        return self._pay(number, clean, None)
+        return self._pay(clean, self._offered(number), number, None, self.guarantee)
 
     def _offered(self, number: int) -> Offer:
-        """The slot's budget: drawn once, and kept until the slot is paid for, so that a retry changes nothing.
+        """Return the slot's budget: drawn once, and kept until the slot is paid for, so that a retry changes nothing.
 
         Which classes are due follows from the slot's number. The first slot of a stream without a declared start may be
         tried again under another one: then they are drawn anew, which has no chance in it.
@@ -232,27 +226,31 @@ class Driver:
         if self.newest.end is not None:
             raise StateError(STOPPED)
         if self._offer is not None and self._offer.classes and self._offer.slot != number:
-            self._allocation, self._offer = self._allocated(), None
+            self._allocation, self._offer = self.options.allocation(), None
         if self._offer is None:
-            self._offer = Offer.drawn(self.state, self._allocation, number, self.source)
+            self._offer = Offer.draw(self.state, self._allocation, number, self.source)
         return self._offer
 
-    def _pay(self, number: int, clean: Histogram, charge: Charge | None) -> Release:
-        paid = measured(self.state, clean, self._offered(number), number, self.source)
-        with self.bank.writing():
-            self.bank.pay(paid, self.options.accounts, charge)
-            return self._publish(paid)
+    def _pay(self, clean: Histogram, offer: Offer, number: int, charge: Charge | None, guarantee: str) -> Release:
+        """Measure a slot, pay for it and release it: what an interruption leaves of that only the store knows."""
+        paid = measure(self.state, clean, offer, number, self.source)
+        try:
+            self.bank.pay(paid, self.state.setting.accounts, charge)
+            return self._publish(paid, guarantee)
+        except BaseException:
+            self.bank.in_doubt = True
+            raise
 
-    def _publish(self, paid: PaidSlot) -> Release:
+    def _publish(self, paid: PaidSlot, guarantee: str) -> Release:
         """Make the release of a paid slot, and let nobody have it before it is stored."""
-        store, made = self._store, released(self.state, paid, self.guarantee)
+        store, options, made = self._store, self.state.setting, release_slot(self.state, paid, guarantee)
         self._allocation.observe(made.users, made.bins, made.drift)
         content = made.release.content()
-        link = extend(store.head(), make_entry(made.state, paid, content), self._signer)
-        store.publish(self.options.name, content, link, made.state.progress(self._allocation))
+        link = extend(store.head(), make_entry(made.state, paid, content, made.classes), self._signer)
+        store.publish(options.name, content, link, made.state.progress(self._allocation))
         store.testify()
         self.state, self._offer = made.state, None
-        if self.course.at(paid.slot + 1) is not self.options:
+        if self.course.at(paid.slot + 1) is not options:
             self._turn(self._allocation.snapshot())
         return replace(made.release, certificate=link.certificate)
 

@@ -117,6 +117,11 @@ class StreamOptions:
         return options_digest(self.text)
 
     @cached_property
+    def mechanism_name(self) -> str:
+        """What certificates call the mechanism."""
+        return self.mechanism.name
+
+    @cached_property
     def parameters(self) -> dict[str, object]:
         """The mechanism's options with nothing left out, as every certificate states them."""
         return self.mechanism.parameters

@@ -55,7 +55,7 @@ def declare(
     streams = declared(store.streams())
     setting = given.resolved(streams)
     known = streams.get(setting.name)
-    facts = {"kind": "options", "format": 2, "stream": setting.name, "options": setting.to_options()}
+    facts = {"kind": "options", "format": 1, "stream": setting.name, "options": setting.to_options()}
     first, recoded = BEGINNING, None
     if known is None:
         setting.check_new(streams, separate=separate)
@@ -95,7 +95,7 @@ def stop(newest: StreamOptions, bank: Bank, signer: Signer | None) -> StreamOpti
     if end is None:
         raise OptionError("a stream is stopped after its first slot: this one has no beginning yet.")
     ended = replace(newest, end=end)
-    options = {"kind": "options", "format": 2, "stream": ended.name, "options": ended.to_options(), "from": end}
+    options = {"kind": "options", "format": 1, "stream": ended.name, "options": ended.to_options(), "from": end}
     link = extend(store.head(), {**options, "program": PROGRAM}, signer)
     domain = (ended.domain.digest, canonical(describe(ended.domain)))
     nothing = store.options(ended.name).since(end).of_each(lambda text: np.full(domain_of(text, store).size, -1))

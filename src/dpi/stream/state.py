@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from dpi.budget.allocation import Allocation
 from dpi.budget.epsilon import Epsilon
@@ -66,7 +67,7 @@ class StreamState:
         budget, left = self.setting.budget, self.setting.held.units - self.spent
         return isinstance(budget, Ledger) and budget.returning and left * share < epsilon.units
 
-    @property
+    @cached_property
     def most_spent(self) -> int:
         """The most that any one user can have lost so far, in units."""
         if self.first is None or self.last is None:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from dpi._version import __version__
-from dpi.budget.adaptive_allocation import classes_of
+from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import ClassBudget
-from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.epsilon import UNITS
 from dpi.budget.odds import odds
 from dpi.certificates.chain import Entry
 from dpi.certificates.declared import DeclaredOptions, rest_of
@@ -65,22 +65,21 @@ def _sum(pools: Sequence[DeclaredOptions]) -> str:
 PROGRAM = f"dpi {__version__}"
 
 
-def make_entry(state: StreamState, paid: PaidSlot, content: bytes) -> Entry:
-    """Return the entry of the slot that was just released; `state` is that after it."""
+def make_entry(state: StreamState, paid: PaidSlot, content: bytes, classes: Sequence[ClassBudget]) -> Entry:
+    """Return the entry of the slot that was just released, by these classes; `state` is that after it."""
     options, spent = state.setting, state.most_spent
-    classes = classes_of(paid.allocation)
-    return {
+    entry: Entry = {
         "kind": "release",
-        "format": 2,
+        "format": 1,
         "stream": options.name,
         "slot": paid.slot,
         "first": state.first,
-        "mechanism": options.mechanism.name,
+        "mechanism": options.mechanism_name,
         "parameters": options.parameters,
         "adjacency": "all events of one user",
-        "epsilon": float(Epsilon(paid.epsilon)),
+        "epsilon": paid.epsilon / UNITS,
         "epsilon_spent": spent / UNITS,  # with refills it may be more than one `Epsilon` can be
-        "epsilon_total": float(options.epsilon),
+        "epsilon_total": options.epsilon.units / UNITS,
         "epsilon_units": paid.epsilon,
         "epsilon_spent_units": spent,
         "epsilon_total_units": options.epsilon.units,
@@ -88,22 +87,19 @@ def make_entry(state: StreamState, paid: PaidSlot, content: bytes) -> Entry:
         "measurement": paid.digest,
         "release": content_digest(content),
         "program": PROGRAM,
-        **({} if options.quota is None else _quota(options.held)),
-        **({"classes": [_stated(due) for due in classes]} if classes else {}),
+        **({"classes": [_state_class(due) for due in classes]} if classes else {}),
     }
+    if options.quota is not None:  # what of ε is this stream's alone, and so the most that it can cost a user
+        entry |= {"epsilon_quota": options.held.units / UNITS, "epsilon_quota_units": options.held.units}
+    return entry
 
 
-def _quota(held: Epsilon) -> Entry:
-    """What of ε is this stream's alone, and so the most that it can cost a user."""
-    return {"epsilon_quota": float(held), "epsilon_quota_units": held.units}
-
-
-def _stated(due: ClassBudget) -> Entry:
-    """The budget of one class."""
+def _state_class(due: ClassBudget) -> Entry:
+    """Return the budget of one class."""
     return {
-        "epsilon": float(due.epsilon),
+        "epsilon": due.epsilon.units / UNITS,
         "epsilon_units": due.epsilon.units,
-        "share_steps": due.steps,
+        "share_steps": int(due.share * SHARE_STEPS),
         "most_left_units": due.most_left,
     }
 

@@ -23,8 +23,8 @@ from dpi.errors import NewerVersion, OptionError, StateError
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.verification.found import Restored
 
-FORMATS = (1, 2)
-"""Of entries. In the first, releases stated ε in units alone, and their mechanism as Python writes it."""
+FORMAT = 1
+"""Of entries."""
 KINDS = ("options", "release", "restored")
 NEWER = "was written by a newer version of dpi: this one cannot check it"
 CLASS_FACTS = ("epsilon_units", "share_steps", "most_left_units")
@@ -54,7 +54,7 @@ class Streams:
         if self._newer(entry):
             yield NEWER
             return
-        if entry.get("format") not in FORMATS:
+        if entry.get("format") != FORMAT:
             yield "is of a format that no program has"
         match entry:
             case {"kind": "options", "stream": str(stream), "options": dict(options)}:
@@ -70,7 +70,7 @@ class Streams:
     def _newer(entry: Entry) -> bool:
         """Whether a later program has written an entry, in a format or of a kind that is not known here."""
         format, kind = entry.get("format"), entry.get("kind")
-        return (isinstance(format, int) and format > max(FORMATS)) or (isinstance(kind, str) and kind not in KINDS)
+        return (isinstance(format, int) and format > FORMAT) or (isinstance(kind, str) and kind not in KINDS)
 
     def _declared(self, stream: str, options: Entry, first: object) -> Iterator[str]:
         """Take in options; without a first slot they hold for all that comes, and for what is kept of what was."""
@@ -195,7 +195,7 @@ class Streams:
             self.units[stream] += epsilon
         if entry.get("epsilon_total_units") != total:
             yield "states another total ε than the stream declared"
-        if entry.get("format") != 1 and any(not _agrees(entry, name) for name in SHOWN):
+        if any(not _agrees(entry, name) for name in SHOWN):
             yield "states ε in two ways that differ"
         held = None if options.quota is None else options.held
         if entry.get("epsilon_quota_units") != held or (held is not None and not _agrees(entry, "epsilon_quota")):

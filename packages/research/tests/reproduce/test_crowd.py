@@ -108,7 +108,7 @@ def test_cohorts_pay_what_their_users_would(budget: dpi.Ledger) -> None:
 
 def grains_of(crowd: Played, counts: Integers) -> tuple[Integers, list[int]]:
     """The histograms by class of the next slot, and how many grains the bills of each class have."""
-    offer = Offer.drawn(crowd._state, crowd._allocation, crowd._slot, crowd._source)
+    offer = Offer.draw(crowd._state, crowd._allocation, crowd._slot, crowd._source)
     crowd._cohorts.step(int(counts.sum()))
     bill = crowd._accounts.bill(
         crowd._cohorts.ids, offer.epsilon, crowd._slot, share=offer.share, classes=offer.classes

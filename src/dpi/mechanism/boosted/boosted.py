@@ -23,7 +23,7 @@ import numpy as np
 
 from dpi.budget.classes import level
 from dpi.budget.codecs import FLOAT, or_word
-from dpi.budget.epsilon import Epsilon
+from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.domain import Domain
 from dpi.domain.overlap import Overlap
 from dpi.domain.partition import PARTITIONS, Partition
@@ -274,7 +274,7 @@ def _by_class(state: CellsState, measurement: Measurement) -> tuple[CellsState, 
         raise StateError("the measurement has another number of bins or classes than the state.")
     rows = measurement.values.reshape(len(due), state.bins) / GRAINS
     counts = [
-        ClassCounts(row, 1 / float(one.epsilon), float(one.share), one.most_left / due[0].most_left)
+        ClassCounts(row, UNITS / one.epsilon.units, float(one.share), one.most_left / due[0].most_left)
         for row, one in zip(rows, due, strict=True)
     ]
     return _cells.measured(state, measurement.slot, counts)

@@ -156,7 +156,7 @@ def release_parts(
     variance += np.add.reduce(apart + of_sizes)
     variance += in_common**2
     old = [*doubts, *spreads.tolist(), *doubt.absent.tolist()]
-    together = (1 - doubt.sizes) * sum(old) + doubt.sizes * sum(spread**0.5 for spread in old) ** 2
+    together = (1 - doubt.sizes) * sum(old) + doubt.sizes * sum([spread**0.5 for spread in old]) ** 2
     total_variance = float(new.sized.variance + together)
     # So many users would stand out from the noise of one slot, by their sum or by their shape; the largest of `bins`
     # draws of noise has a shape too.

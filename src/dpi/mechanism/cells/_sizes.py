@@ -353,7 +353,7 @@ class Measured:
         """Variance of its counts before they were looked at."""
         return self.size**2 * self.prior.variance + self.redrawn * self.size * self.prior.mean + 1e-12
 
-    @property
+    @cached_property
     def size(self) -> float:
         """How many of them are active."""
         return self.sized.size

@@ -38,7 +38,7 @@ from dpi.mechanism.published.pool import Multinomial
 from dpi.noise import UnsafeSeededSource
 from dpi.release import Release
 from dpi.stream import Stream
-from dpi.stream.closing import Offer, measured, released
+from dpi.stream.closing import Offer, measure, release_slot
 from dpi.stream.state import StreamState
 from dpi_research.datasets.generators import Counts
 from dpi_research.evaluation import Floats, divergence
@@ -180,10 +180,10 @@ class Played:
 
     def release(self, counts: Integers) -> Release:
         """Close a slot with these counts, one for each active user."""
-        offer = Offer.drawn(self._state, self._allocation, self._slot, self._source)
+        offer = Offer.draw(self._state, self._allocation, self._slot, self._source)
         self._cohorts.step(int(counts.sum()))
         clean = finish(self._grains(counts, offer), self._state.setting.compression, offer.histograms)
-        made = released(self._state, measured(self._state, clean, offer, self._slot, self._source), "")
+        made = release_slot(self._state, measure(self._state, clean, offer, self._slot, self._source), "")
         self._allocation.observe(made.users, made.bins, made.drift)
         self._state = made.state
         self._slot += 1
