@@ -1,10 +1,7 @@
 """One slot of boosting: recall the experts, score them on the noisy counts, reweigh them, mix, remember.
 
-The experts are trackers of different drifts, the memory of a season, a challenger that starts again where bins may
-have jumped, and the uniform PDF. All are worked on at once, a block of bins after the other.
-
-Everything here is a pure function of a state and a measurement, so it is post-processing and costs no privacy. Sees
-counts after noise; no histogram, no user.
+A pure function of a state and a measurement, so it is post-processing and costs no privacy. Sees counts after noise; no
+histogram, no user.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ from dpi.mechanism.filtering.gaussians import Gaussians
 
 TRUST = 1.5
 """The log scores of a slot in which a share c of the users pays count c^TRUST: newcomers may differ from the others.
-Source: by trial; what it does is measured by benchmarks/churn.py (docs/utility.md, When users come and go)."""
+Source: by trial (benchmarks/churn.py)."""
 
 
 def _learned(forecast: Gaussians, scale: float, counts: Counts) -> float:
@@ -189,13 +186,7 @@ def settle(
     scale: float,
     met: Phase,
 ) -> Floats:
-    """Make the pools what is remembered; the odds of jumps.
-
-    Where bins have jumped all trackers take the challenger's; a beaten tracker starts again from the leader's. The
-    seasonal expert does not: it is the memory of its phase alone, and may need periods to become the best. It starts
-    again from the slot alone where its phase is `met` for the first time, and in bins where a fresh start would have
-    predicted better; where all is new, the `phase` was looked at with a `scale` that was wrong, and stays as it was.
-    """
+    """Make the pools what is remembered; the odds of jumps."""
     unit = 1.0 if weights.all_new else slot.scale / scale  # those that know the past have a scale of their own
     found = []
     for (forecast, _), one in zip(recalled.parts, scored, strict=True):

@@ -1,40 +1,13 @@
-"""Experts: forecasts of the next slot's PDF that are made of past measurements, without a look at the slot's data.
+"""Experts: forecasts of the next slot's PDF made of past measurements, and how much each is believed.
 
-An expert is a *tracker*: for each bin a Gaussian message (mean, variance) that sums up what all measurements so far
-said of the bin's level, if log-levels walk by `drift` a slot. A tracker of small drift has a long memory, one of
-large drift a short one. The *seasonal* expert has one such message for each phase of a public period, touched once a
-period.
+A *tracker* has for each bin a Gaussian message (mean, variance) of all that was measured of its level, if log-levels
+walk by `drift` a slot; the *seasonal* expert has one for each phase of a public period. Messages hold no prior: the
+population of levels enters when they are read. In a huge domain one row stands for all trackers, but for *loud* bins,
+whose level stands out from noise. For bins that jump a *challenger* knows what was measured since they may have, with
+the odds of that (Page 1954; Adams and MacKay 2007). Weights follow log scores, and a constant part of them flows back
+to the prior (fixed share: Herbster and Warmuth 1998).
 
-Messages are likelihoods: they hold no prior, and the population of levels (`dpi.mechanism.filtering.population`) enters
-only when they are read. This module sees messages, readings and public options; no measurement, no histogram, no user.
-
-Quiet bins: those of a huge domain that the noise hides, where all trackers keep one message together.
-
-Trackers differ in how fast they forget. Where the level of a bin is small against the deviation of all that was ever
-measured of it, forgetting shows in no reading: the population speaks there, whatever the tracker. So a huge domain has
-one row for all trackers, that of the leading one, and rows of their own in *loud* bins alone. A bin is loud as soon as
-its level stands out: the trackers then start from what they had together, and differ from there on. What is quiet costs
-a third of the time and of the memory, and most of a huge domain is.
-
-Sees messages and readings made of measurements after noise; no histogram, no user.
-
-Bins that jump: for every bin the odds that its level has nothing to do with its past any more.
-
-Beside the trackers, which know all of a bin's past, stands a *challenger*, which knows what was measured since the bin
-may have jumped, and the log odds of that. In every slot a bin jumps with a small probability. The slot's log scores
-then move the odds; where a jump in this very slot is the likeliest, the challenger starts again from the slot alone.
-So a jump is found that shows in one slot, as well as one that shows only after many, and a bin that is far too small
-in all trackers comes back: their log-walks would take for ever (sequential change detection, Page 1954; Bayesian with
-one run length kept, Adams and MacKay 2007).
-
-Sees log scores and messages made of measurements after noise; no histogram, no user.
-
-The boosting itself: how much each expert is believed, by the log score of its forecasts of the noisy counts.
-
-Weights are posterior probabilities over experts that may take over from each other in any slot (fixed share: Herbster
-and Warmuth 1998): a constant part of the weight flows back to the prior, so that a beaten expert can return.
-
-Sees log scores only; no histogram, no user.
+Sees messages and log scores of counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -55,17 +28,15 @@ from dpi.mechanism.filtering.population import Readout
 ALL = slice(None)
 
 ROUNDING = 1e-9
-"""The least share of a variance that walks leave. Source: by calculation; differences of double precision are good to
-far less."""
+"""The least share of a variance that walks leave. Source: by calculation."""
 _BLOCK = 1 << 13
-"""Bins of one expert that are aged at a time. Source: by trial; the speed that it leads to is measured by
-benchmarks/huge.py."""
+"""Bins of one expert that are aged at a time. Source: by trial (benchmarks/huge.py)."""
 SEASONAL_DRIFT = 0.03
 """Drift of the seasonal expert over one period. Source: by trial."""
 SEASONAL_SHARE = 0.2
 """Prior weight of the seasonal expert. Source: by trial."""
 LONGEST = 1_000_000
-"""Slots of a season: each has a place in memory. Source: chosen; about a year of slots of half a minute."""
+"""Slots of a season: each has a place in memory. Source: chosen."""
 UNIFORM_SHARE = 0.2
 """Prior weight of the uniform PDF, of experts that take over from each other. Source: benchmarks/clocked.py, spent
 first; with 0.6 (and twice the `SHARE`) 40 bins that are reshuffled are 5 % better, but flights has 0.079 instead of
@@ -73,7 +44,7 @@ first; with 0.6 (and twice the `SHARE`) 40 bins that are reshuffled are 5 % bett
 PROOF = 0.99
 """Weight of the uniform PDF before the first slot: whoever knows better has to show it. A mixture that holds a share w
 of the uniform PDF is never further from the truth than that PDF is, plus log(1/w): 0.01, until there is evidence.
-Source: by calculation, from the 0.01 of tests/mechanism/test_estimator.py."""
+Source: by calculation (tests/mechanism/test_estimator.py)."""
 
 
 @dataclass(frozen=True)
@@ -185,11 +156,7 @@ class Walked:
 
 
 def recall_season(pool: Walked, season: Season, slot: int, leader: int, mass: float) -> Walked:
-    """The pool for a slot: the trackers, the message of the slot's phase, restart and challenger.
-
-    A phase that was never measured speaks as the leading tracker does, so that it neither wins nor loses by that. A
-    phase is kept at a sum of levels of one and comes back at the trackers' `mass`.
-    """
+    """The pool for a slot: the trackers, the message of the slot's phase, restart and challenger."""
     if not season:
         return pool
     phase, trackers = season[slot % len(season)], len(pool.walk) - 2
@@ -278,8 +245,7 @@ SMALL = 1e-3
 """Up to here log(1 + x) is x - x²/2, up to a part of 3.4·10⁻⁷. Less than that must not be neglected: a slot has many
 bins, and whoever can jump would lose to whoever cannot, a little in every slot. Source: by calculation."""
 LIMIT = 40.0
-"""The largest log odds: a density may be 0 in floating point. Source: by calculation; e^-40 is far below all that a
-slot can tell."""
+"""The largest log odds: a density may be 0 in floating point. Source: by calculation."""
 QUIET = float(np.log(JUMP))
 """Log odds of a bin of which nothing else is known."""
 
@@ -305,10 +271,7 @@ class Jumps:
 
     @classmethod
     def of(cls, odds: Floats, challenger: Reals, fresh: Reals, rate: float) -> Jumps:
-        """From the odds after the last slot, and the log densities of the challenger and of a fresh level.
-
-        `rate` is the log odds of a jump in this slot.
-        """
+        """From the odds after the last slot, and the log densities of the challenger and of a fresh level."""
         single = challenger.dtype
         chance = np.exp(odds.astype(single))
         chance += single.type(np.exp(rate))  # the odds of a jump before or in this slot
@@ -316,11 +279,7 @@ class Jumps:
         return cls(np.log(chance), _log_sum(earlier, now) - np.log(chance), now > earlier)
 
     def either(self, stays: Reals, trust: float) -> tuple[Reals, Reals]:
-        """Log densities of the counts where bins may or may not have jumped; and the probabilities that they have.
-
-        `stays` are the log densities if not, for each expert: a count may be a jump to one and no surprise to another.
-        The probabilities are those after the slot, whose log scores count so much (`trust`).
-        """
+        """Log densities of the counts where bins may or may not have jumped; and the probabilities that they have."""
         odds = (self.density - stays).astype(stays.dtype)
         trusted = odds * trust
         trusted += self.before
@@ -398,10 +357,7 @@ class Weights:
         return np.asarray(weights / weights.sum())
 
     def shared(self, prior: Floats, learned: float) -> Floats:
-        """Log weights for the next slot; a slot drowned in noise (`learned` near 0) moves no weight to the prior.
-
-        Where all is new the trackers have become what the restart was, and have its weight.
-        """
+        """Log weights for the next slot; a slot drowned in noise (`learned` near 0) moves no weight to the prior."""
         share, experts = SHARE * learned, self.experts.copy()
         if self.all_new:
             experts[self.restart] = 0
@@ -410,11 +366,7 @@ class Weights:
 
 
 def reweigh(before: Floats, evidence: Floats, novelty: float, restart: int, rate: float, trust: float) -> Weights:
-    """Bayes' rule on the log scores, raised to the power `trust`.
-
-    `novelty` is the log score of a fresh start above the best expert's, `rate` its log probability. One that starts now
-    takes the place of the old one where that is the likelier of the two.
-    """
+    """Bayes' rule on the log scores, raised to the power `trust`."""
     log = np.log(before) + trust * evidence
     anew = float(rate + log.max() + trust * novelty)
     newborn = bool(anew > log[restart])

@@ -1,13 +1,6 @@
-"""The pool before a slot is looked at: messages that have aged, read under the population of levels.
+"""The pool before a slot is looked at, how its forecasts turned out, and what it knows after it: one pass over bins.
 
-In a huge domain one row stands for all trackers, and a second, small forecast has each of them in the bins that are
-loud (`dpi.mechanism.boosted._experts`).
-
-Sees messages made of measurements after noise; no histogram, no user.
-
-How the experts' forecasts of a slot turned out, and what they know after it: one pass over the bins.
-
-Sees forecasts and counts after noise; no histogram, no user.
+Sees messages and counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -33,10 +26,10 @@ WIDEST = 4.0
 
 UNHEARD = 1e-30
 """An expert of less weight than this is not read where nothing is measured: rounding loses it in the mixture. Source:
-by calculation; with all of a level between 0 and 1 it moves a probability by less than 10⁻¹⁵ of the smallest."""
+by calculation."""
 _CACHE = 1 << 16
 """Numbers that are worked on at a time: the bins of a block, times the experts. Smaller blocks have more calls. Source:
-by trial; of 1,000,000 bins 1 << 14 takes 21 % more time, and 1 << 18 4 % less (benchmarks/huge.py)."""
+by trial (benchmarks/huge.py)."""
 
 
 def block_width(rows: int) -> int:
@@ -191,8 +184,7 @@ EVIDENCE, NOVELTY, NEWEST, SPREAD, SQUARED, PULL, HOLD = range(7)
 the one that says so most; score and information of the dispersion; and those of the size's logarithm. Source: by
 definition."""
 LARGEST = 1e30
-"""Variances of counts from which on they are in double precision. Source: by calculation; single precision ends at
-10³⁸."""
+"""Variances of counts from which on they are in double precision. Source: by calculation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,13 +225,7 @@ class Outcome:
 def find_outcome(
     recalled: Recalled, scored: list[Scored], leader: int, sizes: tuple[Floats, float], nobody: float
 ) -> Outcome:
-    """The sums of all experts.
-
-    In quiet bins each tracker's are those of the row for all, which is the leader's; in loud ones they are its own.
-
-    Every expert is scored over all sizes that were expected, `sizes` (`dpi.mechanism.boosted._size.marginal`): the one
-    that is fitted to some of them would make the others worse than they are.
-    """
+    """The sums of all experts."""
     sums, trackers = scored[0].sums, recalled.trackers
     for loud in scored[1:]:
         own = loud.sums[:, :trackers]
@@ -263,11 +249,7 @@ def score_forecast(
     known: bool,
     seasonal: bool,
 ) -> Scored:
-    """Score the forecasts of some bins, and take the counts in.
-
-    `fresh` is the log density of every count if its level is new, `odds` are those of jumps before, `rate` is that of
-    one in this slot.
-    """
+    """Score the forecasts of some bins, and take the counts in."""
     rows, bins = len(forecast.weights), forecast.bins
     slope, heat = np.empty((2, rows, bins), dtype=np.float32)
     newborn, stale = np.ones(bins, dtype=bool), np.zeros(bins, dtype=bool)

@@ -1,9 +1,7 @@
 """What the boosted mechanism remembers, when the domain changes.
 
-A bin that is the same in both domains keeps its messages, bit for bit. Bins that become one add up. A bin that is
-split, as `other` is among the values that are new in the list, shares its level m evenly: of each part nothing is
-known but that it lies between 0 and m, so m² is added to its variance. A bin that overlaps nothing old is unknown.
-Experts keep their weights, and so do the facts that they share: the size of slots, its dispersion, who pays.
+A bin that is the same in both domains keeps its messages, bit for bit. Bins that become one add up. A bin that is split
+shares its level m evenly, and m² is added to the variance of each part. A bin that overlaps nothing old is unknown.
 
 A pure function of a state and two public domains, so it is post-processing and costs no privacy. Sees messages after
 noise; no histogram, no user.
@@ -51,10 +49,7 @@ def move_state(state: BoostedState, overlap: Overlap) -> BoostedState:
 
 
 def move_cells(state: CellsState, overlap: Overlap) -> CellsState:
-    """The state of users by class: laws as experts are, all else of bins bin by bin; sizes and rates stay.
-
-    What laws have in common of their change is found anew.
-    """
+    """The state of users by class: laws as experts are, all else of bins bin by bin; sizes and rates stay."""
 
     def law(one: Law) -> Law:
         return replace(one, messages=_rows(one.messages, overlap))

@@ -1,15 +1,8 @@
-"""From the experts' beliefs to the release: the posterior of the slot's own PDF, its users as they were.
+"""From the experts' beliefs to the release: the posterior of the slot's own PDF, a mixture over the experts.
 
-A slot's PDF is its rate plus a deviation of its own (people are random). Before the slot is looked at, an expert's
-belief about a count x is N(m, P), with P by what it does not know of the rate and by the slot's own randomness. After
-a measurement with Laplace noise, x has the mean m + P·(log Z)'(m) and the variance P + P²·(log Z)''
-(`dpi.mechanism.filtering.laplace_gauss`). The release is the mixture of that over the experts.
-
-Sees beliefs and counts after noise; no histogram, no user.
-
-The posterior of a slot's own PDF, a mixture over the experts that are heard.
-
-Sees what experts know before and after a slot, made of counts after noise; no histogram, no user.
+An expert's belief about a count x is N(m, P), with P by what it does not know of the rate and by the slot's own
+randomness. Measured with Laplace noise, x has the mean m + P·(log Z)'(m) and the variance P + P²·(log Z)''
+(`dpi.mechanism.filtering.laplace_gauss`). Sees beliefs and counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -30,13 +23,12 @@ from dpi.mechanism.filtering.population import Readout
 
 WIDE = 50.0
 """From this many b² on, a belief about a count is so wide that what was measured of it is all there is. Source: by
-calculation; there single precision would lose the difference that the variance is."""
+calculation."""
 
 
 SLACK = 1.15
 """The variance of a probability counts this much more: it is computed as if the experts' models and their Gaussian
-beliefs were true. Source: by trial; the coverage that it leads to is in docs/utility.md, Synthetic streams
-(benchmarks/utility.py)."""
+beliefs were true. Source: by trial (benchmarks/utility.py)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +92,7 @@ SMALLEST = 1e-15
 """The smallest probability that is released: a PDF is positive, also where a count is far beyond all that users make.
 Source: by definition."""
 LIKELY = 1e-3
-"""A bin that has jumped with less than this probability is released as if it had not. Source: by calculation; a
-challenger that is ten times as large would move such a bin by a hundredth of itself."""
+"""A bin that has jumped with less than this probability is released as if it had not. Source: by calculation."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,25 +1,13 @@
-"""From coarse to fine: a PDF that takes from every view of a domain what that view knows best.
+"""Rotation over what is measured: in one slot the bins, in another a coarse partition of them, never two at once.
 
-The coarsest view has the least noise a block, the finest the most detail. Starting with a uniform PDF, each view in
-turn corrects the block sums of what the coarser ones predict, by as much as it deserves: with prediction F_B, evidence
-c_B of variance C_B, and blocks that really deviate from the prediction by ρ·F_B, the correction is the share
-ρ²F_B²/(ρ²F_B² + C_B) of c_B - F_B. ρ is estimated from all blocks of the view (Paule and Mandel 1982). A single block
-far beyond the noise is believed by itself. Inside a block an ordered domain is interpolated, any other split evenly.
+Every view of the domain is a small boosted mechanism, which learns from its own slots and ages in others. The
+release is a mixture of the bins' own mechanism and of PDFs refined from coarse to fine down to each view, weighted
+by the log score of their forecasts. A view corrects block sums that coarser ones predict by the share
+ρ²F²/(ρ²F² + C), with prediction F, variance of its evidence C, and ρ the relative deviation of all its blocks (Paule
+and Mandel 1982). Which view is next follows from public state: turns are in proportion to the variance each removes.
 
-All of it is made of measurements after noise; no histogram, no user.
-
-Rotation over what is measured: in one slot the bins, in another a coarse partition of them, never two at once.
-
-Every view of the domain is a small boosted mechanism of its own, which learns from the slots in which it was measured
-and ages in the others. The noise of the views is independent, because no slot is measured twice. The release is a
-mixture: the bins' own mechanism, and the PDFs from coarse to fine (`_refinement`) down to each of the views, weighted
-by the log score of their forecasts of what was measured.
-
-Which view is measured next is fixed at the end of a slot, from public state: each view has a weight that grows with
-the posterior variance that its measurement would remove, and their turns come in proportion to the weights.
-
-Everything here is a pure function of a state and a measurement, so it is post-processing and costs no privacy. Sees
-counts after noise; no histogram, no user.
+A pure function of a state and a measurement, so it is post-processing and costs no privacy. Sees counts after noise; no
+histogram, no user.
 """
 
 from __future__ import annotations
@@ -38,14 +26,14 @@ from dpi.mechanism.filtering.gaussians import UNKNOWN, Gaussians, blocks
 from dpi.mechanism.filtering.laplace_gauss import score_tails
 
 SMALLEST = 0.05
-"""One view takes at most all but this share of a block's predicted probability away. Source: by trial; what rotation
-with it gives is in docs/utility.md, Huge domains (benchmarks/utility.py)."""
+"""One view takes at most all but this share of a block's predicted probability away. Source: by trial
+(benchmarks/utility.py)."""
 AMPLITUDE = 0.25
-"""Relative deviation of the sum of a view's levels from one before it is compared with the prediction. Source: by
-trial; what rotation with it gives is in docs/utility.md, Huge domains (benchmarks/utility.py)."""
+"""Relative deviation of the sum of a view's levels from one before it is compared with the prediction. Source: by trial
+(benchmarks/utility.py)."""
 SPREAD = 1.0
-"""Relative deviation of blocks from what coarser views predict, as long as nothing is known of it. Source: by trial;
-what rotation with it gives is in docs/utility.md, Huge domains (benchmarks/utility.py)."""
+"""Relative deviation of blocks from what coarser views predict, as long as nothing is known of it. Source: by trial
+(benchmarks/utility.py)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +54,7 @@ class Refined:
 
 
 def refine(layout: Layout, evidence: list[Gaussians], start: Floats | None = None) -> list[Refined]:
-    """The PDFs after the first view, after the first two, …; `evidence` holds each view's levels, with any sum.
-
-    With a `start` the views correct that PDF, which keeps its detail inside of their blocks.
-    """
+    """The PDFs after the first view, after the first two, …; `evidence` holds each view's levels, with any sum."""
     pdf = np.full(layout.bins, 1 / layout.bins) if start is None else start
     steps: list[Refined] = []
     for view, parent, levels in zip(layout.views, layout.parents, evidence, strict=False):
@@ -154,17 +139,16 @@ def _interpolated(view: View, pdf: Floats) -> Floats:
 
 
 SHARE = 0.01
-"""Weight that flows back to even weights of the candidates in every measured slot. Source: by trial; what rotation with
-it gives is in docs/utility.md, Huge domains (benchmarks/utility.py)."""
+"""Weight that flows back to even weights of the candidates in every measured slot. Source: by trial
+(benchmarks/utility.py)."""
 SLACK = 0.1
-"""Relative deviation by which a candidate's forecast of a count may be wrong at no loss. Source: by trial; what
-rotation with it gives is in docs/utility.md, Huge domains (benchmarks/utility.py)."""
+"""Relative deviation by which a candidate's forecast of a count may be wrong at no loss. Source: by trial
+(benchmarks/utility.py)."""
 FAR = 3.0
 """Deviations by which a slot's size may differ from the forecast before the forecast counts for nothing. Source: by
-trial; what rotation with it gives is in docs/utility.md, Huge domains (benchmarks/utility.py)."""
+trial (benchmarks/utility.py)."""
 EXPLORED = 0.1
-"""Share of the slots that goes to all views evenly, whatever they promise. Source: by trial; what rotation with it
-gives is in docs/utility.md, Huge domains (benchmarks/utility.py)."""
+"""Share of the slots that goes to all views evenly, whatever they promise. Source: by trial (benchmarks/utility.py)."""
 
 
 def skip_views(views: Views, slot: int, pool: ExpertPool) -> tuple[Views, Estimate]:
@@ -240,11 +224,7 @@ def _best_total(estimates: list[Estimate]) -> tuple[float, float]:
 
 
 def _both_totals(measured: Estimate, counts: Counts, forecasts: list[Estimate]) -> tuple[float, float]:
-    """The measured view's number of users and the best forecast of the others, by precision.
-
-    The views' noise is independent. Where the two are far apart the slot is unlike those before: what was measured
-    counts.
-    """
+    """The measured view's number of users and the best forecast of the others, by precision."""
     forecast, doubt = _best_total(forecasts)
     own = min(measured.total_variance, counts.total_variance)  # never less is known than the sum says
     both = own + doubt
@@ -279,11 +259,7 @@ def _mixed(
 
 
 def _wanted(steps: list[Refined], noise: float) -> Floats:
-    """The share of turns that each view should have, for measurements with `noise` as a share of the users.
-
-    A block that deviates from the prediction by a variance S, known up to C, has the posterior variance SC/(S + C). A
-    measurement would lower C, and the divergence by half the sum of what that saves, over the probabilities.
-    """
+    """The share of turns that each view should have, for measurements with `noise` as a share of the users."""
     saved = []
     for step in steps:
         own = step.hoped * step.predicted**2

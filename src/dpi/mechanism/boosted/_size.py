@@ -1,27 +1,10 @@
-"""Which part of the active users still pays, as far as the sizes of slots tell.
+"""How large a slot is, which part of its users still pays, and what its noisy counts say of levels.
 
-Once an account may fall short of a slot's budget, a slot's size is that of its payers. Fewer payers may be fewer users:
-a night, or the end of a crowd. Sizes alone do not tell the two apart. A declared season does: how many users have an
-account left changes slowly, with those who come and go, so it is the median over a season that counts, against the
-largest before. Without a season a fall by a fifth of the largest size, or more, is taken for empty accounts, which is
-the safer mistake: a release that leans on a few newcomers as if they were everybody can be far off.
-
-Slots in which everybody paid are not among those in which accounts may be empty.
-
-Sees sizes of slots, which are estimates from counts after noise; no histogram, no user.
-
-How large a slot is: the scale s at which a measurement looks like s times the forecast PDF.
-
-The forecast helps twice: a robust ratio over its large bins is far more exact than the noisy sum, and a bin that jumps
-does not disturb it. Sees a slot's counts after noise; no histogram, no user.
-
-What one slot's noisy counts say of levels: their log score under every expert, and the experts' new messages.
-
-A count is Poisson-like around scale · level, with `dispersion` times the variance of Poisson, plus Laplace noise; an
-expert's reading is Gaussian. The new message is the old one times a Gaussian site with the exact slope and the
-expected Fisher information (assumed-density filtering), which is √2 sharper than treating the noise as Gaussian.
-
-Sees counts after noise; no histogram, no user.
+A slot's scale s is that at which a measurement looks like s times the forecast PDF. Once accounts may be empty, a
+median over a season, or the last size without one, tells against the largest before which part of the users pays. A
+count is Poisson-like around scale · level, with `dispersion` times the variance of Poisson, plus Laplace noise; the new
+message is the old one times a Gaussian site with the exact slope and the expected Fisher information (assumed-density
+filtering). Sees counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -73,11 +56,7 @@ class Payers:
     """Slots whose median is typical."""
 
     def after(self, size: float, *, partial: bool, season: int | None = None) -> Payers:
-        """With one more slot, of a declared `season` of so many.
-
-        The median of a part of a season says little, a day's peak or its night: it counts only while there is no other.
-        Budgets that rise and fall may make slots of both kinds alternate; what was largest stays.
-        """
+        """With one more slot, of a declared `season` of so many."""
         before, whole = self.recent if partial is self.partial else (), season or 1
         recent = (*before, float(size))[-max(whole, GROWTH) :]
         if partial:
@@ -110,11 +89,9 @@ RAREST = 1e-6
 slot of 10¹¹. After an empty week a slot says next to nothing by what was expected, and a crowd has to be seen all the
 same. Source: by calculation."""
 REACH = 2.0
-"""Deviations of a size within which log scores are parabolas of its logarithm. Source: by definition; beyond, sizes are
-a surprise."""
+"""Deviations of a size within which log scores are parabolas of its logarithm. Source: by definition."""
 EMPTY = 0.01
-"""The scale of a slot without users: the smallest that there is. Source: by definition; a user is a hundred times as
-many."""
+"""The scale of a slot without users: the smallest that there is. Source: by definition."""
 ENOUGH = 4096
 """The largest bins, by forecast, fix the scale; further ones would add nothing but time. Source: by trial."""
 
@@ -135,11 +112,7 @@ class Size:
         return replace(self, variance=max(min(self.variance + self.change, LARGEST_VARIANCE), self.variance))
 
     def changed(self, prior: tuple[float, float], seen: tuple[float, float], scale: float) -> float:
-        """The relative variance by which scales change, after one was `seen` where this was the `prior`.
-
-        The noisier it is, the less it counts, as in a step of Newton on the log score: the information that a
-        deviation of variance q + r has of q is 1 / 2(q + r)².
-        """
+        """The relative variance by which scales change, after one was `seen` where this was the `prior`."""
         unit = max(prior[0], scale) ** 2
         noise = (seen[1] + max(prior[1] - self.change * self.scale**2, 0.0)) / unit
         moved = (seen[0] - prior[0]) ** 2 / unit - noise
@@ -181,14 +154,7 @@ def first_size(counts: Counts) -> Size:
 
 
 def size_by_sum(counts: Counts, expected: Size, jump: float) -> Size:
-    """The size by the sum, whatever the PDF: together with what was expected, unless they are far apart.
-
-    The less a slot can say, the farther that has to be: in endlessly many slots that drown, some sum lies beyond any
-    number of deviations, and its users would be phantoms for long.
-
-    A crowd in a single bin may be lost in the noise of the sum, and still be seen: it comes in addition. It has to be
-    likelier than noise that large is, in any bin, if a bin jumps with log probability `jump`.
-    """
+    """The size by the sum, whatever the PDF: together with what was expected, unless they are far apart."""
     prior, direct = (expected.scale, expected.scale**2 * expected.variance), (counts.total, counts.total_variance)
     least = FAR**2 + 2 * min(math.log(JUMP) - jump, -math.log(RAREST))
     far = (direct[0] - prior[0]) ** 2 > least * (prior[1] + direct[1])
@@ -210,15 +176,7 @@ class _Candidate(NamedTuple):
 
 
 def fit_size(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, dispersion: float, fresh: Reals) -> Size:
-    """The scale of highest evidence among a robust ratio, the sum, the expected scale, and mixtures of them.
-
-    Evidence is the log score of the large bins, each of which may have jumped (`fresh` is its log density then), times
-    a heavy-tailed prior around the expected scale. Bins are chosen by forecast, never by measurement: that would bias.
-    `plain` is the size by the sums, and as little of a surprise as the expected one: after an empty week the scale
-    comes back, and one that fell too low is not its own reason to stay there. What is seen takes the place of what was
-    expected, whose knowledge is lost, only where it is known within `LARGEST_VARIANCE`, or as a surprise: in slots that
-    drown, sizes would follow the noise.
-    """
+    """The scale of highest evidence among a robust ratio, the sum, the expected scale, and mixtures of them."""
     bins = counts.values.size
     largest = np.argpartition(forecast.mean, bins - ENOUGH)[bins - ENOUGH :] if bins > ENOUGH else slice(None)
     values, fresh = counts.values[largest], fresh[largest]
@@ -254,13 +212,7 @@ def fit_size(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, d
 def marginal_scores(
     evidence: Floats, pull: Floats, hold: Floats, away: Floats, variance: float, nobody: float
 ) -> Floats:
-    """Log scores at one size, averaged over all sizes that may be.
-
-    `pull` and `hold` are slope and information of each score by the logarithm of the size, of which `away` was
-    expected, with a `variance`. By Laplace's method, which holds near the size that was used: within `REACH`
-    deviations. Other sizes are the same surprise to all experts; but where nobody is there, which `nobody` is the log
-    score of, all of them are equally right.
-    """
+    """Log scores at one size, averaged over all sizes that may be."""
     reach = REACH * variance**0.5
     expected = np.clip(away, -reach, reach)
     pull, hold = pull + expected / variance, hold + 1 / variance
@@ -287,10 +239,7 @@ def _ratio(values: Floats, belief: Gaussians, scale: float, dispersion: float, n
 
 
 def total_users(fitted: Size, plain: Size, mass: float) -> tuple[float, float]:
-    """Number of users and its variance: the fitted size for levels of sum `mass`, or the size by the sums.
-
-    They share a slot's noise, so the better known of the two counts, and the sums where the two are far apart.
-    """
+    """Number of users and its variance: the fitted size for levels of sum `mass`, or the size by the sums."""
     users, variance = fitted.scale * mass, fitted.variance * (fitted.scale * mass) ** 2
     noise = plain.variance * plain.scale**2
     if variance > noise or (users - plain.scale) ** 2 > FAR**2 * (variance + noise):
@@ -302,8 +251,7 @@ BIAS = 0.02
 SAMPLING = 1.5
 """Of users without budget left a slot says nothing. With a share c of the users paying, a probability p differs between
 payers and all by a variance of p·(min(BIAS, p)·(1 - c)² + SAMPLING·(1 - c)/payers): who comes may be of another kind,
-though by no more than about the whole of p, and is drawn by chance. Source: by trial; what they do together is measured
-by benchmarks/churn.py (docs/utility.md, When users come and go)."""
+though by no more than about the whole of p, and is drawn by chance. Source: by trial (benchmarks/churn.py)."""
 ALL_BINS = slice(None)
 
 _FRESH_NODES = 200
@@ -356,10 +304,7 @@ class Slot:
         return self.size.scale
 
     def scatter(self, expected: Reals) -> Reals:
-        """Variance of the counts around their rates, by the slot's own randomness and by who still pays.
-
-        As Poisson's, for large bins too: less, as given the number of users, would take a size that is off for drift.
-        """
+        """Variance of the counts around their rates, by the slot's own randomness and by who still pays."""
         own = expected * self.dispersion
         return own if self.coverage == 1 else own + self.scale**2 * self.doubt(expected / self.scale)
 
@@ -372,11 +317,7 @@ class Slot:
         return kind * share
 
     def alone(self, *, own: bool, at: slice | Integers = ALL_BINS) -> Gaussians:
-        """Messages of this slot alone, as if nothing had been seen before: of the rates or, with `own`, of its PDF.
-
-        A Laplace tail is not a Gaussian one: between 4 b and (4 + log k) b a large count may still be noise, so the
-        message has the Laplace odds there against 0: y²/2R = y/b.
-        """
+        """Messages of this slot alone, as if nothing had been seen before: of the rates or, with `own`, of its PDF."""
         values, noise = self.counts.values[at], self.counts.noise
         variance = np.full(values.shape, 2 * noise**2)
         if not own:
@@ -388,11 +329,7 @@ class Slot:
         return Gaussians(values / self.scale, variance)
 
     def fresh(self, population: Floats) -> Reals:
-        """Log density of every count if its level were drawn anew from the population.
-
-        A table in the logarithm of 1 + |y|/b, interpolated: fine near 0, and as long as it must be for the largest
-        counts. The logarithm is that which the bits of a float are: straight between powers of two.
-        """
+        """Log density of every count if its level were drawn anew from the population."""
         values, noise = self.counts.values, self.counts.noise
         lowest, highest = (_logarithm(np.array([end / noise], np.float32))[0] for end in (values.min(), values.max()))
         nodes, step = np.linspace(min(lowest, -1), max(highest, 1), _FRESH_NODES, retstep=True)
@@ -434,11 +371,7 @@ def _exponential(place: Floats) -> Floats:
 def assimilate(
     messages: Gaussians, forecast: Gaussians, scales: Floats, slope: Reals, information: Reals
 ) -> tuple[Gaussians, Floats]:
-    """The messages after the slot, given each one's scale, and slope and information of its log score by the count.
-
-    The site has the precision q/(1 - q·P) with q = scale²·information and P the variance of the forecast, and the mean
-    of the forecast plus slope/(scale·information). Beside the messages, the share that is left of their variances.
-    """
+    """The messages after the slot, given each one's scale, and slope and information of its log score by the count."""
     units = scales**2 * information
     site = units * forecast.variance
     np.subtract(1, site, out=site)

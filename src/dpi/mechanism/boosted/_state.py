@@ -1,10 +1,6 @@
-"""The views of a domain that a rotating mechanism keeps: some coarse partitions and, last, the bins themselves.
+"""What the boosted mechanism remembers, and its bytes; the views of a domain that a rotating one keeps.
 
-Knows public options and a public domain; no measurement, no histogram, no user.
-
-What the boosted mechanism remembers, and its bytes. All of it is public: a function of measurements after noise.
-
-What a rotating mechanism remembers, and its bytes. All of it is public: a function of measurements after noise.
+All of it is public: a function of options and of measurements after noise.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ CAP_BITS = 60
 add up to less than 2^63; no measurement."""
 COARSEST, FACTOR = 16, 8
 """Blocks of the coarsest partition of an ordered domain, and how many of the next finer one make a block. Source: by
-trial; what rotation over them gives is in docs/utility.md, Huge domains."""
+trial."""
 
 
 def automatic_partitions(domain: Domain) -> tuple[Partition, ...]:
@@ -221,10 +217,7 @@ def _arrays(state: BoostedState) -> list[Floats | Integers]:
 
 
 def state_to_bytes(state: BoostedState) -> bytes:
-    """Magic, digest, one line of JSON with the scalars and shapes, and the arrays as little-endian doubles.
-
-    JSON prints a float by its shortest form, which reads back as the same float.
-    """
+    """Magic, digest, one line of JSON with the scalars and shapes, and the arrays as little-endian doubles."""
     header = {
         "pool": state.pool.mean.shape,
         "season": [phase is not None for phase in state.season],
@@ -322,10 +315,7 @@ def initial_views(layout: Layout, states: tuple[BoostedState, ...]) -> Views:
 
 
 def views_to_bytes(views: Views) -> bytes:
-    """Magic, digest, one line of JSON, and the states of the views one after the other.
-
-    JSON prints a float by its shortest form, which reads back as the same float.
-    """
+    """Magic, digest, one line of JSON, and the states of the views one after the other."""
     states = [state_to_bytes(state) for state in views.states]
     header = {
         "states": [len(state) for state in states],

@@ -1,21 +1,8 @@
-"""Laws of everybody and of all veterans beside the cells: for streams whose users are alike, however often they paid.
+"""One class in one slot: due, its cells are compared with what was measured; otherwise they are carried.
 
-Where most who are active were measured in one slot, the sum of their classes is a poll; two laws track the polls, one
-with newcomers and one without, which begins as the other was. Their weights against the cells, and that of a uniform
-law, are found by regression: what the cells missed in a poll, on what each law would have changed. So cells that were
-too sure of themselves are drawn towards uniform. The release then corrects what is prior in the cells, never what was
-measured. Newcomers are measured in every slot and need no correction: a burst of them says nothing of the others.
-
-Sees counts after noise; no histogram, no user.
-
-One class in one slot: due, its cells are merged and compared with what was measured; otherwise they are carried.
-
-Who paid goes on to the next class; who was absent stays behind, with the law just measured or, if users have a bin for
-life, with what is missing in it. Sees counts after noise; no histogram, no user.
-
-Where users are after a slot: who paid is in the next class, who was absent is behind.
-
-Sees sizes and laws made of counts after noise; no histogram, no user.
+Who paid goes on to the next class; who was absent stays behind. Beside the cells, two laws of everybody and of all
+veterans track polls, slots in which most who are active were measured; their weights, and that of a uniform law, are
+found by regression of what the cells missed. Sees counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -63,18 +50,17 @@ from dpi.mechanism.filtering.laplace_gauss import score_evidence
 
 WEIGHTS, PRECISIONS = (0.2, 0.3, 0.0), (8.0, 8.0, 80.0)
 """Prior weights of the laws of veterans, of everybody and of the uniform one, and the precisions of these. Source: by
-trial; measured by benchmarks/clocked.py (retail, flights-carrier)."""
+trial (benchmarks/clocked.py)."""
 
 _PRIOR: Floats = np.column_stack([np.multiply(PRECISIONS, WEIGHTS), np.diag(PRECISIONS)])
 """The same as moments."""
 HEARD = 0.2
 """A class counts as measured if its size is this many deviations of the noise of its sum. Source: by trial."""
 MOST = 0.5
-"""Share of those who are active that a poll needs. Source: by trial; measured by benchmarks/clocked.py (swap,
-flights-carrier)."""
+"""Share of those who are active that a poll needs. Source: by trial (benchmarks/clocked.py)."""
 SWEEPS = 30
-"""Rounds of coordinate descent, at most: enough for three weights. Source: by trial;
-tests/mechanism/cells/test_everybody.py compares with all subsets."""
+"""Rounds of coordinate descent, at most: enough for three weights. Source: by trial
+(tests/mechanism/cells/test_everybody.py)."""
 MEMORY = 0.7
 """Share of the regression that is kept from poll to poll. Source: by trial."""
 
@@ -90,10 +76,7 @@ class Common:
 
 
 def common_weights(common: Common) -> Floats:
-    """Weights of the three laws, none negative, together at most one; an unknown law has none.
-
-    Least squares under these bounds: coordinate descent, which ends at the only minimum.
-    """
+    """Weights of the three laws, none negative, together at most one; an unknown law has none."""
     (own, aa, ab, ac), (theirs, ba, bb, bc), (even, ca, cb, cc) = (common.moments + _PRIOR).tolist()
     known = (common.veterans.known, common.everybody.known, common.everybody.known)
     a = b = c = 0.0
@@ -172,7 +155,7 @@ LEAST = 0.2
 """A measurement lowers a probability to no less than this share of what was expected: a bin may only look empty.
 Source: by trial."""
 NEGLIGIBLE = 0.01
-"""A cell with fewer active users is not carried. Source: by definition; no release shows a hundredth of a user."""
+"""A cell with fewer active users is not carried. Source: by definition."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,10 +217,7 @@ def _rows(array: Floats, at: Integers, shape: tuple[int, int, int]) -> Floats:
 
 
 def carry_cells(state: CellsState, lowest: int, rates: Rates, common: Gaussians) -> Carried:
-    """The cells of the classes from `lowest` on, which are not due.
-
-    No count is compared with their forecasts, so that single precision does, to 10⁻⁶ of each.
-    """
+    """The cells of the classes from `lowest` on, which are not due."""
     m, kind = np.nonzero(rates.active.T[lowest:] >= NEGLIGIBLE)
     m += lowest
     if m.size == 0:

@@ -1,31 +1,10 @@
-"""What laws have in common of their change: one walk of log-levels for all, beside what each law has of its own.
+"""The cells of which classes are made, and how their laws age: dynamics that compete by how well each predicted.
 
-A slot measures newcomers and some classes; all others are carried. If everybody turns to something new, those who are
-carried did so too, though nobody looked. So the log-level of a bin, in any law, is an offset of that law plus a
-*common drift*, of which every measurement tells something. A cell remembers where the walk was when it was measured,
-and one of its dynamics (`dpi.mechanism.cells._dynamics`) takes it along by as much as the walk has gone since. Whether
-that is so is for the evidence to say: where newcomers alone change, classes do not follow, and their weights show it.
-
-A Gaussian for each bin, updated by relative residuals; offsets and walk count as independent. What no walk explains is
-believed: everybody may turn in one slot.
-
-Sees counts after noise; no histogram, no user.
-
-How the law of a cell ages: dynamics that compete, weighted by how well each predicted.
-
-*Own*: the cell keeps its past, which drifts; its users are fixed, or draw their bins anew in every slot. *Kin*: it is
-what the class's previous users were, as where everybody changes after some time. *Absent*: who was behind is what was
-missing when the class was measured, as where users have a bin for life. *Shrunk*: own past and a law of all, by
-precision: the pooled one, which newcomers teach most, or that of everybody. Never such a law alone: it would drag cells
-along when it is stale. *Along*: own past, moved by as much as all laws have moved.
-
-Sees laws and weights made of counts after noise; no histogram, no user.
-
-The cells of which classes are made, as arrays.
-
-Users are known by classes, m being the number of their payments. A class has two cells: users who have *paid* their
-m-th time since class m was last measured, and those who were *behind*, absent when it was. What is in them is public:
-made of counts after noise.
+A class has two cells: users who have *paid* since it was last measured, and those who were *behind*, absent when it
+was. Of a cell's law, *own* keeps its past, of users who are fixed or draw anew; *kin* is the class's previous users;
+*absent* is who was missing; *shrunk* is own past and a law of all, by precision; *along* is own past moved by the
+*common drift*, a walk of log-levels that all laws share and every measurement tells something of. Sees counts after
+noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -44,10 +23,10 @@ from dpi.mechanism.cells._law import DRIFTS, Counts
 from dpi.mechanism.filtering.gaussians import PATIENCE, Gaussians
 
 STEP = 0.01**2
-"""Variance by which the walk moves in a slot, and so does the offset of newcomers. Source: by trial; a step that is
-learned stayed there (benchmarks/clocked.py, trend)."""
+"""Variance by which the walk moves in a slot, and so does the offset of newcomers. Source: by trial
+(benchmarks/clocked.py)."""
 SURPRISE = 5.0
-"""A residual of so many deviations is a jump. Source: by trial; measured by benchmarks/clocked.py (offers)."""
+"""A residual of so many deviations is a jump. Source: by trial (benchmarks/clocked.py)."""
 UNKNOWN = 4.0
 """Relative variance of the levels of newcomers before anything was seen. Source: by definition."""
 FARTHEST = 5.0
@@ -113,15 +92,12 @@ KIN_DRIFTS, ABSENT_DRIFTS, SHRUNK_DRIFTS = (0.03, 0.2), (0.1, 0.3), (0.03, 0.1, 
 """How far a cell may lie from the class's previous users, from those who were missing, and from a law of all: relative
 deviations. Source: by trial."""
 OWN_DRIFTS = (0.03, 0.03, 0.03, 0.1)
-"""Drifts of a cell's own past while it is weighed against a law of all: the last one forgets it soon. Source: by trial;
-the last one is measured by benchmarks/clocked.py (trend: 0.0505 without it, 0.0432 with it; both with a tenth of the
-belief in a common drift)."""
+"""Drifts of a cell's own past while it is weighed against a law of all: the last one forgets it soon. Source: by trial
+(benchmarks/clocked.py)."""
 ALONG_DRIFTS = (0.01, 0.1)
 """Drifts of a cell's own past beside the common drift. Source: by trial."""
 OWN_SHARE, KIN_SHARE, ABSENT_SHARE, SHRUNK_SHARES, ALONG_SHARE = 0.3, 0.1, 0.1, (0.25, 0.25), 0.003
-"""Prior weights of the kinds, before they are made to have the sum one. Source: by trial; what the third does is
-measured by benchmarks/clocked.py (swap, weekly), and what the last does by its streams offers (0.0477 without it,
-0.0382 with it) and flights-carrier (0.0135; 0.0150 with 0.1 instead of 0.003)."""
+"""Prior weights of the kinds, before they are made to have the sum one. Source: by trial (benchmarks/clocked.py)."""
 WAITING = 0.1
 """By how much the variance around previous users grows with each slot since they were measured. Source: by trial."""
 _PATIENCE = PATIENCE ** np.arange(len(DRIFTS))
@@ -166,7 +142,7 @@ class Rows:
 
     def astype(self, dtype: npt.DTypeLike) -> Rows:
         """The same in another precision."""
-        return Rows(*[each.astype(dtype) for each in (self.own, self.redrawn, self.kin, self.absent, self.along)])
+        return Rows(*(getattr(self, field.name).astype(dtype) for field in fields(self)))
 
 
 ALL_ROWS = Rows(
@@ -220,16 +196,7 @@ class Batch:
 
     def astype(self, dtype: npt.DTypeLike) -> Batch:
         """The same cells in another precision, in which their forecasts are then made."""
-        return Batch(
-            self.law.astype(dtype),
-            self.size.astype(dtype),
-            self.age.astype(dtype),
-            self.active.astype(dtype),
-            self.kin.astype(dtype),
-            self.kin_age.astype(dtype),
-            self.absent.astype(dtype),
-            self.along.astype(dtype),
-        )
+        return Batch(*(getattr(self, field.name).astype(dtype) for field in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,10 +218,7 @@ _Part = tuple[Floats, Floats]
 
 
 def forecast_laws(cells: Batch, common: Gaussians, rows: Rows = ALL_ROWS) -> Forecast:
-    """Each cell's law under every dynamic.
-
-    `common` has the laws that it is shrunk to, (2, bins): the pooled one, and that of everybody.
-    """
+    """Each cell's law under every dynamic."""
     own, users = cells.law, np.maximum(cells.size, 1.0)
     squared, sampled = own.mean * own.mean, own.mean / users
     places, shape = rows.places, (len(own.mean), rows.places[-1], own.mean.shape[-1])

@@ -1,17 +1,9 @@
-"""From the parts to the release: the PDF of all active users with its posterior variance, and how many they are.
+"""One slot of the clocked ledger's estimator: measure classes, age cells, release the PDF of all active users.
 
-A part's realised counts have a variance that was foreseen, times the factor that forecasts of its class have shown;
-measured, that shrinks by what was seen, and is never more than the noise. Laws that are shrunk to a law of all are off
-together if it is, and so are cells that rest on the same measurements: that part of their deviations adds up, not their
-variances. Sizes are uncertain too: an error there moves the PDF towards or away from a part's own.
-
-Sees sizes and laws made of counts after noise; no histogram, no user.
-
-One slot of the clocked ledger's estimator: measure classes, age cells, release the PDF of all active users.
-
-The release is the sum of all parts by their sizes: newcomers, the classes that were due, and cells that are carried
-forward. Everything here is a pure function of a state and measurements, so it is post-processing and costs no privacy.
-Sees counts after noise; no histogram, no user.
+The release is the sum of all parts by their sizes: newcomers, the classes that were due, and cells that are carried. A
+part's variance is that foreseen, times the factor of its class, shrunk by what was seen; what parts have in common adds
+up as deviations. A pure function of a state and measurements, so it is post-processing and costs no privacy. Sees
+counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -73,7 +65,7 @@ LARGEST_RATIO = 10.0
 """The laws of all correct a probability by no more than this factor, up or down. Source: by trial."""
 SILENT = 100.0
 """Prior odds, times the width of the alternatives in deviations, against users who do not stand out from noise. Source:
-by calculation; one user in a hundred bins then costs about a hundredth more than a uniform guess."""
+by calculation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +81,7 @@ class Doubt:
 
 
 def common_change(new: Measured, parts: Sequence[Measured], kept: Carried, said: Floats, weights: Floats) -> Floats:
-    """By what share the laws of all correct forecasts, bin by bin.
-
-    `said` is what they say of the veterans' PDF, (3, bins), with their `weights`.
-    """
+    """By what share the laws of all correct forecasts, bin by bin."""
     veterans = np.add.reduce(kept.size[:, None] * kept.law.mean)
     prior = veterans.copy()
     for part in parts:
@@ -114,12 +103,7 @@ def release_parts(
     heard: float,
     compared: Sequence[Measured],
 ) -> tuple[Estimate, float]:
-    """The estimate of a slot.
-
-    `change` is by what share the laws of all correct forecasts. `heard` is the probability, before the slot, that laws
-    know more than a uniform guess; unless the release stands out by itself, the forecasts of the classes `compared`
-    tell. The second result is that probability after the slot.
-    """
+    """The estimate of a slot."""
     bins = change.size
     carried = np.add.reduce(kept.size[:, None] * kept.law.mean)
     veterans = carried.copy()
@@ -190,8 +174,7 @@ FIRST_LOOKS = 4
 """Times that the population of levels is learned from the first measurement. Source: by trial."""
 HALF = 0.5
 """A class teaches the pooled law if it is more likely than this that it has anybody, and newcomers teach the population
-of levels if they are clearer than this. Source: by trial; measured by benchmarks/clocked.py (churn 0 %, 2,000
-slots)."""
+of levels if they are clearer than this. Source: by trial (benchmarks/clocked.py)."""
 
 
 def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tuple[CellsState, Estimate]:
@@ -249,10 +232,7 @@ def measured(state: CellsState, slot: int, counts: Sequence[ClassCounts]) -> tup
 
 
 def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
-    """A slot that was not looked at: newcomers are as many as expected, all others are carried.
-
-    Before the first measurement nothing is known: the release is uniform, and the number of users NaN.
-    """
+    """A slot that was not looked at: newcomers are as many as expected, all others are carried."""
     if not state.known:
         even = np.full(state.bins, 1 / state.bins)
         nothing = float("nan")

@@ -1,24 +1,8 @@
-"""How far forecasts were off, class by class, against how far they said they could be: what intervals are scaled by.
+"""How far forecasts were off against how far they said they could be, and whether laws know more than a uniform guess.
 
-A forecast with variance V meets a measurement with noise of variance R. Its squared error is R + φ·V on average, and
-φ is learned from many of them, each weighted by how much it says of φ. What a low class shows in every second slot, a
-high one shows once in hundreds, and under more noise. So a class is taken to be like the one below, a little less
-sure, within a step, and what it has shown itself corrects that: where everybody changes after some time, as after five
-slots, one class is far off and those above it are not.
-
-Errors of classes go together as well, as where all laws go on in one direction. Noise of two classes is independent, so
-that the product of their errors tells their covariance, however large the noise is.
-
-Sees predictions, and counts after noise; no histogram, no user.
-
-Whether the laws know more than a uniform guess: evidence that adds up over slots.
-
-Few users, or a small ε, do not stand out from the noise of one slot; over a hundred slots they do. In each slot the
-counts are compared with what the laws had forecast, and with as many users spread evenly. The probability that the laws
-are right is that of two experts, by Bayes' rule; some of it flows back to doubt with every measurement, so that laws
-that were right once and are not confirmed fade to uniform.
-
-Sees counts after noise; no histogram, no user.
+A forecast with variance V meets noise of variance R: its squared error is R + φ·V on average, and φ is learned class by
+class, each like the one below within a step. Noise of two classes is independent, so that the product of their errors
+tells their covariance. Sees predictions, and counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -35,36 +19,27 @@ from dpi.mechanism.cells._sizes import Measured
 from dpi.mechanism.filtering.laplace_gauss import score_evidence
 
 PRIOR = 10.0
-"""Predictions that the factor one of the first class is worth before anything was seen. Source: by trial; the coverage
-that it leads to is measured by benchmarks/clocked.py."""
+"""Predictions that the factor one of the first class is worth before anything was seen. Source: by trial
+(benchmarks/clocked.py)."""
 SQUARES = 3.0
-"""Variance of the square of an error, whose own variance is one. Source: by calculation; 2 for a normal law, 5 for
-Laplace noise, and errors are both. Measured by benchmarks/clocked.py: with 2 instead of 3, uniform has .909 instead of
-.914 of its bins inside and kind A 2 % .883 instead of .891, seeds 2 and 3; with 5 uniform has .992 instead of .987,
-seeds 0 and 1."""
+"""Variance of the square of an error, whose own variance is one. Source: by calculation (benchmarks/clocked.py)."""
 OF_LAWS, OF_SIZES = 1.3, 1.1
 STEP = 0.8
 """By what a class is less sure than the one below, of its law and of its size, and the relative deviation from that.
-Source: by trial; with 1.1 and 0.3 for laws bins of trend are inside in 90 % instead of 91, of kind A 2 % in 88 instead
-of 90 (seeds 4 and 5); with 1.3 and 0.5 those of churn 0 % in 99.7 instead of 99.2 (benchmarks/clocked.py). Totals of
-flights are inside in 83 % at ε = 0.1 instead of 73 with 1 for sizes, and those of a short survey in 92 % instead of
-83."""
+Source: by trial (benchmarks/clocked.py)."""
 SMALLEST, LARGEST = 0.4, 30.0
 """Between these lies a factor: evidence is of bins with many users, and those with few are the less sure ones. Source:
-by trial; the coverage that they lead to is measured by benchmarks/clocked.py (churn 0 %, churn 1 %)."""
+by trial (benchmarks/clocked.py)."""
 LEAST = 0.1
-"""What a class may hand on to the one above is no less than this. Source: by definition; a hundredth of a factor that
-is found where everything drowns is noise."""
+"""What a class may hand on to the one above is no less than this. Source: by definition."""
 FADING = 0.9
 """What a measurement of a class counts after the next one that tells as much. Source: by trial."""
 OUTLIER = 36.0
 """A squared error counts as at most this many of its variance: one surprise must not widen everything. Source: by
-calculation; six deviations. Squares of Laplace noise that are cut at four lose 2.3 % on average, more than what is
-foreseen where a class drowns; at six they lose 0.2 %."""
+calculation."""
 LAWS_ALIKE, SIZES_ALIKE = (0.3, 40.0), (0.5, 10.0)
 """The share of their variances that errors of classes have in common before anything was seen, and the predictions that
-this is worth: of laws and of sizes. Source: by trial; the coverage that they lead to is measured by
-benchmarks/clocked.py (churn 1 %, kind A; totals of trend and survey)."""
+this is worth: of laws and of sizes. Source: by trial (benchmarks/clocked.py)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +97,7 @@ class Alike:
         return min(max((self.seen + before * worth) / (self.foreseen + worth), 0.0), 1.0)
 
     def after(self, classes: Sequence[tuple[Floats | float, Floats | float, float]]) -> Alike:
-        """After a slot: errors of its due classes, the variances that were foreseen of them, and those of noise.
-
-        Σ xᵢ·xⱼ over all pairs is half of what (Σ xᵢ)² has more than Σ xᵢ².
-        """
+        """After a slot: errors of its due classes, the variances that were foreseen of them, and those of noise."""
         if len(classes) < 2:
             return self
         errors, wholes = [], []
@@ -151,15 +123,12 @@ def _kept(before: float, told: float) -> float:
 
 
 DOUBT = 0.01
-"""The probability before anything was seen that laws know more than a uniform guess. Source: by calculation; laws made
-of noise then cost about a hundredth more than a uniform guess."""
+"""The probability before anything was seen that laws know more than a uniform guess. Source: by calculation."""
 RETURN = 0.005
-"""Share of the probability that flows back to `DOUBT` with every measurement. Source: by trial; with 0.02,
-flights-carrier at ε = 0.1 has 0.41 instead of 0.27, and retail 0.112 instead of 0.099 (benchmarks/clocked.py, seeds 0
-and 1, and 0 to 3, with rates of return that counted every slot alike)."""
+"""Share of the probability that flows back to `DOUBT` with every measurement. Source: by trial
+(benchmarks/clocked.py)."""
 SUREST = 0.9999
-"""The probability is never nearer to one before a slot. Source: by definition; as good as one, and left within a few
-slots."""
+"""The probability is never nearer to one before a slot. Source: by definition."""
 
 
 def confirm_laws(heard: float, parts: Sequence[Measured]) -> float:
@@ -172,10 +141,7 @@ def confirm_laws(heard: float, parts: Sequence[Measured]) -> float:
 
 
 def _evidence(part: Measured) -> float:
-    """Log density of a class's counts as its law had forecast them, less that of users spread evenly.
-
-    Each of the two may say how many they are, by what was expected and what the counts then show.
-    """
+    """Log density of a class's counts as its law had forecast them, less that of users spread evenly."""
     counts, bins = part.counts, part.counts.values.size
     users = _sized(part, part.sized.seen, part.sized.seen_variance)
     forecast, even = users * part.prior.mean, _sized(part, counts.total, counts.total_variance) / bins

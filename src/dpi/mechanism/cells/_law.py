@@ -1,14 +1,8 @@
-"""What one slot's measurement says of one class: noisy counts, and how much its users weigh in them.
+"""A law that drifts: how the users of some measurements are spread over the bins, by a mixture of trackers.
 
-Sees numbers after noise; no histogram, no user.
-
-A law that drifts: how the users of some measurements are spread over the bins, by a mixture of trackers.
-
-A tracker has for each bin a Gaussian message (mean, variance) about the bin's level, if log-levels walk by its drift a
-slot. Messages hold no prior; they are read under the population of levels (`dpi.mechanism.filtering.population`), which
-all laws of a domain share. Trackers are weighted by how well they predicted the noisy counts.
-
-Sees counts after noise; no histogram, no user.
+A tracker has for each bin a Gaussian message about its level, if log-levels walk by its drift a slot. Messages hold no
+prior; they are read under the population of levels, which all laws share. Sees counts after noise; no histogram, no
+user.
 """
 
 from __future__ import annotations
@@ -77,27 +71,23 @@ REFIT = 0.5
 """Relative deviation of a size that is handed to a law: the counts may correct it before they are compared with it.
 Source: by trial."""
 LUMP = 1.0
-"""Noise at which the exact slope and the plain one count the same, in users. Source: by trial; measured by
-benchmarks/clocked.py (growth, wiki)."""
+"""Noise at which the exact slope and the plain one count the same, in users. Source: by trial
+(benchmarks/clocked.py)."""
 CROWD = 1e-9
 """Probability, for each bin and measurement, that as many users are in it as may be, whatever was expected. Noise is
 Laplace, whose tails are wider than those of what is expected: without it, a crowd that nobody expected would be taken
 for noise, however far it is beyond all noise. Only what the slot itself had is told so; laws go on walking, since most
-crowds are gone with their slot. Source: by trial; a count is believed from ln(size/CROWD) scales of the noise on, 28
-for a thousand users. With 10⁻³, 14 scales, honeypot has 0.107 instead of 0.100 and retail 0.070 instead of 0.065
-(benchmarks/clocked.py, seed 0)."""
+crowds are gone with their slot. Source: by trial (benchmarks/clocked.py)."""
 SHARPEST, LEAST = 0.02, 0.1
 """One measurement lowers a variance, and the number of users in a bin, to no less than these shares. Source: by
 trial."""
 SUMMED = 0.2
-"""The sum of messages is known if its relative deviation is below this. Source: by trial;
-tests/mechanism/cells/test_law.py::test_a_law_of_noise_stays_where_it_is."""
+"""The sum of messages is known if its relative deviation is below this. Source: by trial
+(tests/mechanism/cells/test_law.py)."""
 _NARROWEST, _WIDEST = 1e-8, 4.0
-"""Variances outside these (the first over bins²) say all or nothing, and are read as these. Source: by calculation; the
-smallest level is 10⁻³ of the uniform one, the largest one."""
+"""Variances outside these (the first over bins²) say all or nothing, and are read as these. Source: by calculation."""
 _FAINTEST = -60.0
-"""Log weights below the largest by more than this count as this. Source: by definition; nothing is heard at that
-weight."""
+"""Log weights below the largest by more than this count as this. Source: by definition."""
 TRACKERS_PRIOR = PATIENCE ** np.arange(len(DRIFTS)) / np.sum(PATIENCE ** np.arange(len(DRIFTS)))
 _STEP = np.array(DRIFTS)[:, None] ** 2
 
@@ -310,12 +300,7 @@ def correct_crowds(
 
 
 def lumpy_slope(scored: Evidence, residual: Floats, variance: Floats, noise: float) -> tuple[Floats, Floats]:
-    """Slope and information of a residual, for counts that are lumps of one user.
-
-    The exact slope for Laplace noise is flat beyond one scale: it tells medians. Where the noise is as small as one
-    user, a bin that has a user now and then would be taken for an empty one; the plain slope tells means. The larger
-    the noise, the more is the exact one worth, and the less it is off.
-    """
+    """Slope and information of a residual, for counts that are lumps of one user."""
     exact = noise / (noise + LUMP)
     plain = variance + 2 * noise**2
     np.divide(1 - exact, plain, out=plain)
@@ -329,10 +314,7 @@ def lumpy_slope(scored: Evidence, residual: Floats, variance: Floats, noise: flo
 
 
 def age_laws(laws: Sequence[Law], readout: Readout, elapsed: int) -> list[Law]:
-    """Laws some slots later: a log-walk of step d adds d²·E[level²] in each; the sum of levels is kept near one.
-
-    Only a sum that messages know is moved: that of the population would move them in every slot, without end.
-    """
+    """Laws some slots later: a log-walk of step d adds d²·E[level²] in each; the sum of levels is kept near one."""
     known = [law for law in laws if law.known]
     if not known:
         return list(laws)

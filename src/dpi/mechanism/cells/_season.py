@@ -1,11 +1,8 @@
 """A public season: how the PDF and the activity of a phase differ from those of all phases, for all laws and classes.
 
-Every slot adds what was measured in it, of all classes, to the sums of its phase. A phase's *profile* is its PDF over
-that of all phases, shrunk to one by what is not known. Experts smooth it over no, few and more neighbouring phases, and
-one says that there is no season; they are weighted by how well they predicted. A phase's *activity* is how many of
-those who may return were seen, over how many were expected.
-
-Sees counts after noise; no histogram, no user.
+A phase's *profile* is its PDF over that of all phases, shrunk to one by what is not known; experts smooth it over
+neighbouring phases. Its *activity* is how many of those who may return were seen, over how many were expected. Sees
+counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -22,22 +19,22 @@ from dpi.mechanism.cells._sizes import Measured
 from dpi.mechanism.filtering.gaussians import Gaussians
 
 WIDTHS = (0.0, 1.5, 3.0)
-"""Deviations, in phases, of the kernels by which neighbouring phases are averaged. Source: by trial; measured by
-benchmarks/clocked.py (seasonal)."""
+"""Deviations, in phases, of the kernels by which neighbouring phases are averaged. Source: by trial
+(benchmarks/clocked.py)."""
 
 PRIOR: Floats = np.array([0.2, 0.2, 0.4, 0.2])
 """Weights of these experts before anything was seen, and of the one that knows no season. Source: by trial."""
 RETURN = 0.01
 """Share of weight that flows back to the prior in every slot, so that a beaten expert can return. Source: by trial."""
 SPREAD, ACTIVITY = 0.25, 0.25
-"""Variances of a profile and of an activity around one before anything was seen. Source: by trial; measured by
-benchmarks/clocked.py (seasonal)."""
+"""Variances of a profile and of an activity around one before anything was seen. Source: by trial
+(benchmarks/clocked.py)."""
 MISFIT = 0.1**2
 """Relative variance of what experts predict beside what they know of, for laws drift and classes differ; the same of
 the number of users who are expected. Source: by trial."""
 FADING = 0.9
-"""What is left of a phase's sums after a period; more, if less than the rest was measured in it. Source: by trial; 0.97
-is no different on benchmarks/clocked.py (seasonal)."""
+"""What is left of a phase's sums after a period; more, if less than the rest was measured in it. Source: by trial
+(benchmarks/clocked.py)."""
 LEAST, MOST = 0.05, 20.0
 """Between these lies a profile. Source: by definition."""
 RAREST = 0.1

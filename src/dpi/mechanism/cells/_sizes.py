@@ -1,23 +1,8 @@
 """How many users of each class are active: what flowed in, what returns, and what the counts say.
 
 Of a class, n = α·(paid since it was last measured) + β·(its size then): recursive least squares for each class, with
-the rates of the class below as the prior. Nobody is in a class who did not enter it, and most classes are empty most of
-the time: both are used against noise. Newcomers have no past; their number is a level that moves.
-
-Sees counts after noise; no histogram, no user.
-
-The parts of which a slot's users are made: classes that were measured, and cells that are carried forward.
-
-Sees sizes and laws made of counts after noise; no histogram, no user.
-
-How active users are as a whole, against what the rates of return say: days and seasons that all classes share.
-
-Rates of return are averages. In one slot all classes may be more active than that, or less; and where high classes
-drown in noise, rates may be off for long. So one factor 1 + a serves all classes: a is a *level* that walks slowly,
-plus a *deviation* of the slot alone, whose variance is learned. Classes that are due tell it by how many of them were
-seen; those that are carried are scaled by it. How far classes are off together all the same is told by their errors.
-
-Sees sizes made of counts after noise; no histogram, no user.
+the rates of the class below as the prior. Newcomers are a level that moves. One factor of activity serves all classes:
+a level that walks slowly, plus a deviation of the slot alone. Sees counts after noise; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -37,11 +22,11 @@ from dpi.mechanism.filtering.gaussians import Gaussians, fast_replace
 FIRST_RATES, FIRST_DEVIATIONS = (0.8, 0.1), (0.4, 0.3)
 RATE_STEPS = (0.1, 0.05)
 """Rates α and β of the first class before anything was seen, their deviations, and how far a class is from the one
-below. Source: by trial; what the steps do is measured by benchmarks/clocked.py (churn 0 %, 2,000 slots)."""
+below. Source: by trial (benchmarks/clocked.py)."""
 LEAVING = (1.0, 1.5, 2.0)
 """A class waits twice as long as the one below. If a share s of those who would return at once is lost in that time, s
 to the power of one of these is expected of the next: 2 if users leave at a constant rate, 1 if some leave at once and
-the rest never. Source: by definition, both ends and their middle; which of them it is, measurements tell."""
+the rest never. Source: by definition."""
 LEAST_RATES = (0.001, 0.0)
 """The smallest rates: some return of those who have just paid. Source: by trial."""
 FORGETTING = 0.9
@@ -50,30 +35,26 @@ MISFIT = 0.05
 """Relative deviation of a size by the shape of the counts, because the shape is itself an estimate. Source: by
 trial."""
 ACTIVITY = 0.15
-"""Relative deviation of a class's activity from what its rates say. Source: by trial; the coverage that it leads to is
-measured by benchmarks/clocked.py."""
+"""Relative deviation of a class's activity from what its rates say. Source: by trial (benchmarks/clocked.py)."""
 ABSENT = 0.05
 """Deviation of the number of active users from what rates say, as a share of those who entered a class and were not
-there when it was measured: they may come back, and where a class drowns in noise no rate tells it. Source: by trial;
-the coverage that it leads to is measured by benchmarks/clocked.py."""
+there when it was measured: they may come back, and where a class drowns in noise no rate tells it. Source: by trial
+(benchmarks/clocked.py)."""
 LOOKED = 0.7
-"""What a look at those who were absent counts after the next one: who is absent changes. Source: by trial; totals
-inside, retail-country at ε = 0.1, 0.83 with 0.9 instead (benchmarks/clocked.py, two seeds)."""
+"""What a look at those who were absent counts after the next one: who is absent changes. Source: by trial
+(benchmarks/clocked.py)."""
 SURPRISE = 6.0
-"""A size this many deviations from what was expected is believed as it was measured. Source: by calculation; Laplace
-noise, which the shape of a law that is nearly one bin has, is so far off once in 5,000 measurements. At four deviations
-it is once in 300, and each time phantoms enter the classes above."""
+"""A size this many deviations from what was expected is believed as it was measured. Source: by calculation."""
 ODD = 2.0
-"""Deviations from what was expected beyond which a measurement tells less of rates of return. Source: by trial; without
-it retail-country has 0.0472 instead of 0.0465 and weekly 0.302 instead of 0.299; with one instead of two,
-flights-carrier 0.0127 instead of 0.0134, but retail-country 0.0479 (benchmarks/clocked.py, two seeds)."""
+"""Deviations from what was expected beyond which a measurement tells less of rates of return. Source: by trial
+(benchmarks/clocked.py)."""
 EMPTY = 10.0
 """Prior odds, times the width of the alternatives in deviations, that nobody is new. Source: by trial."""
 NOBODY = 0.01
 """Prior odds that a class in which users are expected has nobody. Source: by trial."""
 MOST = 2.0
 """No class has more active users than this times those who entered it or were there when it was measured last. Source:
-by trial; one would do if these numbers were exact."""
+by trial."""
 CHANGES = 0.1
 LEAST_CHANGE, MOST_CHANGE = 0.003, 1.0
 LEARNING = 0.05
@@ -81,8 +62,7 @@ LEARNING = 0.05
 last slot in its estimate. Source: by trial."""
 HEARING = 0.02
 """Deviation by which the level of newcomers walks in a slot, as a share of the noise: a trickle below the noise is
-averaged over about 1/`HEARING` slots. Source: by calculation; a local level of that signal-to-noise ratio has that
-memory."""
+averaged over about 1/`HEARING` slots. Source: by calculation."""
 
 
 @dataclass(frozen=True)
@@ -279,10 +259,7 @@ def _waits(classes: int) -> Floats:
 
 
 def measure_size(counts: Counts, law: Gaussians, expected: float, spread: float, entered: float) -> Sized:
-    """A class's number of active users: `expected` with variance `spread`, corrected by the counts.
-
-    The probability that nobody is there is that of the counts under an empty class against those expected.
-    """
+    """A class's number of active users: `expected` with variance `spread`, corrected by the counts."""
     seen, noise = combine_size(counts, law, expected)
     both = spread + noise
     if (seen - expected) ** 2 > SURPRISE**2 * both:
@@ -298,13 +275,7 @@ def measure_size(counts: Counts, law: Gaussians, expected: float, spread: float,
 def learn_rates(
     precision: Floats, evidence: Floats, parts: Floats, sized: Sized, expected: float, spread: float
 ) -> tuple[Floats, Floats]:
-    """One class's regression after its size was seen; `parts` are those who paid and those who were behind.
-
-    The past fades only as far as something new takes its place: a class that runs empty keeps its rates. A size
-    that is more than `ODD` deviations from what was expected, which has the variance `spread`, counts the less, the
-    farther it is off, as with Huber's loss: a week in which a shop is closed says little of who returns, and rates that
-    have changed for good are seen again.
-    """
+    """One class's regression after its size was seen; `parts` are those who paid and those who were behind."""
     noise = _noise(sized, expected)
     noise *= max(1.0, abs(sized.seen - expected) / math.sqrt(noise + spread) / ODD)
     paid, behind = parts.tolist()
@@ -394,16 +365,15 @@ class Carried:
 
 
 FIRST_LEVEL, FIRST_DEVIATION = 0.1**2, 0.15**2
-"""Variances of the level and of a slot's deviation before anything was seen. Source: by trial; the coverage that they
-lead to is measured by benchmarks/clocked.py."""
+"""Variances of the level and of a slot's deviation before anything was seen. Source: by trial
+(benchmarks/clocked.py)."""
 WALK, WIDEST = 0.02**2, 0.4**2
-"""Variance by which the level moves in a slot, and the most that it has. Source: by trial; the coverage that they lead
-to is measured by benchmarks/clocked.py."""
+"""Variance by which the level moves in a slot, and the most that it has. Source: by trial (benchmarks/clocked.py)."""
 ACTIVITY_LEARNING = 0.1
 """The share of the last slot in the variance of deviations, where it tells all: expectation maximisation, step by step.
-Source: by trial; the coverage that it leads to is measured by benchmarks/clocked.py."""
+Source: by trial (benchmarks/clocked.py)."""
 LOWEST, HIGHEST = 0.4, 2.5
-"""Between these lies the factor. Source: by definition; what is farther off is no average of anything."""
+"""Between these lies the factor. Source: by definition."""
 OUTLIER = 3.0
 """A slot that is this many deviations off counts as one that is exactly so many off. Source: by definition."""
 

@@ -1,23 +1,8 @@
-"""What the estimator remembers, and its bytes. All of it is public: a function of measurements after noise.
+"""What the estimator remembers, its bytes, how it goes from phase to phase of a season, and what shares it asks for.
 
-Its size is O(classes · bins), whatever the number of slots and users.
-
-From phase to phase of a season: what was learned in one is taken to another by the ratio of their profiles.
-
-Between slots every law and every cell is kept as it is in the phase in which it was learned, so that what is found out
-about the season later serves it too, and what changes in a profile does not add up. In a slot all are in its phase.
-Without a season all phases are one.
-
-Sees laws made of counts after noise; no histogram, no user.
-
-Which fraction of what they have left users pay: f₀ for newcomers, f for others, more where few ever pay again.
-
-Chosen from public state, before a slot is looked at. What a user does not live to pay is lost to the estimate: if a
-share ρ of those with m + 1 payments ever makes the next one, f_m is raised to 1 - (1 - f)·ρ. Where everybody is new in
-every slot that approaches spending all at once; nobody is ever left with nothing. As long as some may return, whom it
-would silence, nobody pays nearly all: that takes a ρ that is known to be small.
-
-Sees rates of return made of counts after noise; no histogram, no user.
+All of it is public, O(classes · bins): a function of measurements after noise. Between slots laws and cells are kept in
+the phase in which they were learned; in a slot all are in its phase, by the ratio of profiles. If a share ρ of those
+with m + 1 payments ever makes the next one, class m pays 1 - (1 - f)·ρ of what it has left.
 """
 
 from __future__ import annotations
@@ -55,8 +40,7 @@ _LINE = 1024
 MOST_CLASSES, FEWEST_CLASSES = 16, 4
 MOST_CELLS = 1 << 17
 """How many classes there should be: the last of sixteen is due once in 32,768 slots, and so many numbers of bins, over
-all classes, keep a state below 18 megabytes. Source: by calculation; tests/mechanism/cells/test_cells_state.py measures
-the bytes."""
+all classes, keep a state below 18 megabytes. Source: by calculation (tests/mechanism/cells/test_cells_state.py)."""
 
 
 MOST_PHASES = 1 << 20
@@ -208,11 +192,7 @@ def _paths(part: object, *names: str) -> Iterator[str]:
 
 
 def to_bytes(state: CellsState) -> bytes:
-    """Magic, digest, one line of JSON with the scalars and shapes, and the arrays as little-endian doubles.
-
-    JSON prints a float by its shortest form, which reads back as the same float. Blanks make the line as long in every
-    slot, so that an array that has not changed is the same bytes at the same place: stores then leave it as it is.
-    """
+    """Magic, digest, one line of JSON with the scalars and shapes, and the arrays as little-endian doubles."""
     header = {
         "bins": state.bins,
         "classes": state.classes,
@@ -305,10 +285,7 @@ def with_laws(state: CellsState, four: Sequence[Law]) -> CellsState:
 
 
 def enter_phase(state: CellsState, slot: int) -> tuple[CellsState, Floats]:
-    """Laws and cells in the phase of a slot, and the ratios by which laws were taken there.
-
-    What is not known of the profiles widens the laws of cells. Laws of all have trackers that drift for that.
-    """
+    """Laws and cells in the phase of a slot, and the ratios by which laws were taken there."""
     season = state.season
     if not season.period:
         return state, _NOWHERE
@@ -342,11 +319,7 @@ def _taken(four: Sequence[Law], steps: Floats) -> list[Law]:
 
 
 def leave_phase(before: CellsState, after: CellsState, due: int, told: Sequence[bool], steps: Floats) -> CellsState:
-    """A state after a slot: what was learned in it stays in its phase, all else goes back to its own.
-
-    `before` is the state before the slot, `due` the number of classes that were measured, and `told` says which laws
-    were.
-    """
+    """A state after a slot: what was learned in it stays in its phase, all else goes back to its own."""
     season = after.season
     if not season.period:
         return after
@@ -374,12 +347,10 @@ def leave_phase(before: CellsState, after: CellsState, due: int, told: Sequence[
 
 NEWCOMERS, OTHERS, MOST = 0.5, 0.25, 0.85
 """Fractions of what is left that newcomers and others pay where all return, and the most that anybody pays as long as
-some may return. Source: by trial; the last is measured by benchmarks/clocked.py (0.93 instead: bursts 0.0143 → 0.0151,
-honeypot-host 0.0864 → 0.0901)."""
+some may return. Source: by trial (benchmarks/clocked.py)."""
 NEARLY_ALL, SURE = 0.99, 3.0
-"""The most that anybody ever pays, and how many deviations above what rates say ρ is then still small. Source: by
-trial; benchmarks/compare.py (published@1, cap 1: KL 0.000133 → 0.000101, where one noisy histogram of all of ε has
-0.000102) and benchmarks/clocked.py (bursts, seeds 0 to 3: 0.0155 → 0.0176)."""
+"""The most that anybody ever pays, and how many deviations above what rates say ρ is then still small. Source: by trial
+(benchmarks/compare.py, benchmarks/clocked.py)."""
 
 
 def shares(state: CellsState, due: int) -> tuple[Fraction, ...]:

@@ -1,8 +1,4 @@
-"""Frozen values with some fields changed: `dataclasses.replace`, several times as fast.
-
-A slot changes the parts of a state again and again; without this, a tenth of an estimate of few bins is copying fields.
-
-Beliefs about the levels of bins: means and variances, for one forecast or many.
+"""Beliefs about the levels of bins: means and variances, for one forecast or many; and quick copies of frozen values.
 
 Sees numbers made of measurements after noise; no histogram, no user.
 """
@@ -44,13 +40,12 @@ def fast_replace(value: Value, **changes: object) -> Value:
 Floats = npt.NDArray[np.float64]
 
 UNKNOWN = 1e6
-"""Variance of a message that says nothing; a level is a probability. Source: by definition; any number far above one
-serves."""
+"""Variance of a message that says nothing; a level is a probability. Source: by definition."""
 PATIENCE = 0.7
 """Prior weight of each tracker relative to the next slower one: most streams change slowly. Source: by trial."""
 _BLOCK = 2048
-"""Bins that are worked on at a time, so that they stay in the cache, for all experts. Source: by trial; the speed that
-it leads to is measured by benchmarks/mechanism.py (docs/benchmarks.md, Mechanisms)."""
+"""Bins that are worked on at a time, so that they stay in the cache, for all experts. Source: by trial
+(benchmarks/mechanism.py)."""
 
 
 @dataclass(frozen=True, eq=False)

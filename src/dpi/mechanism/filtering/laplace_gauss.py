@@ -1,18 +1,10 @@
 """The law of a noisy count: Laplace noise plus a Gaussian belief about the count, in closed form.
 
-Knows residuals, variances and a noise scale. Sees measurements after noise only; no histogram, no user.
-
 With Z(u) the density at u of Laplace(b) + N(0, V), a belief N(m, V) about a count and its measurement y at u = y - m,
 log Z is the evidence of the belief, and its derivatives say how to correct it: the slope -(log Z)'(u) = d log Z/dm
 moves the mean, and, as a Gaussian obeys the heat equation, d log Z/dV = Z''/(2Z) corrects the variance.
 
-Log scores of very many counts, most of which are far from where a belief expects them, by its own deviation.
-
-With Laplace noise of scale b and a belief of deviation σ, the density of a residual u has a rounded peak of the width
-of σ, and is e^(r/2 - |u|/b)/2b beyond it, with r = (σ/b)². Where single bins are hidden in noise σ is a small part of
-b, so that three of four counts lie beyond, and need no error function.
-
-Sees counts after noise; no histogram, no user.
+Sees measurements after noise only; no histogram, no user.
 """
 
 from __future__ import annotations
@@ -32,8 +24,8 @@ _ERFCX = (
     *(-0.005594733, 0.169068453, -0.182889897, 0.050258959),
 )
 """The polynomial of degree eight in t = 1/(1 + x/2.5) that is nearest to erfcx(x)/t for x ≥ 0, in relative error (found
-by Lawson's reweighted least squares): it is off by at most 1.3·10⁻⁷. Source: a fit;
-tests/mechanism/test_laplace_gauss.py::test_erfcx_is_within_its_bound measures it."""
+by Lawson's reweighted least squares): it is off by at most 1.3·10⁻⁷. Source: a fit
+(tests/mechanism/test_laplace_gauss.py)."""
 _IN_ORDER = {kind: [np.array(one, dtype=kind) for one in reversed(_ERFCX)] for kind in "fd"}
 """The same from the highest power on, as arrays of single and double precision: numpy is quicker with these than with
 numbers of Python.
@@ -98,14 +90,7 @@ def score_evidence(residual: Reals, variance: Reals | float, noise: float) -> Ev
 
 
 def _evidence(residual: Reals, variance: Reals | float, noise: float) -> tuple[Evidence, Reals, Reals, Reals]:
-    """Evidence, and what the other derivative is made of.
-
-    In units of the noise, with r = V/b² and v = |u|/b, Z = e^(r/2)/4 · [e^-v·erfc(g) + e^v·erfc(h)] with
-    g = (r - v)/√2r and h = (r + v)/√2r. By erfc(x) = e^(-x²)·erfcx(x), and erfc(g) = 2 - erfc(-g) where g < 0, both
-    terms have the factor e^L with L = -w²/2r - (v - w), w = min(v, r); it is taken out, so that nothing overflows.
-    Minima and signs instead of branches: they are several times faster on arrays. The log density is off by at most
-    5·10⁻⁷·(1 + |log Z|), the slope by 10⁻⁶/b.
-    """
+    """Evidence, and what the other derivative is made of."""
     r = np.maximum(variance / noise**2, SMALLEST)
     u = residual / noise
     if not r.size or r.item(r.argmax()) <= SINGLE:
@@ -143,10 +128,7 @@ def _evidence(residual: Reals, variance: Reals | float, noise: float) -> tuple[E
 
 
 def fisher_information(variance: Reals | float, noise: float) -> Reals:
-    """Fisher information of Laplace(noise) + N(0, variance) about its location, on average over measurements.
-
-    A fit with the right limits: 1/b² without Gaussian part, 1/(V + 2b²) for a wide one.
-    """
+    """Fisher information of Laplace(noise) + N(0, variance) about its location, on average over measurements."""
     squared = noise**2
     r = np.asarray(variance / squared)
     q = np.sqrt(r)
@@ -160,7 +142,7 @@ def fisher_information(variance: Reals | float, noise: float) -> Reals:
 
 BEYOND = 4.5
 """From (|u| - σ²/b)/√2σ on a residual is beyond the peak: what is left out is erfc(4.5) = 2·10⁻¹⁰ of the density.
-Source: by calculation; tests/mechanism/test_tails.py compares with the whole law."""
+Source: by calculation (tests/mechanism/test_tails.py)."""
 
 
 def score_tails(residual: Floats, variance: Reals, noise: float) -> Score:
