@@ -6,17 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.sources.brokers.holes import (
-    Hole,
-    Holes,
-    Pending,
-    contains,
-    difference,
-    intersection,
-    ranks,
-    width,
-    without_ids,
-)
+from dpi.sources.brokers.holes import Hole, Holes, Pending, contains, difference, intersection, ranks, width
 
 IDS = st.lists(st.integers(0, 60), unique=True).map(sorted)
 
@@ -43,7 +33,7 @@ def test_arithmetic_of_holes_is_that_of_sets(first: list[int], second: list[int]
     holes, others = holes_of(set(first)), holes_of(set(second))
     assert tuple(difference(holes, others)) == holes_of(set(first) - set(second))
     visible = sorted(set(first) & set(second))
-    assert tuple(without_ids(holes, visible)) == holes_of(set(first) - set(second))
+    assert tuple(difference(holes, [(each, each + 1) for each in visible])) == holes_of(set(first) - set(second))
     assert contains(holes, number) == (number in first)
     assert tuple(intersection(holes, others)) == holes_of(set(first) & set(second))
     assert [first[each] for each in ranks(holes, visible)] == visible
@@ -91,7 +81,7 @@ def _play(random: np.random.Generator) -> None:
             opened, seen = looks.pop(0)
             new = holes_of(set(range(offset, max(seen, default=0) + 1)) - seen)
             before = ids_of(pending.holes)
-            left = pending.advance(opened, lambda holes: without_ids(holes, sorted(seen & ids_of(holes))), new)  # noqa: B023
+            left = pending.advance(opened, lambda holes: difference(holes, holes_of(seen)), new)  # noqa: B023
             offset = max(offset, max(seen, default=0) + 1)
             assert left == len(before - ids_of(pending.holes))
             forgotten |= before - seen - ids_of(pending.holes)

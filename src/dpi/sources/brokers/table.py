@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from itertools import chain
@@ -47,18 +47,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dpi.errors import SchemaError, StateError
 from dpi.sources.brokers.address import load_client
-from dpi.sources.brokers.holes import (
-    Hole,
-    Holes,
-    Pending,
-    Running,
-    contains,
-    difference,
-    intersection,
-    ranks,
-    width,
-    without_ids,
-)
+from dpi.sources.brokers.holes import Hole, Holes, Pending, Running, contains, difference, intersection, ranks, width
 from dpi.sources.brokers.log import AGAIN, AWAY, MESSAGES, End, Log, Piece, Setup, Span
 from dpi.sources.live import Block, Look, Reach
 from dpi.sources.textual import texts
@@ -130,7 +119,7 @@ class Table(Log):
 
     @abstractmethod
     def _connect(self, timeout: float) -> Any:
-        """A connection of the database's library, which commits by itself."""
+        """Return a connection of the database's library, which commits by itself."""
 
     @abstractmethod
     def _begin(self, connection: Any) -> Made:
@@ -146,7 +135,7 @@ class Table(Log):
 
     @abstractmethod
     def _missing(self, error: BaseException) -> bool:
-        """Whether an error says that there is no such table, or column."""
+        """Return whether an error says that there is no such table, or column."""
 
     # The timer's side.
 
@@ -167,7 +156,7 @@ class Table(Log):
         return len(self._snapshots) > 1
 
     def reached(self) -> tuple[Reach, ...]:
-        """How far the table has got or, while the database is away, had got."""
+        """Return how far the table has got or, while the database is away, had got."""
         while (reached := self.look()()) is None:
             pass
         return reached
@@ -190,7 +179,7 @@ class Table(Log):
             raise
 
     def _stand(self) -> tuple[Reach, ...] | None:
-        """What was counted last, while the database is away; None if a look before this one was not counted."""
+        """Return what was counted last, while the database is away; None if a look before this one was not counted."""
         if not self._reaches:
             raise self.unreachable()
         if self._failing is not None:
@@ -252,12 +241,12 @@ class Table(Log):
         return reach._replace(holes=holes, late=late)
 
     def _visible(self, connection: Any) -> int:
-        """The largest id that is visible."""
+        """Return the largest id that is visible."""
         query = f"SELECT coalesce(max({self.id}), 0) FROM {self.table}"  # noqa: S608 - names are quoted
         return int(self._rows(connection, query)[0][0])
 
     def _gaps(self, connection: Any, at: int, end: int) -> Iterator[Hole]:
-        """The ids from `at` up to before `end` that are not visible, found in steps."""
+        """Return the ids from `at` up to before `end` that are not visible, found in steps."""
         page = f"FROM {self.table} WHERE {self.id} >= %s AND {self.id} < %s"
         apart = (
             "SELECT earlier, id FROM "  # noqa: S608 - names are quoted
@@ -279,27 +268,28 @@ class Table(Log):
                 at = following
 
     def _following(self, connection: Any, at: int, end: int) -> int:
-        """The first visible id from `at` on, or `end`."""
+        """Return the first visible id from `at` on, or `end`."""
         query = f"SELECT coalesce(min({self.id}), %s) FROM {self.table} WHERE {self.id} >= %s AND {self.id} < %s"  # noqa: S608
         return int(self._rows(connection, query, end, at, end)[0][0])
 
     def _unfilled(self, connection: Any, holes: Holes) -> Iterator[Hole]:
-        """What is left of holes in a snapshot: near ones by going through what lies between, others one by one."""
-        for near in _near(holes):
+        """Return what is left of holes in a snapshot: near ones by going through what lies between, others alone."""
+        for near in _group(holes, lambda some, hole: hole[1] - some[0][0] > STEP):
             if len(near) > _RANGES or near[-1][1] - near[0][0] > STEP:
                 yield from intersection(near, tuple(self._gaps(connection, near[0][0], near[-1][1])))
             else:
                 query = f"SELECT {self.id} {self._among(near)} ORDER BY {self.id}"
-                yield from without_ids(near, [int(row[0]) for row in self._rows(connection, query, *chain(*near))])
+                visible = [int(row[0]) for row in self._rows(connection, query, *chain(*near))]
+                yield from difference(near, [(number, number + 1) for number in visible])
 
     def _among(self, holes: Holes) -> str:
-        """Where the rows come from whose ids lie in holes, whose ends are its values."""
+        """Return where the rows come from whose ids lie in holes, whose ends are its values."""
         return f"FROM {self.table} WHERE " + " OR ".join([f"({self.id} >= %s AND {self.id} < %s)"] * len(holes))
 
     # The reader's side.
 
     def read(self, upto: tuple[Reach, ...]) -> Iterator[Block]:
-        """The rows of a mark that are not stored yet."""
+        """Return the rows of a mark that are not stored yet."""
         yield from super().read(upto)
         self._read = {reach.identity: reach for reach in upto}
 
@@ -331,7 +321,7 @@ class Table(Log):
             yield from self._late_rows(part, span) if part.endswith(_LATE) else self._new_rows(part, span)
 
     def _new_rows(self, part: str, span: Span) -> Iterator[Piece]:
-        """The rows above the mark before; those that committed after the mark was made wait for theirs."""
+        """Return the rows above the mark before; those that committed after the mark was made wait for theirs."""
         at, end = span
         there = f"SELECT 1 FROM {self.table} WHERE {self.id} = %s"  # noqa: S608 - names are quoted
         if at > self.start_at and not self._rows(self._reader, there, at - 1):
@@ -342,7 +332,7 @@ class Table(Log):
         self.lost = self.lost or at < end
 
     def _late_rows(self, part: str, span: Span) -> Iterator[Piece]:
-        """The rows that had been in holes of the mark before.
+        """Return the rows that had been in holes of the mark before.
 
         Positions number the ids that have left holes, so that they do not depend on which rows are still there.
         """
@@ -354,8 +344,12 @@ class Table(Log):
                 yield Piece(part, self._frame(fresh), numbers[-1])
 
     def _pages(self, holes: Holes) -> Iterator[Sequence[Sequence[Any]]]:
-        """The rows whose ids lie in some ranges, in the order of their ids, some at a time."""
-        for some in _some(holes, MESSAGES):
+        """Return the rows whose ids lie in some ranges, in the order of their ids, some at a time."""
+
+        def is_full(some: list[Hole], hole: Hole) -> bool:
+            return len(some) == _RANGES or width(some) + width([hole]) > MESSAGES
+
+        for some in _group(holes, is_full):
             at, end = some[0][0], some[-1][1]
             if width(some) <= MESSAGES:
                 yield self._page(some)
@@ -370,7 +364,7 @@ class Table(Log):
         return self._rows(self._reader, query, *chain(*holes))
 
     def _frame(self, rows: Sequence[Sequence[Any]]) -> pl.DataFrame:
-        """Canonical texts of the columns, as those of lines are."""
+        """Return canonical texts of the columns, as those of lines are."""
         import polars as pl
 
         columns = list(zip(*rows, strict=True))[1:] or [()] * len(self.setup.names)
@@ -382,12 +376,12 @@ class Table(Log):
     # Both sides.
 
     def _rows(self, connection: Any, query: str, *values: object) -> Sequence[Sequence[Any]]:
-        """What a query gives."""
+        """Return what a query gives."""
         try:
             with connection.cursor() as cursor:
                 cursor.execute(query, values)
-                found: Sequence[Sequence[Any]] = cursor.fetchall()
-                return found
+                rows: Sequence[Sequence[Any]] = cursor.fetchall()
+                return rows
         except self._library.Error as error:
             if self._missing(error):
                 raise self._lacking() from None
@@ -421,11 +415,11 @@ class Table(Log):
                 connection.close()
 
 
-def _near(holes: Holes) -> Iterator[Holes]:
-    """Holes that lie within a step of each other, as many as there are; or one that is wider."""
+def _group(holes: Holes, is_full: Callable[[list[Hole], Hole], bool]) -> Iterator[Holes]:
+    """Return holes in groups: a group ends before a hole with which it would be too large."""
     some: list[Hole] = []
     for hole in holes:
-        if some and hole[1] - some[0][0] > STEP:
+        if some and is_full(some, hole):
             yield tuple(some)
             some = []
         some.append(hole)
@@ -433,19 +427,6 @@ def _near(holes: Holes) -> Iterator[Holes]:
         yield tuple(some)
 
 
-def _some(holes: Holes, most: int) -> Iterator[Holes]:
-    """Holes as one query asks about them: a few with at most so many ids, or one with more."""
-    some, total = list[Hole](), 0
-    for at, end in holes:
-        if some and (len(some) == _RANGES or total + end - at > most):
-            yield tuple(some)
-            some, total = [], 0
-        some.append((at, end))
-        total += end - at
-    if some:
-        yield tuple(some)
-
-
 def _plain(value: object) -> object:
-    """A decimal number by its text; anything else is for `dpi.events.columns` to read."""
+    """Return a decimal number by its text; anything else is for `dpi.events.columns` to read."""
     return str(value) if isinstance(value, Decimal) else value
