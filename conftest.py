@@ -60,7 +60,7 @@ LONGEST = (
     "tests/service/test_commands.py",
     "tests/service/test_leader.py",
     "packages/audit/tests/test_zoo.py",
-    "tests/sources/test_flood.py",
+    "tests/sources/test_slot_sorter.py",
     "tests/docs/test_blocks.py",
     "packages/research/tests/test_reproduce_command.py",
     "tests/store/test_kill.py",

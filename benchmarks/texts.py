@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from dpi.events.slots import Slots
-from dpi.sources.inputs import BLOCK
+from dpi.sources._inputs import BLOCK
 from dpi.sources.textual import Delimited, Lines, Ndjson
 from measure import row
 

@@ -380,7 +380,7 @@ class Maria(TableFeed):
     def connect(self) -> Any:
         """By the address of the tests, whose database is made if need be."""
         pymysql = pytest.importorskip("pymysql", reason="needs pip install -e '.[mariadb]'")
-        from dpi.sources.brokers.address import parse_address
+        from dpi.sources.brokers._address import parse_address
 
         where = parse_address(MARIADB, ["mariadb"])
         host, port = where.host(3306)

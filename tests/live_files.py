@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import dpi
-from dpi.sources.growing import input_name
+from dpi.sources._growing import input_name
 from dpi.sources.live import Done, LiveInput, Reach
 from dpi.testing import Feed, Follower
 

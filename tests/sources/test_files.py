@@ -1,6 +1,10 @@
+"""Files of events in every format: what is read of them, and what is refused."""
+
 from __future__ import annotations
 
 import gzip
+import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +13,7 @@ import polars as pl
 import pytest
 
 import dpi
+from dpi.errors import OptionError, SchemaError
 from played_rows import play, users_of
 
 ROWS = [
@@ -237,3 +242,146 @@ except dpi.StateError:
             process.stdin.flush()
         process.stdin.close()
         assert process.stdout.read().decode().split() == ["3", "once"]
+
+
+HOURS = dpi.Slots("1h", origin="2026-01-01")
+PLACES = dpi.Categories(["DE", "FR"])
+LINES = "ada;x;2026-01-01T00:30;DE\nbob;x;2026-01-01T00:40;FR\n"
+NAMES = ["user", "", "time", "value"]
+
+
+def headerless_users(events: dpi.sources.FileEvents) -> list[str]:
+    """Who is in the first hour."""
+    ((_, rows),) = play(events, HOURS, PLACES, 0, 1)
+    return sorted(map(str, users_of(rows, ["ada", "bob", "eve"])))
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_file_without_a_header_is_read_from_its_first_line(tmp_path: Path, mark: str) -> None:
+    """With the names of its columns given, the first line is an event, whatever comes before it."""
+    (tmp_path / "events.csv").write_text(mark + LINES)
+    events = dpi.read(tmp_path / "events.csv", separator=";", columns=NAMES)
+    assert headerless_users(events) == ["ada", "bob"]
+
+
+def test_a_line_of_another_width_is_dropped_by_itself(tmp_path: Path) -> None:
+    """As in a file with a header: the names say how many fields a line has."""
+    (tmp_path / "events.csv").write_text("eve;2026-01-01T00:10;DE\n" + LINES)
+    assert headerless_users(dpi.read(tmp_path / "events.csv", separator=";", columns=NAMES)) == ["ada", "bob"]
+
+
+def test_a_file_that_grows_needs_no_header(tmp_path: Path) -> None:
+    """Its first line is kept as well, from the start of the file and after a restart."""
+    path = tmp_path / "log.csv"
+    path.write_text(LINES)
+    events = dpi.read(path, separator=";", columns=NAMES)
+    for done, expected in ((-1, ["ada", "bob"]), (len(LINES.splitlines()[0]) + 1, ["bob"])):
+        (live,) = events.live(lambda producer, done=done: done if producer.endswith(" 0") else -1, {})
+        frames = [block.events for block in live.read(live.reached())]
+        assert pl.concat(frames)["user"].to_list() == expected
+        live.close()
+
+
+def test_standard_input_needs_no_header(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing of it is read before it is played."""
+    (tmp_path / "piped").write_text(LINES)
+    with (tmp_path / "piped").open() as file:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.FileIO(file.fileno(), closefd=False)))
+        assert headerless_users(dpi.read("-", format="csv", separator=";", columns=NAMES)) == ["ada", "bob"]
+
+
+@pytest.mark.parametrize("columns", [[], "user,time,value", [1, 2, 3]])
+def test_names_that_are_none_are_refused(tmp_path: Path, columns: object) -> None:
+    """A text would be taken for its letters."""
+    (tmp_path / "events.csv").write_text(LINES)
+    with pytest.raises(OptionError, match="`columns` must be names"):
+        dpi.read(tmp_path / "events.csv", columns=columns)  # type: ignore[arg-type]
+
+
+def test_columns_must_name_what_is_read_once(tmp_path: Path) -> None:
+    """What is missing or named twice is told by the names that were given: nothing of the file is shown."""
+    path = tmp_path / "events.csv"
+    path.write_text("secret;secret\n")
+    with pytest.raises(SchemaError, match="`columns` must name the columns"):
+        dpi.read(path, columns=["a", "b"])
+    with pytest.raises(SchemaError, match="must have a column 'time'"):
+        dpi.read(path, columns=["user", "value"])
+    with pytest.raises(SchemaError, match="`columns` must name 'user' once"):
+        dpi.read(path, columns=["user", "user", "time", "value"])
+
+
+def test_files_that_name_their_columns_take_no_others(tmp_path: Path) -> None:
+    """Columns are for CSV alone."""
+    (tmp_path / "events.ndjson").write_text("{}\n")
+    with pytest.raises(OptionError, match="`columns` is for CSV"):
+        dpi.read(tmp_path / "events.ndjson", columns=NAMES)
+
+
+# What a missing field means, in every form of events: the page about events has this as a table.
+
+
+AT = "2026-01-01T00:10:00"
+NULLS_ROWS = [
+    ("ada", AT, "a"), ("bob", AT, None), (None, AT, "a"), ("", AT, "a"), ("cem", None, "a"), ("dora", AT, "b"),
+    ("dora", AT, None),
+]  # fmt: skip
+
+
+def table(folder):
+    """A table in memory."""
+    return pl.DataFrame(NULLS_ROWS, schema=["user", "time", "value"], orient="row")
+
+
+def parquet(folder):
+    """A file of Parquet."""
+    table(folder).write_parquet(folder / "events.parquet")
+    return dpi.read(folder / "events.parquet")
+
+
+def csv(folder):
+    """A file of CSV, in which an empty field is missing."""
+    table(folder).write_csv(folder / "events.csv")
+    return dpi.read(folder / "events.csv")
+
+
+def ndjson(folder):
+    """Lines of JSON with null, and without the field."""
+    lines = [dict(zip(("user", "time", "value"), row, strict=True)) for row in NULLS_ROWS]
+    lines[1:3] = [{key: cell for key, cell in line.items() if cell is not None} for line in lines[1:3]]
+    (folder / "events.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return dpi.read(folder / "events.ndjson")
+
+
+def counts(domain, events, **options):
+    """Users by bin in the one slot.
+
+    Noise has the scale 1/900 of a user: one count rounded to tenths is wrong with a probability below e^(-0.05·900), or
+    3·10⁻²⁰.
+    """
+    store = dpi.MemoryStore()
+    with pytest.warns(dpi.errors.WeakPromise):
+        stream = dpi.Stream(
+            domain=domain, epsilon=1024, slot="1h", budget=dpi.Ledger(per_slot=900), store=store, name="s"
+        )
+    list(stream.replay(events, start="2026-01-01", end="2026-01-01T01:00", **options))
+    (paid,) = store.measurements("s")
+    return [round(grains / 2**24, 1) for grains in memoryview(paid.values).cast("q")]
+
+
+@pytest.mark.parametrize("form", [table, parquet, csv, ndjson], ids=lambda form: form.__name__)
+def test_a_missing_field_is_one_rows_matter(form, tmp_path):
+    """Without an id or a time a row is dropped; without a value it is `other`, or dropped where there is none."""
+    assert counts(dpi.Categories(["a", "b"]), form(tmp_path)) == [1.0, 0.5, 1.5]
+    assert counts(dpi.Categories(["a", "b"], other=None), form(tmp_path)) == [1.0, 1.0]
+
+
+def test_a_missing_number_or_part():
+    """A number that is missing, or NaN, is in no bin; of a product, a row is dropped if any part of it would be."""
+    ages = pl.DataFrame({"user": ["ada", "bob", "cem"], "time": [AT] * 3, "value": [5.0, None, float("nan")]})
+    assert counts(dpi.Bins([0, 10]), ages) == [0.0, 1.0, 0.0]
+    pairs = pl.DataFrame(
+        {"user": ["ada", "bob", "cem"], "time": [AT] * 3, "land": ["DE", None, "DE"], "age": [5.0, 5.0, None]}
+    )
+    domain = dpi.Product(land=dpi.Categories(["DE"]), age=dpi.Bins([0, 10]))
+    found = counts(domain, pairs, value={"land": "land", "age": "age"})
+    assert found == [0.0, 1.0, 0.0, 0.0, 1.0, 0.0]

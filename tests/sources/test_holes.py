@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.sources.brokers.holes import Hole, Holes, Pending, contains, difference, intersection, ranks, width
+from dpi.sources.brokers._holes import Hole, Holes, Pending, contains, difference, intersection, ranks, width
 
 IDS = st.lists(st.integers(0, 60), unique=True).map(sorted)
 

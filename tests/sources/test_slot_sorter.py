@@ -1,3 +1,5 @@
+"""Events in any order, slot by slot, in bounded memory, whatever one user sends."""
+
 from __future__ import annotations
 
 import os
@@ -17,8 +19,10 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.events.rows import Rows
-from dpi.sources.slot_sorter import SlotSorter, Spill
-from played_rows import grains, name, play
+from dpi.exact.integers import MOST
+from dpi.histogram.grouping import Groups
+from dpi.sources._slot_sorter import SlotSorter, Spill
+from played_rows import KEY, grains, name, play, row_of
 
 SLOTS = dpi.Slots("1m", origin="2026-01-01")
 START = 1767225600
@@ -172,3 +176,92 @@ def test_a_stream_releases_what_files_hold(tmp_path: Path) -> None:
         here = table.filter(pl.col("minute") == number)
         expected = dpi.histogram.compress(here["user"], here["value"], DOMAIN).grains
         assert grains(rows, DOMAIN.size) == expected.tolist()
+
+
+# What one user's flood of events can take: memory that the public domain bounds, and nothing of the others.
+
+
+FLOOD_SLOTS = dpi.Slots("1m", origin="1970-01-01")
+FLOOD_DOMAIN = dpi.Categories(["DE", "FR"])
+METHODS = (dpi.histogram.normalise, dpi.histogram.truncate(3, KEY), dpi.histogram.whole_pdf)
+
+
+def write(path: Path, flood: int) -> Path:
+    """Events of 1,000 users in three slots, and of one more who sends `flood` different values in the second."""
+    others = pl.DataFrame({"user": np.arange(3000) % 1000, "time": np.arange(3000) // 1000 * 60, "value": "DE"})
+    values = pl.format("a value of its own that is in no domain, number {}", pl.int_range(flood, eager=True))
+    more = pl.select(user=pl.lit(5000), time=pl.lit(60), value=values) if flood else others.clear()
+    pl.concat([others, more.cast(others.schema)]).write_csv(path)
+    return path
+
+
+def test_a_flood_of_different_values_takes_no_more_memory_than_the_domain_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many different values of one user in one slot fall to `other`, and are one row: nothing spills."""
+    held, add = [], SlotSorter.add
+
+    def watched(sorter: SlotSorter, rows: Rows) -> None:
+        add(sorter, rows)
+        held.append(sum(part.nbytes for part in sorter._held))
+
+    monkeypatch.setattr(SlotSorter, "add", watched)
+    monkeypatch.setattr(Spill, "write", None)
+    file = dpi.read(write(tmp_path / "flood.csv", 200_000), unit="s")
+    assert len(list(play(file, FLOOD_SLOTS, FLOOD_DOMAIN, 0, 3, memory=1 << 19))) == 3
+    assert len(held) > 3
+    assert max(held) <= 1 << 18  # all rows would take 4 MiB
+
+
+def test_a_flood_leaves_the_others_as_they_were(tmp_path: Path) -> None:
+    """One user's flood adds that user's one unit, and no grain of anybody else moves."""
+    alone, flooded = (
+        [grains(rows, FLOOD_DOMAIN.size) for _, rows in play(file, FLOOD_SLOTS, FLOOD_DOMAIN, 0, 3, memory=1 << 16)]
+        for file in (dpi.read(write(tmp_path / f"{flood}.csv", flood), unit="s") for flood in (0, 100_000))
+    )
+    assert flooded == [alone[0], [*alone[1][:2], alone[1][2] + (1 << 24)], alone[2]]
+
+
+def test_equal_rows_stay_few_however_often_they_are_written(tmp_path: Path) -> None:
+    """A slot that was written in many pieces comes back with a few rows for each user and bin, and all flood_events."""
+    frame = pl.DataFrame({"user": ["ada", "bob"] * 50_000, "time": [60] * 100_000, "value": ["DE", "FR"] * 50_000})
+    for number in range(8):
+        frame.write_parquet(tmp_path / f"{number}.parquet")
+    found = dict(play(dpi.read(tmp_path / "*.parquet", unit="s"), FLOOD_SLOTS, FLOOD_DOMAIN, 0, 3, memory=1))
+    rows = found[1]
+    assert rows.bins.size <= 8
+    assert np.bincount(rows.bins, rows.counts).tolist() == [400_000, 400_000]
+
+
+flood_events = st.lists(
+    st.tuples(
+        st.sampled_from(["ada", "bob", "7", "8", None]),
+        st.integers(0, 599),
+        st.sampled_from(["DE", "FR", "IT", "ES", None]),
+    ),
+    max_size=60,
+)
+
+
+@given(table=flood_events, times=st.integers(1, 5), memory=st.sampled_from([1, 400, 1 << 30]))
+def test_merged_rows_give_the_histogram_of_all_rows(table: list[tuple[object, ...]], times: int, memory: int) -> None:
+    """Whatever was merged or written, every compression gives the grains that it gives all rows at once."""
+    schema = {"user": pl.String, "time": pl.Int64, "value": pl.String}
+    frame = pl.DataFrame(table * times, schema=schema, orient="row")
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(3):
+            frame.write_parquet(f"{folder}/{number}.parquet")
+        slots = list(play(dpi.read(f"{folder}/*.parquet", unit="s"), FLOOD_SLOTS, FLOOD_DOMAIN, 0, 10, memory=memory))
+    for number, rows in slots:
+        here = pl.concat([frame.filter(pl.col("time") // 60 == number)] * 3)
+        for method in METHODS:
+            expected = dpi.histogram.compress(here["user"], here["value"], FLOOD_DOMAIN, method=method).grains.tolist()
+            assert grains(rows, FLOOD_DOMAIN.size, method) == expected
+
+
+def test_counts_are_cut_and_do_not_overflow() -> None:
+    """A number of equal flood_events beyond what is kept is the user's own matter: it adds at most one unit."""
+    rows = row_of(["ada", "ada", "ada", "bob"], np.array([0, 0, 1, 1]), np.array([MOST, MOST, MOST, 1]))
+    assert grains(rows, 3) == [1 << 23, (1 << 23) + (1 << 24), 0]
+    ((_, pairs),) = Groups(row_of(["ada", "ada"], np.array([0, 0]), np.array([MOST, 5])), 1).pairs()
+    assert pairs.counts.tolist() == [MOST]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import dpi
+from dpi.sources._spool import Spool
 from dpi.sources.live import LiveInput, Reach
-from dpi.sources.spool import Spool
 
 
 def test_what_waits_on_the_disk_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,8 @@ import pytest
 import dpi
 from broker_feeds import MARIADB, Maria, Postgres, TableFeed
 from dpi.events.slots import Window
-from dpi.sources.brokers import table
-from dpi.sources.brokers.table import Table
+from dpi.sources.brokers import _table as table
+from dpi.sources.brokers._table import Table
 from dpi.stream import Stream
 from dpi.stream.live import Follower as Following
 from dpi.stream.marks import Timer

@@ -353,7 +353,7 @@ class TestOrder:
 
 def test_what_earlier_marks_say_of_a_file_is_known_after_a_restart(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of one that the last mark does not name any more, because the reader was minutes behind."""
-    from dpi.sources import growing
+    from dpi.sources import _growing as growing
 
     clock = type("Clock", (), {"now": 0.0, "monotonic": lambda self: self.now})()
     monkeypatch.setattr(growing, "time", clock)

@@ -26,8 +26,7 @@ from dpi.exact.integers import GRAINS
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram
 from dpi.noise import RandomSource
 from dpi.release import Release
-from dpi.sources import FileEvents, TableEvents
-from dpi.sources.source import Progress
+from dpi.sources import FileEvents, Progress, TableEvents
 from dpi.store import Store
 from dpi.stream import Stream
 from dpi.stream.driver import Played, SlotRows

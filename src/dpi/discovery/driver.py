@@ -31,8 +31,7 @@ from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import TextHistogram
 from dpi.noise import RandomSource
 from dpi.release import Release
-from dpi.sources import Events
-from dpi.sources.source import Progress
+from dpi.sources import Events, Progress
 from dpi.store.bank import Bank
 from dpi.stream.closing import Counting, weigh
 from dpi.stream.driver import Driver, Played, SlotRows

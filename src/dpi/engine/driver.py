@@ -46,8 +46,7 @@ from dpi.events.slots import FOR_EVER, Slots, Window
 from dpi.histogram.compression import finish
 from dpi.noise import RandomSource
 from dpi.release import Release
-from dpi.sources import Events
-from dpi.sources.source import Progress
+from dpi.sources import Events, Progress
 from dpi.store.account_log import payments_log
 from dpi.store.arrival_files import Section, sorted_by_bucket, write_sections
 from dpi.store.bank import Bank

@@ -30,7 +30,6 @@ from dpi.errors import SchemaError
 from dpi.service._problems import Problem
 from dpi.sources import Events
 from dpi.sources.columnar import count_rows, is_packed, open_stream, refusals, to_frame
-from dpi.sources.inputs import BYTE_ORDER_MARK
 from dpi.sources.textual import json_object, not_longer, readable, texts
 
 ARROW, COLUMNS, LINES = "application/vnd.apache.arrow.stream", "application/json", "application/x-ndjson"
@@ -134,7 +133,7 @@ def _empty_cells(body: bytes, parts: Sequence[str] | None) -> bytes:
 
 def _read_lines(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
     _check_rows(body.count(b"\n", 0, -1) + 1)
-    text = readable(not_longer(body.removeprefix(BYTE_ORDER_MARK) + b"\n", LONGEST_LINE))
+    text = readable(not_longer(body.removeprefix("\ufeff".encode()) + b"\n", LONGEST_LINE))  # a byte order mark
     rows = [row for row in map(_read_line, text.split(b"\n")) if row is not None]
     values: list[object] | dict[str, list[object]] = [row.value for row in rows]
     if parts is not None:

@@ -1,10 +1,10 @@
 """Where events come from: tables in memory, files of any size, in any order, files that grow, and brokers."""
 
+from dpi.sources._source import FollowedEvents, PlayedSlots, Progress
+from dpi.sources._table import TableEvents
 from dpi.sources.admission import Admission, Events, stamp_window
 from dpi.sources.brokers import BrokerEvents, broker
 from dpi.sources.files import FileEvents, read
-from dpi.sources.source import FollowedEvents, PlayedSlots
-from dpi.sources.table import TableEvents
 
 __all__ = [
     "Admission",
@@ -13,6 +13,7 @@ __all__ = [
     "FileEvents",
     "FollowedEvents",
     "PlayedSlots",
+    "Progress",
     "TableEvents",
     "broker",
     "read",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpi.errors import SchemaError, StateError
-from dpi.sources.source import EventFile, Progress, missing
+from dpi.sources._source import EventFile, Progress, missing
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,14 +20,14 @@ from dpi.domain.overlap import by_slot
 from dpi.errors import OptionError, SchemaError
 from dpi.events.columns import read as read_column
 from dpi.events.identity import users as canonical_users
+from dpi.sources._growing import GrowingFile, input_name
+from dpi.sources._inputs import unpacked_name
+from dpi.sources._slot_sorter import SlotSorter
+from dpi.sources._source import EventFile, FollowedEvents, PlayedSlots, Progress, check_unit
+from dpi.sources._spool import Spool
 from dpi.sources.admission import Admission, Events
 from dpi.sources.columnar import Columnar
-from dpi.sources.growing import GrowingFile, input_name
-from dpi.sources.inputs import unpacked_name
 from dpi.sources.live import Done, Known, LiveInput
-from dpi.sources.slot_sorter import SlotSorter
-from dpi.sources.source import EventFile, FollowedEvents, PlayedSlots, Progress, check_unit
-from dpi.sources.spool import Spool
 from dpi.sources.textual import LONGEST_LINE, Textual
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ import numpy.typing as npt
 from dpi.errors import SchemaError
 from dpi.events.columns import canonical
 from dpi.exact.integers import Integers
-from dpi.sources.inputs import BYTE_ORDER_MARK, FileInput, StandardInput
-from dpi.sources.source import EventFile, Progress, missing
+from dpi.sources._inputs import FileInput, StandardInput
+from dpi.sources._source import BYTE_ORDER_MARK, EventFile, Progress, missing
 
 if TYPE_CHECKING:
     import polars as pl

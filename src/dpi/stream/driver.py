@@ -31,8 +31,7 @@ from dpi.histogram.compression import Histogram, finish
 from dpi.noise import RandomSource
 from dpi.options.schedule import Schedule
 from dpi.release import Release
-from dpi.sources import Admission, Events, FileEvents, TableEvents
-from dpi.sources.source import Progress
+from dpi.sources import Admission, Events, FileEvents, Progress, TableEvents
 from dpi.store.arrival_files import Section
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot

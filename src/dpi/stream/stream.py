@@ -36,8 +36,7 @@ from dpi.noise import RandomSource, SystemSource
 from dpi.options.schedule import Schedule
 from dpi.reader import Releases
 from dpi.release import Release
-from dpi.sources import Admission, Events, FileEvents, TableEvents, stamp_window
-from dpi.sources.source import Progress
+from dpi.sources import Admission, Events, FileEvents, Progress, TableEvents, stamp_window
 from dpi.store import MemoryStore, Store
 from dpi.store.bank import Bank
 from dpi.store.opening import find_store

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dpi.errors import OptionError, StateError
-from dpi.sources.brokers.address import Address
+from dpi.sources.brokers._address import Address
 from dpi.sources.live import Block, Done, Known, PositionedInput, Reach
 from dpi.sources.textual import Lines, Ndjson
 

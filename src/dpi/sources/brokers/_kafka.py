@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from dpi.sources.brokers.address import load_client
+from dpi.sources.brokers._address import load_client
 from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
 
 QUIET = 10.0

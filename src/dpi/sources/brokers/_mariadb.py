@@ -7,7 +7,7 @@ for it: then it was made after the snapshot. Otherwise it is not known who is in
 this look.
 
 A transaction is known by its connection and the second it began in, and by its number once it has written. The number
-stays when a prepared transaction outlives its connection: hence the second list of `dpi.sources.brokers.holes`. An
+stays when a prepared transaction outlives its connection: hence the second list of `dpi.sources.brokers._holes`. An
 INSERT begins its transaction right after it draws its first id; a look that falls between the two finds the transaction
 in the second list.
 
@@ -25,9 +25,9 @@ import time
 from typing import Any, ClassVar
 
 from dpi.errors import StateError
-from dpi.sources.brokers.holes import Running
+from dpi.sources.brokers._holes import Running
+from dpi.sources.brokers._table import Made, Table
 from dpi.sources.brokers.log import Setup
-from dpi.sources.brokers.table import Made, Table
 
 _NO_TABLE, _NO_COLUMN, _DENIED, _DENIED_COLUMN, _NO_PRIVILEGE = 1146, 1054, 1142, 1143, 1227
 _STALE = 0.11

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from dpi.sources.brokers.address import Address, load_client
+from dpi.sources.brokers._address import Address, load_client
 from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
 
 OFFSET = "x-stream-offset"

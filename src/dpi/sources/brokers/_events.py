@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from dpi.errors import OptionError
-from dpi.sources.brokers.address import Address, parse_address
+from dpi.sources._source import FollowedEvents, check_unit
+from dpi.sources.brokers._address import Address, parse_address
 from dpi.sources.brokers.log import Setup, TableName
 from dpi.sources.live import Done, Known, LiveInput
-from dpi.sources.source import FollowedEvents, check_unit
 from dpi.sources.textual import LONGEST_LINE
 
 BROKERS = {
-    "kafka": "kafka.KafkaTopic",
-    "mqtt": "mqtt.MqttTopic",
-    "nats": "nats.JetStream",
-    "rabbitmq": "rabbitmq.RabbitStream",
-    "redis": "redis.RedisStream",
+    "kafka": "_kafka.KafkaTopic",
+    "mqtt": "_mqtt.MqttTopic",
+    "nats": "_nats.JetStream",
+    "rabbitmq": "_rabbitmq.RabbitStream",
+    "redis": "_redis.RedisStream",
 }
 """By what an address begins with, who reads it: a class that is made of a `Setup`, in a module beside this one."""
-TABLES = {"mariadb": "mariadb.MariaTable", "mysql": "mariadb.MariaTable", "postgresql": "postgresql.PostgresTable"}
+TABLES = {"mariadb": "_mariadb.MariaTable", "mysql": "_mariadb.MariaTable", "postgresql": "_postgresql.PostgresTable"}
 """Of these a table is polled."""
 
 

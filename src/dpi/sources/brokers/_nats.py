@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from dpi.errors import StateError
-from dpi.sources.brokers.address import Address
+from dpi.sources.brokers._address import Address
 from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
 
 PULL = 5.0

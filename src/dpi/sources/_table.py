@@ -10,8 +10,8 @@ import numpy as np
 
 from dpi.errors import SchemaError
 from dpi.events.columns import Table, take
+from dpi.sources._source import PlayedSlots, Progress
 from dpi.sources.admission import Admission, Events
-from dpi.sources.source import PlayedSlots, Progress
 
 if TYPE_CHECKING:
     import polars as pl

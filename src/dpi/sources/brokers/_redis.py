@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from dpi.errors import StateError
-from dpi.sources.brokers.address import load_client
+from dpi.sources.brokers._address import load_client
 from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
 
 WITHIN = 21

@@ -15,9 +15,9 @@ import threading
 from typing import Any
 
 from dpi.errors import OptionError, StateError
-from dpi.sources.brokers.address import load_client
+from dpi.sources._spool import Spooled
+from dpi.sources.brokers._address import load_client
 from dpi.sources.brokers.log import Setup
-from dpi.sources.spool import Spooled
 from dpi.sources.textual import Ndjson
 
 CONNECTING = 10.0

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpi.sources.inputs import BYTE_ORDER_MARK
+from dpi.sources._source import BYTE_ORDER_MARK
 from dpi.sources.live import BLOCK, Block, Done, PositionedInput, Reach
 from dpi.sources.textual import Lines, Parser, Textual
 

@@ -6,7 +6,7 @@ snapshot. An INSERT locks the table (ROW EXCLUSIVE) before it draws an id, and h
 ends; what a savepoint took back has no row. So when the locks (`pg_locks`; the table's partitions included) are listed
 after the snapshot, the transaction is in the list or has ended. Transactions without an `xid` yet are listed too, which
 their `xmin` would not tell. One that was prepared for a commit in two phases holds its locks under another name,
-`-1/xid`: hence the second list of `dpi.sources.brokers.holes`.
+`-1/xid`: hence the second list of `dpi.sources.brokers._holes`.
 
 So that this holds, the table must be written itself (no view, no parent by INHERITS, no copy by replication), the id's
 default must be its sequence (`GENERATED … AS IDENTITY`, `serial`) with `CACHE 1`, and the address must be that of the
@@ -22,8 +22,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dpi.errors import StateError
-from dpi.sources.brokers.holes import Holes, Running
-from dpi.sources.brokers.table import Made, Table
+from dpi.sources.brokers._holes import Holes, Running
+from dpi.sources.brokers._table import Made, Table
 
 _TABLE = """
 SELECT c.oid::bigint, pg_is_in_recovery(),

@@ -1,6 +1,6 @@
 """Inputs without positions that are followed: a thread takes what comes to an encrypted file, and does nothing else.
 
-Such are standard input, and messages of MQTT (`dpi.sources.brokers.mqtt`). A sender of events is never held up by what
+Such are standard input, and messages of MQTT (`dpi.sources.brokers._mqtt`). A sender of events is never held up by what
 is done with others' events, and how much had arrived at a moment is known without reading it. The key is made for one
 run and lives in memory, so what a kill leaves on the disk is ciphertext. What is read is removed, a file at a time.
 There is no position from which it could be read again: what had arrived and was not yet stored when the program ended
@@ -17,7 +17,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from io import FileIO
 
-from dpi.sources.inputs import BYTE_ORDER_MARK, StandardInput
+from dpi.sources._inputs import StandardInput
+from dpi.sources._source import BYTE_ORDER_MARK
 from dpi.sources.live import BLOCK, Block, Done, LiveInput, Reach
 from dpi.sources.textual import Lines, Parser, Textual
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from dpi.errors import StateError
+from dpi.sources._source import BYTE_ORDER_MARK
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLOCK = 1 << 22
 """Bytes at a time."""
 _SMALL = 1 << 16

@@ -7,7 +7,7 @@ one.
 visible id, and `H` holds the ids up to `c` that the snapshot does not show. Both are counted inside that transaction,
 in steps of `STEP` rows, and are stored before anything is read. A row belongs to the first mark that contains it: its
 id is at most `c` and not in `H`. Ids leave `H` when a later snapshot shows them, or when no transaction is left that
-could still fill them (`dpi.sources.brokers.holes`).
+could still fill them (`dpi.sources.brokers._holes`).
 
 **Guarantee.** A row belongs to the first look whose snapshot shows it. Adding or removing one user's own transactions
 therefore moves no row of another user.
@@ -46,8 +46,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dpi.errors import SchemaError, StateError
-from dpi.sources.brokers.address import load_client
-from dpi.sources.brokers.holes import Hole, Holes, Pending, Running, contains, difference, intersection, ranks, width
+from dpi.sources.brokers._address import load_client
+from dpi.sources.brokers._holes import Hole, Holes, Pending, Running, contains, difference, intersection, ranks, width
 from dpi.sources.brokers.log import AGAIN, AWAY, MESSAGES, End, Log, Piece, Setup, Span
 from dpi.sources.live import Block, Look, Reach
 from dpi.sources.textual import texts

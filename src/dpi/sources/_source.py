@@ -17,6 +17,7 @@ from dpi.sources.live import Done, Known, LiveInput
 if TYPE_CHECKING:
     import polars as pl
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 Progress = Callable[[int], None]
 """Is told how many bytes have been read. Bytes only: a number of rows would be a private one."""
 PlayedSlots = Generator[tuple[int, Rows], None, None]

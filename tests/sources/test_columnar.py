@@ -1,16 +1,21 @@
-"""Parquet and Arrow files in which a writer has put text that is not UTF-8: a row, not the file, pays for it."""
+"""Parquet and Arrow: a text that is not UTF-8 costs its row, not the file; pieces together are the file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
 import dpi
+from dpi.sources import columnar
 from played_rows import play, users_of
+
+# Parquet and Arrow files in which a writer has put text that is not UTF-8: a row, not the file, pays for it.
+
 
 SLOTS = dpi.Slots("1h", origin="2026-01-01")
 DOMAIN = dpi.Categories(["DE", "FR"])
@@ -92,7 +97,7 @@ def found(path: Path) -> list[tuple[str, int]]:
 )
 def test_a_parquet_text_that_is_not_utf_8_costs_its_row(tmp_path: Path, options: dict[str, object]) -> None:
     """However the file is laid out, the other rows are read as they are."""
-    times = 40_000 if "data_page_size" in options else 3
+    times = 20_000 if "data_page_size" in options else 3
     pq.write_table(table(times), tmp_path / "events.parquet", **options)
     assert found(tmp_path / "events.parquet") == sorted(EXPECTED * times)
 
@@ -161,12 +166,12 @@ def test_broken_texts_in_columns_that_nobody_asked_for_cost_nothing(tmp_path: Pa
 
 def test_rows_before_the_broken_one_count_once(tmp_path: Path) -> None:
     """What was read before polars refused is not read again."""
-    good = pa.table({"user": ["eve"] * 600_000, "time": ["2026-01-01"] * 600_000, "value": ["DE"] * 600_000})
+    good = pa.table({"user": ["eve"] * 300_000, "time": ["2026-01-01"] * 300_000, "value": ["DE"] * 300_000})
     bad = pa.table({"user": texts(IDS, pa.string()), "time": ["2026-01-01"] * 7, "value": texts(VALUES, pa.string())})
     with pq.ParquetWriter(tmp_path / "events.parquet", good.schema) as writer:
         writer.write_table(good, row_group_size=100_000)
         writer.write_table(bad)
-    assert found(tmp_path / "events.parquet") == sorted([*EXPECTED, *[("eve", 0)] * 600_000])
+    assert found(tmp_path / "events.parquet") == sorted([*EXPECTED, *[("eve", 0)] * 300_000])
 
 
 def test_a_damaged_file_stays_refused_and_shows_nothing(tmp_path: Path) -> None:
@@ -180,3 +185,50 @@ def test_a_damaged_file_stays_refused_and_shows_nothing(tmp_path: Path) -> None:
     with pytest.raises(dpi.StateError, match="damaged") as error:
         next(play(events, SLOTS, DOMAIN, 0, 1))
     assert "secret" not in str(error.value)
+
+
+# Files in pieces for several readers: together they are the file, whatever its row groups are.
+
+
+@pytest.fixture
+def pieces_table() -> pl.DataFrame:
+    """A pieces_table of a few hundred rows."""
+    return pl.DataFrame({"user": range(700), "time": range(700), "value": [f"v{n % 7}" for n in range(700)]})
+
+
+@pytest.mark.parametrize("groups", [7, 100, 10_000])
+@pytest.mark.parametrize("least", [1, 64, 1 << 18])
+def test_pieces_of_parquet_files_are_all_rows_once(tmp_path, pieces_table, monkeypatch, groups, least):
+    """In their order, over several files, and each of whole row groups."""
+    monkeypatch.setattr(columnar, "_ROWS", least)
+    for number, part in enumerate((pieces_table[:300], pieces_table[300:])):
+        part.write_parquet(tmp_path / f"{number}.parquet", row_group_size=groups)
+    events = dpi.read(tmp_path / "*.parquet", user="user", time="time", value="value", unit="s")
+    pieces = events.pieces()
+    assert (len(pieces) > 2) == (groups < 300 and least < 300)
+    found = [pl.DataFrame(list(batch[:3])) for piece in pieces for batch in piece.batches()]
+    assert pl.concat(found).rows() == pieces_table.rows()
+
+
+@pytest.mark.parametrize("least", [1, 150, 1 << 18])
+def test_pieces_with_a_text_that_is_not_unicode_are_all_rows_once(tmp_path, pieces_table, monkeypatch, least):
+    """The reader of such files begins anew: a piece takes what is its own, and what was not read before."""
+    monkeypatch.setattr(columnar, "_ROWS", least)
+    events = pieces_table.to_arrow()
+    raw = [text.encode() for text in pieces_table["value"]]
+    raw[410] = b"\xff"
+    texts = pa.array(raw, pa.binary()).view(pa.string())
+    pq.write_table(events.set_column(2, "value", texts), tmp_path / "events.parquet", row_group_size=100)
+    read = dpi.read(tmp_path / "events.parquet", unit="s")
+    found = pl.concat(pl.DataFrame(list(batch[:3])) for piece in read.pieces() for batch in piece.batches())
+    values = [*pieces_table["value"][:410], None, *pieces_table["value"][411:]]
+    assert found.rows() == pieces_table.with_columns(value=pl.Series(values)).rows()
+
+
+def test_files_that_are_read_from_their_beginning_have_no_pieces(tmp_path, pieces_table):
+    """Text, and a pieces_table in memory: whoever reads them hands the rows on."""
+    pieces_table.write_csv(tmp_path / "events.csv")
+    pieces_table.write_parquet(tmp_path / "events.parquet")
+    for pattern, number in (("*.csv", 0), ("*.parquet", 1), ("*", 0)):
+        events = dpi.read(tmp_path / pattern, user="user", time="time", value="value", unit="s")
+        assert len(events.pieces()) == number
