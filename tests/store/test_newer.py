@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -100,6 +101,7 @@ def test_verify_tells_entries_of_a_newer_version(facts):
     entry = links[-1].entry | facts
     for name in ("sequence", "previous"):
         del entry[name]
-    store._kept.links[-1] = extend(Head(len(links) - 2, links[-2].digest), entry)
+    links[-1] = extend(Head(len(links) - 2, links[-2].digest), entry)
+    store._content = replace(store._content, links=tuple(links))
     problems = [each for each in verify(store).problems if each.startswith(f"entry {len(links) - 1} ")]
     assert problems == [f"entry {len(links) - 1} was written by a newer version of dpi: this one cannot check it"]

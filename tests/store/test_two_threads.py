@@ -1,13 +1,11 @@
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 
-import pytest
-
 import dpi
 from dpi.events.rows import Rows
-from dpi.store import memory
 
 
 def test_a_look_at_a_new_file_disturbs_no_release(tmp_path: Path) -> None:
@@ -33,23 +31,18 @@ def test_a_look_at_a_new_file_disturbs_no_release(tmp_path: Path) -> None:
         assert answers == {5}
 
 
-def test_the_steps_of_a_write_in_memory_are_done_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timer may ask while the reader is in the middle of a write: done by both, an event could double."""
-    store = dpi.MemoryStore()
+def test_no_write_in_memory_is_lost_beside_another_thread() -> None:
+    """The timer notes marks while the reader keeps events: each puts its own beside what the other has written."""
+    store, number = dpi.MemoryStore(), 2000
     dpi.Stream(domain=dpi.Categories(["x"]), epsilon=1, slot="1h", start="2026-01-01", store=store)
-    append, threads, answers = memory._append, list[threading.Thread](), list[int]()
-    timer = threading.Thread(target=lambda: answers.append(store.sequence("", "a file")))
-
-    def slowly(entries: list[object], entry: object) -> None:
-        """A step during which the timer asks."""
-        threads.append(threading.current_thread())
-        if len(threads) == 1:
-            timer.start()
-            timer.join(timeout=0.2)  # it should wait, so this ends by time
-        append(entries, entry)
-
-    monkeypatch.setattr(memory, "_append", slowly)
-    assert store.append("", Rows.empty(), "a file", 1)
-    timer.join()
-    assert threads == [threading.current_thread()]
-    assert answers == [1]
+    timer = threading.Thread(target=lambda: [store.note("", mark, "[]") for mark in range(number)])
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        timer.start()
+        assert all(store.append("", Rows.empty(), "a file", sequence) for sequence in range(300))
+        timer.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert len(store.marks("")) == number
+    assert store.sequence("", "a file") == 299

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -380,6 +381,16 @@ def test_releases_that_span_a_change_are_verified(changed_store):
     assert stated == [options.at(release.slot) for release in releases]
 
 
+def verified(store, entry):
+    """What is found with one more entry, which is taken back."""
+    content = store._content
+    store._content = replace(content, links=(*content.links, extend(store.head(), entry)))
+    try:
+        return verify(store)
+    finally:
+        store._content = content
+
+
 def test_a_release_under_the_options_of_another_slot_is_found(changed_store):
     """An entry that says so does not pass, nor does one that changes slots which were released."""
     store, _ = changed_store
@@ -387,29 +398,23 @@ def test_a_release_under_the_options_of_another_slot_is_found(changed_store):
     last = links[-1].entry
     options = store.options("").of_each(lambda text: DeclaredOptions.from_text(text).digest)
     forged = {**last, "slot": last["slot"] + 1, "options": options.at(last["slot"] + 6)}
-    store._kept.links.append(extend(store.head(), forged))
-    assert any("other options than the stream declared" in problem for problem in verify(store).problems)
-    store._kept.links.pop()
+    assert any("other options than the stream declared" in problem for problem in verified(store, forged).problems)
     entry = next(link.entry for link in links if link.entry.get("from") is not None)
-    store._kept.links.append(extend(store.head(), {**entry, "from": last["slot"]}))
-    assert any("slots that were released" in problem for problem in verify(store).problems)
-    store._kept.links.pop()
+    late = verified(store, {**entry, "from": last["slot"]})
+    assert any("slots that were released" in problem for problem in late.problems)
     for first in ("soon", 1.5, None):
-        store._kept.links.append(extend(store.head(), {**entry, "from": first}))
-        assert verify(store).problems
-        store._kept.links.pop()
+        assert verified(store, {**entry, "from": first}).problems
     assert verify(store).whole
 
 
 def test_options_that_the_chain_does_not_state_are_found(changed_store):
     """A change that only the store's table knows, or that begins elsewhere in it."""
     store, _ = changed_store
-    kept = store._kept.streams[""]
-    schedule = kept.options
+    kept, schedule = store._content.streams[""], store.options("")
     for other in (schedule.changed(10**6, schedule.newest), schedule.since(schedule.entries[1][0] - 1)):
-        kept.options = other
+        store._write({"": replace(kept, options=other)})
         assert any("not those of the chain" in problem for problem in verify(store).problems)
-    kept.options = schedule
+    store._write({"": kept})
     assert verify(store).whole
 
 
@@ -480,7 +485,7 @@ def test_a_course_is_read_where_it_is_needed():
     stream(store, **CLOCK)
     newest = stream(store, domain=NEW, change="2026-01-01T01:00", **CLOCK)._newest
     course = Course(newest, store)
-    store._kept.domains.pop(OLD.digest)
+    store._content.domains.pop(OLD.digest)
     assert course.at(newest.start + 1) is course.newest
     with pytest.raises(KeyError):
         course.at(newest.start)

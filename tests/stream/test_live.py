@@ -26,11 +26,11 @@ GENEROUS = {"epsilon": 1024, "budget": dpi.Ledger(per_slot=100)}
 class Counting(dpi.MemoryStore):
     """Remembers how many users were measured in each slot and bin."""
 
-    def pay(self, paid: PaidSlot, ledger: str, charge: bytes) -> None:
+    def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
         """Note the counts."""
         counts = np.frombuffer(paid.values, dtype="<i8") / (1 << 24)
         self.counts = {**getattr(self, "counts", {}), (paid.stream, paid.slot): np.rint(counts).astype(int).tolist()}
-        super().pay(paid, ledger, charge)
+        super().pay(paid, ledger, charge, payments)
 
 
 class Desk:

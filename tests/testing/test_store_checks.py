@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,19 +25,19 @@ class Forgetting(dpi.MemoryStore):
 class Keeping(dpi.MemoryStore):
     """Keeps events for longer than it should."""
 
-    def pay(self, paid, ledger, charge):
+    def pay(self, paid, ledger, charge, payments=None):
         """Without erasing anything."""
-        events = list(self._kept.streams[paid.stream].events)
-        super().pay(paid, ledger, charge)
-        self._kept.streams[paid.stream].events = events
+        events = self._content.streams[paid.stream].events
+        super().pay(paid, ledger, charge, payments)
+        self._write({paid.stream: replace(self._content.streams[paid.stream], events=events)})
 
 
 class Generous(dpi.MemoryStore):
     """Debits nobody."""
 
-    def pay(self, paid, ledger, charge):
+    def pay(self, paid, ledger, charge, payments=None):
         """Forgets the charge."""
-        super().pay(paid, ledger, b"")
+        super().pay(paid, ledger, b"", payments)
 
 
 class Mixed(dpi.MemoryStore):
