@@ -19,7 +19,7 @@ class Stamp:
 def test_a_chain_begins_with_entry_0_after_64_zeros():
     """The first entry follows nothing: number 0, and a digest of zeros before it."""
     first = extend(Head(), {"kind": "options"})
-    assert first.entry == {"kind": "options", "sequence": 0, "previous": "0" * 64}
+    assert first.entry == {"kind": "options", "format": 1, "sequence": 0, "previous": "0" * 64}
     assert first.head == Head(0, first.digest)
 
 
@@ -35,7 +35,8 @@ def test_every_entry_states_the_digest_and_number_of_the_one_before():
 
 def test_facts_never_overrule_the_place_in_the_chain():
     """A fact that is named like the place is the place."""
-    assert extend(Head(4, "x"), {"sequence": 99, "previous": "y"}).entry == {"sequence": 5, "previous": "x"}
+    entry = extend(Head(4, "x"), {"sequence": 99, "previous": "y"}).entry
+    assert entry == {"format": 1, "sequence": 5, "previous": "x"}
 
 
 def test_one_text_for_the_same_facts():

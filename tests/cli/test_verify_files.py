@@ -8,8 +8,6 @@ import pytest
 import dpi
 from cli_files import PERIOD
 from dpi.budget.classes import level
-from dpi.certificates.chain import canonical, text_digest
-from dpi.release import Release
 from dpi.verification.releases import verify_releases
 
 PART = ["--from", "2026-01-01", "--to", "2026-01-01T03:00"]
@@ -158,13 +156,6 @@ def test_nothing_is_said_of_releases_that_were_never_made():
     assert not verify_releases([]).intact
 
 
-def older(release):
-    """The release as an older program would have certified it: without the stream's first slot."""
-    entry = {name: fact for name, fact in release.certificate.items() if name not in ("first", "digest")}
-    certificate = {**entry, "digest": text_digest(canonical(entry))}
-    return Release.from_content(release.content(), release.domain, certificate)
-
-
 def test_a_beginning_that_cost_nobody_more_is_missed():
     """Where newcomers alone pay, sums do not tell that a slot came before; the certificate names the stream's first."""
     first = next(slot for slot in range(60) if level(slot, 20) == level(slot + 1, 20) == 0)
@@ -182,8 +173,3 @@ def test_a_beginning_that_cost_nobody_more_is_missed():
     assert verify_releases(releases[1:]).missing == (
         f"releases of stream '' from slot {first} to before slot {first + 1}",
     )
-    found = verify_releases([older(release) for release in releases[1:2]])
-    assert (found.missing, found.begin_known) == ((), False)
-    series = dpi.Stream(domain=dpi.Categories(["a", "b"]), epsilon=1, budget=dpi.Ledger(per_slot=0.1))
-    later = [series.release(["ada"], ["a"]) for _ in range(2)][1:]
-    assert verify_releases(map(older, later)).missing == ("releases of stream '' from before slot 1",)

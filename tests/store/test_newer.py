@@ -92,7 +92,7 @@ def test_what_is_damaged_is_not_said_to_be_newer(read, tmp_path):
     assert "newer" not in str(refused.value)
 
 
-@pytest.mark.parametrize("facts", [{"kind": "release", "format": 9}, {"kind": "treaty", "format": 1}])
+@pytest.mark.parametrize("facts", [{"kind": "release", "format": 9}, {"kind": "treaty"}])
 def test_verify_tells_entries_of_a_newer_version(facts):
     """An entry of a later format, or of a kind that is yet to come, is not said to be wrong in any other way."""
     store = dpi.MemoryStore()

@@ -424,7 +424,7 @@ def test_an_entry_of_an_older_program_holds_for_all_that_is_kept():
     opened = stream(store)
     opened.release(*crowd(0))
     wider = stream(None, domain=NEW).setting
-    facts = {"kind": "options", "format": 1, "stream": "", "options": wider.to_options(), "program": "dpi 0.2"}
+    facts = {"kind": "options", "stream": "", "options": wider.to_options(), "program": "dpi 0.2"}
     domain = (NEW.digest, canonical(dpi.domain.file.describe(NEW)))
     store.declare("", wider.text, domain, extend(store.head(), facts))
     assert verify(store).problems == ()

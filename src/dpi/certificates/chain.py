@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Entry = dict[str, object]
 """Public facts as JSON values."""
 
+FORMAT = 1
+"""Of entries."""
 SEALS = ("digest", "signature")
 """What a certificate has besides its entry."""
 
@@ -88,7 +90,7 @@ def extend(head: Head, facts: Entry, signer: Signer | None = None) -> Link:
     >>> second.entry["sequence"], second.entry["previous"] == first.digest
     (1, True)
     """
-    text = canonical({**facts, "sequence": head.sequence + 1, "previous": head.digest})
+    text = canonical({"format": FORMAT, **facts, "sequence": head.sequence + 1, "previous": head.digest})
     digest = text_digest(text)
     link = Link(text, digest, None if signer is None else signer.sign(digest))
     link.__dict__["head"] = Head(head.sequence + 1, digest)  # as reading the text would find it

@@ -85,7 +85,6 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
         levies[ledger] = Levy(slot, units)
     facts: Entry = {
         "kind": "restored",
-        "format": 1,
         "lost_head": seen.digest,
         "lost_sequence": seen.sequence,
         "last": seen.last,

@@ -25,7 +25,7 @@ import numpy as np
 from dpi.budget.billing import assignable
 from dpi.budget.epsilon import UNITS
 from dpi.budget.ledger import Ledger
-from dpi.certificates.chain import canonical, extend
+from dpi.certificates.chain import Entry, canonical, extend
 from dpi.certificates.declared import DeclaredOptions, declared, rest_of
 from dpi.certificates.signature import Signer
 from dpi.domain.file import describe, lacks_key
@@ -55,7 +55,7 @@ def declare(
     streams = declared(store.streams())
     setting = given.resolved(streams)
     known = streams.get(setting.name)
-    facts = {"kind": "options", "format": 1, "stream": setting.name, "options": setting.to_options()}
+    facts: Entry = {"kind": "options", "stream": setting.name, "options": setting.to_options()}
     first, recoded = BEGINNING, None
     if known is None:
         setting.check_new(streams, separate=separate)
@@ -66,7 +66,7 @@ def declare(
         _check_classes(setting, known, store)
         following = _following(setting, store)
         if following is not None:
-            first = facts["from"] = _first(setting, store, change, following)
+            facts["from"] = first = _first(setting, store, change, following)
             recoded = _recoded(setting, store, first)
     _check_ledger(setting, store, streams)
     _check_quota(setting, store, streams)
@@ -95,7 +95,7 @@ def stop(newest: StreamOptions, bank: Bank, signer: Signer | None) -> StreamOpti
     if end is None:
         raise OptionError("a stream is stopped after its first slot: this one has no beginning yet.")
     ended = replace(newest, end=end)
-    options = {"kind": "options", "format": 1, "stream": ended.name, "options": ended.to_options(), "from": end}
+    options = {"kind": "options", "stream": ended.name, "options": ended.to_options(), "from": end}
     link = extend(store.head(), {**options, "program": PROGRAM}, signer)
     domain = (ended.domain.digest, canonical(describe(ended.domain)))
     nothing = store.options(ended.name).since(end).of_each(lambda text: np.full(domain_of(text, store).size, -1))

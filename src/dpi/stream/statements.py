@@ -70,7 +70,6 @@ def make_entry(state: StreamState, paid: PaidSlot, content: bytes, classes: Sequ
     options, spent = state.setting, state.most_spent
     entry: Entry = {
         "kind": "release",
-        "format": 1,
         "stream": options.name,
         "slot": paid.slot,
         "first": state.first,

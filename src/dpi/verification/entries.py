@@ -17,14 +17,12 @@ from dpi.budget.charge import LostSlots
 from dpi.budget.classes import HIGHEST, Bounds
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.policy import clocked
-from dpi.certificates.chain import Entry, most_spent
+from dpi.certificates.chain import FORMAT, Entry, most_spent
 from dpi.certificates.declared import DeclaredOptions, assigned, rest_of
 from dpi.errors import NewerVersion, OptionError, StateError
 from dpi.options.schedule import BEGINNING, Schedule
-from dpi.verification.found import Restored
+from dpi.verification.result import Restored
 
-FORMAT = 1
-"""Of entries."""
 KINDS = ("options", "release", "restored")
 NEWER = "was written by a newer version of dpi: this one cannot check it"
 CLASS_FACTS = ("epsilon_units", "share_steps", "most_left_units")
@@ -181,7 +179,7 @@ class Streams:
         if stream not in self.last and options.start not in (None, slot):
             yield "does not release the slot that the stream begins with"
         self.last[stream] = slot
-        if entry.get("first", slot) != self.first.setdefault(stream, slot) and "first" in entry:
+        if entry.get("first") != self.first.setdefault(stream, slot):
             yield "states another first slot than the stream has"
         epsilon, total = entry.get("epsilon_units"), options.epsilon.units
         if not isinstance(epsilon, int) or epsilon < 0:

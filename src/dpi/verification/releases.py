@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dpi.certificates.chain import Entry, Head, Link, link_of, text_digest
 from dpi.release import Release
-from dpi.verification import Span, Verification
+from dpi.verification.result import Span, Verification
 
 if TYPE_CHECKING:
     from dpi.certificates.signature import Verifier
@@ -47,9 +47,7 @@ def verify_releases(
         read.add(release)
     if not read.entries:
         read.problems.append("there is no release to check")
-    missing = [*read.missing_before()]
-    if store is not None:
-        missing = [*_beside(store, read)]
+    missing = read.missing_before() if store is None else _beside(store, read)
     if seen is not None:
         read.problems += _witnessed(seen, read)
     return Verification(
@@ -61,7 +59,6 @@ def verify_releases(
         last_entry=read.head.sequence,
         spans=read.spans,
         missing=tuple(missing),
-        begin_known=store is not None or all("first" in entry for entry in read.firsts.values()),
         end_known=store is not None or seen is not None,
     )
 
@@ -124,17 +121,12 @@ class _Reading:
             yield f"{left_out}, which was released before it, is missing"
 
     def missing_before(self) -> Iterator[str]:
-        """Streams whose first certificate says that others were before it: by the slot it began with, or by its cost.
-
-        Older certificates do not say where the stream began, but more may have been spent than this slot cost.
-        """
+        """Give the streams whose first certificate says that they began before it."""
         for stream, entry in self.firsts.items():
-            own, spent = entry.get("epsilon_units"), entry.get("epsilon_spent_units")
             here, first = self.spans[stream].first, entry.get("first")
-            if isinstance(first, int) and first < here:
-                yield f"releases of stream {stream!r} from slot {first} to before slot {here}"
-            elif isinstance(own, int) and isinstance(spent, int) and spent > own:
-                yield f"releases of stream {stream!r} from before slot {here}"
+            if not isinstance(first, int) or first < here:
+                since = f"from slot {first} to" if isinstance(first, int) else "from"
+                yield f"releases of stream {stream!r} {since} before slot {here}"
 
 
 def _holds(store: Store, head: Head) -> bool:

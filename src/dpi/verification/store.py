@@ -1,25 +1,30 @@
-"""Checking a chain of certificates: whether it is whole, and whether its sums are what it says.
+"""Checking a store: whether its chain is whole, its sums are what it says, and what lies beside it is vouched for.
 
 `verify` reads public bytes, so anyone may do it who has the store: the chain, the releases and measurements it vouches
 for, and the state that streams go on from. It does not see accounts, levies, and events of open slots. That accounts
-and levies are as they were sealed, and no account is beyond ε, only the curator can check: `check_accounts`
-(`dpi.verification.accounts`) needs the ledger's key.
+and levies are as they were sealed, and no account is beyond ε, only the curator can check: `check_accounts` sees
+accounts, a bucket of them at a time, and needs the ledger's key. What entries say is checked by
+`dpi.verification.entries`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dpi.certificates.chain import canonical
-from dpi.certificates.declared import DeclaredOptions
+from dpi.budget.account_table import AccountTable
+from dpi.budget.epsilon import UNITS
+from dpi.certificates.chain import Entry, Head, Link, canonical, text_digest
+from dpi.certificates.declared import DeclaredOptions, assigned, declared
 from dpi.domain.file import describe, from_description
 from dpi.errors import OptionError, StateError
 from dpi.release import content_digest
-from dpi.verification.chain import Chain, read_chain
-from dpi.verification.found import Verification
+from dpi.store.spent import spent_by_all
+from dpi.verification.entries import Streams
+from dpi.verification.result import Span, Verification
 
 if TYPE_CHECKING:
     from dpi.certificates.signature import Verifier
@@ -73,7 +78,7 @@ def _states(store: Store, found: Chain) -> Iterator[str]:
     declared = found.streams.options
     yield from (f"the stream {name!r} is not in the chain" for name in store.streams() if name not in declared)
     for stream, schedule in declared.items():
-        if stream not in store.streams() or store.options(stream) != schedule.of_each(_text):
+        if stream not in store.streams() or store.options(stream) != schedule.of_each(lambda options: options.text):
             yield f"the options of stream {stream!r} are not those of the chain"
             continue
         if (store.reached(stream) or (None, 0)) != (found.streams.last.get(stream), found.streams.units[stream]):
@@ -85,10 +90,6 @@ def _states(store: Store, found: Chain) -> Iterator[str]:
             yield f"stream {stream!r}: {error}"
         if not all(_described(store, options.domain) for _, options in schedule.entries):
             yield f"the domain of stream {stream!r} is damaged"
-
-
-def _text(options: DeclaredOptions) -> str:
-    return options.text
 
 
 def _described(store: Store, digest: str) -> bool:
@@ -112,3 +113,104 @@ def _measurements(store: Store, stream: str, found: Chain) -> Iterator[str]:
         needed = store.keeps_measurements and (since is None or slot >= since)
         if kept.get(slot, None if needed else stated) != stated:
             yield f"the measurement of slot {slot} of stream {stream!r} is not the one its certificate states"
+
+
+@dataclass
+class Chain:
+    """What reading the entries has shown."""
+
+    streams: Streams
+    head: Head
+    heads: set[tuple[int, str]]
+    releases: dict[int, Entry]
+    signed: bool
+
+    def verification(self, problems: list[str], verifier: Verifier | None) -> Verification:
+        """What is said of it."""
+        seen = self.streams
+        units = {name: seen.most_spent(name) for name in seen.options}
+        return Verification(
+            self.head.sequence + 1,
+            self.head.digest,
+            tuple(problems),
+            None if verifier is None else self.signed,
+            spent={name: cost / UNITS for name, cost in units.items()},
+            spent_by_all=spent_by_all({name: options.newest for name, options in seen.options.items()}, units),
+            last_entry=self.head.sequence,
+            restored=tuple(seen.restored),
+            missing=tuple(
+                f"releases of {f'slot {first}' if first == last else f'slots {first} … {last}'} of stream {name!r}, "
+                f"which a restored copy lacked (entry {each.entry})"
+                for each in seen.restored
+                for name, (first, last) in each.slots.items()
+            ),
+            spans={name: Span(seen.first[name], seen.last[name]) for name in seen.first},
+        )
+
+
+def read_chain(links: Iterable[Link], verifier: Verifier | None, problems: list[str]) -> Chain:
+    """Read all entries, adding to `problems`."""
+    found = Chain(Streams(), Head(), set(), {}, True)
+    for number, link in enumerate(links):
+        faults: list[str] = []
+        if text_digest(link.text) != link.digest:
+            faults.append("does not match its digest")
+        try:
+            entry = link.entry
+            text = canonical(entry)
+        except (StateError, ValueError):
+            entry, text = {}, ""
+        if text != link.text:
+            faults.append("is not in canonical form")
+        if entry.get("sequence") != number or entry.get("previous") != found.head.digest:
+            faults.append("does not follow the one before it")
+        faults += found.streams.read(entry)
+        if verifier is not None and not (link.signature and verifier.verify(link.digest, link.signature)):
+            faults.append("has no valid signature of this key")
+            found.signed = False
+        if entry.get("kind") == "release":
+            found.releases[number] = entry
+        found.head = Head(number, link.digest)
+        found.heads.add((number, link.digest))
+        problems += [f"entry {number} {fault}" for fault in faults]
+    return found
+
+
+def check_accounts(store: Store) -> tuple[str, ...]:
+    """For the curator: whether any account is beyond what it may hold. What is said of it is private.
+
+    An account may have spent at most what it held (ε, or its part of it by quotas), and at most what all slots of its
+    streams have cost together. What accounts of one user held is at most ε in all, as the chain says (`verify`).
+    """
+    problems = []
+    units: dict[str, int] = defaultdict(int)
+    for name, text in store.streams().items():
+        try:
+            store.progress(name)  # with the tree of sums, whose open nodes are private
+            reached, pending = store.reached(name), store.pending(name)
+            ledger = DeclaredOptions.from_text(text).accounts
+            paid = _largest(store.payment_parts(name))
+        except StateError as error:
+            problems.append(f"stream {name!r}: {error}")
+            continue
+        if ledger is not None:
+            before = 0 if reached is None else reached[1]
+            most = before if pending is None else pending.spent_after(before)
+            units[ledger] += most
+            if paid > most:
+                problems.append(f"stream {name!r}: an account has paid more than its slots have cost")
+    for ledger, options in store.ledgers().items():
+        try:
+            largest = _largest(store.account_parts(ledger, options))
+            streams = declared(store.streams())
+            held = json.loads(options)["epsilon"] - assigned(ledger, streams)
+        except StateError as error:
+            problems.append(f"ledger {ledger!r}: {error}")
+            continue
+        if largest > min(held, units[ledger]):
+            problems.append(f"ledger {ledger!r}: an account has spent more than its slots have cost, or more than ε")
+    return tuple(problems)
+
+
+def _largest(parts: Iterable[bytes]) -> int:
+    return max((AccountTable.from_bytes(part).largest() for part in parts), default=0)

@@ -27,8 +27,8 @@ from dpi.store import Store, open_store
 from dpi.store.witness import Seen, Witness
 from dpi.verification import Span, Verification, check_accounts
 from dpi.verification import verify as verify_store
-from dpi.verification.found import Restored
 from dpi.verification.releases import verify_releases
+from dpi.verification.result import Restored
 
 
 def verify(
@@ -188,9 +188,7 @@ def _nothing(found: Verification, of_store: bool) -> str:
     if of_store or found.first_entry == 0:
         return "nothing from the first entry on"
     unseen = f"entries 0 … {found.first_entry - 1} are not seen"
-    if found.begin_known:
-        return f"no release of these streams; {unseen} (options, other streams)"
-    return f"no slot that cost anybody more; {unseen} (options, other streams, slots at no more cost)"
+    return f"no release of these streams; {unseen} (options, other streams)"
 
 
 def _restored(each: Restored) -> str:

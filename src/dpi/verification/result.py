@@ -1,4 +1,4 @@
-"""What a verification has found."""
+"""What a verification finds."""
 
 from __future__ import annotations
 
@@ -53,8 +53,6 @@ class Verification:
     """What is known to be there and was not seen, in words; it need not be wrong."""
     restored: tuple[Restored, ...] = ()
     """Where a copy of the store went on that lacked slots."""
-    begin_known: bool = True
-    """Whether it is told where each stream began; certificates of older programs do not say it."""
     end_known: bool = False
     """Whether something beside it told where the chain ends; a chain alone cannot tell what was cut off."""
 
