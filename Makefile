@@ -42,7 +42,7 @@ mutate: .venv/dev
 	nice -n 10 $(BIN)/python benchmarks/mutation.py --report out/mutation.json $(MUTATE)
 
 reproduce: .venv/reproduce
-	$(BIN)/dpi reproduce --all
+	$(BIN)/dpi reproduce all
 
 # docs/performance.md, on a machine that does nothing else; BENCH=--quick for smaller sizes.
 bench: .venv/bench peers

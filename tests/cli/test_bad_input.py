@@ -75,7 +75,7 @@ def test_time_zones(cli, visits):
 
 def test_events_before_the_origin(cli, visits):
     """They lie outside the period and are dropped; slots before the origin have negative numbers."""
-    run(cli, visits, *PERIOD, "--origin", "2026-01-01T03:00")
+    run(cli, visits, *PERIOD, "--config", "origin=2026-01-01T03:00")
     assert cli.json("query", "visits.db", "total")["answers"][0]["slot"] == 2
 
 
@@ -144,7 +144,7 @@ def test_a_lost_key(cli, visits):
 def test_a_busy_store(cli, visits):
     """One process writes at a time; `--wait` waits."""
     with dpi.open_store("visits.db"):
-        assert "another process writes" in run(cli, visits, *PERIOD, "--wait", "0.1", code=3)
+        assert "another process writes" in run(cli, visits, *PERIOD, "--config", "wait=0.1", code=3)
     run(cli, visits, *PERIOD)
 
 
@@ -161,11 +161,13 @@ def test_domain_files(cli, visits):
 @pytest.mark.parametrize(
     "more",
     [
-        ("--epsilon", "much"), ("--epsilon", "0"), ("--per-slot", "2"), ("--slots", "3"), ("--every", "0"),
-        ("--converging", "zeta:2"), ("--draw", "rba:1"), ("--mechanism", "large"), ("--memory", "some"),
+        ("--epsilon", "much"), ("--epsilon", "0"), ("--per-slot", "2"), ("--config", "slots=3"), ("--config",
+        "every=0"),
+        ("--config", "converging=zeta:2"), ("--config", "draw=rba:1"), ("--config", "mechanism=large"), ("--config",
+        "memory=some"),
         ("--slot", "1x"),
         ("--out", "releases.csv"), ("--out", "nowhere/releases.ndjson"), ("--follow", "--out", "releases.parquet"),
-        ("--season", "x"), ("--value", "a", "--value", "b"), ("--format", "xml"),
+        ("--season", "x"), ("--value", "a", "--value", "b"), ("--config", "format=xml"),
     ],
 )  # fmt: skip
 def test_wrong_options(cli, visits, more):
@@ -177,19 +179,22 @@ def test_wrong_options(cli, visits, more):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (("--compression", "cut"), "`--compression` must be normalise, truncate:C or whole-pdf"),
-        (("--compression", "truncate:-1"), "for example truncate:5. Got 'truncate:-1'"),
-        (("--compression", "truncate:0"), "`c` must be a whole number from 1 to 2^24. Got 0"),
-        (("--compression", "whole-pdf"), "use `normalise`"),
-        (("--accumulate", "tree"), "`--accumulate` must be slots, tree:PER_SLOT or tree:PER_SLOT,ARITY,LEVELS"),
-        (("--accumulate", "tree:much"), "`--accumulate`: `per_slot` must be"),
-        (("--accumulate", "tree:0.1,1,3"), "`arity` must be a whole number from 2 to 1000. Got 1"),
-        (("--accumulate", "tree:0.1,x,3"), "for example tree:0.025. Got 'tree:0.1,x,3'"),
-        (("--policy", "thrift"), "`--policy` must be auto, spend-first, fade, fade:SERIES, clocked or clocked:TOP"),
-        (("--policy", "spend-first:2"), "Got 'spend-first:2'"),
-        (("--policy", "clocked:slowly"), "Got 'clocked:slowly'"),
-        (("--policy", "clocked:0"), "`top` must be a whole number from 1 to 40. Got 0."),
-        (("--policy", "fade:slowly"), "`--policy fade:` must be log-squared, zeta:S, geometric:R or spence:MU,ZETA"),
+        (("--config", "compression=cut"), "`compression` must be normalise, truncate:C or whole-pdf"),
+        (("--config", "compression=truncate:-1"), "`c` must be a whole number from 1 to 2^24. Got -1"),
+        (("--config", "compression=truncate:0"), "`c` must be a whole number from 1 to 2^24. Got 0"),
+        (("--config", "compression=whole-pdf"), "use `normalise`"),
+        (("--config", "accumulate=tree"), "`accumulate` must be slots, tree:PER_SLOT or tree:PER_SLOT,ARITY,LEVELS"),
+        (("--config", "accumulate=tree:much"), "`accumulate`: `per_slot` must be"),
+        (("--config", "accumulate=tree:0.1,1,3"), "`arity` must be a whole number from 2 to 1000. Got 1"),
+        (("--config", "accumulate=tree:0.1,x,3"), "for example tree:0.025. Got 'tree:0.1,x,3'"),
+        (
+            ("--config", "policy=thrift"),
+            "`policy` must be auto, spend-first, fade, fade:SERIES, clocked or clocked:TOP",
+        ),
+        (("--config", "policy=spend-first:2"), "Got 'spend-first:2'"),
+        (("--config", "policy=clocked:slowly"), "Got 'clocked:slowly'"),
+        (("--config", "policy=clocked:0"), "`top` must be a whole number from 1 to 40. Got 0."),
+        (("--config", "policy=fade:slowly"), "`policy` must be log-squared, zeta:S, geometric:R or spence:MU,ZETA"),
     ],
 )
 def test_a_wrong_rule_is_told_what_is_right(cli, visits, more, said):
@@ -201,8 +206,10 @@ def test_a_wrong_rule_is_told_what_is_right(cli, visits, more, said):
 def test_a_series_has_no_policy(cli, visits):
     """Where there are no accounts, nobody spends from them."""
     words = [word for word in visits if word not in ("--per-slot", "0.2")]
-    assert "--policy" in run(cli, words, *PERIOD, "--converging", "zeta:2", "--policy", "fade", code=2)
-    assert "--not-returning" in run(cli, words, *PERIOD, "--converging", "zeta:2", "--not-returning", code=2)
+    assert "`policy`" in run(cli, words, *PERIOD, "--config", "converging=zeta:2", "--config", "policy=fade", code=2)
+    assert "`not-returning`" in run(
+        cli, words, *PERIOD, "--config", "converging=zeta:2", "--config", "not-returning=true", code=2
+    )
 
 
 def test_an_old_copy_of_the_store(cli, visits):
@@ -212,10 +219,10 @@ def test_an_old_copy_of_the_store(cli, visits):
     old = Path("visits.db").read_bytes()
     run(cli, visits, *PERIOD, "--witness", "seen")
     Path("visits.db").write_bytes(old)
-    assert "--charge-lost" in run(cli, visits, *PERIOD, "--witness", "seen", code=3)
+    assert "charge-lost" in run(cli, visits, *PERIOD, "--witness", "seen", code=3)
     later = ("--from", "2026-01-01T06:00", "--to", "2026-01-01T07:00")
     assert "the store is an old copy" in cli("verify", "visits.db", "--witness", "seen", code=1)
-    run(cli, visits, *later, "--witness", "seen", "--charge-lost")
+    run(cli, visits, *later, "--witness", "seen", "--config", "charge-lost=true")
     assert cli.json("ledger", "visits.db", "--user", "nobody")["left"] == pytest.approx(0.2, abs=1e-6)
 
 

@@ -69,7 +69,7 @@ def test_every_event_counts_once_over_kills(feed: BrokerFeed, tmp_path: Path, mo
     sender.start()
     try:
         for _ in range(KILLS):
-            before, process = kept(), run("--from-broker", feed.address, "--from", today)
+            before, process = kept(), run(feed.address, "--from", today)
             deadline = time.monotonic() + 60
             while kept() == before and time.monotonic() < deadline:  # until it stores something: then, any time
                 assert process.poll() is None, process.communicate()
@@ -81,7 +81,7 @@ def test_every_event_counts_once_over_kills(feed: BrokerFeed, tmp_path: Path, mo
     finally:
         over.set()
         sender.join()
-    process, deadline = run("--from-broker", feed.address, "--from", today), time.monotonic() + 60
+    process, deadline = run(feed.address, "--from", today), time.monotonic() + 60
     while kept() < sent[0] and time.monotonic() < deadline:
         time.sleep(0.1)
     time.sleep(1.5)  # a mark more: nothing is repeated
@@ -102,31 +102,31 @@ LIBRARIES = {
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--follow"], "name the files of events, or `--from-broker`"),
-        (["log.ndjson", "--from-broker", "redis://localhost/key"], "leave out one of the two"),
-        (["--from-broker", "localhost:6379"], "must begin with one of kafka://"),
-        (["--from-broker", "redis://ada:hunter2@localhost/"], "must name the key"),
-        (["--from-broker", "redis://ada:hunter2@localhost/key?colour=red"], "is no option of a redis:// address"),
-        (["--from-broker", "redis://ada:hunter2@localhost:1/key"], "'redis://localhost:1/key' cannot be reached"),
-        (["--from-broker", "nats://ada:hunter2@localhost:1/visits"], "'nats://localhost:1/visits' cannot be reached"),
-        (["--from-broker", "kafka://localhost:1/visits"], "'kafka://localhost:1/visits' cannot be reached"),
-        (["--from-broker", "rabbitmq://ada:hunter2@localhost:1/visits"], "cannot be reached"),
-        (["--from-broker", "mqtt://ada:hunter2@localhost:1/visits"], "cannot be reached"),
-        (["--from-broker", "mqtt://localhost/visits?qos=1"], "names the client"),
-        (["--from-broker", "postgresql://localhost/shop"], "name it by `table`"),
-        (["--from-broker", "redis://localhost/key", "--table", "orders"], "`--table` is for databases"),
-        (["--from-broker", "postgresql://ada:hunter2@localhost:1/shop", "--table", "orders"], "cannot be reached"),
-        (["--from-broker", "mariadb://ada:hunter2@127.0.0.1:1/shop", "--table", "orders"], "cannot be reached"),
-        (["log.ndjson", "--follow", "--table", "orders"], "are for `--from-broker`"),
-        (["--from-broker", "redis://localhost/key", "--password-file", "none.txt"], "'none.txt' cannot be read"),
-        (["--from-broker", "redis://localhost/key", "--dry-run"], "a broker is followed"),
-        (["--from-broker", "redis://localhost/key", "--format", "csv"], "messages are JSON"),
+        (["--follow"], "name the files of events, or the address of a broker"),
+        (["log.ndjson", "redis://localhost/key"], "leave out the others"),
+        (["cassandra://localhost/visits"], "must begin with one of kafka://"),
+        (["redis://ada:hunter2@localhost/"], "must name the key"),
+        (["redis://ada:hunter2@localhost/key?colour=red"], "is no option of a redis:// address"),
+        (["redis://ada:hunter2@localhost:1/key"], "'redis://localhost:1/key' cannot be reached"),
+        (["nats://ada:hunter2@localhost:1/visits"], "'nats://localhost:1/visits' cannot be reached"),
+        (["kafka://localhost:1/visits"], "'kafka://localhost:1/visits' cannot be reached"),
+        (["rabbitmq://ada:hunter2@localhost:1/visits"], "cannot be reached"),
+        (["mqtt://ada:hunter2@localhost:1/visits"], "cannot be reached"),
+        (["mqtt://localhost/visits?qos=1"], "names the client"),
+        (["postgresql://localhost/shop"], "name it by `table`"),
+        (["redis://localhost/key", "--config", "table=orders"], "`table` is for databases"),
+        (["postgresql://ada:hunter2@localhost:1/shop", "--config", "table=orders"], "cannot be reached"),
+        (["mariadb://ada:hunter2@127.0.0.1:1/shop", "--config", "table=orders"], "cannot be reached"),
+        (["log.ndjson", "--follow", "--config", "table=orders"], "are for a broker"),
+        (["redis://localhost/key", "--config", "password-file=none.txt"], "'none.txt' cannot be read"),
+        (["redis://localhost/key", "--dry-run"], "a broker is followed"),
+        (["redis://localhost/key", "--config", "format=csv"], "messages are JSON"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_sentence(cli: object, words: list[str], said: str) -> None:
     """And a password is in none of them."""
     if "cannot be reached" in said:
-        library = LIBRARIES[words[1].partition(":")[0]]
+        library = LIBRARIES[words[0].partition(":")[0]]
         pytest.importorskip(library, reason="needs pip install -e '.[brokers]'")
     Path("countries.txt").write_text("DE\nFR\n")
     Path("log.ndjson").write_text("")

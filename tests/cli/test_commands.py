@@ -16,12 +16,11 @@ NAMES = list(COMMANDS)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_help_has_examples(cli, name):
-    """Every command's help shows how to call it, and offers --json and --config."""
+    """Every command's help shows how to call it, and offers --json."""
     said = cli(name, "--help")
     assert "Examples:" in said
     assert f"  dpi {name} " in said or "  dpi demo\n" in said.replace(" \n", "\n").replace("  \n", "\n")
     assert "--json" in said
-    assert "--config" in said
 
 
 def test_the_program(cli):
@@ -40,7 +39,7 @@ def test_completion(cli):
     environment = ENVIRONMENT | {"_DPI_COMPLETE": "complete_bash", "COMP_WORDS": "dpi re", "COMP_CWORD": "1"}
     code = "from dpi.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
-    assert done.stdout.split() == ["report", "registry", "restore", "reproduce"]
+    assert done.stdout.split() == ["report", "reproduce"]
 
 
 def test_the_package_does_not_load_the_command_line():
@@ -121,7 +120,7 @@ def test_domain_files(cli):
     Path("list.txt").write_text("FR\n\n IT \n")
     cli("domain", "DE", "--list", "list.txt", "--other", "elsewhere", "-o", "c.json")
     assert domain_file.read("c.json") == dpi.Categories(["DE", "FR", "IT"], other="elsewhere")
-    cli("domain", "DE", "FR", "--no-other", "-o", "n.json")
+    cli("domain", "DE", "FR", "--config", "no-other=true", "-o", "n.json")
     assert domain_file.read("n.json") == dpi.Categories(["DE", "FR"], other=None)
     cli("domain", "--bins", "0,10,100", "-o", "b.json")
     assert domain_file.read("b.json") == dpi.Bins([0, 10, 100])

@@ -41,7 +41,7 @@ def test_a_file_says_what_a_command_line_says(cli, visits):
     Path("dpi.toml").write_text(CONFIG.replace("FILE", "files"))
     cli("run", "--config", "dpi.toml")
     assert len(Path("config.ndjson").read_text().splitlines()) == 6
-    rules = ("--policy", "fade", "--compression", "truncate:3", "--accumulate", "tree:0.05")
+    rules = ("--config", "policy=fade", "--config", "compression=truncate:3", "--config", "accumulate=tree:0.05")
     cli("run", *visits, *PERIOD, "--store", "words.db", *rules)
     assert options("config.db") == options("words.db")
     cli("run", "--config", "dpi.toml", "--store", "other.db", "--per-slot", "0.1", "--out", "other.ndjson")
@@ -61,7 +61,7 @@ def test_no_file_is_read_unless_it_is_named(cli, visits):
     [
         ("[run]\nepsilom = 1", "unknown key `epsilom` in [run] of dpi.toml: did you mean `epsilon`?"),
         ("[run]\nper_slot = 1", "did you mean `per-slot`?"),
-        ("[run]\nzzzz = 1", "unknown key `zzzz` in [run] of dpi.toml; known are files, domain,"),
+        ("[run]\nzzzz = 1", "unknown key `zzzz` in [run] of dpi.toml; known are domain, other,"),
         ("[rum]\nepsilon = 1", "unknown table [rum] in dpi.toml: did you mean `run`?"),
         ("[plan]\nuser = 1", "did you mean `users`?"),
         ("epsilon = 1", "must stand in the table of a command"),
@@ -84,11 +84,17 @@ def test_what_is_wrong_is_named(cli, text, said):
 
 def test_a_file_that_is_not_there(cli):
     """It is named."""
-    assert "none.toml cannot be read" in cli("plan", "--config", "none.toml", code=2)
+    assert "none.toml cannot be read" in cli("query", "--config", "none.toml", code=2)
 
 
-def test_every_command_takes_a_file(cli):
-    """Options of any command can be said in its table."""
-    Path("dpi.toml").write_text("[plan]\nepsilon = 0.5\nusers = 100\nbins = 3\njson = true\n")
-    cli("plan", "--config", "dpi.toml")
-    assert json.loads(cli.stdout)["epsilon"] == 0.5
+def test_one_option_is_said_on_the_command_line(cli, visits):
+    """KEY=VALUE says an option that has no flag, as the file would; a wrong key or value is refused like there."""
+    Path("dpi.toml").write_text(CONFIG.replace("FILE", "files"))
+    cli("run", "--config", "dpi.toml", "--config", "policy=spend-first", "--config", "store=other.db")
+    assert json.loads(options("other.db"))["budget"]["policy"] == {"kind": "spend_first"}
+    run = ("run", *visits, *PERIOD, "--store", "visits.db")
+    assert "unknown key `polizy` in the options of `dpi run`: did you mean `policy`?" in cli(
+        *run, "--config", "polizy=fade", code=2
+    )
+    assert "`slots` must be a whole number. Got 'many'." in cli(*run, "--config", "slots=many", code=2)
+    assert "`separate` must be true or false. Got 1." in cli(*run, "--config", "separate=1", code=2)

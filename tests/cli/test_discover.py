@@ -30,7 +30,7 @@ def events(cli):
 
 def test_from_events_without_a_list_to_releases(cli, events):
     """Discovery, the run that uses its domain, and the chain of both; a user pays ε in all."""
-    found = cli.json("domain", "--discover", *FILE, *PERIOD, *STORE, "--quota", "0.4", "-o", "countries.json")
+    found = cli.json("domain", "--discover", *FILE, *PERIOD, *STORE, "--config", "quota=0.4", "-o", "countries.json")
     assert (list(found["users"]), found["bins"], found["failure"]) == (["DE", "FR", "IT"], 4, 0.001)
     assert "quota of 0.4" in found["guarantee"]
     said = cli(
@@ -48,10 +48,10 @@ def test_from_events_without_a_list_to_releases(cli, events):
 def test_the_same_command_again_pays_nothing_and_writes_the_same(cli, events):
     """What was found is read from the store."""
     words = ("domain", "--discover", *FILE, *PERIOD, *STORE, "-o", "countries.json")
-    assert "DE" in cli(*words, "--quota", "0.4")
+    assert "DE" in cli(*words, "--config", "quota=0.4")
     first = Path("countries.json").read_bytes()
     Path("countries.json").unlink()
-    assert "nobody pays again" in cli(*words, "--quota", "0.4")
+    assert "nobody pays again" in cli(*words, "--config", "quota=0.4")
     assert Path("countries.json").read_bytes() == first
 
 
@@ -63,18 +63,18 @@ def test_the_same_command_again_pays_nothing_and_writes_the_same(cli, events):
         ((*FILE, *STORE), "the period is public"),
         ((*FILE, *STORE, *PERIOD[:2]), "the period is public"),
         ((*PERIOD, *STORE), "name the files"),
-        ((*FILE, *STORE, *PERIOD, "--alphabet", "runes"), "`--alphabet` must be one of"),
-        ((*FILE, *STORE, *PERIOD, "--characters", ""), "`--characters` must be"),
-        ((*FILE, *STORE, *PERIOD, "--characters", "€", "--length", "2"), "`--length` is too short"),
-        ((*FILE, *STORE, *PERIOD, "--length", "4000"), "`--length`"),
-        ((*FILE, *STORE, *PERIOD, "--quota", "1.5"), "`--quota`"),
-        ((*FILE, *STORE, *PERIOD, "--quota", "1e-10"), "larger `--quota`"),
-        ((*FILE, *STORE, *PERIOD, "--failure", "0"), "`--failure`"),
-        ((*FILE, *STORE, *PERIOD, "--most", "0"), "`--most`"),
-        ((*FILE, *STORE, *PERIOD, "--value", "town"), "must have a column 'town'"),
+        ((*FILE, *STORE, *PERIOD, "--config", "alphabet=runes"), "`alphabet` must be one of"),
+        ((*FILE, *STORE, *PERIOD, "--config", "characters="), "`characters` must be"),
+        ((*FILE, *STORE, *PERIOD, "--config", "characters=€", "--config", "length=2"), "`length` is too short"),
+        ((*FILE, *STORE, *PERIOD, "--config", "length=4000"), "`length`"),
+        ((*FILE, *STORE, *PERIOD, "--config", "quota=1.5"), "`quota`"),
+        ((*FILE, *STORE, *PERIOD, "--config", "quota=1e-10"), "larger `quota`"),
+        ((*FILE, *STORE, *PERIOD, "--config", "failure=0"), "`failure`"),
+        ((*FILE, *STORE, *PERIOD, "--config", "most=0"), "`most`"),
+        ((*FILE[:-1], "town", *STORE, *PERIOD), "must have a column 'town'"),
         ((*FILE, *STORE, *PERIOD, "--list", "countries.txt"), "give either values"),
         ((*FILE, *STORE, *PERIOD, "-o", "notes.json"), "is no domain file"),
-        ((*FILE, *STORE, *PERIOD, "--sign", "none.key"), "no signing key"),
+        ((*FILE, *STORE, *PERIOD, "--config", "sign=none.key"), "no signing key"),
         (("nowhere.csv", *STORE, *PERIOD), "nowhere.csv"),
     ],
 )
@@ -93,14 +93,14 @@ def test_a_store_is_for_discovery_alone(cli):
 def test_nothing_found_is_said_and_what_helps_does(cli, events):
     """The exit code tells a script not to go on; another name looks again in the same store, and ε holds all."""
     words = ("domain", "--discover", *FILE, *PERIOD, *STORE)
-    said = " ".join(cli(*words, "--quota", "0.01", code=1).split())
+    said = " ".join(cli(*words, "--config", "quota=0.01", code=1).split())
     assert "no value was found" in said
     assert "of 32 bytes" in said
-    assert "another `--name`" in said
+    assert "another `name`" in said
     assert "never with a new store" in said
     assert not Path("domain.json").exists()
-    assert "change" not in cli(*words, "--quota", "0.4", code=3)
-    found = cli.json(*words, "--quota", "0.4", "--name", "again")
+    assert "change" not in cli(*words, "--config", "quota=0.4", code=3)
+    found = cli.json(*words, "--config", "quota=0.4", "--config", "name=again")
     assert list(found["users"]) == ["DE", "FR", "IT"]
     assert found["failure_of"] == "one slot"
     assert sum(cli.json("verify", "visits.db", "--curator")["epsilon_spent"].values()) <= 1
@@ -110,7 +110,7 @@ def test_a_value_does_not_command_the_terminal(cli):
     """Direction marks and the like are written out where people read them, and kept in the file."""
     rows = [f"user-{n},2026-01-01T01:00,\u202eDE" for n in range(600)]
     Path("visits.csv").write_text("\n".join(["user,at,country", *rows]) + "\n")
-    said = cli("domain", "--discover", *FILE, *PERIOD, *STORE, "--quota", "0.4")
+    said = cli("domain", "--discover", *FILE, *PERIOD, *STORE, "--config", "quota=0.4")
     assert "\\u202eDE" in said
     assert "\u202e" not in said
     assert json.loads(Path("domain.json").read_text())["values"] == ["\u202eDE"]
@@ -118,15 +118,15 @@ def test_a_value_does_not_command_the_terminal(cli):
 
 def test_characters_and_a_length_of_ones_own(cli, events):
     """A narrower universe needs fewer users; values outside of it are not found."""
-    words = ("domain", "--discover", *FILE, *PERIOD, *STORE, "--length", "2", "--characters", "DEFR")
-    found = cli.json(*words, "--quota", "0.4")
+    words = ("domain", "--discover", *FILE, *PERIOD, *STORE, "--config", "length=2", "--config", "characters=DEFR")
+    found = cli.json(*words, "--config", "quota=0.4")
     assert list(found["users"]) == ["DE", "FR"]
     assert found["thresholds"]["2"] < 30
 
 
 def test_an_interruption_ends_in_one_line_and_the_same_command_goes_on(cli, events):
     """Ctrl-C while events come in by a pipe: nobody has paid, and nothing is torn."""
-    words = ("domain", "--discover", "-", *FILE[1:], "--format", "csv", *PERIOD, *STORE, "--quota", "0.4")
+    words = ("domain", "--discover", "-", *FILE[1:], "--config", "format=csv", *PERIOD, *STORE, "--config", "quota=0.4")
     with subprocess.Popen(
         [*PROGRAM, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
     ) as started:
@@ -140,7 +140,7 @@ def test_an_interruption_ends_in_one_line_and_the_same_command_goes_on(cli, even
         assert started.wait(60) == 130, said
     assert said.startswith("dpi: stopped")
     assert len(said.splitlines()) == 1
-    found = cli.json("domain", "--discover", *FILE, *PERIOD, *STORE, "--quota", "0.4")
+    found = cli.json("domain", "--discover", *FILE, *PERIOD, *STORE, "--config", "quota=0.4")
     assert list(found["users"]) == ["DE", "FR", "IT"]
     assert json.loads(Path("domain.json").read_text())["values"] == ["DE", "FR", "IT"]
 
@@ -155,7 +155,7 @@ def test_one_user_more_changes_nothing_that_is_said(cli):
         Path("visits.csv").write_text("\n".join(["user,at,country", *rows]) + "\n")
         said = cli("domain", "--discover", *FILE, *PERIOD, *STORE, code=1)
         again = cli("domain", "--discover", *FILE, *PERIOD, *STORE, code=1)
-        other = cli("domain", "--discover", *FILE, *PERIOD, *STORE, "--length", "9", code=3)
+        other = cli("domain", "--discover", *FILE, *PERIOD, *STORE, "--config", "length=9", code=3)
         return said, again, other, sorted((path.name, oct(path.stat().st_mode)) for path in folder.iterdir())
 
     others = [f"secret-user-{n},2026-01-01T01:00,DE" for n in range(9)]

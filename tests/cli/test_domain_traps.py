@@ -58,7 +58,17 @@ def test_nor_when_they_are_compared(cli, visits):
 
 def test_nor_when_they_are_piped_in(cli, visits, warm):
     """Standard input that comes from the domain file is that file."""
-    command = [*warm, "run", "-", "--format", "csv", *named(visits, "visits.csv")[1:], *PERIOD, "--store", "p.db"]
+    command = [
+        *warm,
+        "run",
+        "-",
+        "--config",
+        "format=csv",
+        *named(visits, "visits.csv")[1:],
+        *PERIOD,
+        "--store",
+        "p.db",
+    ]
     with Path("visits.csv").open() as events:
         done = subprocess.run(command, stdin=events, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert done.returncode == 2
@@ -75,7 +85,7 @@ def test_a_copy_of_events_is_no_domain(cli, visits, suffix):
         Path("copy.txt").write_text('{"user": "secret-user-1", "country": "SECRET-VALUE"}\n')
     said = refused(cli, "run", *named(visits, "copy.txt"), *PERIOD, "--store", "visits.db")
     assert "look like records" in said
-    assert "--as-values" in said
+    assert "as-values" in said
     assert "look like records" in refused(cli, "domain", "--list", "copy.txt", "-o", "domain.json")
     assert not Path("domain.json").exists()
 
@@ -84,7 +94,7 @@ def test_who_means_it_can_say_so(cli, visits):
     """`dpi domain --as-values` takes any lines as values, and a JSON domain is never judged."""
     Path("public.txt").write_text("Lamp, black, 4006381333931\nLamp, red, 4006381333948\n")
     assert "look like records" in refused(cli, "run", *named(visits, "public.txt"), *PERIOD, "--store", "visits.db")
-    cli("domain", "--list", "public.txt", "--as-values", "--other", "elsewhere", "-o", "lamps.json")
+    cli("domain", "--list", "public.txt", "--config", "as-values=true", "--other", "elsewhere", "-o", "lamps.json")
     words = [word for word in named(visits, "lamps.json") if word not in ("--other", "elsewhere")]
     cli("run", *words, *PERIOD, "--store", "lamps.db")
 

@@ -115,7 +115,7 @@ def test_products_and_followed_files(cli, numbered):
 
 def test_standard_input(cli, numbered, warm):
     """Events can be piped in."""
-    command = [*warm, "run", "-", "--format", "csv", *words(numbered)[1:], "--dry-run"]
+    command = [*warm, "run", "-", "--config", "format=csv", *words(numbered)[1:], "--dry-run"]
     with Path("n.csv").open() as events:
         done = subprocess.run(command, stdin=events, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert set(told(done.stderr).values()) == {"most"}
@@ -136,7 +136,7 @@ def test_releases_that_look_like_nobody_are_warned_of(cli, numbered, wrong):
 def test_a_dry_run_that_is_stopped(cli, numbered):
     """Ctrl-C while it waits for rows: the usual exit code, and nothing is left behind."""
     before = sorted(Path().iterdir())
-    command = [*PROGRAM, "run", "-", "--format", "csv", *words(numbered)[1:], "--dry-run"]
+    command = [*PROGRAM, "run", "-", "--config", "format=csv", *words(numbered)[1:], "--dry-run"]
     running = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
     )

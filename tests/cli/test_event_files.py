@@ -10,7 +10,15 @@ def tabbed(visits):
     """The same visits without a header, and with tabs."""
     text = Path("visits.csv").read_text().partition("\n")[2]
     Path("plain.txt").write_text(text.replace(",", "\t"))
-    words = ["plain.txt", "--format", "csv", "--separator", r"\t", "--columns", "user,at,country,age"]
+    words = [
+        "plain.txt",
+        "--config",
+        "format=csv",
+        "--config",
+        r"separator=\t",
+        "--config",
+        "columns=user,at,country,age",
+    ]
     return [*words, *visits[1:]]
 
 
@@ -28,17 +36,17 @@ def test_a_run_needs_no_header(cli, visits, tabbed):
 
 def test_a_comparison_needs_no_header(cli, tabbed):
     """`compare` reads events as `run` does."""
-    events = [*tabbed[: tabbed.index("--epsilon")], *PERIOD, "--rows", "40"]
-    (found,) = cli.json("compare", "noisy", *events, "--epsilon", "1000", "--cap", "4")["comparisons"]
+    events = [*tabbed[: tabbed.index("--epsilon")], *PERIOD, "--config", "rows=40"]
+    (found,) = cli.json("compare", "noisy", *events, "--epsilon", "1000", "--config", "cap=4")["comparisons"]
     assert max(found["courses"]["noisy"]["l1"][:4]) < 0.01  # a false alarm has a probability below 10⁻⁹
 
 
 def test_wrong_columns_are_told_by_their_option(cli, visits, tabbed):
     """The options are named, and nothing of the file is."""
-    words = [*tabbed, "--columns", "a,b,c,d"]
-    assert "`--columns` must name the columns of 'plain.txt'" in cli("run", *words, *PERIOD, "--store", "s.db", code=2)
-    assert "`--separator` must be one character" in cli(
-        "run", *visits, "--separator", "ab", *PERIOD, "--store", "s.db", code=2
+    words = [*tabbed, "--config", "columns=a,b,c,d"]
+    assert "`columns` must name the columns of 'plain.txt'" in cli("run", *words, *PERIOD, "--store", "s.db", code=2)
+    assert "`separator` must be one character" in cli(
+        "run", *visits, "--config", "separator=ab", *PERIOD, "--store", "s.db", code=2
     )
     assert not Path("s.db").exists()
 
@@ -54,7 +62,7 @@ def test_weeks_and_months_are_slots(cli, visits):
     (answer,) = cli.json("query", "w.db", "total", "--from", "2025-12-29", "--to", "2026-02-01")["answers"]
     assert answer["start"] == "2025-12-29T00:00:00+00:00"
     said = cli("run", *words, "--slot", "1w", *week, "--store", "f.db", code=2)
-    assert "`--origin`" in said
-    cli("run", *words, "--slot", "1w", "--origin", "2025-12-29", *week, "--store", "f.db")
+    assert "`origin`" in said
+    cli("run", *words, "--slot", "1w", "--config", "origin=2025-12-29", *week, "--store", "f.db")
     plan = ("plan", "--epsilon", "1", "--users", "9", "--bins", "2", "--population", "90")
     assert "after 70 days" in cli(*plan, "--slot", "week")

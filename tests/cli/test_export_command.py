@@ -19,8 +19,8 @@ def public(cli, visits):
         *PERIOD,
         "--store",
         "visits.db",
-        "--sign",
-        "signing.pem",
+        "--config",
+        "sign=signing.pem",
         "--witness",
         "seen",
         "--out",
@@ -32,8 +32,8 @@ def public(cli, visits):
 
 
 def test_commands_read_it_like_the_store(cli, public):
-    """`query`, `report`, `watch` and `verify` say the same, without the store and its key beside it."""
-    said = [["query", "top", "3"], ["query", "total", "--from", "2026-01-01"], ["watch"]]
+    """`query`, `report` and `verify` say the same, without the store and its key beside it."""
+    said = [["query", "top", "3"], ["query", "total", "--from", "2026-01-01"], ["query", "--alerts"]]
     words = [cli.json(name, "visits.db", *more) for name, *more in said]
     cli("report", "visits.db", "-o", "one.html", "--title", "t")
     checks = ["--public-key", "signing.pub", "--witness", "seen"]

@@ -177,7 +177,7 @@ def test_an_endless_line_stops_no_release(cli):
     begin = datetime.now(UTC).replace(microsecond=0)
     end = begin + timedelta(seconds=4)
     outlet, inlet = os.pipe()
-    words = ["--format", "ndjson", "--slot", "1s", "--from", begin.isoformat(), "--to", end.isoformat()]
+    words = ["--config", "format=ndjson", "--slot", "1s", "--from", begin.isoformat(), "--to", end.isoformat()]
     process = start(*words, epsilon=GENEROUS, source="-", stdin=outlet)
     os.close(outlet)
     done = threading.Event()
@@ -208,7 +208,18 @@ def test_standard_input_is_followed_to_its_end(cli, warm):
     """Events of a pipe are kept; its end closes no slot, for it is data."""
     Path("countries.txt").write_text("DE\nFR\n")
     today = datetime.now(UTC).date().isoformat()
-    words = ["-", "--format", "ndjson", "--follow", "--domain", "countries.txt", "--epsilon", "1", "--slot", "1d"]
+    words = [
+        "-",
+        "--config",
+        "format=ndjson",
+        "--follow",
+        "--domain",
+        "countries.txt",
+        "--epsilon",
+        "1",
+        "--slot",
+        "1d",
+    ]
     done = subprocess.run(
         [*warm, "run", *words, "--from", today, "--store", "live.db"],
         input=line(0, datetime.now(UTC)), capture_output=True, text=True, env=ENVIRONMENT, check=True,
@@ -220,7 +231,18 @@ def test_standard_input_is_followed_to_its_end(cli, warm):
 def test_a_change_while_following_begins_with_a_slot_that_has_not_begun(cli, warm):
     """Events that were kept before it are those of their own slot's domain; a slot to come has the new one."""
     now = datetime.now(UTC)
-    words = ["-", "--format", "ndjson", "--follow", "--domain", "countries.txt", "--epsilon", "1", "--slot", "1d"]
+    words = [
+        "-",
+        "--config",
+        "format=ndjson",
+        "--follow",
+        "--domain",
+        "countries.txt",
+        "--epsilon",
+        "1",
+        "--slot",
+        "1d",
+    ]
     words += ["--lateness", "1d", "--from", now.date().isoformat(), "--store", "live.db"]
     for countries, more in (("DE\nIT\n", []), ("IT\n", ["--change"])):
         Path("countries.txt").write_text(countries)

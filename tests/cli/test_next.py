@@ -31,12 +31,11 @@ def discoveries(cli, _visits):
     """A discovery with all options of events, clock and store."""
     rows = [f"u{user};2026-01-01 0{user % 10}:10;{('DE', 'FR')[user % 2]}" for user in range(900)]
     (cli.folder / "the events.csv").write_text("\n".join(rows) + "\n")
-    words = ("--user", "who", "--time", "when", "--value", "where", "--separator", ";", "--columns", "who,when,where")
-    period = ("--slot", "day", "--zone", "Europe/Berlin", "--from", "2026-01-01", "--to", "2026-01-02")
-    store = ("--store", "a store.db", "--epsilon", "1", "--key-file", "a key", "--witness", "seen")
-    yield cli(
-        "domain", "--discover", "the events.csv", *words, *period, *store, "--quota", "0.5", "-o", "found it.json"
-    )
+    more = ("user=who", "separator=;", "columns=who,when,where", "zone=Europe/Berlin", "witness=seen", "quota=0.5")
+    words = ["--time", "when", "--value", "where", *(word for each in more for word in ("--config", each))]
+    period = ("--slot", "day", "--from", "2026-01-01", "--to", "2026-01-02")
+    store = ("--store", "a store.db", "--epsilon", "1", "--key-file", "a key")
+    yield cli("domain", "--discover", "the events.csv", *words, *period, *store, "-o", "found it.json")
 
 
 def demos(cli, _visits):
@@ -62,7 +61,7 @@ def test_every_such_line_is_tried():
     }
     printing = re.compile(r"Next: |next_command\(|\"(Ask|Check)  +dpi")
     found = {name for name, text in sources.items() if printing.search(text)}
-    assert found == {"output.py", "summary.py", "discovering.py", "demo.py"}
+    assert found == {"output.py", "run.py", "domain.py", "demo.py"}
 
 
 def test_a_password_is_not_said_and_no_line_that_lacks_it():

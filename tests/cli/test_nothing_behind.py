@@ -47,7 +47,7 @@ def test_a_key_or_a_witness_of_another_store(cli, visits):
     Path("wrong.key").chmod(0o600)
     before = files()
     cli("run", *visits, *PERIOD, "--store", "two.db", "--witness", "seen", code=3)
-    cli("run", *visits, *PERIOD, "--store", "two.db", "--key-file", "wrong.key", code=3)
+    cli("run", *visits, *PERIOD, "--store", "two.db", "--config", "key-file=wrong.key", code=3)
     assert files() == before
 
 

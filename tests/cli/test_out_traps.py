@@ -61,7 +61,7 @@ def test_a_file_is_not_cut(cli, visits, out, period):
 def test_an_old_copy_of_the_store_does_not_cut_it(cli, visits, out):
     """Releases that the store has forgotten stay in the file."""
     Path("visits.db").unlink()
-    cli("run", *visits, *PART, "--store", "visits.db", "--name", "one", "--new")
+    cli("run", *visits, *PART, "--store", "visits.db", "--name", "one", "--config", "new=true")
     assert "are not of this stream" in refused(cli, out, *visits, *PERIOD, "--store", "visits.db", "--name", "one")
 
 
@@ -77,9 +77,9 @@ def test_a_file_that_is_damaged_in_the_middle_is_left(cli, visits):
 @pytest.mark.parametrize(
     "more",
     [
-        ("--epsilon", "0"), ("--per-slot", "2"), ("--slots", "3"),
-        ("--compression", "whole-pdf"), ("--domain", "urls.json"), ("--witness", "nowhere/seen"),
-        ("--key-file", "nowhere/key"), ("--sign", "none.pem"),
+        ("--epsilon", "0"), ("--per-slot", "2"), ("--config", "slots=3"),
+        ("--config", "compression=whole-pdf"), ("--domain", "urls.json"), ("--witness", "nowhere/seen"),
+        ("--config", "key-file=nowhere/key"), ("--config", "sign=none.pem"),
     ],
 )  # fmt: skip
 def test_wrong_options_make_no_store(cli, visits, more):

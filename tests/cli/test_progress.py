@@ -31,7 +31,7 @@ def test_a_terminal_sees_bytes_and_slots_and_nothing_else(cli, visits):
 
 def test_a_comparison_shows_slots_that_are_over(cli):
     """One bar, which counts to the last slot and is gone before the table."""
-    text = on_terminal("compare", "dpi", "noisy", "--stream", "n50k20", "--slots", "4")
+    text = on_terminal("compare", "dpi", "noisy", "--stream", "n50k20", "--config", "slots=4")
     bars, _, table = text.partition("n50k20: 4 slots")
     assert re.search(r"slots\s+━+ +4/4 +\d:\d\d:\d\d", bars)
     assert "━" not in table

@@ -14,7 +14,7 @@ from dpi.testing.class_sums import ClassSums
 def store(cli, visits):
     """A store with six hours."""
     cli("keys", "signing.pem")
-    cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", "releases.ndjson", "--sign", "signing.pem")
+    cli("run", *visits, *PERIOD, "--store", "visits.db", "--out", "releases.ndjson", "--config", "sign=signing.pem")
     return "visits.db"
 
 
@@ -181,10 +181,10 @@ def test_a_report_draws_the_values_that_are_asked_for(cli, store):
 
     assert named("--values", f"{listed[1]},{listed[0]}") == [listed[1], listed[0]]
     assert named("--values", listed[1], "--values", listed[0]) == [listed[1], listed[0]]
-    assert len(named("--top", "2")) == 2
+    assert len(named("--values", "top:2")) == 2
     assert "'nowhere' is not in the domain" in cli("report", store, "--values", "nowhere", code=2)
-    assert "not both" in cli("report", store, "--values", "DE", "--top", "2", code=2)
-    assert "above 0" in cli("report", store, "--top", "0", code=2)
+    assert "or top:K" in cli("report", store, "--values", "DE", "--values", "top:2", code=2)
+    assert "above 0" in cli("report", store, "--values", "top:0", code=2)
 
 
 def test_a_report_is_one_page(cli, store):
@@ -263,10 +263,10 @@ def test_streams_with_quotas(cli, visits):
     """By an option or in a file; the ledger tells what is left of a stream's own part, and sums above ε are refused."""
     Path("dpi.toml").write_text('[run]\nname = "visits"\nquota = 0.25\n')
     cli("run", *visits, *PERIOD, "--store", "m.db", "--config", "dpi.toml")
-    cli("run", *visits, *PERIOD, "--store", "m.db", "--name", "orders", "--quota", "0.5")
+    cli("run", *visits, *PERIOD, "--store", "m.db", "--name", "orders", "--config", "quota=0.5")
     cli("run", *visits, *PERIOD, "--store", "m.db", "--name", "rest")
     assert "is in no other quota" in cli(
-        "run", *visits, *PERIOD, "--store", "m.db", "--name", "x", "--quota", "1/2", code=2
+        "run", *visits, *PERIOD, "--store", "m.db", "--name", "x", "--config", "quota=1/2", code=2
     )
     words = ["ledger", "m.db", "--user", "nobody", "--stream"]
     assert cli.json(*words, "visits") == {"left": 0.25, "epsilon": 1.0, "held": 0.25, "slot": 490902, "private": True}
@@ -276,7 +276,7 @@ def test_streams_with_quotas(cli, visits):
     assert cli.stdout == "left 0.25 of 0.25, what is in no quota of ε = 1\n"
     cli("verify", "m.db", "--curator")
     assert "shrinks" in cli(
-        "run", *visits, *PERIOD, "--store", "m.db", "--name", "orders", "--quota", "0.3", "--change", code=2
+        "run", *visits, *PERIOD, "--store", "m.db", "--name", "orders", "--config", "quota=0.3", "--change", code=2
     )
 
 
@@ -295,11 +295,11 @@ def test_the_ledger_tells_no_payments_of_a_stream_that_is_not_by_class(cli):
 
 def test_the_ledger_knows_epochs_and_series(cli, visits):
     """With epochs it is about the epoch of a slot; a converging series has no accounts."""
-    cli("run", *visits, *PERIOD, "--origin", "2026-01-01", "--store", "e.db", "--period", "4")
+    cli("run", *visits, *PERIOD, "--config", "origin=2026-01-01", "--store", "e.db", "--config", "period=4")
     left = [cli.json("ledger", "e.db", "--user", "secret-user-1", "--slot", slot)["left"] for slot in (6, 8)]
     assert left == pytest.approx([0.6, 1.0], abs=1e-9)
     words = [word for word in visits if word not in ("--per-slot", "0.2")]
-    cli("run", *words, *PERIOD, "--store", "c.db", "--converging", "log-squared")
+    cli("run", *words, *PERIOD, "--store", "c.db", "--config", "converging=log-squared")
     assert "no accounts" in cli("ledger", "c.db", "--user", "x", code=2)
 
 

@@ -1,5 +1,6 @@
 import json
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -8,7 +9,7 @@ import pytest
 import dpi
 from cli_files import ENVIRONMENT, PERIOD, rows
 from dpi.cli.outfile import read_releases
-from dpi.settings.compressions import compression
+from dpi.settings.rules import read_compression
 from dpi.store.witness import Witness
 
 
@@ -78,32 +79,35 @@ def test_every_option_reaches_the_stream(cli, visits):
     """What a stream certifies is what the command line says."""
     words = [word for word in visits if word not in ("--per-slot", "0.2")]
     cli(
-        "run", *words, *PERIOD, "--store", "a.db", "--name", "first", "--slots", "4", "--every", "2", "--period", "3",
-        "--zone", "Europe/Berlin", "--lateness", "5m", "--season", "2", "--origin", "2026-01-01",
-        "--not-returning",
+        "run", *words, *PERIOD, "--store", "a.db", "--name", "first", "--config", "slots=4", "--config", "every=2",
+        "--config", "period=3",
+        "--zone", "Europe/Berlin", "--lateness", "5m", "--season", "2", "--config", "origin=2026-01-01",
+        "--config", "not-returning=true",
     )  # fmt: skip
     releases, options = stored("a.db")
     told = json.loads(options)
     assert told["budget"] == {
-        "kind": "ledger", "slots": 4, "every": 2, "policy": {"kind": "spend_first"}, "period": 3, "returning": False,
+        "kind": "ledger", "per_slot": "auto", "slots": 4, "every": 2, "policy": {"kind": "spend_first"}, "period": 3,
+        "returning": False, "quota": None, "rest": None,
     }  # fmt: skip
-    assert told["mechanism"] == {"kind": "boosted", "season": 2}
+    assert (told["mechanism"]["kind"], told["mechanism"]["season"]) == ("boosted", 2)
     assert (told["slots"]["zone"], told["slots"]["lateness"]) == ("Europe/Berlin", 300000000)
     assert (told["name"], told["start"]) == ("first", 0)
     assert releases[0].start_text == "2026-01-01T00:00:00+01:00"
     cli(
-        "run", *words, *PERIOD, "--store", "b.db", "--converging", "spence:0.1,0.1", "--draw", "rba:1e3", "--mechanism",
-        "published", "--sign", "none.pem", code=2,
+        "run", *words, *PERIOD, "--store", "b.db", "--config", "converging=spence:0.1,0.1", "--config",
+        "draw=rba:1e3", "--config", "mechanism=published", "--config", "sign=none.pem", code=2,
     )  # fmt: skip
     cli("keys", "signing.pem")
     cli(
-        "run", *words, *PERIOD, "--store", "b.db", "--converging", "spence:0.1,0.1", "--draw", "rba:1e3", "--mechanism",
-        "published", "--sign", "signing.pem", "--witness", "seen", "--key-file", "elsewhere.key",
+        "run", *words, *PERIOD, "--store", "b.db", "--config", "converging=spence:0.1,0.1", "--config",
+        "draw=rba:1e3", "--config", "mechanism=published", "--config", "sign=signing.pem", "--witness", "seen",
+        "--config", "key-file=elsewhere.key",
     )  # fmt: skip
     told = json.loads(stored("b.db")[1])
     assert told["budget"]["series"] == {"kind": "spence", "mu": "0.1", "zeta": "0.1"}
     assert told["budget"]["draw"] == {"kind": "rba", "rate": "1000"}
-    assert told["mechanism"] == {"kind": "published"}
+    assert told["mechanism"]["kind"] == "published"
     assert Path("elsewhere.key").exists()
     assert Witness(Path("seen")).read().sequence == 6
     assert cli.json("verify", "b.db", "--public-key", "signing.pub", "--witness", "seen")["signed"] is True
@@ -111,7 +115,14 @@ def test_every_option_reaches_the_stream(cli, visits):
 
 def test_rules_for_users_reach_the_stream(cli, visits):
     """Compression, policy and tree are certified, kept by a second run, and checked by the curator."""
-    rules = ["--compression", "truncate:2", "--policy", "fade:zeta:3", "--accumulate", "tree:0.05,4,2"]
+    rules = [
+        "--config",
+        "compression=truncate:2",
+        "--config",
+        "policy=fade:zeta:3",
+        "--config",
+        "accumulate=tree:0.05,4,2",
+    ]
     cli("run", *visits, "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--store", "visits.db", *rules)
     cli("run", *visits, *PERIOD, "--store", "visits.db", *rules)
     releases, options = stored()
@@ -121,7 +132,11 @@ def test_rules_for_users_reach_the_stream(cli, visits):
     assert told["accumulate"] == {"kind": "prefix_tree", "per_slot": 54975581388, "arity": 4, "levels": 2}
     assert len(releases) == 6
     cli("verify", "visits.db", "--curator")
-    for option, value in (("--compression", "normalise"), ("--policy", "spend-first"), ("--accumulate", "slots")):
+    for option, value in (
+        ("--config", "compression=normalise"),
+        ("--config", "policy=spend-first"),
+        ("--config", "accumulate=slots"),
+    ):
         at = rules.index(option)
         other = [*rules[:at], option, value, *rules[at + 2 :]]
         assert "other options" in cli("run", *visits, *PERIOD, "--store", "visits.db", *other, code=3)
@@ -130,11 +145,11 @@ def test_rules_for_users_reach_the_stream(cli, visits):
 def test_a_clocked_ledger_is_declared(cli, visits):
     """Payments by a public clock, on the command line and in a file alike; the default top class is not stated."""
     words = [word for word in visits if word not in ("--per-slot", "0.2")]
-    cli("run", *words, *PERIOD, "--store", "clocked.db", "--policy", "clocked")
-    cli("run", *words, *PERIOD, "--store", "lower.db", "--policy", "clocked:6")
+    cli("run", *words, *PERIOD, "--store", "clocked.db", "--config", "policy=clocked")
+    cli("run", *words, *PERIOD, "--store", "lower.db", "--config", "policy=clocked:6")
     Path("dpi.toml").write_text('[run]\npolicy = "clocked:6"\n')
     cli("run", *words, *PERIOD, "--store", "file.db", "--config", "dpi.toml")
-    for path, policy in (("clocked", {}), ("lower", {"top": 6}), ("file", {"top": 6})):
+    for path, policy in (("clocked", {"top": 20}), ("lower", {"top": 6}), ("file", {"top": 6})):
         with dpi.open_store(f"{path}.db", read_only=True) as store:
             assert json.loads(store.streams()[""])["budget"]["policy"] == {"kind": "clocked", **policy}
         cli("verify", f"{path}.db", "--curator")
@@ -142,7 +157,7 @@ def test_a_clocked_ledger_is_declared(cli, visits):
 
 def test_the_key_of_truncate_is_made_of_the_stores():
     """Every run keeps the same events of a user, another store's others, and the accounts' key is not used for it."""
-    make = compression("truncate:2")
+    make = partial(read_compression, "truncate:2")
     assert make(bytes(32)) == make(bytes(32)) != make(bytes([1] * 32))
     assert make(bytes(32)).key != bytes(32)
 
@@ -152,9 +167,9 @@ def test_a_run_says_which_budget_it_had(cli, visits):
     words = [word for word in visits if word not in ("--per-slot", "0.2")]
     said = cli("run", *words, *PERIOD, "--store", "a.db", "--name", "one")
     assert "Budget: Ledger(policy=Clocked(top=20))." in said
-    said = cli.json("run", *words, *PERIOD, "--store", "a.db", "--name", "two", "--policy", "auto")
+    said = cli.json("run", *words, *PERIOD, "--store", "a.db", "--name", "two", "--config", "policy=auto")
     assert said["budget"] == "Ledger(policy=Clocked(top=20))"
-    said = cli.json("run", *words, *PERIOD, "--store", "b.db", "--policy", "spend-first")
+    said = cli.json("run", *words, *PERIOD, "--store", "b.db", "--config", "policy=spend-first")
     assert said["budget"] == "Ledger(policy=SpendFirst())"
 
 
@@ -163,9 +178,9 @@ def test_streams_of_one_store(cli, visits):
     cli("run", *visits, *PERIOD, "--store", "visits.db", "--name", "one")
     said = cli.json("run", *visits, *PERIOD, "--store", "visits.db", "--name", "two")
     assert "all streams of this store together" in said["guarantee"]
-    words = [word for word in visits if word not in ("--per-slot", "0.2")] + ["--converging", "zeta:2"]
-    assert "--separate" in cli("run", *words, *PERIOD, "--store", "visits.db", "--name", "three", code=2)
-    said = cli.json("run", *words, *PERIOD, "--store", "visits.db", "--name", "three", "--separate")
+    words = [word for word in visits if word not in ("--per-slot", "0.2")] + ["--config", "converging=zeta:2"]
+    assert "`separate`" in cli("run", *words, *PERIOD, "--store", "visits.db", "--name", "three", code=2)
+    said = cli.json("run", *words, *PERIOD, "--store", "visits.db", "--name", "three", "--config", "separate=true")
     assert "sum to 2 per user" in said["guarantee"]
 
 
@@ -175,13 +190,13 @@ def test_what_is_lost_is_said_of_the_stream_and_of_the_store(cli, visits):
     said = cli("run", *visits, *period, "--name", "one")
     assert "By this stream no user can have lost more than 0.4 so far." in said
     assert "spent by all of them" not in cli("verify", "visits.db")
-    said = cli("run", *visits, *period, "--name", "two", "--separate")
+    said = cli("run", *visits, *period, "--name", "two", "--config", "separate=true")
     words = "By this stream no user can have lost more than 0.4 so far; by all 2 streams of this store together, 0.8."
     assert words in said
     assert cli.json("verify", "visits.db")["epsilon_spent_by_all"] == pytest.approx(0.8)
     assert "spent by all of them" in cli("verify", "visits.db")
-    assert words in cli("registry", "visits.db", "--review", "--stream", "one")
-    assert words in " ".join(cli("top", "visits.db", "--once").split())
+    assert words in cli("report", "visits.db", "--as", "review", "--stream", "one")
+    assert words in " ".join(cli("serve", "top", "visits.db", "--every", "0").split())
     cli("report", "visits.db", "--stream", "one", "-o", "one.html")
     page = (cli.folder / "one.html").read_text()
     assert "Spent at most by this stream, per user" in page
@@ -234,8 +249,8 @@ def test_hashed_domains_need_their_key(cli, visits):
     words = ["visits.csv", "--time", "at", "--value", "country", "--domain", "urls.json", "--slot", "1h"]
     words += ["--epsilon", "1", *PERIOD, "--store", "urls.db"]
     assert "without its key" in cli("run", *words, code=2)
-    cli("run", *words, "--domain-key", "urls.key")
-    assert cli.json("query", "urls.db", "probability", "DE", "--domain-key", "urls.key")["answers"]
+    cli("run", *words, "--config", "domain-key=urls.key")
+    assert cli.json("query", "urls.db", "probability", "DE", "--config", "domain-key=urls.key")["answers"]
 
 
 def test_formats_agree(cli, visits):
@@ -245,7 +260,7 @@ def test_formats_agree(cli, visits):
     table.write_ndjson("visits.ndjson")
     told = set()
     for form in ("csv", "ndjson", "parquet"):
-        cli("run", f"visits.{form}", *visits[1:], *PERIOD, "--store", f"{form}.db", "--memory", "10MB")
+        cli("run", f"visits.{form}", *visits[1:], *PERIOD, "--store", f"{form}.db", "--config", "memory=10MB")
         releases, options = stored(f"{form}.db")
         told.add(options)
         assert len(releases) == 6
@@ -254,7 +269,7 @@ def test_formats_agree(cli, visits):
 
 def test_standard_input(cli, visits, warm):
     """Events can be piped in."""
-    command = [*warm, "run", "-", "--format", "csv", *visits[1:], *PERIOD, "--store", "p.db"]
+    command = [*warm, "run", "-", "--config", "format=csv", *visits[1:], *PERIOD, "--store", "p.db"]
     with Path("visits.csv").open() as events:
         done = subprocess.run(command, stdin=events, capture_output=True, text=True, check=True, env=ENVIRONMENT)
     assert "6 slots released" in done.stdout

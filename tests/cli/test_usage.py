@@ -16,7 +16,7 @@ from dpi.cli.app import COMMANDS, function
         (["run", "visits.csv"], "Missing option '--domain'"),
         (["query"], "Missing argument 'STORE'"),
         (["plan", "--epsilon", "1", "--users", "many", "--bins", "2"], "Invalid value for '--users'"),
-        (["demo", "--days", "0"], "Invalid value for '--days'"),
+        (["demo", "--days", "many"], "Invalid value for '--days'"),
         (["--nothing"], "No such option: --nothing"),
     ],
 )
@@ -48,7 +48,7 @@ def test_help_shows_numbers_as_they_are_written(cli):
     """Two numbers with colons between them are no picture."""
     said = cli("domain", "--help")
     assert said.count("0:100:10") == 2
-    assert "spence:0.1,0.1" in cli("run", "--help")
+    assert "kafka://localhost:9092/visits" in cli("run", "--help")
 
 
 def test_a_large_epsilon_is_told_in_one_line(cli, visits):
@@ -78,10 +78,10 @@ def test_errors_name_options_as_they_are_written_here(cli, visits):
     )
     run = ["run", *visits, *PERIOD, "--store", "s.db"]
     assert "`--epsilon` must be a finite number. Got 'much'" in cli(*run, "--epsilon", "much", code=2)
-    assert "give `--per-slot` or `--slots`, not both" in cli(*run, "--slots", "3", code=2)
+    assert "give `--per-slot` or `slots`, not both" in cli(*run, "--config", "slots=3", code=2)
     assert "`--zone` must be a time zone" in cli(*run, "--zone", "Atlantis", code=2)
-    assert "`--level`" in cli("watch", "s.db", "--level", "2", code=2)
-    assert "leave out `--per-slot`, `--slots` and `--not-returning`" in cli(*run, "--policy", "clocked", code=2)
+    assert "`level`" in cli("query", "s.db", "--alerts", "--config", "level=2", code=2)
+    assert "leave out `--per-slot`, `slots` and `not-returning`" in cli(*run, "--config", "policy=clocked", code=2)
 
 
 def test_an_option_that_is_part_of_the_promise_is_not_offered_for_change(cli, visits):

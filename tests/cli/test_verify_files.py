@@ -102,7 +102,7 @@ def test_slots_that_a_store_has_lost_are_not_missing(cli, visits, lines):
     later = ["--from", "2026-01-01T06:00", "--to", "2026-01-01T07:00", "--witness", "seen"]
     cli("run", *visits, *later, "--store", "visits.db")
     Path("visits.db").write_bytes(old)
-    after = ["--from", "2026-01-01", "--to", "2026-01-01T08:00", "--witness", "seen", "--charge-lost"]
+    after = ["--from", "2026-01-01", "--to", "2026-01-01T08:00", "--witness", "seen", "--config", "charge-lost=true"]
     cli("run", *visits, *after, "--store", "visits.db", "--out", "after.ndjson")
     slots = [json.loads(line)["slot"] for line in Path("after.ndjson").read_text().splitlines()]
     assert slots[6] == slots[5] + 2
@@ -117,7 +117,7 @@ def test_a_store_that_was_restored_says_so_and_what_is_missing(cli, visits, line
     later = ["--from", "2026-01-01T06:00", "--to", "2026-01-01T08:00", "--witness", "seen"]
     cli("run", *visits, *later, "--store", "visits.db")
     Path("visits.db").write_bytes(old)
-    after = ["--from", "2026-01-01", "--to", "2026-01-01T09:00", "--witness", "seen", "--charge-lost"]
+    after = ["--from", "2026-01-01", "--to", "2026-01-01T09:00", "--witness", "seen", "--config", "charge-lost=true"]
     cli("run", *visits, *after, "--store", "visits.db")
     found = cli.json("verify", "visits.db")
     assert (found["intact"], found["whole"]) == (True, False)
@@ -148,7 +148,7 @@ def test_two_streams_in_a_store(cli, visits):
         cli("run", *visits, *PART, "--store", "v.db", "--name", name, "--out", f"{name}.ndjson")
     found = cli.json("verify", "two.ndjson", *DOMAIN)
     assert (found["intact"], found["whole"], found["first_entry"]) == (True, True, 5)
-    assert cli.json("verify", "two.ndjson", "--store", "v.db", "--stream", "two")["missing"] == []
+    assert cli.json("verify", "two.ndjson", "--store", "v.db")["missing"] == []
 
 
 def test_nothing_is_said_of_releases_that_were_never_made():

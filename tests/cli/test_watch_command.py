@@ -44,29 +44,29 @@ def write(path, hours):
 
 def test_a_crowd_is_an_alert(cli, store):
     """The alert names slot, value and severity; the exit code is 1, in words as in JSON."""
-    found = cli.json("watch", store, code=1)
+    found = cli.json("query", "--alerts", store, code=1)
     assert found["slots"] == 30
     crowd = [alert for alert in found["alerts"] if alert["slot"] == 25]
     assert crowd[0]["value"] == "offer"
     assert crowd[0]["start"] == "2026-01-02T01:00:00+00:00"
     assert crowd[0]["share"] > 0.6 > 0.2 > crowd[0]["before"]
-    said = cli("watch", store, code=1)
+    said = cli("query", "--alerts", store, code=1)
     assert "offer" in said
     assert "severity" in said
 
 
 def test_a_quiet_period_has_exit_code_0(cli, store):
     """`--from` leaves out earlier alerts, though their slots are learnt; a share that nothing reaches has none."""
-    later = cli.json("watch", store, "--from", "2026-01-02T04:00", "--share", "0.001")
+    later = cli.json("query", "--alerts", store, "--from", "2026-01-02T04:00", "--config", "share=0.001")
     assert later["alerts"] == []
-    assert "No alert in 16 slots." in cli("watch", store, "--share", "0.0001")
-    assert "the first 60 are learnt from" in cli("watch", store, "--window", "30")
+    assert "No alert in 16 slots." in cli("query", "--alerts", store, "--config", "share=0.0001")
+    assert "the first 60 are learnt from" in cli("query", "--alerts", store, "--config", "window=30")
 
 
 def test_the_isolation_forest_sees_it_too(cli, store):
     """The other detector raises the same alert."""
     pytest.importorskip("sklearn", reason="the isolation forest needs scikit-learn (the extra apps)")
-    found = cli.json("watch", store, "--detector", "forest", code=1)
+    found = cli.json("query", "--alerts", store, "--config", "detector=forest", code=1)
     assert any(alert["slot"] == 25 and alert["value"] == "offer" for alert in found["alerts"])
 
 
@@ -74,7 +74,8 @@ def test_following_prints_alerts_as_slots_are_released(cli):
     """What is released later is seen by the same process, and Ctrl-C ends it with code 130."""
     write("pages.db", range(28))
     process = subprocess.Popen(
-        [*PROGRAM, "watch", "pages.db", "--follow", "--poll", "0.05", "--json", "--share", "0.02"],
+        [*PROGRAM, "query", "--alerts", "pages.db", "--follow", "--config", "poll=0.05", "--json", "--config",
+        "share=0.02"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
     )  # fmt: skip
     try:
@@ -92,13 +93,13 @@ def test_following_prints_alerts_as_slots_are_released(cli):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--detector", "magic"], "must be one of hbos, forest"),
-        (["--window", "0"], "`--window` must be a whole number of slots above 0"),
-        (["--share", "2"], "`--share` must be above 0 and at most 1"),
-        (["--level", "1"], "`--level` must be at least 0 and below 1"),
-        (["--poll", "0"], "`--poll` must be above 0"),
+        (["--config", "detector=magic"], "must be one of hbos, forest"),
+        (["--config", "window=0"], "`window` must be a whole number of slots above 0"),
+        (["--config", "share=2"], "`share` must be above 0 and at most 1"),
+        (["--config", "level=1"], "`level` must be at least 0 and below 1"),
+        (["--config", "poll=0"], "`poll` must be above 0"),
     ],
 )
 def test_wrong_options(cli, store, words, said):
     """Each is refused with what is expected."""
-    assert said in cli("watch", store, *words, code=2)
+    assert said in cli("query", "--alerts", store, *words, code=2)

@@ -40,13 +40,13 @@ def test_a_file_that_grows_ends_in_the_same_bytes(tmp_path, key_file, engine):
     assert results[0]["problems"] == []
 
 
-@pytest.mark.parametrize("words", [["local"], ["pool", "--workers", "1"]], ids=["local", "pool"])
+@pytest.mark.parametrize("words", [["local"], ["pool", "--config", "workers=1"]], ids=["local", "pool"])
 def test_the_command_follows_on_an_engine(tmp_path, words):
     """`dpi run --follow --engine …`: as many users as there were, accounts in buckets, and everything verifies."""
     (tmp_path / "values.txt").write_text("DE\nFR\n")
     rows = [{"user": n, "time": f"{DAY}00:10", "value": "DE", "arrived": f"{DAY}00:20"} for n in range(40)]
     (tmp_path / "log.ndjson").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    period = ["--slot", "1h", "--from", "2026-01-01", "--to", f"{DAY}02:00", "--arrived", "arrived"]
+    period = ["--slot", "1h", "--from", "2026-01-01", "--to", f"{DAY}02:00", "--config", "arrived=arrived"]
     store = ["--domain", str(tmp_path / "values.txt"), "--store", str(tmp_path / "live.db")]
     generous = ["--epsilon", "1024", "--per-slot", "100"]  # a count is half a user off with probability below 10⁻²⁰
     done = CliRunner().invoke(

@@ -192,7 +192,7 @@ def test_a_token_is_written_to_a_file_that_top_takes(tmp_path, cli):
     """`--out` makes a file of mode 600, whatever the umask; it replaces none, and no token is made that is lost."""
     before = os.umask(0)
     try:
-        done = cli("token", "create", "--role", "curator", "--out", "curator.token")
+        done = cli("serve", "token", "create", "--role", "curator", "--out", "curator.token")
     finally:
         os.umask(before)
     file = tmp_path / "curator.token"
@@ -202,27 +202,27 @@ def test_a_token_is_written_to_a_file_that_top_takes(tmp_path, cli):
     assert Tokens(tmp_path / "tokens.json").check(_token(file)).role == "curator"
     kept = file.read_bytes()
     for out in ("curator.token", "nowhere/curator.token"):
-        assert cli("token", "create", "--role", "curator", "--out", out).exit_code == 2
+        assert cli("serve", "token", "create", "--role", "curator", "--out", out).exit_code == 2
     assert file.read_bytes() == kept
-    assert len(json.loads(cli("token", "list", "--json").stdout)["tokens"]) == 1
-    said = json.loads(cli("token", "create", "--role", "analyst", "--out", "a.token", "--json").stdout)
+    assert len(json.loads(cli("serve", "token", "list", "--json").stdout)["tokens"]) == 1
+    said = json.loads(cli("serve", "token", "create", "--role", "analyst", "--out", "a.token", "--json").stdout)
     assert said == {"file": "a.token", "role": "analyst"}
-    assert cli("token", "list", "--out", "b.token").exit_code == 2
+    assert cli("serve", "token", "list", "--out", "b.token").exit_code == 2
 
 
 def test_tokens_by_command(tmp_path, cli):
     """Made, listed and revoked; what is wrong is told in one line."""
-    made = cli("token", "create", "--role", "analyst", "--name", "ada", "--expires", "90d").stdout.strip()
+    made = cli("serve", "token", "create", "--role", "analyst", "--name", "ada", "--expires", "90d").stdout.strip()
     entry = Tokens(tmp_path / "tokens.json").check(made)
     assert (entry.role, entry.name) == ("analyst", "ada")
-    (listed,) = json.loads(cli("token", "list", "--json").stdout)["tokens"]
+    (listed,) = json.loads(cli("serve", "token", "list", "--json").stdout)["tokens"]
     assert listed["id"] == entry.id
-    assert cli("token", "revoke", entry.id).exit_code == 0
+    assert cli("serve", "token", "revoke", entry.id).exit_code == 0
     assert Tokens(tmp_path / "tokens.json").check(made) is None
-    assert "revoked" in cli("token", "list").stdout
+    assert "revoked" in cli("serve", "token", "list").stdout
     for words in (["create"], ["create", "--role", "king"], ["revoke"], ["revoke", "x"], ["make"],
                   ["create", "--role", "admin", "--expires", "soon"]):  # fmt: skip
-        done = cli("token", *words)
+        done = cli("serve", "token", *words)
         assert done.exit_code == 2, words
         assert done.stderr.startswith("dpi: error: ")
 
@@ -240,7 +240,7 @@ def test_only_this_machine_unless_tls(tmp_path):
     port = free_port()
     words = ["--store", "v.db", "--host", "127.0.0.1", "--port", str(port), "--json"]
     process = started(
-        tmp_path, *words, "--certificate", certificate, "--private-key", key, url=f"https://localhost:{port}",
+        tmp_path, *words, "--config", f"certificate={certificate}", "--config", f"private-key={key}", url=f"https://localhost:{port}",
         verify=ssl.create_default_context(cafile=str(certificate)),
     )  # fmt: skip
     try:
@@ -328,9 +328,9 @@ def test_serve_says_what_it_needs(tmp_path, cli, monkeypatch):
     """A store, TLS for others than this machine, and an extra that is installed; nothing is left behind."""
     for words, text in {
         ("serve",): "`--store` must be said",
-        ("serve", "--store", "v.db", "--host", "0.0.0.0"): "`--certificate`",  # noqa: S104 - refused
-        ("serve", "--store", "v.db", "--delay", "0s"): "`--delay` must be above 0",
-        ("serve", "--store", "v.db", "--requests", "0"): "must be above 0",
+        ("serve", "--store", "v.db", "--host", "0.0.0.0"): "`certificate`",  # noqa: S104 - refused
+        ("serve", "--store", "v.db", "--config", "delay=0s"): "`delay` must be above 0",
+        ("serve", "--store", "v.db", "--config", "requests=0"): "must be above 0",
     }.items():
         done = cli(*words)
         assert done.exit_code == 2

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dpi.cli import app  # noqa: F401 - registers the commands
-from dpi.cli import config as options
+from dpi.cli.parameters import options_of
 from dpi.service.config import Config, read_alerts, read_streams
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -22,7 +22,7 @@ EXTRAS = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"
 def test_the_configuration_is_one() -> None:
     """Every key is an option of `dpi serve`; the stream can be made; without TLS it listens on this machine alone."""
     given = tomllib.loads((DEPLOY / "dpi.toml").read_text())["serve"]
-    assert set(given) <= set(options.known("serve"))
+    assert set(given) <= set(options_of("serve"))
     streams, keys, _ = read_streams(DEPLOY / "dpi.toml")
     made = Config(store=given["store"], tokens=Path(given["tokens"]), host=given["host"], streams=streams, keys=keys)
     assert [*made.streams] == ["visits"]

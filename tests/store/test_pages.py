@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import dpi
 from dpi.budget.account_table import RECORD, STANDING, AccountTable, newest, to_records
 from dpi.budget.recent import RecentAccounts, TooMany
-from dpi.cli.engines import move
+from dpi.cli.commands.ledger import move
 from dpi.errors import OptionError, StateError
 from dpi.store import paged_table
 from dpi.store.account_files import RunFiles, merge
@@ -274,7 +274,7 @@ def test_on_postgresql_pages_lie_in_a_folder_that_is_named(postgres, key_file, t
         expected = workload.outcome(plain)
     with dpi.open_store(postgres, key_file=key_file) as store:
         list(workload.run(store, 1))
-        move(store, "buckets", tmp_path / "pages", 2)
+        move(store, "buckets:2", tmp_path / "pages")
     for slot in (2, None):
         with dpi.open_store(postgres, key_file=key_file, memory=small) as store:
             assert store.layout is not None

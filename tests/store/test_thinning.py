@@ -117,7 +117,7 @@ def test_a_store_that_is_written_to_is_left_alone(tmp_path):
     path = tmp_path / "s.db"
     with dpi.open_store(path) as store:
         released(store, 3)
-        words = [sys.executable, "-m", "dpi.cli", "compact", str(path), "--keep-measurements", "1"]
+        words = [sys.executable, "-m", "dpi.cli", "ledger", "compact", str(path), "--keep-measurements", "1"]
         environment = {**os.environ, "PYTHONPATH": str(Path(dpi.__file__).parents[1])}
         done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 3
@@ -208,15 +208,15 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     run = CliRunner()
     with dpi.open_store("s.db") as store:
         released(store, 5)
-    found = json.loads(run.invoke(app, ["compact", "s.db", "--keep-measurements", "2", "--json"]).stdout)
+    found = json.loads(run.invoke(app, ["ledger", "compact", "s.db", "--keep-measurements", "2", "--json"]).stdout)
     assert found == {"store": "s.db", "keep": 2, "dropped": {"": 3}, "thinned": {"": 3}}
     assert json.loads(run.invoke(app, ["verify", "s.db", "--json"]).stdout)["thinned"] == {"": 3}
     assert "of slots before 3 dropped by a rule" in " ".join(run.invoke(app, ["verify", "s.db"]).stdout.split())
-    said = run.invoke(app, ["compact", "s.db"])
+    said = run.invoke(app, ["ledger", "compact", "s.db"])
     assert said.exit_code == 0
     assert "0 measurements dropped" in said.stdout
-    missing = run.invoke(app, ["compact", "none.db"])
+    missing = run.invoke(app, ["ledger", "compact", "none.db"])
     assert missing.exit_code == 2
     assert "there is no store at none.db" in missing.stderr
     assert not Path("none.db").exists()
-    assert run.invoke(app, ["compact", "s.db", "--keep-measurements", "0"]).exit_code == 2
+    assert run.invoke(app, ["ledger", "compact", "s.db", "--keep-measurements", "0"]).exit_code == 2

@@ -47,7 +47,7 @@ def test_the_table_is_printed(cli, audited):
 
 def test_an_audit_says_how_far_it_is(cli, audited, monkeypatch):
     """Where standard error is no terminal, a line now and then tells the part that is over; with --json none."""
-    monkeypatch.setattr("dpi.cli.progress.EVERY", 0.0)
+    monkeypatch.setattr("dpi.cli.output.EVERY", 0.0)
     audited(HOLDS, CAUGHT)
     cli("audit", "--quick")
     assert cli.stderr == f"dpi: audit: 1/{dpi_audit.count_steps(True)} a part\n"

@@ -8,19 +8,19 @@ from dpi_research.compare import tables
 from dpi_research.compare.run import USUAL, mechanisms
 from dpi_research.compare.tables import PublishedTables
 
-SMALL = ("--stream", "n50k20", "--slots", "4")
+SMALL = ("--stream", "n50k20", "--config", "slots=4")
 TWO = ("dpi", "noisy")
 
 
 @pytest.fixture
 def events(visits):
     """Options of a comparison on the events of a file."""
-    return [*visits[: visits.index("--epsilon")], *PERIOD, "--rows", "40"]
+    return [*visits[: visits.index("--epsilon")], *PERIOD, "--config", "rows=40"]
 
 
 def test_a_made_up_stream(cli):
     """Named systems, or the usual ones; DPI is one of them; the table says the terms."""
-    cli("compare", *TWO, *SMALL, "--epsilon", "2", "--cap", "3", "--churn", "0.5", "--seed", "7")
+    cli("compare", *TWO, *SMALL, "--epsilon", "2", "--config", "cap=3", "--config", "churn=0.5", "--config", "seed=7")
     head, columns, *rows = cli.stdout.splitlines()
     assert head == "n50k20: 4 slots, equal user-level guarantee, ε = 2 (cap 3, churn 0.5, seed 7)"
     assert columns.split()[:3] == ["mechanism", "L1", "KL"]
@@ -31,16 +31,16 @@ def test_a_made_up_stream(cli):
 
 def test_every_mechanism_has_a_name(cli):
     """All can be asked for at once."""
-    found = cli.json("compare", *mechanisms(), "--stream", "n50k20", "--slots", "3")
+    found = cli.json("compare", *mechanisms(), "--stream", "n50k20", "--config", "slots=3")
     assert set(found["comparisons"][0]["courses"]) == set(mechanisms())
 
 
 def test_as_published_the_loss_stands_beside(cli):
     """ε for one record becomes records · slots · ε for a user of the noisy histogram; less at a δ; DPI keeps to ε."""
-    (pure,) = cli.json("compare", *TWO, *SMALL, "--mode", "published", "--records", "2.5")["comparisons"]
+    (pure,) = cli.json("compare", *TWO, *SMALL, "--mode", "published", "--config", "records=2.5")["comparisons"]
     assert pure["courses"]["noisy"]["loss"] == pytest.approx([2.5, 5, 7.5, 10])
     assert max(pure["courses"]["dpi"]["loss"]) <= 1
-    (less,) = cli.json("compare", "noisy", *SMALL, "--mode", "published", "--delta", "0.001")["comparisons"]
+    (less,) = cli.json("compare", "noisy", *SMALL, "--mode", "published", "--config", "delta=0.001")["comparisons"]
     assert less["courses"]["noisy"]["loss"][-1] < 4
 
 
@@ -56,7 +56,7 @@ def test_events_of_files(cli, events):
 
 def test_with_a_large_epsilon_the_file_is_told_as_it_is(cli, events):
     """With a noise of 0.004 records the truth is that of the file (a false alarm has a probability below 10⁻⁹)."""
-    (found,) = cli.json("compare", "noisy", *events, "--epsilon", "1000", "--cap", "4")["comparisons"]
+    (found,) = cli.json("compare", "noisy", *events, "--epsilon", "1000", "--config", "cap=4")["comparisons"]
     assert max(found["courses"]["noisy"]["l1"][:4]) < 0.01  # then the cap is reached
 
 
@@ -93,11 +93,11 @@ def test_the_published_tables(cli, monkeypatch):
         (["--stream", "small2"], "there is no stream 'small2': did you mean `small20`?"),
         (["--mode", "event"], "`--mode` must be user or published. Got 'event'."),
         (["events.csv"], "events of files need `--domain`, `--slot`, `--from` and `--to`"),
-        (["events.csv", "--churn", "0"], "are for a made-up stream"),
-        (["--churn", "2"], "`--churn` must be between 0 and 1"),
-        (["--slots", "0"], "`--slots` must be"),
+        (["events.csv", "--config", "churn=0"], "are for a made-up stream"),
+        (["--config", "churn=2"], "`churn` must be between 0 and 1"),
+        (["--config", "slots=0"], "`slots` must be"),
         (["--epsilon", "none"], "epsilon"),
-        (["--cap", "0"], "`--cap` must be a whole number above 0. Got 0."),
+        (["--config", "cap=0"], "`cap` must be a whole number above 0. Got 0."),
     ],
 )
 def test_wrong_words_are_refused(cli, words, text):

@@ -47,7 +47,6 @@ def test_without_a_name_all_are_listed(cli):
     ("words", "text"),
     [
         (["acounting"], "there is no experiment 'acounting': did you mean `accounting`?"),
-        (["--all", "accounting"], "give names or `--all`, not both."),
         (["accounting", "--processes", "0"], "--processes"),
     ],
 )

@@ -45,7 +45,7 @@ def test_a_file_that_grows_is_followed(running, tmp_path):
     (tmp_path / "countries.txt").write_text("DE\nFR\n")
     lines = [{"user": n, "time": "2026-01-01T00:10", "value": "DE", "arrived": "2026-01-01T00:20"} for n in range(40)]
     (tmp_path / "log.ndjson").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    period = ["--slot", "1h", "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--arrived", "arrived"]
+    period = ["--slot", "1h", "--from", "2026-01-01", "--to", "2026-01-01T02:00", "--config", "arrived=arrived"]
     store = ["--domain", str(tmp_path / "countries.txt"), "--store", str(tmp_path / "live.db")]
     generous = ["--epsilon", "1024", "--per-slot", "100"]  # a count is half a user off with probability below 10⁻²⁰
     words = ["run", str(tmp_path / "log.ndjson"), "--follow", *period, *store, *generous, "--engine", "spark"]

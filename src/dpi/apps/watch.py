@@ -1,7 +1,7 @@
 """Alerts on releases: values whose share has changed as it hardly ever does, and by more than the noise explains.
 
 A watch sees releases, so its alerts are as public as they are. It may be put on a stream that goes on
-(`watch.over(stream.advance())`) or on a stored one (`dpi watch`).
+(`watch.over(stream.advance())`) or on a stored one (`dpi query --alerts`).
 """
 
 from __future__ import annotations

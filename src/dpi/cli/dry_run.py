@@ -17,8 +17,7 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from dpi.cli.output import note
-from dpi.cli.progress import Bars
+from dpi.cli.output import Bars, note
 from dpi.domain import OUTSIDE, Categories, Domain, Product
 from dpi.events.identity import users
 from dpi.events.slots import UNREADABLE, Slots
@@ -31,7 +30,7 @@ PRIVATE = (
     "curator alone."
 )
 ADVICE = (
-    "columns, --unit, --format and --separator may be corrected after this, for they say how rows are read. A period "
+    "columns, unit, format and separator may be corrected after this, for they say how rows are read. A period "
     "or a domain that is chosen after it would be read off the data: the guarantee would be none."
 )
 

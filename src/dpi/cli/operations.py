@@ -1,4 +1,4 @@
-"""What `dpi top` draws: one document of operations as tables that fit the terminal, and the budgets under them."""
+"""What `dpi serve top` draws: one document of operations as tables that fit the terminal, and budgets under them."""
 
 from __future__ import annotations
 

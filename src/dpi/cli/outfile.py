@@ -3,7 +3,7 @@
 The store is what survives a crash; the file is made from it. A text file (.ndjson, .jsonl) is made anew from the store
 when a run begins, put in place whole, and then grows by a line for each release. A Parquet file cannot grow: it is made
 when the run ends, also when it is interrupted. So after any crash the next run leaves the file that an uninterrupted
-run would have left, byte by byte. A file that holds any other release is left alone (`dpi.cli.replacing`).
+run would have left, byte by byte. A file that holds any other release is left alone (`dpi.cli.overwrite_check`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import TYPE_CHECKING, Self, TextIO
 
-from dpi.cli.replacing import TEXT, Replacing
+from dpi.cli.overwrite_check import TEXT, OverwriteCheck
 from dpi.errors import OptionError
 from dpi.files import draft_of, put
 from dpi.reader import Releases
@@ -34,7 +34,7 @@ _START = b'{"accumulated":'
 """How every release begins as text."""
 
 
-def check(path: Path, *, grows: bool) -> None:
+def check_out(path: Path, *, grows: bool) -> None:
     """Refuse a name that no file of releases can have, before anything is done."""
     if path.suffix not in (".parquet", *TEXT):
         raise OptionError(f"`--out` must end in .parquet, .ndjson or .jsonl. Got {str(path)!r}.")
@@ -56,7 +56,7 @@ class OutFile:
 
     def __enter__(self) -> Self:
         stored = self._stored
-        Replacing(self.path, stored.name, stored.slots, self._first, self._end).check(stored.store)
+        OverwriteCheck(self.path, stored.name, stored.slots, self._first, self._end).check(stored.store)
         self._new = not self.path.exists()
         if self.path.suffix in TEXT:
             draft = draft_of(self.path)

@@ -64,7 +64,7 @@ class Connection:
         self._requests.send(method, path, content=body, headers={"content-type": "application/json"})
 
     def operations(self) -> dict[str, object]:
-        """Return how the service does, as `dpi top` shows it: for a curator alone, for it follows from events."""
+        """Return how the service does, as `dpi serve top` shows it: for a curator alone, for it follows from events."""
         return self._requests.document("/v1/operations")
 
     def export(self, path: str | os.PathLike[str]) -> None:

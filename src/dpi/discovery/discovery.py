@@ -30,7 +30,7 @@ from dpi.sources import FileEvents, Progress, TableEvents
 from dpi.store import Store
 from dpi.stream import Stream
 from dpi.stream.driver import Played, SlotRows
-from dpi.stream.stream import clocked
+from dpi.stream.options import need_clock
 
 MOST_USERS = 10**10
 """More than there are people: a threshold beyond it is passed by nobody's value."""
@@ -202,7 +202,7 @@ class Discovery:
         unit: str | None = None,
     ) -> Iterator[Found]:
         """Look at every slot of the public period [start, end); `events` are as in `Stream.replay`."""
-        slots = clocked(self.stream.slots, "replay")
+        slots = need_clock(self.stream.slots, "replay")
         first, last = slots.boundary(start, "start"), slots.boundary(end, "end")
         if last <= first:
             raise OptionError("`end` must be after `start`.")

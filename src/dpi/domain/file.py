@@ -142,7 +142,7 @@ def read_list(path: str | os.PathLike[str], *, as_values: bool = False) -> list[
         raise OptionError(
             f"lines of the domain file {path} look like records of data, which must never be published: a domain is a "
             "public list of values, one a line. If these are such values, make a JSON domain of them: `dpi domain "
-            "--list FILE --as-values`."
+            "--list FILE --config as-values=true`."
         )
     seen: dict[str, int] = {}
     for number, line in enumerate(lines, 1):

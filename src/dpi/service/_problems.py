@@ -7,8 +7,7 @@ from http import HTTPStatus
 import msgspec
 from starlette.responses import Response
 
-from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, StateError, StoreError
-from dpi.settings.streams import spelled
+from dpi.errors import AboutOptions, BudgetExceeded, ClockError, OptionError, SchemaError, StateError, StoreError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -34,9 +33,14 @@ def find_problem(error: BaseException) -> Problem:
     if isinstance(error, Problem):
         return error
     if isinstance(error, OptionError | SchemaError | ClockError | BudgetExceeded):
-        return Problem(422, spelled(str(error)))
+        return Problem(422, _text(error))
     if isinstance(error, StateError):
-        return Problem(409, spelled(str(error)))
+        return Problem(409, _text(error))
     if isinstance(error, StoreError):
         return Problem(503, "the store cannot be used at the moment.", retry=1)
     return Problem(500, "a fault of this program; the operator's log says where.")
+
+
+def _text(error: Exception) -> str:
+    """Return an error's text with options as bodies and `dpi.toml` write them."""
+    return error.spelled(lambda name: name.replace("_", "-")) if isinstance(error, AboutOptions) else str(error)

@@ -1,4 +1,4 @@
-"""Alerts of a stream: what `dpi watch` would say, in blocks that follow from numbers of slots.
+"""Alerts of a stream: what `dpi query --alerts` would say, in blocks that follow from numbers of slots.
 
 Slots are watched in blocks of so many. A block's watch learns from the block before it and speaks of its own slots, so
 that what is an alert follows from releases and numbers of slots, and not from when somebody asked or a process began.

@@ -14,7 +14,7 @@ from dpi.service._batch_writer import STOPPED
 from dpi.service._endpoints import JSON, Call, Schema, document
 from dpi.service._problems import Problem
 from dpi.service.service import Batch
-from dpi.settings.streams import KEYS, from_table
+from dpi.settings.streams import KEYS, read_stream
 
 LONGEST_PRODUCER = 200
 
@@ -58,7 +58,7 @@ async def post_stream(call: Call) -> Response:
     name = table.pop("name", None)
     if not isinstance(name, str):
         raise Problem(422, "`name` must be a text.")
-    settings = from_table(name, table, keys=call.service.config.keys)
+    settings = read_stream(name, table, keys=call.service.config.keys)
     await asyncio.wrap_future(call.service.declare(settings))
     await _note(call, "stream opened", name)
     return document({"name": name}, 201, {"location": f"/v1/streams/{name}"})
@@ -72,7 +72,7 @@ async def put_stream(call: Call) -> Response:
     if change == "next":
         raise Problem(422, "`change` must be true, or the time at which a slot begins: events of open slots are here.")
     table.setdefault("from", "1970-01-01")  # it has begun
-    settings = from_table(name, table, keys=call.service.config.keys)
+    settings = read_stream(name, table, keys=call.service.config.keys)
     await asyncio.wrap_future(call.service.declare(settings, change=change))
     await _note(call, "stream changed", name)
     return document({"name": name})
@@ -102,15 +102,15 @@ _DOMAIN: Schema = {
     "description": "A list of values, or a domain's description as `dpi domain` writes it.",
     "oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object"}],
 }
-_KINDS: dict[str, Schema] = {
-    "str": {"type": ["string", "number"]},
-    "str | None": {"type": ["string", "number"]},
-    "int | None": {"type": "integer"},
-    "bool": {"type": "boolean"},
+_KINDS: dict[type, Schema] = {
+    str: {"type": ["string", "number"]},
+    int: {"type": "integer"},
+    bool: {"type": "boolean"},
 }
 _OPTIONS: dict[str, Schema] = {
-    name: _DOMAIN if name == "domain" else {"type": "string"} if name == "name" else _KINDS[str(field.type)]
-    for name, field in KEYS.items()
+    "name": {"type": "string"},
+    "domain": _DOMAIN,
+    **{name: {**_KINDS[each.kind], "description": each.setting.help} for name, each in KEYS.items()},
 }
 NEW_STREAM: Schema = {
     "type": "object",

@@ -18,8 +18,8 @@ from dpi.errors import OptionError, StateError, meant
 from dpi.events.slots import Slots, duration
 from dpi.service._oidc import Issuer, is_url, read_issuer
 from dpi.service._receipts import SILENT
-from dpi.settings.streams import StreamSettings, from_file, keys_in
-from dpi.settings.toml import read_toml
+from dpi.settings.declaration import read_toml
+from dpi.settings.streams import StreamSettings, read_stream_file
 from dpi.sources import FollowedEvents, broker
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # names of streams that can stand in an address
@@ -168,12 +168,12 @@ def read_streams(path: Path) -> Stated:
     for name, stated in tables.items():
         table = {key: value for key, value in stated.items() if key != "source"}
         try:
-            found.streams[name] = from_file(name, table, path.parent)
+            found.streams[name], secrets = read_stream_file(name, table, path.parent)
             if "source" in stated:
                 found.sources[name] = _read_source(stated["source"], path.parent)
         except OptionError as error:
             raise OptionError(f"[streams.{name}] of {path}: {error}") from None
-        found.keys.update(keys_in(table, path.parent))
+        found.keys.update(secrets)
     return found
 
 
@@ -251,7 +251,7 @@ def _read_watch(table: Mapping[str, object]) -> dict[str, object]:
     try:
         Watch(**found)  # type: ignore[arg-type]
     except TypeError:
-        raise OptionError("`detector`, `window`, `share` and `level` are as `dpi watch` has them.") from None
+        raise OptionError("`detector`, `window`, `share` and `level` are as `dpi query --alerts` has them.") from None
     return found
 
 

@@ -1,8 +1,8 @@
 """What an operator looks at: lag, arrivals, accounts, next closings, releases and budgets, as one document.
 
 **Private**, but for releases and budgets: how many batches came, for how long none did, how late a slot is, and what
-accounts hold follows from events. The document is the curator's (`/v1/operations`, `dpi top`), and no analyst's. No
-user is in it. Of a running service it has what that counts and holds, beside what its store says.
+accounts hold follows from events. The document is the curator's (`/v1/operations`, `dpi serve top`) alone. No user is
+in it. Of a running service it has what that counts and holds, beside what its store says.
 """
 
 from __future__ import annotations

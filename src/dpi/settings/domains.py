@@ -5,24 +5,44 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from dpi import files
 from dpi.domain import Categories, Domain, Hashed
 from dpi.domain import file as domain_file
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
+from dpi.settings.declaration import EVENTS, Setting
 from dpi.sources.files import find_files
+
+DOMAIN = Setting("FILE", "Values, one a line, or JSON.", EVENTS)
+OTHER = Setting("NAME", "Bin of values that are not listed.", EVENTS)
+DOMAIN_KEY = Setting("FILE", "Key of a hashed domain. Repeat it for several.", EVENTS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainSettings:
+    """A domain as a file."""
+
+    domain: Annotated[Path, DOMAIN]
+    other: Annotated[str | None, OTHER] = None
+    domain_key: Annotated[list[Path] | None, DOMAIN_KEY] = None
+
+    def read(self, events: Sequence[str | os.PathLike[str]] = ()) -> Domain:
+        """Return the domain; refuse a file that is one of the files of events."""
+        return read_domain(self.domain, self.other, self.domain_key, events)
 
 
 def domain_keys(paths: Sequence[Path] | None) -> dict[str, bytes]:
-    """Keys by their fingerprint."""
+    """Return keys by their fingerprint."""
     keys = [read_key(path) for path in paths or ()]
     return {Hashed(1, key).fingerprint: key for key in keys}
 
 
 def read_key(path: Path, *, make: bool = False) -> bytes:
-    """The 32 bytes in a key file of 64 hexadecimal digits; made, for its owner alone, if that is asked for."""
+    """Return the 32 bytes in a key file of 64 hexadecimal digits; made, for its owner alone, if that is asked for."""
     if make and not path.exists():
         files.create_key(path, KEY_BYTES)
     try:
@@ -37,7 +57,7 @@ def read_key(path: Path, *, make: bool = False) -> bytes:
 def read_domain(
     path: Path, other: str | None, keys: Sequence[Path] | None, events: Sequence[str | os.PathLike[str]] = ()
 ) -> Domain:
-    """The domain in a file; `other` names the bin of everything that a list of values does not name.
+    """Return the domain in a file; `other` names the bin of everything that a list of values does not name.
 
     Refuses, before it is read, a file that is one of the files of events: its rows would be published as values.
     """
@@ -50,12 +70,12 @@ def read_domain(
     if other is None:
         return domain
     if path.suffix == ".json" or not isinstance(domain, Categories):
-        raise OptionError("`--other` is for a list of values; a JSON domain says it itself.")
+        raise OptionError("`other` is for a list of values; a JSON domain says it itself.")
     return Categories(domain.values, other=other)
 
 
 def _is_one_of(path: Path, events: Sequence[str]) -> bool:
-    """Whether a file is the same as one of those that paths and patterns name, whatever it is called."""
+    """Return whether a file is the same as one of those that paths and patterns name, whatever it is called."""
     if not path.exists():
         return False
     state = path.stat()

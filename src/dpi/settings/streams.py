@@ -1,34 +1,124 @@
-"""All options of a stream by the names that `dpi run` and `dpi.toml` give them, and the stream that they mean.
+"""All options of a stream by the names that people give them, and the stream that they mean.
 
-Sees public options, and a store's key where a compression needs one; no event.
+`dpi run`, `dpi.toml` and the body of a request that declares a stream have the fields below, and no others. Sees
+public options, and a store's key where a compression needs one; no event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from datetime import date
-from decimal import Decimal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Annotated, TypedDict
 
+from dpi.budget import Converging, Ledger
+from dpi.budget.epsilon import promised
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Signer
 from dpi.domain import Domain
 from dpi.domain.file import from_description
-from dpi.errors import OptionError, meant
+from dpi.errors import OptionError
+from dpi.events.identity import KEY_BYTES
 from dpi.events.slots import Slots
-from dpi.settings import budgets, compressions
-from dpi.settings.domains import domain_keys, read_domain
+from dpi.histogram.compression import Compression
+from dpi.mechanism.base import Mechanism
+from dpi.settings import rules
+from dpi.settings.declaration import CLOCK, PRIVACY, STORE, Setting, Table, find_settings, read_table
+from dpi.settings.domains import DomainSettings, domain_keys
 from dpi.store import Store
 from dpi.stream import Stream
+from dpi.stream.accumulation import PrefixTree
+from dpi.stream.driver import Engine
+from dpi.stream.options import StreamOptions, make_options
 from dpi.stream.registration import Change
 
-Table = Mapping[str, object]
-"""Options by name, as TOML or JSON has them."""
+SLOT = Setting("DURATION", "Such as 1h, 1d, 1w; or day, week, month, of the calendar in --zone.", CLOCK)
+BEGIN = Setting("TIME", "Beginning of the public period.", CLOCK, name="from")
+ZONE = Setting("ZONE", "Of times that name none, and of slots.", CLOCK)
+ORIGIN = Setting("TIME", "Slots are counted from here.", CLOCK)
+
+
+class _Arguments(TypedDict):
+    """What `Stream` and `make_options` both take, but for ε."""
+
+    domain: Domain
+    slot: str
+    origin: str
+    zone: str
+    lateness: str
+    start: str | datetime | None
+    budget: Ledger | Converging
+    mechanism: Mechanism[object]
+    compression: Compression
+    accumulate: PrefixTree | None
+    name: str
+    separate: bool
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamSettings:
+class StreamTerms:
+    """What can be said of a stream beside its domain."""
+
+    epsilon: Annotated[str, Setting("NUMBER", "ε per user, for ever.", PRIVACY)]
+    slot: Annotated[str, SLOT]
+    begin: Annotated[str | None, BEGIN] = None
+    zone: Annotated[str, ZONE] = "UTC"
+    origin: Annotated[str, ORIGIN] = "1970-01-01"
+    lateness: Annotated[str, Setting("DURATION", "A slot closes so long after its end.", CLOCK)] = "0s"
+    per_slot: Annotated[
+        str | None, Setting("NUMBER", "What a slot costs; chosen from the releases unless given.", PRIVACY)
+    ] = None
+    slots_paid: Annotated[
+        int | None, Setting("N", "Instead: how many slots an account pays.", PRIVACY, name="slots")
+    ] = None
+    every: Annotated[str | None, Setting("N", "Spend most of it in every N-th slot, or auto.", PRIVACY)] = None
+    period: Annotated[int | None, Setting("N", "Refill accounts every N slots: ε per epoch.", PRIVACY)] = None
+    policy: Annotated[str | None, Setting("RULE", "Of accounts: auto, clocked, spend-first, fade.", PRIVACY)] = None
+    quota: Annotated[str | None, Setting("PART", "The part of ε that is for this stream alone.", PRIVACY)] = None
+    not_returning: Annotated[bool, Setting("", "Nobody comes back once their account is empty.", PRIVACY)] = False
+    converging: Annotated[str | None, Setting("SERIES", "No accounts: a series, such as zeta:2.", PRIVACY)] = None
+    draw: Annotated[str | None, Setting("RULE", "in-order, rba:1e8, ranges:0.1,0.001.", PRIVACY)] = None
+    mechanism: Annotated[str, Setting("NAME", "boosted or published.", PRIVACY)] = "boosted"
+    season: Annotated[int | None, Setting("N", "A period that is known, in slots, such as 24.", PRIVACY)] = None
+    compression: Annotated[str, Setting("RULE", "normalise, truncate:5, whole-pdf.", PRIVACY)] = "normalise"
+    accumulate: Annotated[str, Setting("RULE", "The PDF of all slots: slots, or tree:0.025.", PRIVACY)] = "slots"
+    name: Annotated[str, Setting("NAME", "Of the stream, if the store has several.", STORE)] = ""
+    separate: Annotated[bool, Setting("", "An ε of its own, which adds to that of others.", STORE)] = False
+
+    @property
+    def slots(self) -> Slots:
+        """The public clock."""
+        return Slots(self.slot, origin=self.origin, zone=self.zone, lateness=self.lateness)
+
+    @property
+    def budget(self) -> Ledger | Converging:
+        """The budget; accounts, chosen automatically, unless something else is said."""
+        if self.converging is None:
+            if self.draw is not None:
+                raise OptionError("`draw` needs `converging`.", options=("draw", "converging"))
+            return Ledger(
+                per_slot="auto" if self.per_slot is None else self.per_slot,
+                slots=self.slots_paid,
+                every=1 if self.every is None else rules.read_every(self.every),
+                policy="auto" if self.policy is None else rules.read_policy(self.policy),
+                period=self.period,
+                returning=not self.not_returning,
+                quota=self.quota,
+            )
+        accounts = (self.per_slot, self.slots_paid, self.every, self.period, self.policy, self.quota)
+        if self.not_returning or any(each is not None for each in accounts):
+            names = ("per_slot", "slots", "every", "period", "policy", "quota", "not_returning")
+            raise OptionError(
+                f"`converging` needs no accounts: leave out {', '.join(f'`{name}`' for name in names)}.",
+                options=("converging", *names),
+            )
+        series = rules.read_series(self.converging)
+        return Converging(series, draw=None if self.draw is None else rules.read_draw(self.draw))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSettings(StreamTerms):
     """The options of one stream; what is left out is as `dpi run` has it.
 
     >>> from dpi.domain import Categories
@@ -37,137 +127,73 @@ class StreamSettings:
     True
     """
 
-    name: str
     domain: Domain
-    epsilon: str
-    slot: str
     begin: str
-    origin: str = "1970-01-01"
-    zone: str = "UTC"
-    lateness: str = "0s"
-    per_slot: str | None = None
-    slots_paid: int | None = None
-    every: str | None = None
-    period: int | None = None
-    policy: str | None = None
-    quota: str | None = None
-    not_returning: bool = False
-    converging: str | None = None
-    draw: str | None = None
-    mechanism: str = "boosted"
-    season: int | None = None
-    compression: str = "normalise"
-    accumulate: str = "slots"
-    separate: bool = False
 
-    @property
-    def slots(self) -> Slots:
-        """The public clock."""
-        return Slots(self.slot, origin=self.origin, zone=self.zone, lateness=self.lateness)
+    def _arguments(self, key: bytes, start: str | datetime | None) -> _Arguments:
+        return {
+            "domain": self.domain,
+            "slot": self.slot,
+            "origin": self.origin,
+            "zone": self.zone,
+            "lateness": self.lateness,
+            "start": start,
+            "budget": self.budget,
+            "mechanism": rules.read_mechanism(self.mechanism, self.season),
+            "compression": rules.read_compression(self.compression, key),
+            "accumulate": rules.read_tree(self.accumulate),
+            "name": self.name,
+            "separate": self.separate,
+        }
 
-    def open(self, store: Store, *, change: Change = False, signer: Signer | None = None) -> Stream:
-        """The stream in its store: a new one begins at `begin`, one that is there goes on where it stopped."""
+    def options(self) -> StreamOptions:
+        """Return the options of a new stream in a store by itself; refuse those that no stream takes."""
+        given = make_options(epsilon=promised(self.epsilon), **self._arguments(bytes(KEY_BYTES), self.begin))
+        return given.resolved({})
+
+    def open(
+        self, store: Store, *, change: Change = False, signer: Signer | None = None, engine: Engine | None = None
+    ) -> Stream:
+        """Return the stream in its store: a new one begins at `begin`, one that is there goes on where it stopped."""
         known = store.streams().get(self.name)
         begun = None if known is None else DeclaredOptions.from_text(known).start
-        return Stream(
-            domain=self.domain,
-            epsilon=self.epsilon,
-            slot=self.slot,
-            origin=self.origin,
-            zone=self.zone,
-            lateness=self.lateness,
-            start=self.begin if known is None else None if begun is None else self.slots.start(begun),
-            budget=budgets.budget(
-                per_slot=self.per_slot,
-                slots=self.slots_paid,
-                every=self.every,
-                period=self.period,
-                policy=self.policy,
-                quota=self.quota,
-                returning=not self.not_returning,
-                converging=self.converging,
-                drawn=self.draw,
-            ),
-            mechanism=budgets.mechanism(self.mechanism, self.season),
-            compression=compressions.compression(self.compression)(store.key),
-            accumulate=compressions.accumulate(self.accumulate),
-            store=store,
-            name=self.name,
-            separate=self.separate,
-            change=change,
-            signer=signer,
-        )
+        start = self.begin if known is None else None if begun is None else self.slots.start(begun)
+        arguments = self._arguments(store.key, start)
+        return Stream(epsilon=self.epsilon, store=store, change=change, signer=signer, engine=engine, **arguments)
 
 
-_WRITTEN = {"begin": "from", "slots_paid": "slots"}
-KEYS = {_WRITTEN.get(field.name, field.name.replace("_", "-")): field for field in fields(StreamSettings)}
+KEYS = {name: each for name, each in find_settings(StreamTerms).items() if name != "name"}
 """The options by the names that people write."""
-_TEXTS = {
-    "str": (str, int, float, Decimal, date),
-    "str | None": (str, int, float, Decimal, date),
-    "int | None": (int,),
-    "bool": (bool,),
-}
-_WORDS = {"int | None": "a whole number", "bool": "true or false"}
 
 
-def from_table(name: str, table: Table, *, keys: Mapping[str, bytes] | None = None) -> StreamSettings:
-    """The settings that a table of options states, with its domain as a description (`dpi.domain.file`)."""
-    values = {key: value for key, value in table.items() if key != "domain"}
-    if "domain" not in table:
-        raise OptionError("`domain` must be said: what values there are is public, and declared before any event.")
-    domain = from_description(_parsed(table["domain"]), keys)
-    return _settings(name, values, domain)
-
-
-def from_file(name: str, table: Table, folder: Path) -> StreamSettings:
-    """The settings in a table of `dpi.toml`, whose `domain` is the path of a file beside it."""
+def read_stream(name: str, table: Table, *, keys: Mapping[str, bytes] | None = None) -> StreamSettings:
+    """Return the settings that a request's body states, with its domain as a description or a list of values."""
     values = dict(table)
-    path, other, secrets = (values.pop(key, None) for key in ("domain", "other", "domain-key"))
-    if not isinstance(path, str) or not isinstance(other, str | None):
+    if "domain" not in values:
+        raise OptionError("`domain` must be said: what values there are is public, and declared before any event.")
+    described = values.pop("domain")
+    if isinstance(described, list):
+        described = {"kind": "categories", "values": described}
+    return _settings(name, values, from_description(described, keys))
+
+
+def read_stream_file(name: str, table: Table, folder: Path) -> tuple[StreamSettings, dict[str, bytes]]:
+    """Return the settings in a table of `dpi.toml`, whose files lie beside it, and the keys of its hashed domain."""
+    known = find_settings(DomainSettings)
+    said = read_table(known, {key: value for key, value in table.items() if key in known})
+    path, other, keys = (said.get(key) for key in ("domain", "other", "domain-key"))
+    if not isinstance(path, Path):
         raise OptionError("`domain` must be the path of a domain file in quotes.")
-    files = [secrets] if isinstance(secrets, str) else secrets or []
-    if not isinstance(files, Sequence) or not all(isinstance(each, str) for each in files):
-        raise OptionError("`domain-key` must be a path in quotes, or a list of them.")
-    return _settings(name, values, read_domain(folder / path, other, [folder / each for each in files]))
-
-
-def keys_in(table: Table, folder: Path) -> dict[str, bytes]:
-    """The keys of hashed domains that a table of `dpi.toml` names, by their fingerprints."""
-    secrets = table.get("domain-key", [])
-    files = [secrets] if isinstance(secrets, str) else secrets if isinstance(secrets, list) else []
-    return domain_keys([folder / str(each) for each in files])
+    files = [folder / each for each in keys] if isinstance(keys, list) else []
+    domain = DomainSettings(domain=folder / path, other=None if other is None else str(other), domain_key=files).read()
+    values = {key: value for key, value in table.items() if key not in known}
+    return _settings(name, values, domain), domain_keys(files)
 
 
 def _settings(name: str, values: Table, domain: Domain) -> StreamSettings:
-    given: dict[str, object] = {}
-    for key, value in values.items():
-        if key not in KEYS or key in ("name", "domain"):
-            raise OptionError(f"unknown option `{key}`{meant(key, set(KEYS) - {'name'})}")
-        field = KEYS[key]
-        kind = str(field.type)
-        whole = isinstance(value, bool) and kind != "bool"
-        if not isinstance(value, _TEXTS[kind]) or whole:
-            raise OptionError(f"`{key}` must be {_WORDS.get(kind, 'a text, or a number')}.")
-        given[field.name] = str(value) if kind.startswith("str") else value
+    given = read_table(KEYS, values)
     for key in ("epsilon", "slot", "from"):
-        if KEYS[key].name not in given:
+        if key not in given:
             raise OptionError(f"`{key}` must be said of a stream.")
-    return StreamSettings(name=name, domain=domain, **given)  # type: ignore[arg-type] # looked at above
-
-
-def _parsed(value: object) -> object:
-    """A description that came as an object, or as a list of values."""
-    return {"kind": "categories", "values": value} if isinstance(value, list) else value
-
-
-def spelled(text: str) -> str:
-    """An error's text with options as tables write them, without dashes before them.
-
-    >>> spelled("`--draw` needs `--converging`, and `per_slot` is one.")
-    '`draw` needs `converging`, and `per-slot` is one.'
-    """
-    import re
-
-    found = re.sub(r"`--([a-z-]+)", r"`\1", text)
-    return re.sub(r"`([a-z]+)_([a-z]+)`", r"`\1-\2`", found)
+    fields = {KEYS[key].field: value for key, value in given.items()}
+    return StreamSettings(name=name, domain=domain, **fields)  # type: ignore[arg-type] # read by their kinds

@@ -130,7 +130,7 @@ def _refuse_key(key: Path | None) -> None:
     if key is not None and key.exists():
         raise StateError(
             f"the ledger key {key} is there and its store is not: the same slots would be published again from full "
-            "accounts. Put the store back from a back-up (`dpi restore`); or say `new=True`, after which every user "
+            "accounts. Put the store back (`dpi backup restore`); or say `new=True`, after which every user "
             "has all of ε once more, beside what the lost store has published.",
             options=("new",),
         )

@@ -19,8 +19,9 @@ from dpi.events.slots import Window
 from dpi.release import Release
 from dpi.sources import FollowedEvents, stamp_window
 from dpi.sources.live import Block, LiveInput
-from dpi.stream import Stream, clocked
+from dpi.stream import Stream
 from dpi.stream.marks import Journal, Mark, Timer, newest_reaches
+from dpi.stream.options import need_clock
 
 Whole = Callable[[], AbstractContextManager[None]]
 """Is entered around what should not be interrupted halfway."""
@@ -91,7 +92,7 @@ class Follower:
         whole: Whole = nullcontext,
         tell: Callable[[str], None] | None = None,
     ) -> None:
-        self.slots = clocked(stream.slots, "follow")
+        self.slots = need_clock(stream.slots, "follow")
         self.journal = Journal(stream.store, stream.name)
         known = newest_reaches(mark for _, mark in self.journal.kept)
         self.inputs = events.live(lambda producer: stream.store.sequence(stream.name, producer), known)

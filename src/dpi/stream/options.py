@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 
 from dpi.budget.adaptive_allocation import ClassAllocation
@@ -21,13 +22,16 @@ from dpi.certificates.declared import FORMAT, DeclaredOptions, accounts_of, pool
 from dpi.domain import Domain, Texts
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
-from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, WholePDF
+from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, WholePDF, normalise
+from dpi.mechanism import mechanism_named
 from dpi.mechanism.base import MECHANISMS, Mechanism
 from dpi.options import Options
 from dpi.stream.accumulation import PrefixTree
 
 CHANGEABLE = {"domain", "mechanism", "compression", "budget"}
 """Options that may change in mid-stream; the others are part of the promise."""
+ORIGIN, ZONE, LATENESS = "1970-01-01", "UTC", "0s"
+"""A clock for which nothing else is said."""
 STOPPED = "the stream was stopped: its releases stay, and nothing more is released of it. Use another `name`."
 
 
@@ -270,3 +274,56 @@ class StreamOptions:
         # Parts of the budget that are parts of the promise: what may change of a budget does not include them.
         fixed = {"period": self.period != known.period, "quota": (self.quota is None) != (known.quota is None)}
         return names | {name for name, other in fixed.items() if other}
+
+
+def make_options(
+    *,
+    domain: Domain,
+    epsilon: Epsilon,
+    slot: str | Slots | None = None,
+    origin: str | datetime = ORIGIN,
+    zone: str = ZONE,
+    lateness: str = LATENESS,
+    start: str | datetime | None = None,
+    budget: Ledger | Converging | None = None,
+    mechanism: str | Mechanism[object] = "boosted",
+    compression: Compression = normalise,
+    accumulate: PrefixTree | None = None,
+    name: str = "",
+    separate: bool = False,
+) -> StreamOptions:
+    """Return the options that the arguments of `Stream` mean; refuse what no stream takes."""
+    if not isinstance(domain, Domain):
+        raise OptionError("`domain` must be a domain, for example dpi.Categories([...]).")
+    if isinstance(slot, Slots) and (origin, zone, lateness) != (ORIGIN, ZONE, LATENESS):
+        raise OptionError("`slot` has `origin`, `zone` and `lateness` of its own: say them in dpi.Slots(…).")
+    slots = (
+        slot if slot is None or isinstance(slot, Slots) else Slots(slot, origin=origin, zone=zone, lateness=lateness)
+    )
+    budget = Ledger() if budget is None else budget
+    if not isinstance(budget, Ledger | Converging):
+        raise OptionError(
+            "`budget` must be a Ledger or a Converging: for an amount that a slot costs, say "
+            f"budget=dpi.Ledger(per_slot={budget!r})."
+            if isinstance(budget, int | float | str)
+            else "`budget` must be a Ledger or a Converging, for example budget=dpi.Ledger(per_slot=0.05)."
+        )
+    return StreamOptions(
+        domain=domain,
+        epsilon=epsilon,
+        slots=slots,
+        start=None if start is None else need_clock(slots, "start").boundary(start, "start"),
+        budget=budget,
+        mechanism=mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism,
+        compression=compression,
+        accumulate=accumulate,
+        name=name,
+        ledger=None if isinstance(budget, Converging) else f"stream {name}" if separate else "",
+    )
+
+
+def need_clock(slots: Slots | None, what: str) -> Slots:
+    """Return the clock of a stream, for what cannot do without; refuse a stream that has none."""
+    if slots is None:
+        raise OptionError(f"`{what}` needs a stream with a clock: give `slot`, for example slot='1h'.")
+    return slots

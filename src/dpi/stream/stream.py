@@ -30,7 +30,6 @@ from dpi.events.columns import Table
 from dpi.events.rows import Rows
 from dpi.events.slots import Clock, Slots, Window
 from dpi.histogram.compression import Compression, Histogram, normalise
-from dpi.mechanism import mechanism_named
 from dpi.mechanism.base import Mechanism
 from dpi.noise import RandomSource, SystemSource
 from dpi.options.schedule import Schedule
@@ -43,7 +42,7 @@ from dpi.store.opening import find_store
 from dpi.stream.accumulation import PrefixTree
 from dpi.stream.course import stored_options
 from dpi.stream.driver import Driver, Engine, Played, SlotRows
-from dpi.stream.options import StreamOptions
+from dpi.stream.options import LATENESS, ORIGIN, ZONE, StreamOptions, make_options, need_clock
 from dpi.stream.registration import Change, declare, stop
 from dpi.stream.statements import make_card
 
@@ -76,9 +75,9 @@ class Stream:
         domain: Domain,
         epsilon: Amount,
         slot: str | Slots | None = None,
-        origin: str | datetime = "1970-01-01",
-        zone: str = "UTC",
-        lateness: str = "0s",
+        origin: str | datetime = ORIGIN,
+        zone: str = ZONE,
+        lateness: str = LATENESS,
         start: str | datetime | None = None,
         budget: Ledger | Converging | None = None,
         mechanism: str | Mechanism[object] = "boosted",
@@ -92,33 +91,20 @@ class Stream:
         engine: Engine | None = None,
         unsafe_source: RandomSource | None = None,
     ) -> None:
-        if not isinstance(domain, Domain):
-            raise OptionError("`domain` must be a domain, for example dpi.Categories([...]).")
-        if isinstance(slot, Slots):
-            if (origin, zone, lateness) != ("1970-01-01", "UTC", "0s"):
-                raise OptionError("`slot` has `origin`, `zone` and `lateness` of its own: say them in dpi.Slots(…).")
-            slots: Slots | None = slot
-        else:
-            slots = None if slot is None else Slots(slot, origin=origin, zone=zone, lateness=lateness)
-        budget = Ledger() if budget is None else budget
-        if not isinstance(budget, Ledger | Converging):
-            raise OptionError(
-                "`budget` must be a Ledger or a Converging: for an amount that a slot costs, say "
-                f"budget=dpi.Ledger(per_slot={budget!r})."
-                if isinstance(budget, int | float | str)
-                else "`budget` must be a Ledger or a Converging, for example budget=dpi.Ledger(per_slot=0.05)."
-            )
-        self._given = self._newest = StreamOptions(
+        self._given = self._newest = make_options(
             domain=domain,
             epsilon=promised(epsilon),
-            slots=slots,
-            start=None if start is None else clocked(slots, "start").boundary(start, "start"),
+            slot=slot,
+            origin=origin,
+            zone=zone,
+            lateness=lateness,
+            start=start,
             budget=budget,
-            mechanism=mechanism_named(mechanism) if isinstance(mechanism, str) else mechanism,
+            mechanism=mechanism,
             compression=compression,
             accumulate=accumulate,
             name=name,
-            ledger=None if isinstance(budget, Converging) else f"stream {name}" if separate else "",
+            separate=separate,
         )
         kept = MemoryStore(history=1) if store is None else find_store(store)
         self._owns_store = store is not None and kept is not store
@@ -330,7 +316,7 @@ class Stream:
         bounded memory; which of their columns is what was said there. With `progress` a notebook or a terminal shows
         how many bytes are read and how many slots are released: public numbers, never one of rows.
         """
-        slots = clocked(self.slots, "replay")
+        slots = need_clock(self.slots, "replay")
         first, last = slots.boundary(start, "start"), slots.boundary(end, "end")
         if last <= first:
             raise OptionError("`end` must be after `start`.")
@@ -350,7 +336,7 @@ class Stream:
 
         All events are read before the first slot is given. About `memory` bytes of them are held at a time.
         """
-        return self._driver.play(events, clocked(self.slots, "play"), first, last, memory, progress)
+        return self._driver.play(events, need_clock(self.slots, "play"), first, last, memory, progress)
 
     def _released(self, slots: Generator[tuple[int, SlotRows], None, None]) -> Generator[Release, None, None]:
         with closing(slots):
@@ -416,7 +402,7 @@ class Stream:
         return self._live("upcoming").closing(self._driver.following()), self.name
 
     def _live(self, what: str) -> Slots:
-        slots = clocked(self.slots, what)
+        slots = need_clock(self.slots, what)
         if self.setting.start is None and self._driver.state.last is None:
             raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
         if not self.stopped:
@@ -452,10 +438,3 @@ class Stream:
         if self.store.durable:
             raise OptionError(f"`{what}` is for streams in memory; a store on disk is saved already.")
         return cast("MemoryStore", self.store)
-
-
-def clocked(slots: Slots | None, what: str) -> Slots:
-    """The clock of a stream, for what cannot do without."""
-    if slots is None:
-        raise OptionError(f"`{what}` needs a stream with a clock: give `slot`, for example slot='1h'.")
-    return slots

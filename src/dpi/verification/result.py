@@ -57,7 +57,7 @@ class Verification:
     """Whether something beside it told where the chain ends; a chain alone cannot tell what was cut off."""
 
     thinned: dict[str, int] = field(default_factory=dict)
-    """By stream, the slot before which measurements were dropped by a public rule (`dpi compact`): of those slots it
+    """By stream, the slot before which measurements were dropped (`dpi ledger compact`): of those slots it
     cannot be checked that a release is what its measurement gives."""
 
     @property

@@ -8,21 +8,17 @@ from typing import Annotated
 
 import typer
 
-from dpi.cli.config import Config
 from dpi.cli.options import Json
-from dpi.cli.output import document
-from dpi.cli.progress import Steps
+from dpi.cli.output import Steps, document
+from dpi.settings.declaration import Setting
 
 PROCESSES = 2
 """More gain little: the longest parts take a good share of the time."""
 
 
 def audit(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer neighbours and fewer runs: at most a minute on two cores.")
-    ] = False,
+    quick: Annotated[bool, Setting("", "Fewer neighbours and fewer runs: at most a minute on two cores.")] = False,
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Try to refute every claim: all mechanisms, what an analyst can reach, and broken ones that must be caught.
 

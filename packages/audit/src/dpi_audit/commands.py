@@ -50,7 +50,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "query of no slot": ("query", "visits.db", "total", "--slot", "7"),
     "verify": ("verify", "visits.db", "--json"),
     "export": ("export", "visits.db", "public.db", "--json"),
-    "compact": ("compact", "visits.db", "--keep-measurements", "1", "--json"),
+    "compact": ("ledger", "compact", "visits.db", "--keep-measurements", "1", "--json"),
     "export again": ("export", "visits.db", "public.db"),
     "verify of the export": ("verify", "public.db", "--json"),
     "run on the export": ("run", "events.csv", *_EVENTS, *_END, *_ONE, "--store", "public.db"),

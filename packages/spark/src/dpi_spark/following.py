@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from dpi.errors import OptionError, StateError
 from dpi.release import Release
 from dpi.store.sql import SQLStore
-from dpi.stream import Stream, clocked
+from dpi.stream import Stream
 from dpi.stream.marks import LISTENING, system_clock
+from dpi.stream.options import need_clock
 from dpi_spark.playing import buckets_of
 from dpi_spark.reading import Columns, Reader, check_columns, quoted, read
 from dpi_spark.tasks import failed
@@ -149,7 +150,7 @@ class Follower:
         clock: Callable[[], int] = system_clock,
     ) -> None:
         self._stream, self._driver, self._clock = stream, buckets_of(stream), clock
-        self.slots = clocked(stream.slots, "follow")
+        self.slots = need_clock(stream.slots, "follow")
         if not events.isStreaming:
             raise OptionError("`events` is no streaming DataFrame: use `replay`, which takes a public period.")
         if columns.arrived is None:

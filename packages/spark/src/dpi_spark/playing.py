@@ -14,7 +14,8 @@ from dpi.engine.driver import BucketDriver
 from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.store.arrival_files import Section
-from dpi.stream import Stream, clocked
+from dpi.stream import Stream
+from dpi.stream.options import need_clock
 from dpi_spark.reading import Columns, Reader, check_columns, read
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def replay(
     encrypted in the store's folder, and the keys in this process alone: after a stop the same call reads again what is
     needed, and goes on.
     """
-    driver, slots = buckets_of(stream), clocked(stream.slots, "replay")
+    driver, slots = buckets_of(stream), need_clock(stream.slots, "replay")
     if events.isStreaming:
         raise OptionError("`events` is a streaming DataFrame: use `follow`, which closes slots by the clock.")
     first, last = slots.boundary(start, "start"), slots.boundary(end, "end")

@@ -1,37 +1,35 @@
-"""`dpi backup`: a copy of a store that is in use."""
+"""`dpi backup`: a copy of a store that is in use; `dpi backup restore`: such a copy in the place of a lost store."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from dpi.cli.config import Config
-from dpi.cli.options import Json, StoreArgument
+from dpi.certificates.signature import Signer
+from dpi.cli.options import Json, KeyFile, StoreArgument
 from dpi.cli.output import address, document, note, say
 from dpi.cli.signals import Signals
+from dpi.settings.declaration import Setting
 from dpi.store import open_store
 from dpi.store.backup import back_up
+from dpi.store.backup import restore as put_back
 
 
 def backup(
     store: StoreArgument,
-    target: Annotated[
-        Path, typer.Argument(metavar="FILE", show_default=False, help="The new file, such as visits-monday.db.")
-    ],
+    target: Annotated[Path, Setting("FILE", "The new file, such as visits-monday.db.", argument=True)],
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Copy a store to a new file while it is in use. Private: keep it closed, encrypted, and apart from the key.
 
     Only a store that has a witness is copied, for a copy that is put back must be told from the newest one. From a
     file or from PostgreSQL, the copy is a file. A file that is there is not replaced. Accounts in buckets are copied to
-    a folder beside it, FILE.buckets: both together are the copy.
+    a folder beside it, FILE.buckets: both together are the copy. `dpi backup restore` puts it back.
 
     Examples:
       dpi backup visits.db /backup/visits-monday.db
       dpi backup "postgresql:///visits" /backup/visits-monday.db
+      dpi backup restore /backup/visits-monday.db visits.db --witness /mnt/elsewhere/visits.witness
     """
     with Signals():
         back_up(store, target)
@@ -42,3 +40,38 @@ def backup(
         return
     say(f"{target}: {head.sequence + 1} certificates, up to {head.digest}.")
     note("it holds accounts and events of open slots: encrypt it, keep it apart from the key, delete it on schedule.")
+
+
+def restore(
+    backup: Annotated[Path, Setting("FILE", "What dpi backup has made.", argument=True)],
+    store: Annotated[str, Setting("STORE", "Where no store is: a path, or postgresql://…", argument=True)],
+    witness: Annotated[Path, Setting("FILE", "The store's witness, which knows what was released.")],
+    key_file: KeyFile = None,
+    path: Annotated[Path | None, Setting("FOLDER", "New folder of bucket files; beside the store unless said.")] = None,
+    charge_lost: Annotated[bool, Setting("", "Go on with an old copy; everybody pays for what it lacks.")] = False,
+    sign: Annotated[Path | None, Setting("FILE", "Private key of a signed chain; see dpi keys.")] = None,
+    json: Json = False,
+) -> None:
+    """Put a back-up in a place where there is no store. Nobody's budget comes back with it.
+
+    The witness knows what was released. If the back-up lacks some of it, it is refused: look for a newer one. With
+    --charge-lost every account, future ones included, is charged for what it lacks, and the chain says so.
+
+    Examples:
+      dpi backup restore /backup/visits-monday.db visits.db --witness /mnt/elsewhere/visits.witness
+    """
+    with Signals():
+        signer = None if sign is None else Signer.open(sign)
+        seen = put_back(
+            backup, store, witness=witness, key_file=key_file, path=path, charge_lost=charge_lost, signer=signer
+        )
+    with open_store(store, read_only=True) as made:
+        head = made.head()
+        entry = made.link(head.sequence).entry if head.sequence >= 0 else {}
+    charged = entry.get("charged_units") if entry.get("lost_head") == seen.digest else None
+    if json:
+        document({"store": address(store), "entries": head.sequence + 1, "head": head.digest, "charged_units": charged})
+        return
+    say(f"{address(store)}: {head.sequence + 1} certificates, up to {head.digest}.")
+    if charged is not None:
+        say("Every account was charged for the slots that the back-up lacks; the last entry of the chain says so.")

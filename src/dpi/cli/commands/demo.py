@@ -9,24 +9,22 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 
 from dpi import demo as shop
 from dpi.cli.commands.report import write_page
-from dpi.cli.config import Config
 from dpi.cli.options import Json
 from dpi.cli.outfile import OutFile
-from dpi.cli.output import document, say, table
-from dpi.cli.progress import Bars
+from dpi.cli.output import Bars, document, say, table
 from dpi.cli.signals import Signals
-from dpi.cli.streaming import ClockOptions, StoreOptions, opened, play
+from dpi.cli.streams import OpenedStoreSettings, play
 from dpi.domain import Categories
 from dpi.errors import OptionError, StateError
 from dpi.histogram.compression import compress
 from dpi.mechanism.base import Floats
 from dpi.reader import Releases, open
 from dpi.release import Release
-from dpi.settings import budgets
+from dpi.settings.declaration import Setting
+from dpi.settings.streams import StreamSettings
 from dpi.sources import read
 from dpi.store import open_store
 
@@ -35,10 +33,9 @@ DAYS = 21
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", metavar="FOLDER", help="Where files go.")] = Path("dpi-demo"),
-    days: Annotated[int, typer.Option("--days", metavar="N", min=1, max=60, help="How many days.")] = DAYS,
+    folder: Annotated[Path, Setting("FOLDER", "Where files go.")] = Path("dpi-demo"),
+    days: Annotated[int, Setting("N", "How many days, 1 to 60.")] = DAYS,
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Release three weeks of a made-up shop, hour by hour; write a store, a report and a picture.
 
@@ -51,6 +48,8 @@ def demo(
     """
     import polars as pl
 
+    if not 1 <= days <= 60:
+        raise OptionError(f"`days` must be from 1 to 60. Got {days}.")
     folder.mkdir(parents=True, exist_ok=True)
     files = {
         name: folder / name for name in ("visits.parquet", "pages.txt", "shop.db", "releases.parquet", "report.html")
@@ -66,18 +65,9 @@ def demo(
         say(f"{24 * days} hours of a made-up shop, {domain.size} pages, ε = 1 per visitor for ever. The same as:", "")
         say(*_command(files, begin, end), "")
     began = time.perf_counter()
-    with (
-        Signals() as signals,
-        opened(
-            StoreOptions(str(files["shop.db"]), NAME),
-            ClockOptions("1h"),
-            begin,
-            domain=domain,
-            epsilon="1",
-            budget=budgets.budget(),
-            mechanism=budgets.mechanism("boosted", 24),
-        ) as stream,
-    ):
+    settings = StreamSettings(name=NAME, domain=domain, epsilon="1", slot="1h", begin=begin, season=24)
+    with Signals() as signals, OpenedStoreSettings(store=str(files["shop.db"])).open(None) as store:
+        stream = settings.open(store)
         first = stream.next_slot
         stored = Releases(stream.store, NAME)
         with (

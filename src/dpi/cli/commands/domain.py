@@ -1,156 +1,115 @@
-"""`dpi domain`: a domain file, from public lists and numbers, or from values that are discovered privately."""
+"""`dpi domain`: a domain file, from public lists and numbers, or from values that are discovered privately.
+
+What a discovery prints and writes is made of what was released. Sees files of events on their way into a stream.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from dpi.cli.config import Config
-from dpi.cli.discovering import DiscoveryOptions, discover
-from dpi.cli.options import (
-    BUDGET,
-    CLOCK,
-    EVENTS,
-    STORE,
-    Begin,
-    Columns,
-    DomainKeys,
-    End,
-    Format,
-    Json,
-    NewStore,
-    NoWitness,
-    Origin,
-    Separator,
-    SigningKey,
-    Time,
-    Unit,
-    User,
-    WitnessFile,
-    Zone,
-)
-from dpi.cli.output import document, say
-from dpi.cli.reading import EventOptions
-from dpi.cli.streaming import ClockOptions, StoreOptions
-from dpi.domain import Bins, Categories, Domain, Hashed, Product
+from dpi.certificates.declared import DeclaredOptions
+from dpi.certificates.signature import Signer
+from dpi.cli.errors import FOUND, fail
+from dpi.cli.options import Config, Json
+from dpi.cli.output import Bars, document, next_command, note, number, say, table
+from dpi.cli.signals import Interrupted, Signals
+from dpi.cli.streams import END, EventSettings, OpenedStoreSettings, find_first_slot, find_period, play
+from dpi.discovery import Discovery
+from dpi.domain import Bins, Categories, Domain, Hashed, Product, Texts
 from dpi.domain import file as domain_file
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
-from dpi.settings.domains import domain_keys, read_key
+from dpi.events.slots import Slots
+from dpi.settings.declaration import EVENTS, PRIVACY, STORE, Flags, Setting
+from dpi.settings.domains import DOMAIN_KEY, domain_keys, read_key
+from dpi.settings.streams import BEGIN, ORIGIN, SLOT, ZONE
+from dpi.store import MemoryStore, Store, store_exists
 
 MOST_BINS = 1 << 20
+SHOWN = 20
+"""Values that are printed; the file has all."""
+MEMORY = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscoverySettings:
+    """What is looked for, when, and what it may cost."""
+
+    epsilon: Annotated[str | None, Setting("NUMBER", "ε per user, for ever, of the store.", PRIVACY)] = None
+    slot: Annotated[str | None, SLOT] = None
+    begin: Annotated[str | None, BEGIN] = None
+    end: Annotated[str | None, END] = None
+    zone: Annotated[str, ZONE] = "UTC"
+    origin: Annotated[str, ORIGIN] = "1970-01-01"
+    name: Annotated[str, Setting("NAME", "Of the discovery in the store.", STORE)] = "discovery"
+    quota: Annotated[str, Setting("PART", "The part of ε that discovery has.", PRIVACY)] = "0.2"
+    slots: Annotated[int, Setting("N", "In how many slots a user takes part.", PRIVACY)] = 1
+    failure: Annotated[str, Setting("NUMBER", "Values of nobody that a slot shows, on average.", PRIVACY)] = "0.001"
+    most: Annotated[int, Setting("N", "Values that a slot shows at most.", PRIVACY)] = 1024
+    length: Annotated[int, Setting("BYTES", "Values are at most so long.", EVENTS)] = 32
+    alphabet: Annotated[str, Setting("NAME", "Values are made of: text, ascii, digits.", EVENTS)] = "text"
+    characters: Annotated[str | None, Setting("TEXT", "Or of these characters.", EVENTS)] = None
+
+    @property
+    def texts(self) -> Texts:
+        """The universe of values."""
+        return Texts(self.length, self.alphabet, characters=self.characters)
+
+    @property
+    def clock(self) -> Slots:
+        """The public clock."""
+        return Slots(str(self.slot), origin=self.origin, zone=self.zone)
+
+    def open(self, store: Store, signer: Signer | None) -> Discovery:
+        """Return the discovery in a store: a new one begins at `from`, one that is there goes on where it stopped."""
+        known = store.streams().get(self.name)
+        begun = None if known is None else DeclaredOptions.from_text(known).start
+        return Discovery(
+            texts=self.texts,
+            epsilon=str(self.epsilon),
+            store=store,
+            quota=self.quota,
+            slots=self.slots,
+            failure=self.failure,
+            most=self.most,
+            slot=self.slot,
+            origin=self.origin,
+            zone=self.zone,
+            start=self.begin if known is None else None if begun is None else self.clock.start(begun),
+            name=self.name,
+            signer=signer,
+        )
 
 
 def domain(
+    columns: Annotated[EventSettings, Flags("time value")],
+    looked: Annotated[DiscoverySettings, Flags("epsilon slot from to")],
+    where: Annotated[OpenedStoreSettings, Flags("store key-file")],
     values: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="VALUE", show_default=False, help="The values; with --discover, files of events."),
+        list[str] | None, Setting("VALUE", "The values; with --discover, files of events.", argument=True)
     ] = None,
     lists: Annotated[
-        list[Path] | None,
-        typer.Option("--list", metavar="FILE", help="A public list with one value a line. May be repeated."),
+        list[Path] | None, Setting("FILE", "A public list with one value a line. May be repeated.", name="list")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The domain file.")] = Path("domain.json"),
-    other: Annotated[
-        str, typer.Option("--other", metavar="NAME", help="Bin of everything that is not listed.")
-    ] = "other",
-    no_other: Annotated[bool, typer.Option("--no-other", help="Drop what is not listed.")] = False,
+    out: Annotated[Path, Setting("FILE", "The domain file.", short="-o")] = Path("domain.json"),
+    other: Annotated[str, Setting("NAME", "Bin of everything that is not listed.")] = "other",
+    no_other: Annotated[bool, Setting("", "Drop what is not listed.", flag=False)] = False,
     as_values: Annotated[
-        bool,
-        typer.Option("--as-values", help="The lists are public, also where a line looks like a record of data."),
+        bool, Setting("", "The lists are public, also where a line looks like a record of data.", flag=False)
     ] = False,
-    bins: Annotated[
-        str | None, typer.Option("--bins", metavar="EDGES", help="Ordered bins: 0,10,100 or 0:100:10 (from:to:step).")
-    ] = None,
-    hashed: Annotated[
-        int | None, typer.Option("--hashed", metavar="N", help="N buckets for values that nobody can list.")
-    ] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option("--key-file", metavar="FILE", help="Key of the buckets, or of the store; made if there is none."),
-    ] = None,
+    bins: Annotated[str | None, Setting("EDGES", "Ordered bins: 0,10,100 or 0:100:10 (from:to:step).")] = None,
+    hashed: Annotated[int | None, Setting("N", "N buckets for values that nobody can list; needs --key-file.")] = None,
     product: Annotated[
-        list[str] | None,
-        typer.Option("--product", metavar="PART=FILE", help="Combinations of domain files. Repeat it for each part."),
+        list[str] | None, Setting("PART=FILE", "Combinations of domain files. Repeat it for each part.")
     ] = None,
-    domain_key: DomainKeys = None,
-    discovering: Annotated[
-        bool,
-        typer.Option("--discover", help="Find frequent values in events, privately: users pay from their accounts."),
+    domain_key: Annotated[list[Path] | None, replace(DOMAIN_KEY, flag=False)] = None,
+    discover: Annotated[
+        bool, Setting("", "Find frequent values in events, privately: users pay from their accounts.")
     ] = False,
-    store: Annotated[
-        str | None,
-        typer.Option("--store", metavar="STORE", rich_help_panel=STORE, help="The store of the later `dpi run`."),
-    ] = None,
-    epsilon: Annotated[
-        str | None,
-        typer.Option("--epsilon", metavar="NUMBER", rich_help_panel=BUDGET, help="ε per user, for ever, of the store."),
-    ] = None,
-    quota: Annotated[
-        str,
-        typer.Option("--quota", metavar="PART", rich_help_panel=BUDGET, help="The part of ε that discovery has."),
-    ] = "0.2",
-    slots: Annotated[
-        int,
-        typer.Option("--slots", metavar="N", rich_help_panel=BUDGET, help="In how many slots a user takes part."),
-    ] = 1,
-    failure: Annotated[
-        str,
-        typer.Option(
-            "--failure",
-            metavar="NUMBER",
-            rich_help_panel=BUDGET,
-            help="So many values that nobody has are shown by a slot, on average, at most.",
-        ),
-    ] = "0.001",
-    most: Annotated[
-        int, typer.Option("--most", metavar="N", rich_help_panel=BUDGET, help="Values that a slot shows at most.")
-    ] = 1024,
-    length: Annotated[
-        int, typer.Option("--length", metavar="BYTES", rich_help_panel=EVENTS, help="Values are at most so long.")
-    ] = 32,
-    alphabet: Annotated[
-        str,
-        typer.Option(
-            "--alphabet", metavar="NAME", rich_help_panel=EVENTS, help="Values are made of: text, ascii, digits."
-        ),
-    ] = "text",
-    characters: Annotated[
-        str | None,
-        typer.Option("--characters", metavar="TEXT", rich_help_panel=EVENTS, help="Or of these characters."),
-    ] = None,
-    user: User = "user",
-    time: Time = "time",
-    value: Annotated[
-        str, typer.Option("--value", metavar="COLUMN", rich_help_panel=EVENTS, help="The column of values.")
-    ] = "value",
-    unit: Unit = None,
-    form: Format = None,
-    separator: Separator = None,
-    columns: Columns = None,
-    slot: Annotated[
-        str | None,
-        typer.Option(
-            "--slot", metavar="DURATION", rich_help_panel=CLOCK, help="Events are looked at together for so long."
-        ),
-    ] = None,
-    begin: Begin = None,
-    end: End = None,
-    zone: Zone = "UTC",
-    origin: Origin = "1970-01-01",
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", rich_help_panel=STORE, help="Of the discovery in the store.")
-    ] = "discovery",
-    witness: WitnessFile = None,
-    no_witness: NoWitness = False,
-    new: NewStore = False,
-    sign: SigningKey = None,
-    wait: Annotated[
-        float, typer.Option("--wait", metavar="SECONDS", rich_help_panel=STORE, help="For another process.")
-    ] = 0.0,
     json: Json = False,
     config: Config = None,
 ) -> None:
@@ -163,41 +122,38 @@ def domain(
       dpi domain --hashed 4096 --key-file urls.key -o urls.json
       dpi domain --product country=countries.json --product age=ages.json -o pairs.json
       dpi domain --discover visits.parquet --value page --slot week --from 2026-01-05
-          --to 2026-01-12 --epsilon 1 --quota 0.2 --store visits.db -o pages.json
+          --to 2026-01-12 --epsilon 1 --config quota=0.2 --store visits.db -o pages.json
     """
-    kinds = [bool(values or lists) and not discovering, bins is not None, hashed is not None, bool(product)]
-    if sum([*kinds, discovering]) != 1 or (discovering and lists):
+    kinds = [bool(values or lists) and not discover, bins is not None, hashed is not None, bool(product)]
+    if sum([*kinds, discover]) != 1 or (discover and lists):
         raise OptionError("give either values or `--list`, or `--bins`, `--hashed`, `--product` or `--discover`.")
-    if key_file is not None and hashed is None and not discovering:
+    if where.key_file is not None and hashed is None and not discover:
         raise OptionError("`--key-file` is for `--hashed` and `--discover`.")
-    if store is not None and not discovering:
+    if where.store is not None and not discover:
         raise OptionError("`--store` is for `--discover`: any other domain is made of public things alone.")
     if out.suffix != ".json":
         raise OptionError(f"`--out` must end in .json: other files are read as lists of values. Got {str(out)!r}.")
     if not out.absolute().parent.is_dir():
         raise OptionError(f"`--out` must lie in a folder that exists. Got {str(out)!r}.")
-    if discovering:
-        said = EventOptions(user, time, [value], unit, None, form, separator, columns)
-        looked = DiscoveryOptions(store, epsilon, quota, slots, failure, most, length, alphabet, characters)
-        where = StoreOptions(store or "", name, key_file, witness, wait=wait, no_witness=no_witness, new=new)
-        clock = None if slot is None else ClockOptions(slot, origin, zone)
-        discover(values or [], said, looked, where, clock, (begin, end), sign, out, None if no_other else other, json)
+    rest = None if no_other else other
+    if discover:
+        _discover(values or [], columns, looked, where, out, rest, json)
         return
     made: Domain
     if bins is not None:
         made = Bins(edges(bins))
     elif hashed is not None:
-        if key_file is None:
+        if where.key_file is None:
             raise OptionError("`--hashed` needs `--key-file`, where the key of the buckets is kept.")
         Hashed(hashed, bytes(KEY_BYTES))  # refuses a number of buckets before a key is made
-        made = Hashed(hashed, read_key(key_file, make=True))
+        made = Hashed(hashed, read_key(where.key_file, make=True))
     elif product:
         made = _product(product, domain_keys(domain_key))
     else:
         found = [value for path in lists or [] for value in domain_file.read_list(path, as_values=as_values)]
         if len({*found, *(values or [])}) < len(found) + len({*(values or [])}):
             raise OptionError("every value must be listed once: one stands in two lists, or in a list and as VALUE.")
-        made = Categories([*(values or []), *found], other=None if no_other else other)
+        made = Categories([*(values or []), *found], other=rest)
     domain_file.write(out, made)
     if json:
         document({"file": str(out), "bins": made.size, "digest": made.digest})
@@ -206,7 +162,7 @@ def domain(
 
 
 def edges(text: str) -> list[float]:
-    """Edges of bins.
+    """Return the edges of bins.
 
     >>> edges("0,10,100"), edges("0:1:0.25")
     ([0.0, 10.0, 100.0], [0.0, 0.25, 0.5, 0.75, 1.0])
@@ -233,3 +189,115 @@ def _product(texts: list[str], keys: dict[str, bytes]) -> Product:
             raise OptionError("`--product` must be PART=FILE, each part once, for example country=countries.json.")
         parts[name] = domain_file.read(path, keys=keys)
     return Product(**parts)
+
+
+def _discover(
+    files: Sequence[str],
+    columns: EventSettings,
+    looked: DiscoverySettings,
+    where: OpenedStoreSettings,
+    out: Path,
+    other: str | None,
+    json: bool,
+) -> None:
+    """Look at every slot of the period that was not looked at yet, and write a domain of all that was found so far."""
+    if where.store is None or looked.epsilon is None:
+        raise OptionError(
+            "discovery is paid from the accounts that later releases are paid from: give `--store` and `--epsilon`, "
+            "those of the `dpi run` that will use the values."
+        )
+    if looked.slot is None or looked.begin is None or looked.end is None:
+        raise OptionError(
+            "the period is public and never read off the data: give `--slot`, `--from` and `--to`, for example --slot "
+            "week --from 2026-01-05 --to 2026-01-12."
+        )
+    if not files:
+        raise OptionError("name the files of events.")
+    first, last = find_period(looked.clock, looked.begin, looked.end)
+    assert last is not None  # noqa: S101 - the period has an end
+    domain_file.check_replaceable(out)
+    signer = where.signer
+    events = columns.open(files, looked.texts)
+    where.check()
+    if not store_exists(where.place):
+        looked.open(MemoryStore(), None)  # refuses options before a store is made
+    with Signals() as signals, where.open(signer) as store:
+        discovery = looked.open(store, signer)
+        following = find_first_slot(discovery.stream, looked.clock, first)
+        if following > first and not json:
+            note(f"{min(following, last) - first} slots of the period were looked at already; nobody pays again.")
+        try:
+            with Bars(events.size, max(last - following, 0)) as bars:
+                play(discovery.stream, events, last, None, signals, bars, MEMORY)
+        except Interrupted as stop:
+            text = f"stopped after {discovery.stream.next_slot - following} slots; the same command goes on there."
+            raise Interrupted(stop.number, text) from None
+        _tell(discovery, next_command(where.place, *_run(files, columns, where, looked, out)), out, other, json)
+
+
+def _run(
+    files: Sequence[str], columns: EventSettings, where: OpenedStoreSettings, looked: DiscoverySettings, out: Path
+) -> list[str]:
+    """Return the `run` of the same events that uses the domain, with all that was said of them, clock and store."""
+    flags = {
+        "--user": columns.user, "--time": columns.time, "--value": columns.value[0] if columns.value else None,
+        "--unit": columns.unit, "--domain": out, "--slot": looked.slot, "--zone": looked.zone, "--from": looked.begin,
+        "--to": looked.end, "--epsilon": looked.epsilon, "--store": where.store, "--witness": where.witness,
+    }  # fmt: skip
+    keys = {
+        "format": columns.format, "separator": columns.separator, "columns": columns.columns, "origin": looked.origin,
+        "key-file": where.key_file, "sign": where.sign,
+    }  # fmt: skip
+    told = [word for flag, part in flags.items() if part is not None for word in (flag, str(part))]
+    return [
+        "run",
+        *files,
+        *told,
+        *(w for key, part in keys.items() if part is not None for w in ("--config", f"{key}={part}")),
+    ]
+
+
+def _bytes(count: int) -> str:
+    return "1 byte" if count == 1 else f"{count} bytes"
+
+
+def _tell(discovery: Discovery, following: Sequence[str], out: Path, other: str | None, json: bool) -> None:
+    """Write the domain, and say what was found: made of releases alone."""
+    found, needed = discovery.found, discovery.thresholds
+    if found.users.keys() <= {other}:
+        fail(
+            f"no value was found, and no domain is written: a slot has {number(discovery.cost)} of ε, so a value of "
+            f"{_bytes(min(needed))} must have about {number(min(needed.values()))} users in it, one of "
+            f"{_bytes(max(needed))} {number(max(needed.values()))}. Look over longer slots, at more users, with a "
+            "larger `quota` or a shorter `length`: with another `name` and so a quota of its own, which the same "
+            "users pay out of what they have left, and never with a new store.",
+            FOUND,
+        )
+    made = found.domain(other)
+    domain_file.write(out, made)
+    if json:
+        document(
+            {
+                "file": str(out),
+                "bins": made.size,
+                "digest": made.digest,
+                "users": dict(found.users),
+                "failure": found.failure,
+                "failure_of": "one slot",
+                "epsilon": discovery.cost,
+                "thresholds": {str(length): users for length, users in needed.items()},
+                "guarantee": discovery.stream.guarantee,
+            }
+        )
+        return
+    largest = sorted(found.users.items(), key=lambda pair: -pair[1])
+    table(("value", "users"), [(value, number(users)) for value, users in largest[:SHOWN]])
+    if len(largest) > SHOWN:
+        say(f"… and {len(largest) - SHOWN:,} more.")
+    say(
+        f"{out}: {made}, {made.size:,} bins.",
+        f"Numbers of users have noise of ± {number(1 / discovery.cost)}; those that just passed are too high on "
+        f"average. Of the values of one slot at most {found.failure:g}, on average, are nobody's.",
+        discovery.stream.guarantee,
+        *following,
+    )

@@ -5,28 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from dpi.cli.config import Config
 from dpi.cli.options import Json, StoreArgument
 from dpi.cli.output import address, document, say
-from dpi.cli.replacing import TEXT
+from dpi.cli.overwrite_check import TEXT
 from dpi.cli.signals import Signals
 from dpi.errors import OptionError
+from dpi.settings.declaration import Setting
 from dpi.store import open_store
 from dpi.store.export import export as write_export
 
 
 def export(
     store: StoreArgument,
-    target: Annotated[str, typer.Argument(metavar="FILE", show_default=False, help="The new file, such as public.db.")],
+    target: Annotated[str, Setting("FILE", "The new file, such as public.db.", argument=True)],
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Write releases, certificates, options and domains of a store to a new file that may be handed to analysts.
 
     Never hand out the store itself: it holds accounts, and even a copy without its key tells how many there are. The
-    file is made from a list of public columns and of released slots alone; `query`, `report`, `watch` and `verify`
+    file is made from a list of public columns and of released slots alone; `query`, `report` and `verify`
     read it like a store, and nothing can be written to it. A file that is there is not replaced.
 
     Examples:

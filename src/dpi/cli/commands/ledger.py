@@ -1,4 +1,7 @@
-"""`dpi ledger`: for the curator, how much one user has left, and where accounts are. What it prints is private."""
+"""`dpi ledger`: for the curator, how much one user has left, and where accounts are. What it prints is private.
+
+`dpi ledger compact` bounds what a store keeps beside its releases.
+"""
 
 from __future__ import annotations
 
@@ -6,73 +9,63 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dpi.certificates.declared import DeclaredOptions
-from dpi.cli.config import Config
-from dpi.cli.engines import move
-from dpi.cli.options import BucketPath, Json, KeyFile, StoreArgument, StreamName
-from dpi.cli.output import document, note, say
+from dpi.cli.options import Json, KeyFile, StoreArgument, StreamName, WitnessFile
+from dpi.cli.output import address, document, note, say
+from dpi.cli.signals import Signals
 from dpi.errors import OptionError
 from dpi.events.identity import users
 from dpi.reader import stream_named
+from dpi.settings.declaration import Setting
 from dpi.store import open_store
 from dpi.store.bank import stored_accounts
 from dpi.store.folder import BITS
+from dpi.store.opening import store_exists
+from dpi.store.sql import SQLStore
+
+KEEP = 1000
+"""Slots whose measurements stay unless another number is said."""
+PLACES = {"buckets": "in buckets of files", "embedded": "in its database"}
 
 
 def ledger(
     store: StoreArgument,
-    user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="The user; - reads the id from standard input.")
-    ] = None,
-    slot: Annotated[
-        int | None,
-        typer.Option("--slot", metavar="N", help="With epochs: in the epoch of this slot; the next one unless given."),
-    ] = None,
+    user: Annotated[str | None, Setting("ID", "The user; - reads the id from standard input.")] = None,
+    slot: Annotated[int | None, Setting("N", "With epochs: in the epoch of this slot; else the next one.")] = None,
     layout: Annotated[
         str | None,
-        typer.Option(
-            "--layout", metavar="LAYOUT", help="Instead: move all accounts of the store, to buckets or embedded."
-        ),
+        Setting("LAYOUT", "Instead: move all accounts, to buckets (or buckets:N, 2^N of them) or embedded."),
     ] = None,
-    path: BucketPath = None,
-    bits: Annotated[
-        int, typer.Option("--bits", metavar="N", help="2^N buckets; each should hold at most some million accounts.")
-    ] = BITS,
-    witness: Annotated[
-        Path | None, typer.Option("--witness", metavar="FILE", help="Of a store that has one, to move its accounts.")
-    ] = None,
+    path: Annotated[Path | None, Setting("FOLDER", "Of bucket files; STORE.buckets unless given.")] = None,
+    witness: WitnessFile = None,
     key_file: KeyFile = None,
     stream: StreamName = None,
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Say how much of ε one user has left. Private: it tells whether the user was there.
 
     A user who was never seen has all of ε left, like everybody else who was never seen. Of a stream with a quota, it
     is what is left of that; of one without, what is left of the rest. With --layout, the accounts of the store are
     moved into buckets of files, for engines and for more accounts than memory holds, or back into the database: nobody
-    is refilled.
+    is refilled. `dpi ledger compact` drops measurements of old slots.
 
     Examples:
       dpi ledger visits.db --user ada
       echo ada | dpi ledger visits.db --user - --json
       dpi ledger visits.db --layout buckets --path /shared/visits
       dpi ledger visits.db --layout embedded
+      dpi ledger compact visits.db --keep-measurements 200
     """
     if (user is None) == (layout is None):
         raise OptionError("give `--user`, to ask, or `--layout`, to move accounts.")
     if layout is not None:
         with open_store(store, key_file=key_file, witness=witness) as opened:
-            move(opened, layout, path, bits)
+            move(opened, layout, path)
         if json:
             document({"layout": layout})
         else:
-            place = "in buckets of files" if layout == "buckets" else "in its database"
-            say(f"the accounts of the store are {place}.")
+            say(f"the accounts of the store are {PLACES[layout.partition(':')[0]]}.")
         return
-    assert user is not None  # noqa: S101 - one of both is given
     ids = users([sys.stdin.readline().strip() if user == "-" else user])
     if ids.has_nulls():
         raise OptionError("`--user` must be an id of 1 to 1,024 bytes.")
@@ -100,3 +93,50 @@ def ledger(
         of = f"{float(accounts.held):g}, {part} of ε = {epsilon:g}"
     say(f"left {left:.6g} of {of}{epoch}{times}")
     note("this is private: it tells whether and how often the user was there.")
+
+
+def move(store: SQLStore, layout: str, path: Path | None) -> None:
+    """Move the accounts of a store into another layout."""
+    kind, _, bits = layout.partition(":")
+    if kind not in PLACES or (bits and not (kind == "buckets" and bits.isdecimal())):
+        raise OptionError(f"`--layout` must be buckets, buckets:N or embedded. Got {layout!r}.")
+    if kind == "embedded":
+        if path is not None:
+            raise OptionError("`--path` is of buckets: leave it out.")
+        store.embed()
+    else:
+        store.lay_out(path, int(bits) if bits else BITS)
+
+
+def compact(
+    store: StoreArgument,
+    keep_measurements: Annotated[int, Setting("SLOTS", "Of each stream, those of its last releases.")] = KEEP,
+    witness: WitnessFile = None,
+    key_file: KeyFile = None,
+    json: Json = False,
+) -> None:
+    """Drop measurements of old slots by a public rule; releases, certificates and accounts stay.
+
+    A stream goes on as before, and `dpi verify` holds. Of a slot whose measurement is gone nobody can check any more
+    that its release is what the measurement gives. A store that another process writes to is refused: a service thins
+    its own (keep-measurements in [serve] of dpi.toml). The file keeps its size; what is freed is used for later slots.
+
+    Examples:
+      dpi ledger compact visits.db
+      dpi ledger compact visits.db --keep-measurements 200 --witness /mnt/elsewhere/visits.witness
+    """
+    if keep_measurements < 1:
+        raise OptionError(f"`--keep-measurements` must be a whole number of slots above 0. Got {keep_measurements}.")
+    if not store_exists(store):
+        raise OptionError(f"there is no store at {address(store)}.")
+    with Signals() as signals, open_store(store, key_file=key_file, witness=witness) as opened:
+        with signals.deferred():
+            dropped = opened.thin(keep_measurements)
+        since = opened.thinned()
+    if json:
+        document({"store": address(store), "keep": keep_measurements, "dropped": dropped, "thinned": since})
+        return
+    for name, number in dropped.items():
+        say(f"{name or 'the stream without a name'}: {number} measurements dropped.")
+    if any(dropped.values()):
+        note("releases of these slots are as their certificates state; they cannot be derived again.")

@@ -6,40 +6,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from dpi.cli.config import Config
 from dpi.cli.options import Json
 from dpi.cli.output import document, number, say, table
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
 from dpi.planning import Option, Plan
 from dpi.planning import plan as make
+from dpi.settings.declaration import Setting
 
 _WIDTH = 40
 
 
 def plan(
-    epsilon: Annotated[str, typer.Option("--epsilon", metavar="NUMBER", help="ε per user, for ever.")],
-    users: Annotated[int, typer.Option("--users", metavar="N", help="Users seen in one slot.")],
-    bins: Annotated[int, typer.Option("--bins", metavar="N", help="Bins of the domain.")],
-    seen: Annotated[
-        int | None, typer.Option("--seen", metavar="N", help="Slots that a user is seen in, in all; 1 unless given.")
-    ] = None,
-    population: Annotated[
-        int | None, typer.Option("--population", metavar="N", help="Instead: the same N users stay for ever.")
-    ] = None,
-    lasting: Annotated[
-        int | None, typer.Option("--lasting", metavar="SLOTS", help="With --population: for how many slots.")
-    ] = None,
-    slot: Annotated[
-        str | None, typer.Option("--slot", metavar="DURATION", help="To say slots as time, such as 1h.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Draw it, as .svg, .png or .pdf (needs matplotlib).")
-    ] = None,
+    epsilon: Annotated[str, Setting("NUMBER", "ε per user, for ever.")],
+    users: Annotated[int, Setting("N", "Users seen in one slot.")],
+    bins: Annotated[int, Setting("N", "Bins of the domain.")],
+    seen: Annotated[int | None, Setting("N", "Slots that a user is seen in, in all; 1 unless given.")] = None,
+    population: Annotated[int | None, Setting("N", "Instead: the same N users stay for ever.")] = None,
+    lasting: Annotated[int | None, Setting("SLOTS", "With --population: for how many slots.")] = None,
+    slot: Annotated[str | None, Setting("DURATION", "To say slots as time, such as 1h.")] = None,
+    plot: Annotated[Path | None, Setting("FILE", "Draw it, as .svg, .png or .pdf (needs matplotlib).")] = None,
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Say what a budget buys before any data is touched.
 

@@ -1,18 +1,27 @@
-"""`dpi query`: a question about releases, answered with error bars. Releases are public, so it costs no privacy."""
+"""`dpi query`: a question about releases, answered with error bars; or alerts about values whose share has moved.
+
+Releases are public, so a question costs no privacy, and alerts are public too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dpi.cli.config import Config
-from dpi.cli.options import DomainKeys, Json, StoreArgument, StreamName
+from dpi.apps import Alert, Watch
+from dpi.cli.errors import FOUND
+from dpi.cli.options import Begin, Config, End, Json, StoreArgument, StreamName
 from dpi.cli.output import address, document, note, number, say, table
+from dpi.cli.signals import Signals
+from dpi.errors import OptionError
 from dpi.reader import Releases, open
 from dpi.release import Release
 from dpi.release.interval import LEVEL, LEVEL_TEXT
+from dpi.settings.declaration import Flags, Setting
 from dpi.settings.domains import domain_keys
 from dpi.settings.questions import QUESTIONS, Row, ask_all, asked, narrowed
 
@@ -20,41 +29,48 @@ EVENLY = ("median", "quantile", "range", "spread")
 """Questions whose answers take values as spread evenly within a bin, or at its middle, also for the interval."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AlertSettings:
+    """When a change is an alert."""
+
+    detector: Annotated[str, Setting("NAME", "hbos, or forest (needs the extra apps).")] = "hbos"
+    window: Annotated[int, Setting("SLOTS", "How many slots to compare with.")] = 7
+    share: Annotated[float, Setting("PART", "Only changes rarer than this are alerts.")] = 0.05
+    level: Annotated[float, Setting("LEVEL", "No alert where an interval of this level explains it.")] = 0.95
+    poll: Annotated[float, Setting("SECONDS", "With --follow: how often to look.")] = 1.0
+
+    def watch(self) -> Watch:
+        """Return what finds alerts."""
+        if not self.poll > 0:
+            raise OptionError(f"`poll` must be above 0. Got {self.poll!r}.")
+        return Watch(self.detector, window=self.window, share=self.share, level=self.level)
+
+
 def query(
     store: StoreArgument,
-    question: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="QUESTION",
-            show_default=False,
-            help=f"{QUESTIONS}.",
-        ),
-    ],
-    slot: Annotated[
-        str,
-        typer.Option("--slot", metavar="N|TIME|last", help="Which slot: by its number, or by a time that lies in it."),
-    ] = "last",
-    begin: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Every slot that begins at this time or later.")
-    ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="… and before this time.")] = None,
-    part: Annotated[
-        str | None, typer.Option("--part", metavar="NAME", help="Of a product: ask about this part alone.")
-    ] = None,
+    rules: Annotated[AlertSettings, Flags("")],
+    question: Annotated[list[str] | None, Setting("QUESTION", f"{QUESTIONS}.", argument=True)] = None,
+    slot: Annotated[str, Setting("N|TIME|last", "Which slot: by its number, or by a time that lies in it.")] = "last",
+    begin: Begin = None,
+    end: End = None,
+    part: Annotated[str | None, Setting("NAME", "Of a product: ask about this part alone.")] = None,
     given: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--given", metavar="PART=VALUE", help="Of a product: among those with this value. May be repeated."
-        ),
+        list[str] | None, Setting("PART=VALUE", "Of a product: among those with this value. May be repeated.")
     ] = None,
+    alerts: Annotated[bool, Setting("", "Instead: values whose share moved as it hardly ever does.")] = False,
+    follow: Annotated[bool, Setting("", "With --alerts: go on, and print them as slots are released.")] = False,
     stream: StreamName = None,
-    domain_key: DomainKeys = None,
+    domain_key: Annotated[list[Path] | None, Setting("FILE", "Key of a hashed domain.", flag=False)] = None,
     json: Json = False,
     config: Config = None,
 ) -> None:
     """Answer a question about one slot, or about every slot of a period, with 95 % intervals.
 
     Where the domain changed in a period, slots that have no such value or part are named below the answers.
+
+    With --alerts it prints values whose share moved as it hardly ever does, and by more than the noise explains: exit
+    code 1 if there is one. With --follow and --json, one line of JSON for each alert. detector, window, share, level
+    and poll are said by --config.
 
     Examples:
       dpi query visits.db top 5
@@ -63,22 +79,33 @@ def query(
       dpi query visits.db count DE --from 2026-01-01 --to 2026-01-02
       dpi query ages.db quantile 0.5 --json
       dpi query pairs.db top 3 --part country --given age=30
+      dpi query visits.db --alerts --from 2026-01-20 --config share=0.01
+      dpi query visits.db --alerts --follow --json
     """
-    ask = asked(question)
+    if alerts == bool(question) or (follow and not alerts):
+        raise OptionError("ask a question, or for `--alerts`; `--follow` is for these.")
+    watching = rules.watch() if alerts else None
+    ask = asked(question or ["total"])
     with open(store, stream, keys=domain_keys(domain_key)) as stored:
+        if watching is not None:
+            _watch(store, stored, watching, rules, begin, follow, json)
+            return
         if begin is not None or end is not None:
             releases = list(stored.between(begin, end))
         else:
             releases = [stored.newest if slot == "last" else stored.at(_number(stored, slot))]
         found = ask_all(lambda release: ask(narrowed(release, part, given or [])), releases)
-    words, answers = " ".join(question), found.answers
+    words, answers = " ".join(question or []), found.answers
     if json:
         document(
             {
                 "store": address(store),
                 "stream": stored.name,
                 "question": words,
-                "answers": [_plain(*a) for a in answers],
+                "answers": [
+                    {"slot": r.slot, "start": r.start_text, "level": LEVEL, "rows": [row.plain() for row in rows]}
+                    for r, rows in answers
+                ],
                 "undefined": [{"slot": release.slot, "why": why} for release, why in found.undefined],
             }
         )
@@ -89,17 +116,12 @@ def query(
 
 
 def _number(stored: Releases, text: str) -> int:
-    """The slot that a number names, or that a time lies in."""
+    """Return the slot that a number names, or that a time lies in."""
     try:
         return int(text)
     except ValueError:
         slots = stored.slots
         return slots.at(slots.instant(text, "--slot"))
-
-
-def _plain(release: Release, rows: Sequence[Row]) -> dict[str, object]:
-    plain = [row.plain() for row in rows]
-    return {"slot": release.slot, "start": release.start_text, "level": LEVEL, "rows": plain}
 
 
 def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
@@ -118,3 +140,44 @@ def _print(words: str, answers: Sequence[tuple[Release, list[Row]]]) -> None:
     table(headings, rows, left=2 if labelled else 1)
     if words.split(" ")[0] in EVENLY:
         say("The interval is of noise alone: where in their bins values lie is not in it.")
+
+
+def _watch(
+    store: str, stored: Releases, watching: Watch, rules: AlertSettings, begin: str | None, follow: bool, json: bool
+) -> None:
+    """Print alerts of slots from `begin` on; all slots are learnt from."""
+    first = None if begin is None else stored.first_at(begin)
+    if follow:
+        with Signals():
+            _follow(stored, watching, first, rules.poll, json)
+    seen, found = 0, list[Alert]()
+    for release, alerts in watching.over(stored):
+        seen += 1
+        found += alerts if first is None or release.slot >= first else []
+    if json:
+        plain = [asdict(alert) for alert in found]
+        document({"store": address(store), "stream": stored.name, "slots": seen, "alerts": plain})
+    elif found:
+        headings = ("slot", "start", "value", "severity", "share", "before", "± 95 %", "one in")
+        table(headings, [_row(alert) for alert in found], left=4)
+    elif seen <= 2 * rules.window:
+        say(f"No alert: {seen} slots are released, and the first {2 * rules.window} are learnt from.")
+    else:
+        say(f"No alert in {seen - 2 * rules.window} slots.")
+    if found:
+        raise typer.Exit(FOUND)
+
+
+def _row(alert: Alert) -> tuple[str, ...]:
+    figures = (alert.share, alert.before, 1.96 * alert.error, 1 / alert.rarity)
+    texts = (number(figure, 3) for figure in figures)
+    return (str(alert.slot), alert.start or "–", alert.value, alert.severity, *texts)
+
+
+def _follow(stored: Releases, watching: Watch, first: int | None, poll: float, json: bool) -> None:
+    """Print alerts as slots are released, until the process is stopped."""
+    from json import dumps
+
+    for release, alerts in watching.over(stored.follow(every=poll)):
+        for alert in alerts if first is None or release.slot >= first else []:
+            print(dumps(asdict(alert), ensure_ascii=False) if json else "  ".join(_row(alert)), flush=True)

@@ -1,4 +1,4 @@
-"""`dpi report`: one HTML page about a stream, which needs nothing else."""
+"""`dpi report`: one HTML page about a stream, which needs nothing else; or what it says of itself to a registry."""
 
 from __future__ import annotations
 
@@ -8,44 +8,37 @@ from typing import Annotated
 import typer
 
 from dpi.certificates.signature import Verifier
-from dpi.cli.config import Config
-from dpi.cli.ending import FOUND
-from dpi.cli.options import Json, PublicKey, StoreArgument, StreamName
+from dpi.cli.errors import FOUND
+from dpi.cli.options import Begin, End, Json, PublicKey, StoreArgument, StreamName
 from dpi.cli.output import document, note, say
-from dpi.errors import OptionError
-from dpi.reader import Releases
+from dpi.errors import OptionError, StoreError
+from dpi.reader import Releases, stream_named
 from dpi.release import Release
 from dpi.release.choice import Values, choose, values_from_text
+from dpi.settings.declaration import Setting
 from dpi.store import open_store
 from dpi.verification import verify
+
+KINDS = ("page", "registry", "review")
 
 
 def report(
     store: StoreArgument,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The page; the store's name with .html unless given."),
+        Path | None, Setting("FILE", "The page; the store's name with .html unless given.", short="-o")
     ] = None,
-    begin: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="The slots that begin at this time or later …")
-    ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="… and before this time.")] = None,
+    kind: Annotated[str, Setting("KIND", "page, registry (in YAML) or review (Markdown).", name="as")] = "page",
+    about: Annotated[Path | None, Setting("FILE", "Of a registry: TOML with what the store does not know.")] = None,
+    begin: Begin = None,
+    end: End = None,
     stream: StreamName = None,
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="The store's name unless given.")] = None,
+    title: Annotated[str | None, Setting("TEXT", "The store's name unless given.")] = None,
     public_key: PublicKey = None,
     values: Annotated[
         list[str] | None,
-        typer.Option(
-            "--values",
-            metavar="VALUE,…",
-            help="Draw these values; of a product PART=VALUE,… for each part. Repeat it for more.",
-        ),
-    ] = None,
-    top: Annotated[
-        int | None, typer.Option("--top", metavar="K", help="Draw the K largest values.", show_default=False)
+        Setting("VALUE,…", "Draw these (a product: PART=VALUE,…), or top:K, the K largest. May be repeated."),
     ] = None,
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.
 
@@ -53,26 +46,34 @@ def report(
     with it, the page says so and the exit code is 1. Where the domain has changed, rows are those of the newest slot
     and blank in slots that have no such values; `--values` that are in an earlier domain alone end the page with it.
 
+    With --as registry it prints an entry of tier 3 for the registry of deployments of differential privacy, as
+    opendp/deployments-registry-data has it; with --as review, answers to the questions of the W3C note and of NIST SP
+    800-226. Both are made of options and the chain alone; --out writes them to a new file.
+
     Examples:
       dpi report visits.db
       dpi report visits.db -o visits.html --title "Visits by country"
       dpi report visits.db --values DE,FR,elsewhere
       dpi report visits.db --from 2026-01-01 --to 2026-02-01
       dpi report pairs.db --values country=DE,FR --values age=30,50
+      dpi report visits.db --as registry --about about.toml -o visits.yaml
+      dpi report visits.db --as review -o review.md
     """
+    if kind not in KINDS:
+        raise OptionError(f"`--as` must be page, registry or review. Got {kind!r}.")
+    if kind != "page":
+        _describe(store, kind, about, out, stream, json)
+        return
+    if about is not None:
+        raise OptionError("`--about` is for `--as registry`.")
     if out is not None and out.suffix not in (".html", ".htm"):
         raise OptionError(f"`--out` must end in .html. Got {str(out)!r}.")
-    if values and top is not None:
-        raise OptionError("give `--values` or `--top`, not both.")
-    if top is not None and top < 1:
-        raise OptionError(f"`--top` must be a whole number above 0. Got {top}.")
     with open_store(store, read_only=True) as opened:
         target = out or Path(Path(store).stem + ".html")
-        drawn = top if top is not None else values
         stored = Releases(opened, stream).between(begin, end)
         if not len(stored) and (begin is not None or end is not None):
             raise OptionError("no slot that begins from `--from` on and before `--to` was released.")
-        problems = write_page(stored, target, title or Path(store).stem, public_key, drawn)
+        problems = write_page(stored, target, title or Path(store).stem, public_key, _drawn(values))
     if json:
         document({"page": str(target), "problems": problems})
     else:
@@ -83,18 +84,24 @@ def report(
         raise typer.Exit(FOUND)
 
 
+def _drawn(values: list[str] | None) -> int | list[str] | None:
+    """Return the values that are drawn, or how many of the largest."""
+    largest = [text.removeprefix("top:") for text in values or () if text.startswith("top:")]
+    if not largest:
+        return values
+    if len(values or ()) > 1 or not largest[0].isdecimal() or int(largest[0]) < 1:
+        raise OptionError(f"`--values` must be values, or top:K with a whole number above 0. Got {values}.")
+    return int(largest[0])
+
+
 def write_page(
-    stored: Releases,
-    target: Path,
-    title: str,
-    public_key: Path | None,
-    drawn: int | list[str] | None = None,
+    stored: Releases, target: Path, title: str, public_key: Path | None, drawn: int | list[str] | None = None
 ) -> list[str]:
-    """Write the page with the values that are drawn, or as many of the largest; what a verification found wrong."""
+    """Write the page with the values that are drawn, or as many of the largest; return what a verification found."""
     from dpi.report import Status, page, write
 
     found = verify(stored.store, verifier=None if public_key is None else Verifier.open(public_key))
-    releases, values = _chosen(list(stored), drawn)
+    releases, values = _choose(list(stored), drawn)
     status = Status(
         entries=found.entries,
         head=found.head,
@@ -110,8 +117,8 @@ def write_page(
     return list(found.problems)
 
 
-def _chosen(releases: list[Release], drawn: int | list[str] | None) -> tuple[list[Release], Values | None]:
-    """The releases up to the last one whose domain has all values that are drawn, and these; a note says where."""
+def _choose(releases: list[Release], drawn: int | list[str] | None) -> tuple[list[Release], Values | None]:
+    """Return the releases up to the last one whose domain has all values that are drawn, and these; note where."""
     if not releases or not isinstance(drawn, list):
         return releases, drawn if isinstance(drawn, int) else None
     refused: OptionError | None = None
@@ -131,3 +138,34 @@ def _chosen(releases: list[Release], drawn: int | list[str] | None) -> tuple[lis
         return releases[:end], values
     assert refused is not None  # noqa: S101 - there are releases, and each was refused
     raise refused
+
+
+def _describe(store: str, kind: str, about: Path | None, out: Path | None, stream: str | None, json: bool) -> None:
+    """Print, or write to a new file, what a stream says of itself to a public registry or to a reviewer."""
+    from dpi.report.deployment import describe_deployment
+    from dpi.report.registry import SCHEMA, make_entry, read_about, to_yaml
+    from dpi.report.review import write_review
+
+    if kind == "review" and (about is not None or json):
+        raise OptionError("`--as review` is Markdown, and takes neither `--about` nor `--json`.")
+    said = {} if about is None else read_about(about)
+    with open_store(store, read_only=True) as opened, opened.snapshot():
+        found = describe_deployment(opened, stream_named(opened, stream))
+    if kind == "review":
+        text = write_review(found)
+    elif json:
+        document(make_entry(found, said))
+        return
+    else:
+        text = f"# opendp/deployments-registry-data, schema of commit {SCHEMA}\n{to_yaml(make_entry(found, said))}"
+    if out is None:
+        print(text, end="")
+        return
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise OptionError(f"{out} exists already; it is not replaced.") from None
+    except OSError as error:
+        raise StoreError(f"{out} cannot be written: {error.strerror}.") from None
+    note(f"{out} is made of public things alone; read it before it is published.")

@@ -1,4 +1,4 @@
-"""`dpi token`: who may do what with a service."""
+"""`dpi serve token`: who may do what with a service."""
 
 from __future__ import annotations
 
@@ -6,44 +6,27 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from dpi.certificates.chain import Entry
-from dpi.cli.config import Config
 from dpi.cli.options import Json
 from dpi.cli.output import document, note, say, table
 from dpi.errors import OptionError
 from dpi.events.slots import duration
 from dpi.files import create_secret
+from dpi.settings.declaration import Setting
 
 _HERE = "command line"
 
 
 def token(
-    action: Annotated[str, typer.Argument(metavar="create|list|revoke", show_default=False, help="What to do.")],
-    identity: Annotated[
-        str | None, typer.Argument(metavar="ID", show_default=False, help="Which one to revoke, as `list` names it.")
-    ] = None,
-    role: Annotated[
-        str | None, typer.Option("--role", metavar="ROLE", help="admin, curator, analyst or auditor.")
-    ] = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Whose it is, for the list.")] = "",
-    expires: Annotated[
-        str | None, typer.Option("--expires", metavar="DURATION", help="From now on, such as 90d; never unless given.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Write the new token to this file, which its owner alone may read."),
-    ] = None,
-    tokens: Annotated[Path, typer.Option("--tokens", metavar="FILE", help="The file of the service's tokens.")] = Path(
-        "tokens.json"
-    ),
-    acts: Annotated[
-        Path | None,
-        typer.Option("--acts", metavar="FILE", help="Where it is noted; acts.ndjson beside the tokens unless given."),
-    ] = None,
+    action: Annotated[str, Setting("create|list|revoke", "What to do.", argument=True)],
+    identity: Annotated[str | None, Setting("ID", "Which one to revoke, as `list` names it.", argument=True)] = None,
+    role: Annotated[str | None, Setting("ROLE", "admin, curator, analyst or auditor.")] = None,
+    name: Annotated[str, Setting("NAME", "Whose it is, for the list.")] = "",
+    expires: Annotated[str | None, Setting("DURATION", "From now on, such as 90d; never unless given.")] = None,
+    out: Annotated[Path | None, Setting("FILE", "Write the new token to this file, for its owner alone.")] = None,
+    tokens: Annotated[Path, Setting("FILE", "The file of the service's tokens.")] = Path("tokens.json"),
+    acts: Annotated[Path | None, Setting("FILE", "Where it is noted; acts.ndjson beside the tokens.")] = None,
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Make, list and revoke the tokens of a service. A new one is printed once, or written to --out.
 
@@ -53,9 +36,9 @@ def token(
     analyst reads releases and asks questions, an auditor reads the chain.
 
     Examples:
-      dpi token create --role curator --name gate --expires 90d --out curator.token
-      dpi token list
-      dpi token revoke 5f0c3f8e7a6b1d42
+      dpi serve token create --role curator --name gate --expires 90d --out curator.token
+      dpi serve token list
+      dpi serve token revoke 5f0c3f8e7a6b1d42
     """
     from dpi.service.audit_log import AuditLog
     from dpi.service.tokens import Tokens
@@ -93,7 +76,7 @@ def token(
                 table(["id", "role", "name", "expires", ""], rows, left=5)
         case "revoke":
             if identity is None:
-                raise OptionError("name the token to revoke by its id: see `dpi token list`.")
+                raise OptionError("name the token to revoke by its id: see `dpi serve token list`.")
             known.revoke(identity)
             noted.note("token revoked", by=_HERE, about={"id": identity})
             say(f"{identity} opens nothing any more.")

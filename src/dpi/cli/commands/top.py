@@ -1,4 +1,4 @@
-"""`dpi top`: what an operator looks at, in a terminal. Private: it is the curator's."""
+"""`dpi serve top`: what an operator looks at, in a terminal. Private: it is the curator's."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
-import typer
-
-from dpi.cli.config import Config
-from dpi.cli.options import Json, KeyFile, StreamName
+from dpi.cli.options import Json, KeyFile
 from dpi.cli.output import document
 from dpi.cli.signals import Signals
 from dpi.errors import OptionError
 from dpi.files import read_secret
+from dpi.settings.declaration import Setting
 
 TOKEN = "DPI_TOKEN"  # noqa: S105 - a variable's name
 """The variable of the environment that holds a curator's token, unless a file does."""
@@ -26,20 +24,11 @@ Look = Callable[[], Mapping[str, object]]
 
 
 def top(
-    target: Annotated[
-        str,
-        typer.Argument(metavar="URL|STORE", show_default=False, help="A service, https://…, or a store, as elsewhere."),
-    ],
-    token_file: Annotated[
-        Path | None,
-        typer.Option("--token-file", metavar="FILE", help=f"A curator's token; from {TOKEN} unless given."),
-    ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Print it once, and end.")] = False,
-    every: Annotated[float, typer.Option("--every", metavar="SECONDS", help="How often to look.")] = 2.0,
-    stream: StreamName = None,
+    target: Annotated[str, Setting("URL|STORE", "A service, https://…, or a store, as elsewhere.", argument=True)],
+    token_file: Annotated[Path | None, Setting("FILE", f"A curator's token; from {TOKEN} unless given.")] = None,
+    every: Annotated[float, Setting("SECONDS", "How often to look; 0 prints it once.")] = 2.0,
     key_file: KeyFile = None,
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Show how a service or a store does: lag, arrivals, accounts, next closings, releases, budgets.
 
@@ -47,29 +36,29 @@ def top(
     knows no arrivals, and tells of accounts only with --key-file.
 
     Examples:
-      dpi top http://127.0.0.1:8321 --token-file curator.token
-      dpi top https://dpi.example:8321 --once --json
-      dpi top visits.db --key-file visits.db.key
+      dpi serve top http://127.0.0.1:8321 --token-file curator.token
+      dpi serve top https://dpi.example:8321 --json
+      dpi serve top visits.db --key-file visits.db.key
     """
-    if not every > 0:
-        raise OptionError(f"`--every` must be above 0. Got {every!r}.")
+    if not every >= 0:
+        raise OptionError(f"`--every` must be 0 or above. Got {every!r}.")
     remote = target.startswith(("http://", "https://"))
-    opened = _service(target, token_file, stream) if remote else _store(target, stream, key_file)
+    opened = _service(target, token_file) if remote else _store(target, key_file)
     with opened as look:
         if json:
             document(look())
         else:
-            _show(look, once, every)
+            _show(look, every)
 
 
-def _show(look: Look, once: bool, every: float) -> None:
+def _show(look: Look, every: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
     from dpi.cli.operations import picture
 
     console = Console(highlight=False, emoji=False)
-    if once or not console.is_terminal:
+    if every == 0 or not console.is_terminal:
         console.print(picture(look()))
         return
     with Signals(), Live(picture(look()), console=console, auto_refresh=False, screen=True) as live:
@@ -79,21 +68,11 @@ def _show(look: Look, once: bool, every: float) -> None:
 
 
 @contextmanager
-def _service(url: str, token_file: Path | None, stream: str | None) -> Iterator[Look]:
+def _service(url: str, token_file: Path | None) -> Iterator[Look]:
     from dpi.client import connect
 
-    connection = connect(url, _token(token_file), patience=PATIENCE)
-
-    def look() -> Mapping[str, object]:
-        found = connection.operations()
-        streams = cast("list[dict[str, object]]", found["streams"])
-        named = [each for each in streams if stream in (None, each["stream"])]
-        if stream is not None and not named:
-            raise OptionError("`--stream` must be one of the service's streams.")
-        return found | {"streams": named}
-
-    with connection:
-        yield look
+    with connect(url, _token(token_file), patience=PATIENCE) as connection:
+        yield connection.operations
 
 
 def _token(path: Path | None) -> str:
@@ -111,15 +90,15 @@ def _token(path: Path | None) -> str:
 
 
 @contextmanager
-def _store(target: str, stream: str | None, key_file: Path | None) -> Iterator[Look]:
-    from dpi.reader import stream_named
+def _store(target: str, key_file: Path | None) -> Iterator[Look]:
     from dpi.service.operations import store_operations
     from dpi.store import open_store
 
     def look() -> Mapping[str, object]:
         curator = key_file is not None
         with open_store(target, read_only=True, curator=curator, key_file=key_file) as opened:
-            names = tuple(opened.streams()) if stream is None else (stream_named(opened, stream),)
-            return store_operations(opened, names, time.time_ns() // 1000, accounts=curator).document()
+            return store_operations(
+                opened, tuple(opened.streams()), time.time_ns() // 1000, accounts=curator
+            ).document()
 
     yield look

@@ -12,16 +12,15 @@ import typer
 
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Verifier
-from dpi.cli.config import Config
-from dpi.cli.ending import FOUND
-from dpi.cli.options import Json, KeyFile, PublicKey, StreamName
+from dpi.cli.errors import FOUND
+from dpi.cli.options import Json, KeyFile, PublicKey
 from dpi.cli.outfile import read_releases
 from dpi.cli.output import document, say, table
-from dpi.cli.replacing import TEXT
+from dpi.cli.overwrite_check import TEXT
 from dpi.domain import Domain
 from dpi.domain.file import from_description
 from dpi.errors import OptionError, StateError
-from dpi.reader import stream_named
+from dpi.settings.declaration import Setting
 from dpi.settings.domains import read_domain
 from dpi.store import Store, open_store
 from dpi.store.witness import Seen, Witness
@@ -32,30 +31,17 @@ from dpi.verification.result import Restored
 
 
 def verify(
-    target: Annotated[
-        str, typer.Argument(metavar="STORE|FILE", show_default=False, help="A store, or a file of releases.")
-    ],
-    curator: Annotated[
-        bool, typer.Option("--curator", help="Check also that no account is beyond ε; needs the ledger's key.")
-    ] = False,
+    target: Annotated[str, Setting("STORE|FILE", "A store, or a file of releases.", argument=True)],
+    curator: Annotated[bool, Setting("", "Check also that no account is beyond ε; needs the ledger's key.")] = False,
     key_file: KeyFile = None,
     public_key: PublicKey = None,
-    witness: Annotated[
-        Path | None, typer.Option("--witness", metavar="FILE", help="The chain must hold what this witness saw.")
-    ] = None,
+    witness: Annotated[Path | None, Setting("FILE", "The chain must hold what this witness saw.")] = None,
     domain: Annotated[
-        list[Path] | None,
-        typer.Option("--domain", metavar="FILE", help="Of a file of releases: its domain, or each that it has had …"),
+        list[Path] | None, Setting("FILE", "Of a file of releases: its domain, or each that it has had …")
     ] = None,
-    other: Annotated[
-        str | None, typer.Option("--other", metavar="NAME", help="… with this bin for what is not listed,")
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option("--store", metavar="STORE", help="… or the store they were made from.")
-    ] = None,
-    stream: StreamName = None,
+    other: Annotated[str | None, Setting("NAME", "… with this bin for what is not listed,")] = None,
+    store: Annotated[str | None, Setting("STORE", "… or the store they were made from.")] = None,
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Recompute the chain of certificates and its sums. The exit code is 1 if anything is wrong.
 
@@ -76,7 +62,7 @@ def verify(
             raise OptionError("`--curator` is for a store.")
         if not Path(target).exists():
             raise OptionError(f"there is no file {target}.")
-        found = _file(Path(target), verifier, _seen(witness), domain, other, store, stream)
+        found = _file(Path(target), verifier, _seen(witness), domain, other, store)
     else:
         found = _store(target, curator, key_file, verifier, witness)
     if json:
@@ -113,25 +99,21 @@ def _file(
     domain: list[Path] | None,
     other: str | None,
     store: str | None,
-    stream: str | None,
 ) -> Verification:
     """What a file of releases shows, by itself or beside the store it was made from."""
     if bool(domain) == (store is not None):
         raise OptionError("to read a file of releases, give its `--domain`, or the `--store` it was made from.")
     with nullcontext() if store is None else open_store(store, read_only=True) as opened:
-        meant = (
-            [read_domain(path, other, None) for path in domain or ()] if opened is None else _domains(opened, stream)
-        )
+        meant = [read_domain(path, other, None) for path in domain or ()] if opened is None else _domains(opened)
         try:
             return verify_releases(read_releases(path, meant), verifier=verifier, store=opened, seen=seen)
         except StateError as error:
             return Verification(0, "", (str(error),))
 
 
-def _domains(store: Store, stream: str | None) -> list[Domain]:
-    """All domains that a stream has had, as its chain declares them."""
-    name, entries = stream_named(store, stream), [link.entry for link in store.links()]
-    declared = [entry["options"] for entry in entries if entry.get("kind") == "options" and entry.get("stream") == name]
+def _domains(store: Store) -> list[Domain]:
+    """Return all domains that the streams of a store have had, as its chain declares them."""
+    declared = [link.entry["options"] for link in store.links() if link.entry.get("kind") == "options"]
     digests = dict.fromkeys(DeclaredOptions.from_options(options).domain for options in declared)
     return [from_description(json_values.loads(store.domain(digest))) for digest in digests]
 

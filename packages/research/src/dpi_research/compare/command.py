@@ -8,38 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
-from dpi.cli.config import Config
-from dpi.cli.options import (
-    CLOCK,
-    EVENTS,
-    OUTPUT,
-    Begin,
-    Columns,
-    DomainKeys,
-    End,
-    Format,
-    Json,
-    Origin,
-    Other,
-    Separator,
-    Time,
-    Unit,
-    User,
-    Value,
-    Zone,
-)
-from dpi.cli.output import document, note, say
-from dpi.cli.progress import Steps
-from dpi.cli.reading import EventOptions
+from dpi.cli.options import Config, Json
+from dpi.cli.output import Steps, document, note, say
+from dpi.cli.streams import END, EventSettings
 from dpi.domain import Bins, Domain
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
-from dpi.settings.domains import read_domain
+from dpi.settings.declaration import EVENTS, OUTPUT, Flags, Setting
+from dpi.settings.domains import DOMAIN, DOMAIN_KEY, OTHER, read_domain
+from dpi.settings.streams import BEGIN, ORIGIN, SLOT, ZONE
 from dpi.sources import Admission, FileEvents
 from dpi_research.baselines import PublicFacts
-from dpi_research.compare import Comparison, Terms, compare_named, compare_slots, published_tables
+from dpi_research.compare import Comparison, Terms, compare_named, compare_slots
+from dpi_research.compare import published_tables as make_tables
 from dpi_research.compare.comparison import plot_error, plot_loss, plot_trade_off
 from dpi_research.compare.run import KEY, USUAL, Mode, coded, mechanisms
 from dpi_research.datasets.generators import Slot, stream_named
@@ -112,80 +93,47 @@ SLOTS = 100
 """Of a made-up stream, unless told otherwise."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class MadeUpSettings:
+    """A made-up stream."""
+
+    stream: Annotated[str | None, Setting("NAME", "Its name (published).", STREAM)] = None
+    slots: Annotated[int | None, Setting("N", f"How many ({SLOTS}).", STREAM)] = None
+    seed: Annotated[int | None, Setting("N", "Of the data (0).", STREAM)] = None
+    churn: Annotated[float | None, Setting("SHARE", "Of users replaced in every slot, 0 … 1.", STREAM)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayedSettings:
+    """Events of files: their domain and their public period."""
+
+    domain: Annotated[Path | None, DOMAIN] = None
+    other: Annotated[str | None, OTHER] = None
+    domain_key: Annotated[list[Path] | None, DOMAIN_KEY] = None
+    slot: Annotated[str | None, SLOT] = None
+    begin: Annotated[str | None, BEGIN] = None
+    end: Annotated[str | None, END] = None
+    zone: Annotated[str, ZONE] = "UTC"
+    origin: Annotated[str, ORIGIN] = "1970-01-01"
+    rows: Annotated[int, Setting("N", "Declared: about so many events in a slot.", EVENTS)] = 10_000
+
+
 def compare(
+    made_up: Annotated[MadeUpSettings, Flags("stream")],
+    columns: Annotated[EventSettings, Flags("time value")],
+    period: Annotated[PlayedSettings, Flags("domain other slot from to")],
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="MECHANISM|FILE",
-            show_default=False,
-            help="Systems by name, the usual ones if none; files of events.",
-        ),
+        Setting("MECHANISM|FILE", "Systems by name, the usual ones if none; files of events.", argument=True),
     ] = None,
-    epsilon: Annotated[
-        list[str] | None,
-        typer.Option("--epsilon", metavar="NUMBER", rich_help_panel=TERMS, help="ε (1). Repeat it for several."),
-    ] = None,
-    mode: Annotated[
-        str,
-        typer.Option("--mode", metavar="MODE", rich_help_panel=TERMS, help="user: ε per user for all. Or published."),
-    ] = "user",
-    cap: Annotated[
-        int,
-        typer.Option("--cap", metavar="N", rich_help_panel=TERMS, help="Records of a user that others use, in all."),
-    ] = 10,
-    records: Annotated[
-        str | None,
-        typer.Option("--records", metavar="NUMBER", rich_help_panel=TERMS, help="Of the user whose loss is stated."),
-    ] = None,
-    delta: Annotated[
-        float | None,
-        typer.Option("--delta", metavar="NUMBER", rich_help_panel=TERMS, help="State that loss at this δ."),
-    ] = None,
-    stream: Annotated[
-        str | None, typer.Option("--stream", metavar="NAME", rich_help_panel=STREAM, help="Its name (published).")
-    ] = None,
-    slots: Annotated[
-        int | None, typer.Option("--slots", metavar="N", rich_help_panel=STREAM, help=f"How many ({SLOTS}).")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", rich_help_panel=STREAM, help="Of the data (0).")
-    ] = None,
-    churn: Annotated[
-        float | None,
-        typer.Option(
-            "--churn", metavar="SHARE", rich_help_panel=STREAM, help="Of users replaced in every slot, 0 … 1."
-        ),
-    ] = None,
-    user: User = "user",
-    time: Time = "time",
-    value: Value = None,
-    unit: Unit = None,
-    form: Format = None,
-    separator: Separator = None,
-    columns: Columns = None,
-    domain: Annotated[
-        Path | None, typer.Option("--domain", metavar="FILE", rich_help_panel=EVENTS, help="Values, or JSON.")
-    ] = None,
-    other: Other = None,
-    domain_key: DomainKeys = None,
-    slot: Annotated[
-        str | None, typer.Option("--slot", metavar="DURATION", rich_help_panel=CLOCK, help="Such as 1h, 1w, month.")
-    ] = None,
-    begin: Begin = None,
-    end: End = None,
-    zone: Zone = "UTC",
-    origin: Origin = "1970-01-01",
-    rows: Annotated[
-        int,
-        typer.Option("--rows", metavar="N", rich_help_panel=EVENTS, help="Declared: about so many events in a slot."),
-    ] = 10_000,
-    plots: Annotated[
-        Path | None,
-        typer.Option("--plots", metavar="FOLDER", rich_help_panel=OUTPUT, help="Draw it there, as SVG."),
-    ] = None,
-    tables: Annotated[
-        bool,
-        typer.Option("--published-tables", rich_help_panel=OUTPUT, help="The published tables, recomputed; no stream."),
+    epsilon: Annotated[list[str] | None, Setting("NUMBER", "ε (1). Repeat it for several.", TERMS)] = None,
+    mode: Annotated[str, Setting("MODE", "user: ε per user for all. Or published.", TERMS)] = "user",
+    cap: Annotated[int, Setting("N", "Records of a user that others use, in all.", TERMS, flag=False)] = 10,
+    records: Annotated[str | None, Setting("NUMBER", "Of the user whose loss is stated.", TERMS, flag=False)] = None,
+    delta: Annotated[float | None, Setting("NUMBER", "State that loss at this δ.", TERMS, flag=False)] = None,
+    plots: Annotated[Path | None, Setting("FOLDER", "Draw it there, as SVG.", OUTPUT)] = None,
+    published_tables: Annotated[
+        bool, Setting("", "The published tables, recomputed; no stream.", OUTPUT, flag=False)
     ] = False,
     json: Json = False,
     config: Config = None,
@@ -197,36 +145,38 @@ def compare(
 
     Examples:
       dpi compare
-      dpi compare dpi hybrid pegasus --stream small20 --churn 0.05 --plots out
-      dpi compare --mode published --delta 1e-6 --epsilon 0.1 --epsilon 1
+      dpi compare dpi hybrid pegasus --stream small20 --config churn=0.05 --plots out
+      dpi compare --mode published --config delta=1e-6 --epsilon 0.1 --epsilon 1
       dpi compare dpi noisy visits.parquet --time at --value country
           --domain countries.txt --slot 1h --from 2026-01-01 --to 2026-02-01
-      dpi compare --published-tables
+      dpi compare --config published-tables=true
     """
-    if tables:
-        recomputed = published_tables()
+    if published_tables:
+        recomputed = make_tables()
         if json:
             document(json_format.loads(recomputed.to_json()))
         else:
             print(recomputed.text())
         return
     names, files = sorted_words(words or ())
-    terms = [Terms(each, _mode(mode), cap, _records(records, stream, files), delta) for each in epsilon or ["1"]]
+    said = _records(records, made_up.stream, files)
+    terms = [Terms(each, _mode(mode), cap, said, delta) for each in epsilon or ["1"]]
     if files:
-        if (stream, slots, seed, churn) != (None, None, None, None):
-            raise OptionError("`--stream`, `--slots`, `--seed` and `--churn` are for a made-up stream, not for files.")
-        if domain is None or slot is None or begin is None or end is None:
+        if made_up != MadeUpSettings():
+            raise OptionError(
+                "`stream`, `slots`, `seed` and `churn` are for a made-up stream, not for files.",
+                options=("stream", "slots", "seed", "churn"),
+            )
+        if period.domain is None or period.slot is None or period.begin is None or period.end is None:
             raise OptionError("events of files need `--domain`, `--slot`, `--from` and `--to`, as in `dpi run`.")
-        meant = read_domain(domain, other, domain_key, files)
-        said = EventOptions(user, time, value, unit, format=form, separator=separator, columns=columns)
-        events = said.open(files, meant)
-        played = Played(events, meant, Slots(slot, origin=origin, zone=zone), begin, end, rows)
+        meant = read_domain(period.domain, period.other, period.domain_key, files)
+        slots = Slots(period.slot, origin=period.origin, zone=period.zone)
+        played = Played(columns.open(files, meant), meant, slots, period.begin, period.end, period.rows)
         note("errors are made from the true data: what follows is no release.")
         found = compare_events(names, played, terms)
     else:
-        found = compare_made_up(
-            names, stream or "published", terms, SLOTS if slots is None else slots, seed or 0, churn
-        )
+        number = SLOTS if made_up.slots is None else made_up.slots
+        found = compare_made_up(names, made_up.stream or "published", terms, number, made_up.seed or 0, made_up.churn)
     if plots is not None:
         draw(found, plots)
     if json:

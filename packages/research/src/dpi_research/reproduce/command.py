@@ -7,32 +7,24 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from dpi.cli.config import Config
 from dpi.cli.options import Json
-from dpi.cli.output import document, note, say, table
-from dpi.cli.progress import Steps
+from dpi.cli.output import Steps, document, note, say, table
 from dpi.cli.signals import Interrupted, Signals
 from dpi.errors import OptionError
+from dpi.settings.declaration import Setting
 
 
 def reproduce(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", show_default=False, help="Experiments by name; without, they are listed."),
+        list[str] | None, Setting("NAME", "Experiments by name, or all; without, they are listed.", argument=True)
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer slots, seeds and values: minutes, not hours.")] = False,
-    folder: Annotated[
-        Path, typer.Option("--folder", metavar="FOLDER", help="For the page, figures, data and kept results.")
-    ] = Path("out/reproduction"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Compute again what the folder has.")] = False,
-    processes: Annotated[int, typer.Option("--processes", metavar="N", min=1, help="Cores to use.")] = min(
-        2, os.cpu_count() or 1
+    quick: Annotated[bool, Setting("", "Fewer slots, seeds and values: minutes, not hours.")] = False,
+    folder: Annotated[Path, Setting("FOLDER", "For the page, figures, data and kept results.")] = Path(
+        "out/reproduction"
     ),
+    fresh: Annotated[bool, Setting("", "Compute again what the folder has.")] = False,
+    processes: Annotated[int, Setting("N", "Cores to use.")] = min(2, os.cpu_count() or 1),
     json: Json = False,
-    config: Config = None,
 ) -> None:
     """Compute the published evaluation again and write one page: what is stated, and what each system gives.
 
@@ -42,23 +34,23 @@ def reproduce(
     Examples:
       dpi reproduce
       dpi reproduce remaining accounting
-      dpi reproduce --all --quick
-      dpi reproduce --all --folder out/full
+      dpi reproduce all --quick
+      dpi reproduce all --folder out/full
     """
     from dpi_research import experiments
     from dpi_research.reproduce import run, write
     from dpi_research.reproduce.running import left
 
-    if everything and names:
-        raise OptionError("give names or `--all`, not both.")
-    if not everything and not names:
+    if processes < 1:
+        raise OptionError(f"`processes` must be at least 1. Got {processes}.")
+    if not names:
         titles = {name: experiments.experiment(name).title for name in experiments.NAMES}
         if json:
             document({"experiments": [{"name": name, "title": title} for name, title in titles.items()]})
         else:
             table(("experiment", "what"), titles.items(), left=2)
         return
-    wanted = [experiments.experiment(name) for name in dict.fromkeys(names or experiments.NAMES)]
+    wanted = [experiments.experiment(name) for name in dict.fromkeys(experiments.NAMES if names == ["all"] else names)]
     start = time.perf_counter()
     todo = left(wanted, folder, quick=quick, fresh=fresh)
     try:

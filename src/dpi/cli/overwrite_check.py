@@ -22,7 +22,7 @@ TEXT = (".ndjson", ".jsonl")
 
 
 @dataclass(frozen=True)
-class Replacing:
+class OverwriteCheck:
     """A run that writes the releases of a period, from slot `first` to before `end`, of one stream to a file."""
 
     path: Path

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -18,7 +18,16 @@ from typing import NoReturn, ParamSpec
 import typer
 
 from dpi.cli.signals import Interrupted
-from dpi.errors import BudgetExceeded, ClockError, OptionError, SchemaError, StateError, StoreError, WeakPromise
+from dpi.errors import (
+    BudgetExceeded,
+    ClockError,
+    OptionError,
+    SchemaError,
+    Spelling,
+    StateError,
+    StoreError,
+    WeakPromise,
+)
 
 FOUND = 1
 """A check found something wrong."""
@@ -29,22 +38,14 @@ STORE = 3
 FAULT = 70
 """A fault of this program."""
 
-_WRITTEN = {"start": "--from", "end": "--to"}
-"""Options whose flag has another name; one that is true unless it is denied has `--not-` before its own."""
-
 P = ParamSpec("P")
 
 
-def exit_on_error(command: Callable[P, None], flags: Callable[[], Collection[str]] = tuple) -> Callable[P, None]:
-    """The command, with errors as one line and an exit code: the one place that maps them.
+def exit_on_error(command: Callable[P, None], spelling: Spelling = lambda option: None) -> Callable[P, None]:
+    """Return the command, with errors as one line and an exit code: the one place that maps them.
 
-    An option that an error names, and of which `flags` has a flag, is written as that flag.
+    An option that an error names is written as `spelling` says.
     """
-
-    def spelling(option: str) -> str | None:
-        name = option.replace("_", "-")
-        written = (f"--{name}", f"--not-{name}", _WRITTEN.get(option))
-        return next((flag for flag in written if flag in flags()), None)
 
     @wraps(command)
     def ended(*arguments: P.args, **options: P.kwargs) -> None:

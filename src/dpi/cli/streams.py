@@ -1,0 +1,268 @@
+"""Events, stores, engines and streams as a command line names them: what `run`, `demo` and `domain` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, cast
+
+from dpi._version import load_plugin
+from dpi.certificates.signature import Signer
+from dpi.cli.outfile import OutFile
+from dpi.cli.output import Bars, note
+from dpi.cli.signals import Signals
+from dpi.domain import Domain, Product
+from dpi.engine import BucketEngine, local, pool
+from dpi.errors import OptionError, meant
+from dpi.events.slots import Slots
+from dpi.reader import Releases
+from dpi.settings.declaration import EVENTS, STORE, Setting
+from dpi.sources import FileEvents, FollowedEvents, broker, read
+from dpi.store import Store, open_store
+from dpi.store.cleanup import remove_unused
+from dpi.store.opening import witness_beside
+from dpi.stream import Stream
+
+ANEW = (
+    "a new store begins. Every user has all of ε once more: what an earlier store has published about the same users "
+    "adds to it."
+)
+END = Setting("TIME", "End of the public period.", "Period and clock", name="to")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventSettings:
+    """Which columns are what, and how lines are read."""
+
+    user: Annotated[str, Setting("COLUMN", "Who: integers or texts.", EVENTS)] = "user"
+    time: Annotated[str, Setting("COLUMN", "When: ISO 8601, or see --unit.", EVENTS)] = "time"
+    value: Annotated[
+        list[str] | None, Setting("COLUMN", "A column (value), or PART=COLUMN for each part of a product.", EVENTS)
+    ] = None
+    unit: Annotated[str | None, Setting("UNIT", "Of times that are numbers: s, ms, us, ns.", EVENTS)] = None
+    arrived: Annotated[str | None, Setting("COLUMN", "When an event was received.", EVENTS)] = None
+    format: Annotated[str | None, Setting("FORMAT", "csv, ndjson, parquet or arrow.", EVENTS)] = None
+    separator: Annotated[str | None, Setting("CHARACTER", r"Of CSV; \t is a tab.", EVENTS)] = None
+    columns: Annotated[str | None, Setting("NAME,…", "Of CSV without a header: its columns, in order.", EVENTS)] = None
+
+    def open(self, files: Sequence[str], domain: Domain) -> FileEvents:
+        """Return the events of files."""
+        return read(
+            files,
+            user=self.user,
+            time=self.time,
+            value=self.columns_of(domain),
+            arrived=self.arrived,
+            unit=self.unit,
+            format=self.format,
+            separator="\t" if self.separator == r"\t" else self.separator,  # a shell has no easy tab
+            columns=None if self.columns is None else self.columns.split(","),
+        )
+
+    def columns_of(self, domain: Domain) -> str | dict[str, str]:
+        """Return the column of values, or that of each part of a product."""
+        said = self.value or []
+        if not isinstance(domain, Product):
+            if len(said) > 1:
+                raise OptionError("`value` may be repeated for a product domain alone.")
+            return said[0] if said else "value"
+        named = dict(text.partition("=")[::2] for text in said)
+        if named.keys() != domain.parts.keys() or not all(named.values()):
+            wanted = " ".join(f"--value {part}=COLUMN" for part in domain.parts)
+            raise OptionError(f"a product domain needs a column for each part: {wanted}.")
+        return named
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerSettings:
+    """What the address of a broker does not say."""
+
+    table: Annotated[str | None, Setting("NAME", "Of a database: a table that only grows.", EVENTS)] = None
+    id: Annotated[str | None, Setting("COLUMN", "Its column that goes up (id).", EVENTS)] = None
+    password_file: Annotated[Path | None, Setting("FILE", "Or DPI_BROKER_PASSWORD in the environment.", EVENTS)] = None
+
+    def open(self, columns: EventSettings, named: Sequence[str], domain: Domain) -> FollowedEvents | None:
+        """Return the events of the broker that one of the names is the address of; None if they name files."""
+        options = ("table", "id", "password_file")
+        if not any("://" in name for name in named):
+            if self.table or self.id or self.password_file:
+                raise OptionError("`table`, `id` and `password_file` are for a broker.", options=options)
+            if not named:
+                raise OptionError("name the files of events, or the address of a broker.")
+            return None
+        if len(named) > 1:
+            raise OptionError("events come from files or from one broker: leave out the others.")
+        if columns.format or columns.separator or columns.columns:
+            raise OptionError(
+                "`format`, `separator` and `columns` are for files: messages are JSON.",
+                options=("format", "separator", "columns"),
+            )
+        return broker(
+            named[0],
+            user=columns.user,
+            time=columns.time,
+            value=columns.columns_of(domain),
+            arrived=columns.arrived,
+            unit=columns.unit,
+            table=self.table,
+            id=self.id or "id",
+            password_file=self.password_file,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSettings:
+    """Where a stream is kept, and what guards it."""
+
+    store: Annotated[str | None, Setting("STORE", "A path, or postgresql://…", STORE)] = None
+    key_file: Annotated[Path | None, Setting("FILE", "The ledger's key; STORE.key unless given.", STORE)] = None
+    witness: Annotated[
+        Path | None, Setting("FILE", "Remembers the chain's head; STORE.witness unless given.", STORE)
+    ] = None
+    no_witness: Annotated[bool, Setting("", "Of a new store: no old copy of it will be noticed.", STORE)] = False
+    new: Annotated[bool, Setting("", "The store is gone, its key is not: all have all of ε again.", STORE)] = False
+    sign: Annotated[Path | None, Setting("FILE", "Private key; see dpi keys.", STORE)] = None
+
+    @property
+    def place(self) -> str:
+        """The store, which must be said."""
+        if self.store is None:
+            raise OptionError("`store` must be said: what was released and who has paid is kept there.")
+        return self.store
+
+    @property
+    def signer(self) -> Signer | None:
+        """What signs the chain, if anything does."""
+        if self.sign is not None and not self.sign.exists():
+            raise OptionError(f"there is no signing key {self.sign}: make one with `dpi keys {self.sign}`.")
+        return None if self.sign is None else Signer.open(self.sign)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedStoreSettings(StoreSettings):
+    """The same for a command that opens the store itself."""
+
+    charge_lost: Annotated[bool, Setting("", "Go on with an old copy; everybody pays for it.", STORE)] = False
+    new_witness: Annotated[bool, Setting("", "The old one is lost, and this store the newest.", STORE)] = False
+    wait: Annotated[float, Setting("SECONDS", "For another process.", STORE)] = 0.0
+
+    def check(self) -> None:
+        """Refuse files that cannot be made, before any is."""
+        if self.no_witness and self.witness is not None:
+            raise OptionError("give `witness` or `no_witness`, not both.", options=("witness", "no_witness"))
+        for option, path in (("key_file", self.key_file), ("witness", self.witness)):
+            if path is not None and not path.absolute().parent.is_dir():
+                raise OptionError(f"`{option}` must lie in a folder that exists. Got {str(path)!r}.")
+
+    @contextmanager
+    def open(self, signer: Signer | None) -> Iterator[Store]:
+        """Give the store, for writing.
+
+        A store that a command makes, and never uses because it fails, is taken back with all that was made for it. An
+        interruption is no failure: the same command goes on.
+        """
+        path = Path(self.place)
+        key = path.with_name(path.name + ".key") if self.key_file is None else self.key_file
+        witness = witness_beside(self.place) if self.witness is None else self.witness
+        beside = [file for file in (key, witness, witness.with_name(witness.name + ".lock")) if not file.exists()]
+        made = "://" not in self.place and not path.exists()
+        if self.new:
+            note(ANEW)
+        try:
+            with open_store(
+                self.place,
+                key_file=self.key_file,
+                wait=self.wait,
+                witness=False if self.no_witness else self.witness,
+                charge_lost=self.charge_lost,
+                new_witness=self.new_witness,
+                new=self.new,
+                signer=signer,
+            ) as store:
+                yield store
+        except Exception:
+            if made:
+                remove_unused(path, beside)
+            raise
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineSettings:
+    """Who works on the accounts."""
+
+    engine: Annotated[
+        str | None, Setting("NAME", "Accounts in buckets of files: local, pool (processes) or spark.", STORE)
+    ] = None
+    path: Annotated[Path | None, Setting("FOLDER", "Of bucket files; STORE.buckets unless given.", STORE)] = None
+    workers: Annotated[int | None, Setting("N", "Processes of a pool; one for each core.", STORE)] = None
+
+    @contextmanager
+    def open(self) -> Iterator[BucketEngine | None]:
+        """Give the engine while it is needed; None if the stream has all accounts in memory."""
+        if self.engine is None:
+            for option, given in (("path", self.path), ("workers", self.workers)):
+                if given is not None:
+                    text = f"`{option}` is for an engine: give `engine` as well."
+                    raise OptionError(text, options=(option, "engine"))
+            yield None
+            return
+        engines: dict[str, Callable[[], BucketEngine]] = {
+            "local": lambda: local(self.path),
+            "pool": lambda: pool(self.workers, self.path),
+            "spark": lambda: cast(
+                "Callable[..., BucketEngine]", load_plugin("dpi.executors", "spark", "spark")
+            )(path=self.path),
+        }  # fmt: skip
+        if self.engine not in engines:
+            raise OptionError(f"there is no engine {self.engine!r}{meant(self.engine, engines)}")
+        if self.workers is not None and self.engine != "pool":
+            raise OptionError("`workers` is for the engine `pool`.")
+        with engines[self.engine]() as engine:
+            yield engine
+
+
+def find_first_slot(stream: Stream, slots: Slots, first: int) -> int:
+    """Return the slot to go on with; refuse a period that would leave out a slot, for every slot is released."""
+    following = stream.next_slot
+    if first > following:
+        raise OptionError(
+            f"every slot is released: the next one begins at {slots.start(following).isoformat()}, so `--from` must "
+            "not be after it."
+        )
+    begun = stream.setting.start
+    oldest = begun if begun is not None else next((r.slot for r in Releases(stream.store, stream.name)), first)
+    if first < oldest:
+        raise OptionError(
+            f"the stream in the store begins at {slots.start(oldest).isoformat()}, so `--from` must not be before it."
+        )
+    return following
+
+
+def find_period(slots: Slots, begin: str, end: str | None) -> tuple[int, int | None]:
+    """Return the first slot of a public period, and the one after its last, if it has an end."""
+    first = slots.boundary(begin, "--from")
+    last = None if end is None else slots.boundary(end, "--to")
+    if last is not None and last <= first:
+        raise OptionError("`--to` must be after `--from`.")
+    return first, last
+
+
+def play(
+    stream: Stream, events: FileEvents, end: int, out: OutFile | None, signals: Signals, bars: Bars, memory: int
+) -> None:
+    """Release every slot from the stream's next one to before `end`, from a file's events."""
+    first = stream.next_slot
+    if stream.slots is None or first >= end:
+        return
+    slots = stream.play(events, first, end, memory=memory, progress=bars.read)
+    try:
+        for number, rows in slots:
+            with signals.deferred():
+                release = stream.release_rows(rows, slot=number)
+                if out is not None:
+                    out.add(release)
+            bars.released(number + 1 - first)
+    finally:
+        slots.close()  # removes what was spilled to disk
