@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpi
-from dpi.budget.allocation import DRAWS, InOrder
-from dpi.budget.epsilon import Epsilon
+from dpi.budget.allocation import DRAWS
 from dpi.budget.ledger import BUDGETS
 from dpi.budget.policy import POLICIES
 from dpi.budget.series import SERIES
@@ -185,19 +184,3 @@ def test_what_has_no_text_is_refused():
 
     with pytest.raises(dpi.OptionError, match="name a codec"):
         Odd(object()).to_options()
-
-
-def test_a_new_field_of_a_series_refuses_no_saved_allocation():
-    """With its default, a later series goes on where this one was; with another value it does not."""
-
-    @dataclass(frozen=True, init=False)
-    class Zeta(dpi.budget.Zeta):
-        kind = "zeta"
-        shift: Fraction = Fraction(0)
-
-    saved = InOrder(dpi.budget.Zeta(2), Epsilon.at_most(1)).snapshot()
-    InOrder(Zeta(2), Epsilon.at_most(1)).restore(saved)
-    shifted = Zeta(2)
-    object.__setattr__(shifted, "shift", Fraction(1, 2))
-    with pytest.raises(dpi.StateError, match="other options"):
-        InOrder(shifted, Epsilon.at_most(1)).restore(saved)
