@@ -74,6 +74,7 @@ def test_the_whole_audit(monkeypatch):
         monkeypatch.setattr(running, "DRAWS", {"permute-and-flip": DRAWS["permute-and-flip"]})  # see test_samplers.py
         monkeypatch.setattr(running, "PAIRS", PAIRS[:1])
         monkeypatch.setattr(running, "BOXES", ())
+        monkeypatch.setattr(running, "QUICK_FAMILIES", running.QUICK_FAMILIES[:1])
         monkeypatch.setattr(running, "_check_commands", lambda family: [])  # see test_reach_commands.py
     said = []
     found = audit.run(quick=quick, progress=said.append)

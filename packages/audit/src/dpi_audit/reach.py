@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -267,12 +268,18 @@ def _interval(one: Floats, other: Floats) -> tuple[float, float]:
 
 def _median_interval(sample: Floats) -> tuple[float, float]:
     """The k-th smallest and largest time, with k as large as 2·P(Binomial(n, ½) < k) ≤ error/2 allows."""
-    ordered, k = np.sort(sample), 0
-    # P(Binomial(n, ½) ≤ k) = I_½(n - k, k + 1)
-    while k + 1 < sample.size // 2 and 4 * incomplete_beta(sample.size - k, k + 1, 0.5) <= ERROR:
-        k += 1
-    at = max(k - 1, 0)
+    ordered, at = np.sort(sample), _median_rank(sample.size)
     return float(ordered[at]), float(ordered[-1 - at])
+
+
+@cache
+def _median_rank(size: int) -> int:
+    k = 0
+    while (
+        k + 1 < size // 2 and 4 * incomplete_beta(size - k, k + 1, 0.5) <= ERROR
+    ):  # P(B(n, ½) ≤ k) = I_½(n - k, k + 1)
+        k += 1
+    return max(k - 1, 0)
 
 
 def _power(one: Floats, other: Floats, factor: float, chance: np.random.Generator) -> float:

@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
@@ -154,16 +155,19 @@ def permute_and_flip_law(scores: Sequence[int]) -> Finite:
     return coins_law(lambda gap, source: bool(bernoulli_exp(np.array([gap]), RATE, source)[0]), gaps)
 
 
+@cache
 def noise_loss() -> Finding:
     """Return the loss of the shipped geometric sampler at its levels."""
     return geometric_loss(shipped_geometric, SCALE, LEVELS)
 
 
+@cache
 def exponential_loss() -> Finding:
     """Return the loss of the shipped exponential mechanism on all pairs of scores."""
     return selection_loss(exponential_law, SCORES, RATE)
 
 
+@cache
 def permute_and_flip_loss() -> Finding:
     """Return the loss of the shipped permute-and-flip on all pairs of scores."""
     return selection_loss(permute_and_flip_law, SCORES, RATE)

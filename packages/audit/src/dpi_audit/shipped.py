@@ -192,13 +192,14 @@ def _repeat(one_run: Callable[[Sequence[Rows]], list[float]], neighbours: Neighb
 
 
 def _box(**options: object) -> BlackBox:
-    make = stream(epsilon=4, unsafe_source=SystemSource(), budget=dpi.Ledger(slots=2), **options)
-    return black_box(make, alone(2, VALUES))
+    make = stream(unsafe_source=SystemSource(), budget=dpi.Ledger(slots=1), **options)
+    return black_box(make, alone(1, VALUES))
 
 
 BOXES: tuple[tuple[str, float, BlackBox], ...] = (
-    ("boosted, ledger, as a black box", 4.0, _box(mechanism=dpi.Boosted(drifts=(0.1,)))),
-    ("published, ledger, as a black box", 4.0, _box(mechanism=tight_published(3, size=2))),
-    ("discovery over all texts, as a black box", 2.0, _discovery_box(2, alone(1, VALUES))),
+    ("boosted, ledger, as a black box", 1.0, _box(mechanism=dpi.Boosted(drifts=(0.1,)))),
+    ("published, ledger, as a black box", 1.0, _box(mechanism=tight_published(3, size=2))),
+    ("discovery over all texts, as a black box", 1.0, _discovery_box(1, alone(1, VALUES))),
 )
-"""Name, claimed ε, runs."""
+"""Name, claimed ε, runs. The claim is small enough for the quick form to refute: 64 runs that all tell the streams apart
+prove ε ≥ 1.2."""

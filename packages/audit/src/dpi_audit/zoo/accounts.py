@@ -187,10 +187,13 @@ class _Classes(_Uncharged):
 COSTS, CLASSES = partial(by_cost, 3_000), partial(by_class, 40, SHARE)
 
 
+THOUSAND = staying(1_020, VALUES)
+CHARGED = on(account_life(COSTS), THOUSAND)
+
+
 def _life(name: str, kind: type[Accounts], slots: int) -> Pair:
-    life = staying(slots, VALUES)
     why = "what a slot takes of an account does not depend on how often it has paid (dpi.budget.charge)"
-    return Pair(name, why, on(account_life(COSTS, kind=kind), life), on(account_life(COSTS), life))
+    return Pair(name, why, on(account_life(COSTS, kind=kind), THOUSAND.first(slots)), CHARGED)
 
 
 PAIRS = (
