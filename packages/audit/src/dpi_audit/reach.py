@@ -274,10 +274,8 @@ def _median_interval(sample: Floats) -> tuple[float, float]:
 
 @cache
 def _median_rank(size: int) -> int:
-    k = 0
-    while (
-        k + 1 < size // 2 and 4 * incomplete_beta(size - k, k + 1, 0.5) <= ERROR
-    ):  # P(B(n, ½) ≤ k) = I_½(n - k, k + 1)
+    k = 0  # P(Binomial(n, ½) ≤ k) = I_½(n - k, k + 1)
+    while k + 1 < size // 2 and 4 * incomplete_beta(size - k, k + 1, 0.5) <= ERROR:
         k += 1
     return max(k - 1, 0)
 

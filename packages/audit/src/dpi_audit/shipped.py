@@ -201,5 +201,5 @@ BOXES: tuple[tuple[str, float, BlackBox], ...] = (
     ("published, ledger, as a black box", 1.0, _box(mechanism=tight_published(3, size=2))),
     ("discovery over all texts, as a black box", 1.0, _discovery_box(1, alone(1, VALUES))),
 )
-"""Name, claimed ε, runs. The claim is small enough for the quick form to refute: 64 runs that all tell the streams apart
-prove ε ≥ 1.2."""
+"""Name, claimed ε, runs. The claim is small enough for the quick form to refute: 64 runs that all tell the streams
+apart prove ε ≥ 1.2."""
