@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 
 from hypothesis import strategies as st
 
 UNITS = 1 << 40
+
+
+def few(quick: int, slow: int) -> int:
+    """How many examples or draws a test takes: the second number where `DPI_SLOW` is set."""
+    return slow if os.environ.get("DPI_SLOW") else quick
+
 
 texts = st.text(max_size=40).filter(lambda s: s.isprintable())
 user_ids = st.one_of(st.integers(-(2**70), 2**70), texts, st.uuids(), st.binary(max_size=20), st.none(), st.floats())

@@ -18,6 +18,7 @@ from dpi.budget.classes import level
 from dpi.budget.epsilon import LARGEST, UNITS
 from dpi.errors import BudgetExceeded, OptionError
 from dpi.exact.integers import GRAINS
+from strategies import few
 
 chosen, copies = st.lists(steps, min_size=TOP + 1, max_size=TOP + 1), st.integers(0, 9)
 amounts = st.one_of(st.integers(1, 50), st.integers(1, LARGEST), st.integers(UNITS, 4 * UNITS))
@@ -257,7 +258,7 @@ moves = st.lists(st.one_of(paid, st.tuples(st.sampled_from(["copy", "back"]), co
 one of them goes on in the store's place."""
 
 
-@settings(max_examples=150)
+@settings(max_examples=few(60, 2000))
 @given(moves)
 @example([("pay", (set(), [1] * 5)), ("copy", 0), ("caught", ({0}, [2, 1, 1, 1, 1])), ("back", 2)])
 def test_however_often_old_copies_go_on_nobody_loses_more_than_is_said(history):

@@ -17,6 +17,7 @@ from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource, add_laplace
 from dpi.noise.laplace import SATURATION
 from dpi.release.interval import interval
+from strategies import few
 
 EPSILON = Epsilon.at_most("0.05")
 NOTHING = Epsilon(0)
@@ -220,7 +221,7 @@ budgets = st.sampled_from([0, 1, 2**10, 2**20, 2**35, 2**36, 2**40, 2**45, 2**50
 
 
 @given(st.data())
-@settings(max_examples=120)
+@settings(max_examples=few(40, 1000))
 def test_every_measurement_gives_a_pdf(data):
     """Estimates are positive, finite and sum to one, for all measurements: saturated, empty, of any budget and size."""
     bins = data.draw(st.sampled_from([1, 2, 3, 20]))

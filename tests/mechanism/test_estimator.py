@@ -20,6 +20,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi_research.datasets.generators import ordered
 from dpi_research.tracking import ExactFilter, PlainTracker
 from estimator_streams import STORED, STREAMS, divergence, play
+from strategies import few
 
 
 def steady_variance(expected, drift, noise):
@@ -110,7 +111,7 @@ def drowned(drawn):
     return int(10 ** drawn[3]) * float(drawn[4]) < (50 if drawn[1] == "bursts" else 5)
 
 
-@settings(max_examples=300 if os.environ.get("DPI_SLOW") else 12, derandomize=True)
+@settings(max_examples=few(8, 300), derandomize=True)
 @given(DRAWN.filter(lambda drawn: not drowned(drawn)))
 def test_no_stream_is_worse_than_uniform_or_stuck_after_a_jump(drawn):
     """Of up to 10⁶ users in 2 to 20,000 bins, ordered or not: a stream's mean is at most the uniform guess's + 0.01.

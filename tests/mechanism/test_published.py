@@ -29,7 +29,7 @@ from dpi.mechanism.published.pool import DirichletPool, MixedPool, Multinomial, 
 from dpi.mechanism.published.published import published_accounting
 from dpi.noise import UnsafeSeededSource
 from statistics_ import assert_law
-from strategies import events, keys
+from strategies import events, few, keys
 
 DOMAIN = dpi.Categories(["a", "b", "c", "d"], other=None)
 POOLS: tuple[Pool, ...] = (Multinomial(4, 6), DirichletPool(4, 0.5), MixedPool(3, (0.1, 10.0)))
@@ -126,7 +126,7 @@ def neighbours(
 # What one user changes
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(25, 500))
 @given(mechanisms, events, st.integers(0, 8), epsilons, st.booleans(), st.integers(0, 3))
 def test_whole_weights_lose_at_most_epsilon(
     mechanism: Published, rows: list[tuple[int, int]], user: int, epsilon: Epsilon, whole: bool, slots: int
@@ -138,7 +138,7 @@ def test_whole_weights_lose_at_most_epsilon(
     assert loss <= float(epsilon) * (1 + ROUNDING) + ROUNDING
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(20, 500))
 @given(mechanisms, floors, events, st.integers(0, 8), st.integers(0, GRAINS), epsilons, keys, st.integers(0, 3))
 def test_fractional_weights_lose_in_proportion(
     mechanism: Published,
@@ -171,7 +171,7 @@ def test_loss_follows_the_very_grains_moved(floor: int, moved: int, data: st.Dat
     assert worst(mechanism, mechanism.initial(DOMAIN), one, two, epsilon) <= 1000 * moved / GRAINS + 1e-8
 
 
-@settings(max_examples=10)
+@settings(max_examples=few(4, 50))
 @given(st.lists(events, min_size=24, max_size=24), st.sampled_from([None, 25]), st.integers(0, 2**32))
 def test_a_user_in_all_slots_loses_at_most_the_account(
     slots: list[list[tuple[int, int]]], floor: int | None, seed: int
@@ -275,13 +275,13 @@ def test_rounding_wastes_less_than_a_hundredth() -> None:
 
 @pytest.mark.parametrize("floor", [None, 30])
 def test_draws_follow_the_stated_probabilities(floor: int | None) -> None:
-    """3,000 measurements against all 64 outcomes of two draws of queries and of synopses (false alarm 10^-7)."""
+    """1,500 measurements against all 64 outcomes of two draws of queries and of synopses (false alarm 10^-7)."""
     mechanism = Published(Multinomial(4, 6), Ranges([0, 1], [2, 4], bins=4), mu=0.5, draws=2, n_min=floor)
     histogram = Histogram(np.array([30, 2, 5, 1]) * GRAINS, GRAINS)
     state, epsilon, source = grown(mechanism, 2, 5), Epsilon.at_most(30), UnsafeSeededSource(7)
     law = {tuple(values): p for values, p, _ in losses(mechanism, state, histogram, histogram, epsilon)}
     counts = dict.fromkeys(law, 0)
-    for _ in range(3000):
+    for _ in range(few(1500, 10_000)):
         counts[tuple(mechanism.measure(state, histogram, epsilon, 0, source).values.tolist())] += 1
     assert_law(list(counts.values()), [math.exp(p) for p in law.values()])
 

@@ -21,6 +21,7 @@ from dpi.noise.selection import _exponential_exact, _gaps
 from dpi.noise.source import LazyUniform
 from dpi_audit.samplers import coins_law, selection_law
 from statistics_ import assert_law
+from strategies import few
 
 scores = st.lists(st.integers(-4, 4), min_size=2, max_size=4)
 
@@ -52,7 +53,7 @@ def test_choices_have_their_exact_law(mechanism, law):
     """Frequencies follow the law, enumerated over all orders for permute-and-flip."""
     q, rate = np.array([3, 0, 2, 3, -1]), Fraction(2, 3)
     source = UnsafeSeededSource(5)
-    draws = [mechanism(q, rate, source) for _ in range(30_000)]
+    draws = [mechanism(q, rate, source) for _ in range(few(10_000, 30_000))]
     assert_law(np.bincount(draws, minlength=5), law(q.tolist(), float(rate)))
 
 
@@ -67,7 +68,7 @@ def drawn_laws(q):
     return [[math.exp(law.logarithms[i]) for i in range(len(q))] for law in (choice, coin)]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=few(3, 50), deadline=None)
 @given(scores, st.data())
 def test_both_laws_are_those_of_their_formulas_and_lose_at_most_twice_the_rate(q, data):
     """For neighbours whose scores differ by at most one, every choice's log-ratio is at most 2·rate, for both laws.
@@ -170,7 +171,7 @@ def test_a_wide_span_keeps_its_law():
     """The law depends on gaps alone: at a rate of 2^-61, scores 2^61 apart have odds of e to one."""
     q, source = np.array([-(2**60), 2**60, 2**60]), UnsafeSeededSource(6)
     for mechanism, law in ((exponential_mechanism, exponential_law), (permute_and_flip, permute_and_flip_law)):
-        draws = [mechanism(q, Fraction(1, 2**61), source) for _ in range(20_000)]
+        draws = [mechanism(q, Fraction(1, 2**61), source) for _ in range(few(6_000, 20_000))]
         assert_law(np.bincount(draws, minlength=3), law([-1, 0, 0], 1.0))
 
 
