@@ -1,21 +1,12 @@
-"""A published bound beside the one that holds, and the ranges of the parameters they share.
+"""The published bounds as functions: what is printed, what is wrong with it, and what holds.
 
-Spence's function on floats, and the published series of budgets and learning rates made of it.
+Formulas about public parameters only; nothing here sees data, and no mechanism takes its budget from here. Digits of
+Li₂(x) = Σ xⁿ/n² come from `dpi.exact.dilogarithm`, rounded to floats.
 
-Li₂(x) = Σ xⁿ/n². The digits come from `dpi.exact.dilogarithm`; here they are rounded to floats, for plots and
-tables. A budget that is spent is computed in integers elsewhere.
-
-What the published text says a stream loses, and what it loses.
-
-The published weights of slot t are exp(∓α_t·Σ_{j≤t} score_j), one set for the queries and one for the
-synopses (the two families), with scores on a ramp in [-1, 1] and α_t = ½·ln((1+2η_t)/(1-2η_t)) = X_t/2.
-
-What the published text says about accuracy, and what follows from its definitions.
-
-The loss of a slot is 𝓛 = ½·ln(1 - 4η²), the logarithm of the factor by which boosting with an advantage of
-η shrinks the share of badly answered queries. It is negative, and the more negative the better.
-
-How much a pool of synopses can express: entropy, in nats, of one multinomial draw and of N of them.
+The published weights of slot t are exp(∓α_t·Σ_{j≤t} score_j), one set for the queries and one for the synopses (the two
+families), with scores on a ramp in [-1, 1] and α_t = ½·ln((1+2η_t)/(1-2η_t)) = X_t/2. The loss of a slot is
+𝓛 = ½·ln(1 - 4η²), the logarithm of the factor by which boosting with an advantage of η shrinks the share of badly
+answered queries: negative, and the more negative the better.
 """
 
 from __future__ import annotations
@@ -31,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpi.errors import OptionError
-from dpi.exact.dilogarithm import CONTEXT, LARGEST, complement, dilogarithm, inverse_complement
+from dpi.exact.dilogarithm import CONTEXT, LARGEST, complement, inverse_complement
 
 
 @dataclass(frozen=True)
@@ -71,27 +62,6 @@ Rates = Floats | Sequence[float]
 Form = Literal["theorem", "proof", "corrected", "sound"]
 
 _DIVISOR = {"theorem": 2, "proof": 4, "corrected": 8}
-
-
-def li2(x: float) -> float:
-    """Li₂(x) for -1 ≤ x ≤ 1.
-
-    >>> round(li2(0.5), 12)
-    0.582240526465
-    """
-    return float(dilogarithm(Decimal(x)))
-
-
-def li2_inverse(y: float) -> float:
-    """Return the x in [0, 1] with Li₂(x) = y, for 0 ≤ y ≤ π²/6.
-
-    >>> round(li2_inverse(0.5822405264650125), 12)
-    0.5
-    """
-    if not 0 <= y <= math.pi**2 / 6:
-        raise OptionError(f"`y` must be a number from 0 to pi^2/6. Got {y}.")
-    with localcontext(CONTEXT):
-        return float(inverse_complement(max(LARGEST - Decimal(y), Decimal(0))))
 
 
 def log_ratio_integral(smallest: float, largest: float) -> float:

@@ -4,25 +4,11 @@ import mpmath
 import pytest
 from scipy.special import spence
 
-from dpi.exact.dilogarithm import ERROR, LARGEST, PI, complement, dilogarithm, inverse_complement
+from dpi.exact.dilogarithm import ERROR, LARGEST, PI, complement, inverse_complement
 
 DIGITS = 150
 BOUND = mpmath.mpf(str(ERROR))
-POINTS = ["1e-70", "1e-9", "0.1", "0.3333", "0.499999", "0.5", "0.500001", "0.75", "0.999", "1"]
-GAPS = [
-    "1e-60",
-    "1e-33",
-    "1e-12",
-    "1e-4",
-    "0.01",
-    "0.2",
-    "0.499999",
-    "0.5",
-    "0.500001",
-    "0.9",
-    "0.99999",
-    "1",
-]
+GAPS = ["1e-60", "1e-33", "1e-12", "1e-4", "0.01", "0.2", "0.499999", "0.5", "0.500001", "0.9", "0.99999", "1"]
 
 
 def real(x: Decimal) -> mpmath.mpf:
@@ -39,15 +25,6 @@ def one_minus(gap: str) -> Decimal:
 def reference_complement(x: Decimal) -> mpmath.mpf:
     """Return pi^2/6 - Li2(x) with at least 80 good digits, x = 1 - 1e-60 included."""
     return mpmath.pi**2 / 6 - mpmath.polylog(2, real(x)).real
-
-
-@pytest.mark.parametrize("sign", ["", "-"])
-@pytest.mark.parametrize("point", POINTS)
-def test_dilogarithm_is_within_its_error_of_mpmath(sign, point):
-    """Li2 differs from mpmath's by less than ERROR in relative terms, on both sides of every seam."""
-    x = Decimal(sign + point)
-    with mpmath.workdps(DIGITS):
-        assert abs(real(dilogarithm(x)) / mpmath.polylog(2, real(x)).real - 1) < BOUND
 
 
 @pytest.mark.parametrize("gap", GAPS)
@@ -68,9 +45,7 @@ def test_inverse_finds_the_point_again(gap):
 
 
 def test_ends_are_exact():
-    """Li2(0) = 0, Li2(1) = pi^2/6, and the complement and its inverse exchange the ends."""
-    assert dilogarithm(Decimal(0)) == 0
-    assert dilogarithm(Decimal(1)) == LARGEST
+    """The complement and its inverse exchange the ends."""
     assert complement(Decimal(0)) == LARGEST
     assert complement(Decimal(1)) == 0
     assert inverse_complement(Decimal(0)) == 1
@@ -94,15 +69,15 @@ def test_inverse_falls_as_its_argument_grows():
 
 def test_another_convention_in_scipy():
     """Spence's function of scipy at z is Li2 at 1 - z."""
-    assert float(dilogarithm(Decimal("0.25"))) == pytest.approx(spence(0.75), rel=1e-15)
+    assert float(LARGEST - complement(Decimal("0.25"))) == pytest.approx(spence(0.75), rel=1e-15)
 
 
 def test_callers_context_neither_matters_nor_changes():
     """Under a coarse context that rounds up the results are the same, and the context stays as it was."""
-    expected = [f(Decimal("0.7")) for f in (dilogarithm, complement, inverse_complement)]
+    expected = [f(Decimal("0.7")) for f in (complement, inverse_complement)]
     with localcontext(prec=5, rounding=ROUND_UP):
         getcontext().clear_flags()
-        found = [f(Decimal("0.7")) for f in (dilogarithm, complement, inverse_complement)]
+        found = [f(Decimal("0.7")) for f in (complement, inverse_complement)]
         assert getcontext().prec == 5
         assert not any(getcontext().flags.values())
     assert found == expected
@@ -111,9 +86,8 @@ def test_callers_context_neither_matters_nor_changes():
 @pytest.mark.parametrize(
     ("function", "bad"),
     [
-        (dilogarithm, "1.01"),
-        (dilogarithm, "-1.01"),
-        (dilogarithm, "NaN"),
+        (complement, "1.01"),
+        (complement, "NaN"),
         (complement, "-0.01"),
         (complement, "Infinity"),
         (inverse_complement, "-1e-9"),

@@ -11,9 +11,9 @@ The convention is Li2(x) = x + x^2/4 + x^3/9 + ..., so that Li2(1) = pi^2/6.
 only: after n terms what is left is below |x|^(n+1)/((n+1)^2 (1 - |x|)), at most the last term added, and
 the loop ends when that term is under 1e-50 of the sum, which takes fewer than 160 terms.  The n-th term has
 at most n roundings and the sum adds one for each term: below 2 * 160 h = 1.6e-47 of the sum of the terms'
-magnitudes, itself at most 1.3 |Li2(x)|.  Every other x is brought there by an identity whose parts have the
-same sign, or whose result is at least a third of either part, so that a handful of roundings and a factor 3
-are added: below 1e-46 in all.
+magnitudes, itself at most 1.3 |Li2(x)|.  The complement up to 1/2 is pi^2/6 less that, at least
+a third of either part; above 1/2 a reflection adds parts of the same sign.  So a handful of roundings and a
+factor 3 are added: below 1e-46 in all.
 """
 
 import decimal
@@ -39,25 +39,6 @@ LARGEST = CONTEXT.divide(CONTEXT.multiply(PI, PI), Decimal(6))
 _HALF = Decimal("0.5")
 _NEGLIGIBLE = Decimal("1e-50")
 _STEP = Decimal("1e-45")
-
-
-def dilogarithm(x: Decimal) -> Decimal:
-    """Return Li2(x) for -1 <= x <= 1, with a relative error below `ERROR`.
-
-    Below -1/2 by Landen's identity, Li2(x) = -Li2(x/(x - 1)) - ln(1 - x)^2/2; above 1/2 by `complement`.
-
-    >>> f"{dilogarithm(Decimal('0.5')):.30f}"
-    '0.582240526465012505902656320160'
-    """
-    if not x.is_finite() or not -1 <= x <= 1:
-        raise ValueError(f"`x` must be a number from -1 to 1. Got {x}.")
-    with localcontext(CONTEXT):
-        if x > _HALF:
-            return LARGEST - complement(x)
-        if x < -_HALF:
-            logarithm = (1 - x).ln()
-            return -_power_series(x / (x - 1)) - logarithm * logarithm / 2
-        return _power_series(x)
 
 
 def complement(x: Decimal) -> Decimal:
