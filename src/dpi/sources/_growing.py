@@ -18,14 +18,9 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from dpi.sources._source import BYTE_ORDER_MARK
 from dpi.sources.live import BLOCK, Block, Done, PositionedInput, Reach
-from dpi.sources.textual import Lines, Parser, Textual
-
-if TYPE_CHECKING:
-    import polars as pl
+from dpi.sources.textual import LineReader, Textual
 
 WATCHED = 60.0
 """Seconds for which a file that was replaced is watched."""
@@ -67,7 +62,8 @@ class GrowingFile(PositionedInput):
         self._folders = {os.path.dirname(path) for path in (self.name, os.path.realpath(source.path))}
         self._sought = False
         self._files: dict[str, _File] = {}
-        self._readers: dict[tuple[str, int], _Reader] = {}
+        self._readers: dict[tuple[str, int], tuple[LineReader, int]] = {}
+        """Who reads each generation, and up to where that was done."""
 
     # The timer's side.
 
@@ -167,16 +163,29 @@ class GrowingFile(PositionedInput):
                 self.lost = True
                 continue
             if reach[:2] not in self._readers:
-                start = self._unstored(*reach[:2])
-                self._readers[reach[:2]] = _Reader(file.descriptor, self._source, self._user, self._names, start)
-            reader = self._readers[reach[:2]]
-            for frame in reader.frames(reach.offset):
-                if not file.holds(reach):  # cut meanwhile: this may be of what came after
+                self._readers[reach[:2]] = self._begin_reading(file.descriptor, self._unstored(*reach[:2]))
+            reader, at = self._readers[reach[:2]]
+            while at < reach.offset and (block := os.pread(file.descriptor, min(BLOCK, reach.offset - at), at)):
+                at += len(block)
+                self._readers[reach[:2]] = reader, at
+                frame = reader.feed(block)
+                if frame is not None and not file.holds(reach):  # cut meanwhile: this may be of what came after
                     break
-                yield Block(frame, self._producer(*reach[:2]), reader.consumed)
-            if reader.at < reach.offset or not file.holds(reach):
+                if frame is not None:
+                    yield Block(frame, self._producer(*reach[:2]), reader.consumed)
+            if at < reach.offset or not file.holds(reach):
                 self.lost = True
         self._let_go(upto)
+
+    def _begin_reading(self, descriptor: int, at: int) -> tuple[LineReader, int]:
+        """Return who reads a file from a byte on that starts a line, and that byte."""
+        source = self._source
+        if at == 0:
+            return source.reader(self._user, self._names), at
+        columns = None
+        if source.has_header:
+            columns = source.columns(os.pread(descriptor, source.longest + 1, 0).partition(b"\n")[0])
+        return LineReader(source.longest, source.parser(self._user, self._names, columns), at), at
 
     def _find(self, reach: Reach) -> _File | None:
         """Return a file by its number: held open, or under another name in the same folder; None if it is gone."""
@@ -207,40 +216,6 @@ class GrowingFile(PositionedInput):
             for file in self._files.values():
                 os.close(file.descriptor)
             self._files.clear()
-
-
-class _Reader:
-    """Reads one file from a byte that starts a line; at byte 0 the first line is the header, if there is one."""
-
-    def __init__(self, descriptor: int, source: Textual, user: str, names: Sequence[str], start: int) -> None:
-        self._descriptor, self._source, self._user, self._names = descriptor, source, user, names
-        self._start = self.at = start
-        self._lines = Lines(source.longest)
-        self._parser: Parser | None = None if source.has_header else source.parser(user, names)
-        if source.has_header and start:
-            self._head(os.pread(descriptor, source.longest + 1, 0).removeprefix(BYTE_ORDER_MARK).partition(b"\n")[0])
-
-    def _head(self, line: bytes) -> None:
-        self._parser = self._source.parser(self._user, self._names, self._source.columns(line))
-
-    @property
-    def consumed(self) -> int:
-        """Bytes up to the end of the last whole line."""
-        return self._start + self._lines.consumed
-
-    def frames(self, end: int) -> Iterator[pl.DataFrame]:
-        """Return the events in lines that end before the byte `end`, or before the end of the file."""
-        while self.at < end and (block := os.pread(self._descriptor, min(BLOCK, end - self.at), self.at)):
-            fresh = self.consumed == 0
-            self.at += len(block)
-            whole = self._lines.feed(block)
-            if fresh:
-                whole = whole.removeprefix(BYTE_ORDER_MARK)
-            if self._parser is None and whole:
-                first, _, whole = whole.partition(b"\n")
-                self._head(first)
-            if self._parser is not None and whole:
-                yield self._parser.parse(whole)
 
 
 def input_name(path: str) -> str:

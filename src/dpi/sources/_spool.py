@@ -18,9 +18,8 @@ from collections.abc import Iterator, Sequence
 from io import FileIO
 
 from dpi.sources._inputs import StandardInput
-from dpi.sources._source import BYTE_ORDER_MARK
 from dpi.sources.live import BLOCK, Block, Done, LiveInput, Reach
-from dpi.sources.textual import Lines, Parser, Textual
+from dpi.sources.textual import LineReader, Parser, Textual
 
 CHUNK = 1 << 26
 """Bytes after which another file is begun."""
@@ -45,7 +44,7 @@ class Spooled(LiveInput):
         cipher = Cipher(AES256(os.urandom(32)), CTR(bytes(16)))  # a key of its own, so one counter from zero
         self._encrypt, self._decrypt = cipher.encryptor(), cipher.decryptor()
         self.name, self._done = name, done
-        self._parser, self._lines = parser, Lines(longest)
+        self._reader = LineReader(longest, parser)
         self._identity = f"pipe {secrets.token_hex(8)}"
         self._chunks: deque[_Chunk] = deque()
         self._written = self._read = 0  # bytes of all chunks ever
@@ -81,10 +80,8 @@ class Spooled(LiveInput):
                 self.lost = self.lost or max(self._done(producer), 0) < reach.offset
                 continue
             while block := self._next(reach.offset - self._read):
-                fresh = self._lines.consumed == 0
-                if whole := self._lines.feed(block):
-                    whole = whole.removeprefix(BYTE_ORDER_MARK) if fresh else whole
-                    yield Block(self._parser.parse(whole), producer, self._lines.consumed)
+                if (frame := self._reader.feed(block)) is not None:
+                    yield Block(frame, producer, self._reader.consumed)
             if self._error is not None and self._read == self._written:
                 raise self._error
 
@@ -129,7 +126,7 @@ class Spool(Spooled):
             more = True
             while more and self._stdin.wait(closed):
                 with self._grown:
-                    block = self._stdin.here()
+                    block = self._stdin.some()
                     more = bool(block)
                     self._write(block or b"\n")  # a last line ends where the input does: it belongs to that moment
         except BaseException as error:  # told to whoever reads

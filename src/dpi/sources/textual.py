@@ -20,7 +20,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,7 +30,7 @@ import numpy.typing as npt
 from dpi.errors import SchemaError
 from dpi.events.columns import canonical
 from dpi.exact.integers import Integers
-from dpi.sources._inputs import FileInput, StandardInput
+from dpi.sources._inputs import BLOCK, StandardInput, open_file
 from dpi.sources._source import BYTE_ORDER_MARK, EventFile, Progress, missing
 
 if TYPE_CHECKING:
@@ -70,13 +70,11 @@ class Textual(EventFile):
         self.input = StandardInput() if path == "-" else None
         self.has_header = form == "csv" and columns is None
         self._form, self._separator, self._columns = form, separator, list(columns or ())
-        if self.has_header:
-            opened = self.input or FileInput(path)
-            try:
-                self._columns = self.columns(opened.line(longest))
-            finally:
-                if self.input is None:
-                    opened.close()
+        if self.has_header and self.input is not None:
+            self._columns = self.columns(self.input.readline(longest + 1))
+        elif self.has_header:
+            with open_file(path) as (file, _):
+                self._columns = self.columns(file.readline(longest + 1))
 
     def columns(self, line: bytes) -> list[str]:
         """Return the columns that a header names."""
@@ -118,21 +116,60 @@ class Textual(EventFile):
 
     def frames(self, user: str, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
         """Return the columns, as text."""
-        parser, lines = self.parser(user, names), Lines(self.longest)
         if self.input is not None:
             self.input.take()
-        opened = self.input or FileInput(self.path)
-        try:
-            if self.has_header and self.input is None:
-                opened.line(self.longest)
-            while block := opened.block():
-                if whole := lines.feed(block):
-                    yield parser.parse(whole)
-                progress(opened.done)
-            if last := lines.finish():
-                yield parser.parse(last)
-        finally:
-            opened.close()
+            # The header has been read: what follows is not the beginning.
+            reader = LineReader(self.longest, self.parser(user, names), at=int(self.has_header))
+            yield from reader.frames(self.input.read, self.input.tell, progress)
+            return
+        with open_file(self.path) as (file, tell):
+            yield from self.reader(user, names).frames(file.read, tell, progress)
+
+    def reader(self, user: str, names: Sequence[str]) -> LineReader:
+        """Return who reads the file from its beginning."""
+        if self.has_header:
+            return LineReader(self.longest, lambda line: self.parser(user, names, self.columns(line)))
+        return LineReader(self.longest, self.parser(user, names))
+
+
+class LineReader:
+    """Makes events of blocks of bytes from the byte `at` of an input on, where a line begins.
+
+    `parser` parses lines or, if the first line of the input is a header, makes of it what does.
+    """
+
+    def __init__(self, longest: int, parser: Parser | Callable[[bytes], Parser], at: int = 0) -> None:
+        self._lines, self._parser, self._at = Lines(longest), parser, at
+
+    @property
+    def consumed(self) -> int:
+        """Bytes of the input up to the end of the last whole line."""
+        return self._at + self._lines.consumed
+
+    def feed(self, block: bytes) -> pl.DataFrame | None:
+        """Return the events in lines that are whole now; None if there is no such line."""
+        fresh = self.consumed == 0
+        return self._parse(self._lines.feed(block), fresh)
+
+    def _parse(self, lines: bytes, fresh: bool) -> pl.DataFrame | None:
+        if fresh:
+            lines = lines.removeprefix(BYTE_ORDER_MARK)
+        if lines and callable(self._parser):
+            first, _, lines = lines.partition(b"\n")
+            self._parser = self._parser(first)
+        return None if not lines or callable(self._parser) else self._parser.parse(lines)
+
+    def frames(
+        self, read: Callable[[int], bytes], tell: Callable[[], int], progress: Progress
+    ) -> Iterator[pl.DataFrame]:
+        """Return all events of an input, the last line too if it has no newline."""
+        while block := read(BLOCK):
+            if (frame := self.feed(block)) is not None:
+                yield frame
+            progress(tell())
+        fresh = self.consumed == 0
+        if (frame := self._parse(self._lines.finish(), fresh)) is not None:
+            yield frame
 
 
 class Lines:
