@@ -13,7 +13,7 @@ from test_witness import Truth
 
 import dpi
 from dpi.errors import OptionError, StateError
-from dpi.store.backup import back_up, restore
+from dpi.store.backup import BucketCopy, back_up, restore
 from dpi.store.folder import MARK
 from dpi.testing.workload import outcome
 from dpi.verification import check_accounts, verify
@@ -152,8 +152,6 @@ def test_copies_of_a_store_in_use_are_each_of_one_moment(store, tmp_path) -> Non
 
 def test_a_file_that_is_replaced_while_it_is_copied_begins_a_later_moment(store, tmp_path, monkeypatch) -> None:
     """A slot is paid for between the list and the copies: the copy is that of the store afterwards."""
-    from dpi.store.bucket_copy import BucketCopy
-
     take, turns = BucketCopy.take, iter(range(100))
     with store.open() as opened:
         live = stream(opened, engine=dpi.engine.local())

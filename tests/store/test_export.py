@@ -110,8 +110,7 @@ def test_a_store_itself_would_differ() -> None:
 
     def copied(session):
         session.stream.store.engine.erase()
-        path = session._folder / "audited.db"
-        return {"file": path.read_bytes()}
+        return {"file": session.stream.store.engine.path.read_bytes()}
 
     opened = lambda: StoredSession(lambda store: stream(store=store))  # noqa: E731
     assert compare(opened, neighbours.every_slot(2, VALUES), surfaces=(copied,), marker=MARKER).differences

@@ -10,7 +10,7 @@ kept, a broker is not read or an error stands in the way, holds others back for 
 seen, and no longer: until then the order is that of the public clock, so that it tells nothing of how long a slot took.
 Slots that have missed the moment at which they should have been seen come after those that have not, and streams with
 such slots take turns: a long past delays nothing. Streams that pay from the *same* accounts keep their order whatever
-happens, since what one slot takes another cannot (`dpi.store.close_order`): there the later slot waits, until the
+happens, since what one slot takes another cannot (`dpi.store.bank`): there the later slot waits, until the
 earlier one is closed or its stream is stopped.
 
 Streams are touched by this thread alone. Whoever wants to open or change one hands it what to do.

@@ -12,23 +12,28 @@ comes second to the witness is refused before it lets anything out (`Store.testi
 
 The copy appears whole or not at all: what was half put back would be a store whose accounts are full. A folder comes
 before the database that names it, and a file that is missing there is refused by whoever opens the store.
+
+Bucket files are written once and never changed, so that they can be copied while the store goes on. Those that a
+payment replaces meanwhile are removed, and the copy is made of a later moment instead: what was copied and is still
+listed stays, and large runs are replaced rarely. Seals are checked by whoever reads accounts.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from dpi.certificates.signature import Signer
 from dpi.errors import OptionError, StateError, StoreError
-from dpi.files import put_new
+from dpi.files import OWNER, sync_folder
 from dpi.store import rollback
-from dpi.store.bucket_copy import BucketCopy
 from dpi.store.engine import Engine
-from dpi.store.export import is_export
+from dpi.store.export import is_export, new_file, refuse_existing
 from dpi.store.folder import LAYOUT, MISSING, Folder, Layout, folder_beside
 from dpi.store.opening import engine_at, is_remote, open_store
 from dpi.store.schema import TABLES, build, keys_of, set_fact
@@ -52,31 +57,26 @@ def back_up(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> N
                 "spent since would be spent again. Open it once with a `witness`, kept elsewhere.",
                 options=("witness",),
             )
-        if store.layout is None:
+        if store.folder is None:
             with store.snapshot():
                 _write(store.engine, path)
         else:
-            _back_up_buckets(store, path)
+            _back_up_buckets(store, store.folder, path)
 
 
-def _back_up_buckets(store: SQLStore, path: Path) -> None:
+def _back_up_buckets(store: SQLStore, folder: Folder, path: Path) -> None:
     """Copy files and database as they were at one moment: the first at which no file was replaced meanwhile."""
-    with BucketCopy.begun(folder_beside(path)) as copy:
+    with BucketCopy.begin(folder_beside(path)) as copy:
         for _ in range(TRIES):
-            _taken(store, copy)  # most of it, without a snapshot that the database would have to keep
+            copy.take(folder, store._listed_files())  # most of it, without a snapshot that the database has to keep
             with store.snapshot():
-                if _taken(store, copy) and store.layout is not None:
-                    _write(store.engine, path, copy.finished(store._listed_files(), store.layout.bits))
+                if copy.take(folder, store._listed_files()) and store.layout is not None:
+                    _write(store.engine, path, copy.finish(store._listed_files(), store.layout.bits))
                     return
         raise StateError(
             "bucket files that the store lists were gone before they were copied. Slots that close so fast are copied "
             "between two of them; if none is closing, the folder has lost files."
         )
-
-
-def _taken(store: SQLStore, copy: BucketCopy) -> bool:
-    """Copy the files that a store lists now, and that are not copied yet; whether all of them were there."""
-    return store.folder is None or copy.take(store.folder, store._listed_files())
 
 
 def restore(
@@ -114,9 +114,7 @@ def restore(
                     _copy(store.engine, engine, layout)
             else:
                 _write(store.engine, Path(name), layout)
-    open_store(
-        name, key_file=key_file, witness=witness, charge_lost=charge_lost, signer=signer
-    ).close()  # fmt: skip
+    open_store(name, key_file=key_file, witness=witness, charge_lost=charge_lost, signer=signer).close()
     return seen
 
 
@@ -133,35 +131,19 @@ def _put_buckets(
         return
     if path is None and is_remote(target):
         raise OptionError("a store in a database server needs a folder for its buckets: give `path`.")
-    with BucketCopy.begun(folder_beside(Path(target)) if path is None else Path(path)) as copy:
+    with BucketCopy.begin(folder_beside(Path(target)) if path is None else Path(path)) as copy:
         listed = store._listed_files()
         if not copy.take(Folder(folder_beside(source.absolute()), layout.mark), listed):
             raise StateError(MISSING)
-        yield copy.finished(listed, layout.bits)
+        yield copy.finish(listed, layout.bits)
 
 
 def _write(source: Engine, path: Path, layout: Layout | None = None) -> None:
     """Copy into a new file, which appears whole or not at all."""
-    if path.exists() or path.is_symlink():
-        raise OptionError(f"{path} exists already; it is not replaced.")
-    if not path.absolute().parent.is_dir():
-        raise OptionError(f"a copy must lie in a folder that exists. Got {str(path)!r}.")
-    draft = path.absolute().with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
-        with closing(SQLite(draft)) as engine:
-            _copy(source, engine, layout)
-            engine.erase()
-            engine.rows("PRAGMA journal_mode = DELETE")  # a copy is one file: reading it makes none beside it
-        put_new(draft, path)
-    except FileExistsError:
-        raise OptionError(f"{path} exists already; it is not replaced.") from None
-    except OSError as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"the copy {path} cannot be written: {error.strerror}.") from None
-    finally:
-        for suffix in ("", "-wal", "-shm", ".lock"):
-            draft.with_name(draft.name + suffix).unlink(missing_ok=True)
+    with new_file(path, "copy") as draft, closing(SQLite(draft)) as engine:
+        _copy(source, engine, layout)
+        engine.erase()
+        engine.rows("PRAGMA journal_mode = DELETE")  # a copy is one file: reading it makes none beside it
 
 
 def _copy(source: Engine, target: Engine, layout: Layout | None = None) -> None:
@@ -178,12 +160,65 @@ def _copy(source: Engine, target: Engine, layout: Layout | None = None) -> None:
 
 
 def _rows(engine: Engine, table: str) -> Iterator[Sequence[object]]:
-    """The rows of a table, some at a time; columns are in the order in which every store is made."""
+    """Give the rows of a table, some at a time; columns are in the order in which every store is made, keys first."""
     keys = keys_of(table)
     listed, places = ", ".join(keys), ", ".join("?" * len(keys))
-    select = f"SELECT {listed}, {table}.* FROM {table}"  # noqa: S608 - our own names
-    rows = engine.rows(f"{select} ORDER BY {listed} LIMIT {_AT_ONCE}")
+    rows = engine.rows(f"SELECT * FROM {table} ORDER BY {listed} LIMIT {_AT_ONCE}")  # noqa: S608 - our own names
     while rows:
-        yield from (row[len(keys) :] for row in rows)
-        after = rows[-1][: len(keys)]
-        rows = engine.rows(f"{select} WHERE ({listed}) > ({places}) ORDER BY {listed} LIMIT {_AT_ONCE}", after)
+        yield from rows
+        after = f"SELECT * FROM {table} WHERE ({listed}) > ({places})"  # noqa: S608 - our own names
+        rows = engine.rows(f"{after} ORDER BY {listed} LIMIT {_AT_ONCE}", rows[-1][: len(keys)])
+
+
+@dataclass(frozen=True, eq=False)
+class BucketCopy:
+    """A folder that fills with what a store lists, and has its name when it holds all of one moment."""
+
+    path: Path
+    """Where it will be."""
+    draft: Folder
+
+    @classmethod
+    @contextmanager
+    def begin(cls, path: Path) -> Iterator[BucketCopy]:
+        """Make a new folder, where there is none; if what is done with it fails, nothing of it is left."""
+        path = path.absolute()
+        refuse_existing(path, "copy")
+        draft = Folder.make(path.with_name(f".{path.name}.{secrets.token_hex(8)}"), secrets.token_hex(16))
+        try:
+            yield cls(path, draft)
+        except BaseException:
+            for place in (draft.path, path):
+                if Folder(place, draft.mark).is_here():
+                    shutil.rmtree(place, ignore_errors=True)
+            raise
+
+    def take(self, source: Folder, names: Collection[str]) -> bool:
+        """Copy the files of these names that are not here yet; False if one of them has been replaced meanwhile."""
+        source.check()
+        for name in names:
+            source.check_name(name)
+            target = self.draft.path / name
+            if target.exists():
+                continue
+            try:
+                with (source.path / name).open("rb") as file:
+                    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER)
+                    with os.fdopen(descriptor, "wb") as made:
+                        shutil.copyfileobj(file, made, 1 << 20)
+                        made.flush()
+                        os.fsync(made.fileno())
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                target.unlink(missing_ok=True)
+                raise StoreError(f"a copy of a bucket file cannot be written: {error.strerror}.") from None
+        return True
+
+    def finish(self, names: Collection[str], bits: int) -> Layout:
+        """Give the folder its name, with these files and no other; return how a store says that it is there."""
+        self.draft.sweep(lambda: names)
+        self.draft.sync()
+        self.draft.path.rename(self.path)
+        sync_folder(self.path.parent)
+        return Layout(str(self.path), self.draft.mark, bits)

@@ -47,6 +47,14 @@ class Engine(ABC):
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """What a query finds."""
 
+    def pages(
+        self, select: str, values: Sequence[object], key: str, at: int = -(1 << 62), *, column: int = 0, size: int = 64
+    ) -> Iterator[tuple[Any, ...]]:
+        """Give what a query finds from a key on, in its order, some rows at a time; the key is one of the columns."""
+        while rows := self.rows(f"{select} AND {key} >= ? ORDER BY {key} LIMIT {size}", (*values, at)):
+            yield from rows
+            at = int(rows[-1][column]) + 1
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All statements inside happen durably at once, or none of them does."""

@@ -22,7 +22,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,9 +35,6 @@ from dpi.store.base import Checkpoint
 from dpi.store.schema import EXPORT, FORMAT, THINNED, fact
 from dpi.store.seals import progress_seal
 from dpi.store.sql import SQLStore
-
-_AT_ONCE = 64
-"""Rows that are in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -79,27 +76,38 @@ def export(store: SQLStore, target: str | os.PathLike[str], upto: int = _ALL) ->
 
     The file appears whole or not at all.
     """
-    path = Path(target)
-    if path.exists() or path.is_symlink():
-        raise OptionError(f"{path} exists already; it is not replaced.")
-    if not path.absolute().parent.is_dir():
-        raise OptionError(f"an export must lie in a folder that exists. Got {str(path)!r}.")
-    draft = path.absolute().with_name(f".{path.name}.{secrets.token_hex(8)}")
-    try:
+    with new_file(Path(target), "export") as draft:
         os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))  # for others to read, unlike a store
         with store.snapshot():
             _fill(store, draft, upto)
+
+
+@contextmanager
+def new_file(path: Path, what: str) -> Iterator[Path]:
+    """Give the draft of a database, which then has its name, whole or not at all; one that is there is not replaced."""
+    refuse_existing(path, what)
+    draft = path.absolute().with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        yield draft
         put_new(draft, path)
-    except sqlite3.Error as error:
-        raise StoreError(f"the export {path} cannot be written: {type(error).__name__}.") from None
     except FileExistsError:
-        raise OptionError(f"{path} exists already; it is not replaced.") from None
-    except OSError as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"the export {path} cannot be written: {error.strerror}.") from None
+        refuse_existing(path, what)
+    except StoreError:
+        raise
+    except (OSError, sqlite3.Error) as error:
+        why = error.strerror if isinstance(error, OSError) else type(error).__name__
+        raise StoreError(f"the {what} {path} cannot be written: {why}.") from None
     finally:
-        draft.unlink(missing_ok=True)
+        for suffix in ("", "-wal", "-shm", ".lock"):
+            draft.with_name(draft.name + suffix).unlink(missing_ok=True)
+
+
+def refuse_existing(path: Path, what: str) -> None:
+    """Raise `OptionError` if there is something at a path, or no folder to put it into."""
+    if path.exists() or path.is_symlink():
+        raise OptionError(f"{path} exists already; it is not replaced.")
+    if not path.absolute().parent.is_dir():
+        raise OptionError(f"the {what} must lie in a folder that exists. Got {str(path)!r}.")
 
 
 def _fill(store: SQLStore, draft: Path, upto: int) -> None:
@@ -135,9 +143,10 @@ def _rows(store: SQLStore, name: str, table: Table, upto: int) -> Iterator[Seque
     if "slot" in table.columns:
         released = _RELEASED if name == "measurements" else "entry <= ?"
         for stream in sorted(store.streams()):
-            yield from _paged(store, f"{select} WHERE stream = ? AND {released}", (stream, upto), "slot", 1)
+            where = f"{select} WHERE stream = ? AND {released}"
+            yield from map(_plain, store.engine.pages(where, (stream, upto), "slot", column=1))
     elif name == "chain":
-        yield from _paged(store, f"{select} WHERE entry <= ?", (upto,), "entry", 0)
+        yield from map(_plain, store.engine.pages(f"{select} WHERE entry <= ?", (upto,), "entry"))
     elif name == "progress":
         yield from _reached(store, upto)
     elif name == "streams" and _declares(store, upto):
@@ -179,15 +188,6 @@ def _declared(store: SQLStore, upto: int) -> list[Sequence[object]]:
                 text, first = DeclaredOptions.from_options(options).text, more.get("from", BEGINNING)
                 known[name] = known.get(name, Schedule.of(text)).changed(int(str(first)), text)
     return [(name, first, text) for name in sorted(known) for first, text in known[name].entries]
-
-
-def _paged(
-    store: SQLStore, select: str, values: tuple[object, ...], key: str, column: int
-) -> Iterator[Sequence[object]]:
-    at = -(1 << 62)
-    while rows := store.engine.rows(f"{select} AND {key} > ? ORDER BY {key} LIMIT {_AT_ONCE}", (*values, at)):
-        yield from (_plain(row) for row in rows)
-        at = int(rows[-1][column])
 
 
 def _plain(row: Sequence[object]) -> list[object]:

@@ -21,13 +21,12 @@ from dpi.store.account_log import payments_log
 from dpi.store.base import Checkpoint, Levy, PaidSlot
 from dpi.store.seals import is_progress_seal, paid_seal, progress_seal, tree_seal
 from dpi.store.sql_accounts import SQLAccounts
-from dpi.store.sql_chain import SQLChain
 
 _ROOM = 2048
 """An allocation is written with blanks up to a multiple of so many letters; blanks after JSON mean nothing."""
 
 
-class SQLStore(SQLChain, SQLAccounts):
+class SQLStore(SQLAccounts):
     """A store on an engine, for the process that writes to it or, read-only, for any other."""
 
     # Streams.
