@@ -1,6 +1,7 @@
 """Rows as a store keeps them give the histogram of the rows themselves, and keys are used up to their last value."""
 
 import itertools
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from dpi.domain import Categories
 from dpi.errors import OptionError
+from dpi.events import rows as rows_module
 from dpi.events.identity import extend
 from dpi.events.rows import Rows
 from dpi.exact.integers import GRAINS, wide_sum
@@ -138,6 +140,24 @@ def test_keys_are_as_wide_as_they_need_to_be(bins):
     )
     bobs = [("bob", 0, 1), ("bob", bins - 1, 1)] if bins > 1 else [("bob", 0, 2)]
     assert found == [("ada", bins - 1, 1), *bobs, ("eve", bins - 1, 1)]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1 << 17])
+@given(ids=st.lists(st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=40), data=st.data())
+def test_integer_ids_are_the_same_rows_sorted_before_they_are_named(chunk, ids, data):
+    """Many integer ids are grouped by number, and few as they come: the same accounts, with the same events."""
+    codes = np.array(data.draw(st.lists(st.integers(-1, 4), min_size=len(ids), max_size=len(ids))), dtype=np.int64)
+    plain = Rows.of(np.array(ids, dtype=np.int64), codes, KEY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows_module, "FEW", 0)
+        patch.setattr(rows_module, "_CHUNK", chunk)
+        patch.setattr(grouping, "_CHUNK", chunk)
+        fast = Rows.of(np.array(ids, dtype=np.int64), codes, KEY)
+        assert grains(fast, 5) == grains(plain, 5)
+        if fast.grouped:
+            assert len(fast) == len(Rows.sum([plain]))
+    for one, other in zip(astuple(Rows.sum([fast]))[:4], astuple(Rows.sum([plain]))[:4], strict=True):
+        assert one.tolist() == other.tolist()
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))

@@ -131,14 +131,15 @@ def test_a_step_changes_nothing_that_it_is_given() -> None:
     options, accounts, source = opened.setting, opened._accounts, UnsafeSeededSource(3)
     state = StreamState.initial(options, source)
     offer = Offer.draw(state, options.allocation(), 0, source)
-    before, remembered = accounts.snapshot(), options.mechanism.to_bytes(state.state)
+    everyone = pl.Series(["ada", "bob", "eve"])
+    before, remembered = accounts.remaining(everyone, 0), options.mechanism.to_bytes(state.state)
     twice = [weighed(options, rows(*SLOTS[0], opened.store.key), accounts, offer, 0) for _ in range(2)]
     assert [charge.records() for _, charge in twice] == [twice[0][1].records()] * 2
     assert (twice[0][0].grains == twice[1][0].grains).all()
     paid = measure(state, twice[0][0], offer, 0, source)
     contents = [release_slot(state, paid, "").release.content() for _ in range(2)]
     assert contents[0] == contents[1]
-    assert accounts.snapshot() == before
+    assert accounts.remaining(everyone, 0) == before
     assert options.mechanism.to_bytes(state.state) == remembered
     assert state.last is None
 

@@ -164,7 +164,7 @@ class DiscoveryDriver(Driver):
         offer, (guarantee, assigned) = self._offered(number), self._promise()
         self.accounts.assign(assigned)
         counting = replace(Counting.of(self.options), bins=len(texts) + 1)
-        grains, charge = weigh(counting, replace(rows, bins=places), self.accounts, offer, number)
+        grains, charge = weigh(counting, replace(rows, bins=places, grouped=False), self.accounts, offer, number)
         return self._pay(TextHistogram(grains[1:], GRAINS, texts=texts), offer, number, charge, guarantee)
 
 

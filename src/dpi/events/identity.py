@@ -7,7 +7,7 @@ nothing else. Digests are private: they never leave the curator.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 Digests = npt.NDArray[np.uint64]
 """Shape (n, 2): 128 bits a row."""
+Bytes = npt.NDArray[np.uint8]
 
 KEY_BYTES = 32
 LONGEST = 1024
@@ -28,8 +29,10 @@ LONGEST = 1024
 
 _BLOCK = 16
 _SHORT = _BLOCK - 1
-_INTEGER = np.uint64(128)
+_INTEGER, _LONG = np.uint64(128), np.uint64(255)
 _SLICE = 1 << 16
+_FIRST = np.array([[255] * size + [0] * (8 - size) for size in range(9)], dtype=np.uint8).view(np.uint64)[:, 0]
+"""Masks of the first bytes of a word, by their number."""
 
 
 def check_key(key: bytes, name: str = "key") -> bytes:
@@ -52,6 +55,20 @@ def users(column: object) -> pl.Series:
     return whole(short(canonical(column, "user")))
 
 
+def plain_integers(column: object) -> Integers | None:
+    """Return a column of 64-bit integers, which are canonical ids as they are; None for any other.
+
+    >>> plain_integers(np.array([3])).tolist(), plain_integers([3])
+    ([3], None)
+    """
+    if isinstance(column, np.ndarray):
+        return column if column.dtype == np.int64 and column.ndim == 1 else None
+    kind, has_nulls = getattr(column, "dtype", None), getattr(column, "has_nulls", None)
+    if has_nulls is None or str(kind) != "Int64" or has_nulls():  # a polars series, without a need to load polars
+        return None
+    return cast("pl.Series", column).to_numpy()
+
+
 def name_users(column: object, key: bytes) -> tuple[Digests, npt.NDArray[np.bool_] | None]:
     """Return the name of each row's account, and which rows have a user; None if all have.
 
@@ -59,8 +76,9 @@ def name_users(column: object, key: bytes) -> tuple[Digests, npt.NDArray[np.bool
     >>> bool((names[0] == names[2]).all()), known.tolist()
     (True, [True, False, True])
     """
-    if isinstance(column, np.ndarray) and column.dtype == np.int64 and column.ndim == 1:  # canonical as it is
-        return digests(column, key), None
+    numbers = plain_integers(column)
+    if numbers is not None:
+        return digests(numbers, key), None
     ids = users(column)
     if not ids.has_nulls():
         return digests(ids, key), None
@@ -128,25 +146,23 @@ def _integers(numbers: Integers, encrypt: Callable[[bytes], bytes]) -> Digests:
 
 
 def _texts(texts: pl.Series, encrypt: Callable[[bytes], bytes]) -> Digests:
-    """Digests of texts, all of one number of blocks at a time, so that a long id costs only its own length."""
-    sizes = _sizes(texts)
-    blocks = np.where(sizes <= _SHORT, 0, (sizes + _SHORT) // _BLOCK)
+    """Return digests of texts, all of one number of blocks at a time, so that a long id costs only its own length."""
+    rows = handful(texts)
+    if rows is None:
+        sizes, joined = texts.str.len_bytes().to_numpy().astype(np.int64), texts.str.join("").item().encode()
+    else:
+        encoded = [text.encode() for text in rows]
+        sizes, joined = np.fromiter(map(len, encoded), np.int64, len(encoded)), b"".join(encoded)
+    starts, blocks = np.cumsum(sizes) - sizes, np.where(sizes <= _SHORT, 0, (sizes + _SHORT) // _BLOCK)
     different = np.flatnonzero(np.bincount(blocks)).tolist()
-    if len(different) == 1:
-        return _mac(texts, sizes, different[0], encrypt)
+    # A byte before all texts, for the length of a short one, and room behind them for the longest.
+    content = np.frombuffer(b"".join([b"\0", joined, bytes(max(1, different[-1]) * _BLOCK)]), dtype=np.uint8)
     result = np.empty((sizes.size, 2), dtype=np.uint64)
     for count in different:
         here = np.flatnonzero(blocks == count)
-        result[here] = _mac(texts[here], sizes[here], count, encrypt)
+        found = _mac(content, starts[here], sizes[here], count, encrypt)
+        result[here, 0], result[here, 1] = found[:, 0], found[:, 1]
     return result
-
-
-def _sizes(texts: pl.Series) -> Integers:
-    """Bytes of each text."""
-    rows = handful(texts)
-    if rows is None:
-        return texts.str.len_bytes().to_numpy().astype(np.int64)
-    return np.fromiter((len(text.encode()) for text in rows), np.int64, len(rows))
 
 
 def _cipher(key: bytes) -> Callable[[bytes], bytes]:
@@ -156,33 +172,30 @@ def _cipher(key: bytes) -> Callable[[bytes], bytes]:
     return Cipher(algorithms.AES(check_key(key)), modes.ECB()).encryptor().update  # noqa: S305
 
 
-def _mac(texts: pl.Series, sizes: Integers, blocks: int, encrypt: Callable[[bytes], bytes]) -> Digests:
-    """CBC-MAC of ids that all take the same number of blocks after the first."""
-    head = np.zeros((sizes.size, _BLOCK), dtype=np.uint8)
+def _mac(content: Bytes, starts: Integers, sizes: Integers, blocks: int, encrypt: Callable[[bytes], bytes]) -> Digests:
+    """Return the CBC-MAC of ids that all take the same number of blocks after the first."""
     if blocks == 0:
+        head = _cut(content, starts, 1 + sizes, _BLOCK)
         head[:, 0] = sizes
-        _write(texts, sizes, head[:, 1:])
         return _words(encrypt(head.tobytes()))
-    head[:, 0] = 255
-    head[:, 8:] = sizes.astype("<u8").view(np.uint8).reshape(-1, 8)
-    state = _words(encrypt(head.tobytes()))
-    body = np.zeros((sizes.size, blocks * _BLOCK), dtype=np.uint8)
-    _write(texts, sizes, body)
-    words = body.view(np.uint64).reshape(-1, blocks, 2)
-    for block in range(blocks):
-        state = _words(encrypt((state ^ words[:, block]).tobytes()))
+    state = np.empty((sizes.size, 2), dtype=np.uint64)
+    state[:, 0], state[:, 1] = _LONG, sizes
+    state = _words(encrypt(state.tobytes())).copy()
+    words = _cut(content, 1 + starts, sizes, blocks * _BLOCK).view(np.uint64)
+    for word in range(0, 2 * blocks, 2):
+        for half in (0, 1):  # a column at a time: numpy is slow at rows of two
+            state[:, half] ^= words[:, word + half]
+        state = _words(encrypt(state.tobytes())).copy()
     return state
 
 
-def _write(texts: pl.Series, sizes: Integers, to: npt.NDArray[np.uint8]) -> None:
-    """Write the bytes of each text to a row, at its beginning."""
-    rows = handful(texts)
-    joined: str = texts.str.join("").item() if rows is None else "".join(rows)
-    content = np.frombuffer(joined.encode(), dtype=np.uint8)
-    if (sizes == sizes[0]).all():
-        to[:, : sizes[0]] = content.reshape(sizes.size, -1)
-    else:
-        to[np.arange(to.shape[1]) < sizes[:, None]] = content  # row after row, as the texts are joined
+def _cut(content: Bytes, starts: Integers, sizes: Integers, width: int) -> Bytes:
+    """Return pieces of a content, one a row, each with zeros behind it up to the width."""
+    pieces: Bytes = np.lib.stride_tricks.sliding_window_view(content, width)[starts]
+    words = pieces.view(np.uint64)
+    for word in range(width // 8):
+        words[:, word] &= _FIRST[np.clip(sizes - 8 * word, 0, 8)]
+    return pieces
 
 
 def _words(data: bytes) -> Digests:

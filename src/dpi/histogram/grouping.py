@@ -60,18 +60,24 @@ class Groups:
             raise OptionError("`rows` must have the bins of the slot's own domain.")  # else they were another account's
         heap.keep()
         self._bins = bins
+        self._step = min(max(_CHUNK, 2 * bins), _LARGEST_CHUNK)  # as many rows as make it worth to look at all bins
         self._parts: list[tuple[Keys, Integers | None]] = []
+        self._grouped: tuple[Rows, Integers] | None = None
+        if rows.grouped:
+            new = changes(rows.names[:, 0], rows.names[:, 1])
+            self.names, self._grouped = rows.names.compress(new, 0), (rows, np.flatnonzero(new))
+            return
         counts = rows.counts if int(rows.counts.max(initial=1)) > 1 else None  # else each row is one event
-        first = np.ascontiguousarray(rows.names[:, 0])
-        spare = np.uint64(max(1, first.size - 1).bit_length())
+        words = rows.names[:, 0].copy()
+        spare = np.uint64(max(1, words.size - 1).bit_length())
         mask = (np.uint64(1) << spare) - np.uint64(1)
-        words = (first & ~mask) | np.arange(first.size, dtype=np.uint64)
-        del first
+        words &= ~mask
+        for start in range(0, words.size, _CHUNK):
+            words[start : start + _CHUNK] |= np.arange(start, min(start + _CHUNK, words.size), dtype=np.uint64)
         words.sort()
-        # At least as many rows as make it worth to look at all bins.
-        step, start, names = min(max(_CHUNK, 2 * bins), _LARGEST_CHUNK), 0, [np.empty((0, 2), dtype=np.uint64)]
+        start, names = 0, [np.empty((0, 2), dtype=np.uint64)]
         while start < words.size:
-            end = min(start + step, words.size)
+            end = min(start + self._step, words.size)
             if end < words.size:
                 cut = start + int(np.searchsorted(words[start:end], words[end - 1] & ~mask))
                 end = cut if cut > start else int(np.searchsorted(words, words[end - 1] | mask, side="right"))
@@ -94,6 +100,16 @@ class Groups:
     def pairs(self) -> Iterator[tuple[int, Pairs]]:
         """Yield the pairs of some accounts at a time, each with the number of accounts before them."""
         first = 0
+        if self._grouped is not None:
+            grouped, begins = self._grouped
+            while first < begins.size:
+                after = max(first + 1, int(np.searchsorted(begins, begins[first] + self._step)))
+                here, end = begins[first:after], int(begins[after]) if after < begins.size else len(grouped)
+                rows = slice(int(here[0]), end)
+                users = np.repeat(np.arange(here.size), np.diff(here, append=end))
+                events = np.add.reduceat(grouped.counts[rows], here - here[0])
+                yield first, Pairs(users, grouped.bins[rows], grouped.counts[rows], events)
+                first = after
         for keys, counts in self._parts:
             last = None
             if counts is None:
@@ -104,9 +120,9 @@ class Groups:
             ends = _last(numbers)
             pairs = _sizes(ends)
             users = np.repeat(np.arange(ends.size), pairs)
-            rows = np.add.reduceat(counts, ends - pairs + 1) if last is None else _sizes(last[ends])
-            yield first, Pairs(users, bins, counts, rows)
-            first += rows.size
+            events = np.add.reduceat(counts, ends - pairs + 1) if last is None else _sizes(last[ends])
+            yield first, Pairs(users, bins, counts, events)
+            first += events.size
 
 
 def _apart(names: Digests, bits: npt.NDArray[np.uint64], order: Integers) -> tuple[Digests, npt.NDArray[np.bool_]]:
