@@ -12,10 +12,10 @@ from serving import running
 ASK = b"GET /v1/health HTTP/1.1\r\nHost: x\r\n"
 
 
-@pytest.fixture
-def found(tmp_path):
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
     """A service that waits a second for anything."""
-    with running(tmp_path, patience=1.0, connections=20, body=100_000) as made:
+    with running(tmp_path_factory.mktemp("limits"), patience=1.0, connections=20, body=100_000) as made:
         yield made
 
 

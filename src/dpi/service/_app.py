@@ -47,7 +47,6 @@ PAGE_HEADERS = {
     "cross-origin-opener-policy": "same-origin",
 }
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-INDEX = "index.html"
 _NOTHING = "there is nothing here, or not by this method."
 
 
@@ -65,13 +64,12 @@ def make_application(service: Service) -> Outside:
             app.state.news.close()
             await run_in_threadpool(service.stop)
 
-    async def refused(request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        return Problem(status, _NOTHING).response()
+    async def refuse(request: Request, error: Exception) -> Response:
+        return Problem(error.status_code if isinstance(error, HTTPException) else 500, _NOTHING).response()
 
     app = Starlette(
         routes=[*(_make_route(service, endpoint) for endpoint in ENDPOINTS), *_make_page_routes()],
-        exception_handlers={HTTPException: refused},
+        exception_handlers={HTTPException: refuse},
         lifespan=life,
     )
     secure = service.config.certificate is not None or service.config.behind_proxy
@@ -83,7 +81,7 @@ def _make_route(service: Service, endpoint: Endpoint) -> Route:
         began = time.perf_counter()
         with span(f"{endpoint.method} {endpoint.path}"):
             try:
-                await authorise(service, endpoint, request)
+                await _authorise(service, endpoint, request)
                 response = await endpoint.handler(Call(service, endpoint, request))
             except ClientDisconnect:
                 raise
@@ -107,7 +105,7 @@ def _make_page_routes() -> list[Route]:
     files = {each.name: each.read_bytes() for each in folder.iterdir() if kind(each.name) is not None}
 
     async def answer(request: Request) -> Response:
-        name = str(request.path_params.get("name", INDEX))
+        name = str(request.path_params.get("name", "index.html"))
         if name not in files:
             return Problem(404, _NOTHING).response()
         return Response(files[name], headers=PAGE_HEADERS, media_type=kind(name))
@@ -115,26 +113,22 @@ def _make_page_routes() -> list[Route]:
     return [Route("/", answer, methods=["GET"]), Route("/page/{name}", answer, methods=["GET"])]
 
 
-async def authorise(service: Service, endpoint: Endpoint, request: Request) -> None:
-    request.state.token = ""
+async def _authorise(service: Service, endpoint: Endpoint, request: Request) -> None:
+    """Refuse whoever has no token, of the service or of an issuer that is configured, or one of another role."""
     if endpoint.roles is None:
         return
-    kind, _, token = request.headers.get("authorization", "").partition(" ")
-    caller = await _find_caller(service, token.strip()) if kind.lower() == "bearer" else None
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
+    token, caller = text.strip() if kind.lower() == "bearer" else "", None
+    if service.issued is not None and token and not token.startswith(PREFIX):
+        caller = await run_in_threadpool(service.issued.check, token)  # which may ask the issuer for keys
+    elif (entry := service.tokens.check(token)) is not None:
+        caller = Caller(entry.id, frozenset({entry.role}))
     if caller is None:
         raise Problem(401, "a valid token is needed.", headers={"www-authenticate": "Bearer"})
     role = caller.may(endpoint.roles)
     if role is None:
         raise Problem(403, "this token has another role.")
     request.state.token, request.state.by = caller.id, f"{role} {caller.id}"
-
-
-async def _find_caller(service: Service, token: str) -> Caller | None:
-    """Return who has a token: one of the service's own or, where an issuer is configured, one of theirs."""
-    if service.issued is not None and not token.startswith(PREFIX):
-        return await run_in_threadpool(service.issued.check, token)  # which may ask the issuer for keys
-    entry = service.tokens.check(token)
-    return None if entry is None else Caller(entry.id, frozenset({entry.role}))
 
 
 def _cut(message: Message) -> Iterator[Message]:

@@ -51,7 +51,7 @@ ALIVE = "/v1/health"  # what a replica that waits answers: it is well
 class Lease:
     """Says to the store, again and again, that this process is there; calls `lost` when that fails."""
 
-    def __init__(self, store: SQLStore, seconds: float, lost: Callable[[], None]) -> None:
+    def __init__(self, store: SQLStore, seconds: float, lost: Callable[[], object]) -> None:
         self._store, self._pause, self._lost = store, seconds / BEATS, lost
         self._stopping = threading.Event()
         store.lead(seconds)
@@ -78,36 +78,24 @@ class Replica:
 
     def __init__(self, config: Config, *, clock: Clock = system_clock) -> None:
         self.config, self.clock, self.acts = config, clock, AuditLog(config.acts_file)
-        self.failed: Exception | None = None
-        """Why this replica can never lead, such as a store that is an old copy: somebody has to look at it."""
+        self.failed: Exception | None = None  # why it can never lead, such as a store that is an old copy
         self.on_failure: Callable[[], None] = lambda: None
         self._signer = None if config.sign is None else Signer.open(config.sign)
         self._shared = is_remote(config.store)
         self._app: ASGIApp | None = None
         self._service: Service | None = None
         self._requests: set[asyncio.Task[None]] = set()
-        self._stopping: asyncio.Event | None = None
-        self._store = self._first()
-
-    def _first(self) -> SQLStore | None:
-        """The store, if it can be had at once: what is wrong with it is told to whoever starts the program."""
-        try:
-            return open_service_store(self.config, self._signer)
+        self._store: SQLStore | None = None
+        try:  # what is wrong with it is told to whoever starts the program
+            self._store = open_service_store(config, self._signer)
         except StoreBusy:
             if not self._shared:
                 raise
-            return None
-
-    @property
-    def leads(self) -> bool:
-        return self._app is not None
 
     def leave(self) -> None:
         """Begin to stop: whoever follows releases is let go."""
         if self._service is not None:
             self._service.leave()
-
-    # Taking turns.
 
     async def _run(self, stopping: asyncio.Event) -> None:
         waits = False
@@ -131,14 +119,10 @@ class Replica:
         store, self._store = self._store, None
         if store is None:
             store = await asyncio.to_thread(open_service_store, self.config, self._signer)
-        loop, over = asyncio.get_running_loop(), asyncio.Event()
-        lease = None
+        over, lease = asyncio.Event(), None
+        lost = partial(asyncio.get_running_loop().call_soon_threadsafe, over.set)
         try:
             if self._shared:
-
-                def lost() -> None:
-                    loop.call_soon_threadsafe(over.set)
-
                 lease = await asyncio.to_thread(Lease, store, self.config.lease_seconds, lost)
             service = await asyncio.to_thread(partial(Service, self.config, store=store, clock=self.clock))
             app = make_application(service)
@@ -152,30 +136,24 @@ class Replica:
                     logs.tell("leads no more")
                     self.acts.note("term lost")
                     service.leave()
-                    await self._end_requests()
+                    if self._requests:  # what is still being answered
+                        _, left = await asyncio.wait(self._requests, timeout=ANSWERING)
+                        for task in left:
+                            task.cancel()
         finally:
             if lease is not None:
                 await asyncio.to_thread(lease.stop)
             store.close()
 
-    async def _end_requests(self) -> None:
-        """End what is still being answered from a term that is over."""
-        if self._requests:
-            _, left = await asyncio.wait(self._requests, timeout=ANSWERING)
-            for task in left:
-                task.cancel()
-
-    # Answering.
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        app = self._app
-        if app is None:
-            await _waiting(scope, receive, send)
+        if self._app is None:
+            answer = Problem(503, "this replica waits to lead: ask the other one, or again.", retry=1).response()
+            await (document({"status": "ok"}) if scope["path"] == ALIVE else answer)(scope, receive, send)
             return
-        task = asyncio.ensure_future(app(scope, receive, send))
+        task = asyncio.ensure_future(self._app(scope, receive, send))
         self._requests.add(task)
         try:
             await task
@@ -202,13 +180,3 @@ async def _first_of(*waits: Coroutine[object, object, object]) -> None:
     finally:
         for task in tasks:
             task.cancel()
-
-
-async def _waiting(scope: Scope, receive: Receive, send: Send) -> None:
-    """The answer of a replica that does not lead."""
-    if scope["type"] != "http":
-        return
-    answer = Problem(503, "this replica waits to lead: ask the other one, or again.", retry=1).response()
-    if scope["path"] == ALIVE:
-        answer = document({"status": "ok"})
-    await answer(scope, receive, send)

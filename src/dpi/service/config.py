@@ -152,10 +152,10 @@ def read_secret(path: Path) -> bytes:
 
 
 class Stated(NamedTuple):
-    """What a `dpi.toml` states of streams."""
+    """Streams of a `dpi.toml` by name, keys of hashed domains by their fingerprints, and brokers by stream."""
 
     streams: dict[str, StreamSettings]
-    keys: dict[str, bytes]  # of hashed domains, by their fingerprints
+    keys: dict[str, bytes]
     sources: dict[str, FollowedEvents]
 
 
