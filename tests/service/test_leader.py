@@ -99,7 +99,7 @@ STATEMENTS = range(41) if SLOW else (8, 25)
 """Before which statements of a slot a leader is frozen, of 41: in the payment, in the publication."""
 
 
-def test_a_leader_that_is_frozen_anywhere_neither_pays_nor_publishes(process, schema, key_file, tmp_path) -> None:
+def test_a_leader_that_is_frozen_anywhere_neither_pays_nor_publishes(schema, process, key_file, tmp_path) -> None:
     """Stopped before any statement of a slot, superseded and woken: the slot is paid for once, and it lets out nothing.
 
     What it had committed before it was stopped stands, and its successor makes the same release of it. The last one is

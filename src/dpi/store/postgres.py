@@ -91,7 +91,7 @@ class PostgreSQL(Engine):
         """Run a statement for every row of values."""
         with self._plainly(), self._connection.cursor() as cursor:
             cursor.executemany(_placeholders(statement), rows)
-            # What the library sends after its pipeline stops the server's clock of a lease; a statement starts it again.
+            # What psycopg sends after its pipeline stops the server's clock of a lease: a statement starts it again.
             cursor.execute("SELECT 1")
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
