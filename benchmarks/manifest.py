@@ -23,7 +23,7 @@ import numpy as np
 
 import dpi
 from dpi.budget.account_table import STANDING, Buckets, merged, to_records
-from dpi.engine.tasks import Closing, Holdings, close_rows
+from dpi.engine.tasks import Closing, close_rows
 from dpi.events.rows import Rows
 from dpi.noise import SystemSource
 from dpi.store.account_files import RATIO, Run, RunFiles
@@ -123,7 +123,7 @@ def bucket_of(accounts: int, paying: int, repeats: int) -> None:
         seconds = []
         for _ in range(repeats):
             began = time.process_time()
-            close_rows(rows, 0, Buckets(0), Holdings(files.read(run)), closing)
+            close_rows(rows, 0, Buckets(0), closing, files.read(run))
             seconds.append(time.process_time() - began)
     print(
         f"a bucket of {accounts} accounts, of which {paying} pay: {statistics.median(seconds):.3f} s of processor time"

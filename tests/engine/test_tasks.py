@@ -8,7 +8,7 @@ import pytest
 
 import dpi
 from dpi.budget.account_table import Buckets, merged
-from dpi.engine.tasks import Closing, Control, Holdings, close_rows, presum
+from dpi.engine.tasks import Closing, close_rows, presum
 from dpi.errors import OptionError, StateError
 from dpi.events.identity import by_name, digests
 from dpi.events.rows import Rows
@@ -134,15 +134,13 @@ def test_buckets_together_are_the_slot(option, bits, cuts):
     closing = closing_of(options, offer, 2)
     for bucket in range(buckets.number):
         together = Rows.join([frame.only(buckets.of(frame.names) == bucket) for frame in frames])
-        held = Holdings(in_bucket(records, buckets, bucket), in_bucket(payments, buckets, bucket))
-        results.append(close_rows(together, bucket, buckets, held, closing))
-        assert results[-1].control == Control(len(together), int(together.counts.sum()))
-    total = np.sum([result.grains for result in results], axis=0)
+        held = in_bucket(records, buckets, bucket), in_bucket(payments, buckets, bucket)
+        results.append(close_rows(together, bucket, buckets, closing, *held))
+    total = np.sum([grains for grains, _ in results], axis=0)
     assert (options.compression.finish(total) == clean.grains).all()
     if charge is not None:
-        assert merged(b"".join(r.records for r in results)) == merged(charge.records())
-        own = None if charge.own is None else merged(charge.payments())
-        assert (None if results[0].payments is None else merged(b"".join(r.payments for r in results))) == own
+        assert merged(b"".join(part.records() for _, part in results)) == merged(charge.records())
+        assert merged(b"".join(part.payments() for _, part in results)) == merged(charge.payments())
 
 
 def test_doubled_rows_are_made_one_before_anything_is_rounded():
@@ -156,7 +154,7 @@ def test_doubled_rows_are_made_one_before_anything_is_rounded():
     )
     closing, buckets = closing_of(opened.setting, offer, 0), Buckets(1)
     bucket = int(buckets.of(names)[0])
-    results = [close_rows(rows, bucket, buckets, Holdings(), closing).grains.tolist() for rows in (one, two)]
+    results = [close_rows(rows, bucket, buckets, closing)[0].tolist() for rows in (one, two)]
     assert results[0] == results[1]
     assert results[0][:2] == [2 * 2**24 // 3, 2**24 // 3]
 
@@ -195,7 +193,7 @@ def test_rows_of_another_slot_or_bucket_are_refused():
     bucket = int(buckets.of(names)[0])
     for slot, at in ((1, bucket), (0, 1 - bucket)):
         with pytest.raises(StateError, match="another slot or bucket"):
-            close_rows(rows, at, buckets, Holdings(), closing_of(opened.setting, offer, slot))
+            close_rows(rows, at, buckets, closing_of(opened.setting, offer, slot))
 
 
 def test_levies_are_charged_in_every_bucket():
@@ -204,9 +202,9 @@ def test_levies_are_charged_in_every_bucket():
     buckets = Buckets(1)
     closing = closing_of(options, offer, 2, (Levy(0, opened.epsilon.units),))
     for bucket in range(2):
-        result = close_rows(whole.only(buckets.of(whole.names) == bucket), bucket, buckets, Holdings(), closing)
-        assert not result.grains.any()
-        assert result.records == b""
+        grains, charge = close_rows(whole.only(buckets.of(whole.names) == bucket), bucket, buckets, closing)
+        assert not grains.any()
+        assert charge.records() == b""
 
 
 @pytest.mark.parametrize("bits", [-1, 17, True, 2.0])

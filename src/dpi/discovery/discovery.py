@@ -9,7 +9,7 @@ is a function of releases.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,11 +26,10 @@ from dpi.exact.integers import GRAINS
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram
 from dpi.noise import RandomSource
 from dpi.release import Release
-from dpi.sources import FileEvents, Progress, TableEvents
+from dpi.sources import FileEvents, TableEvents
 from dpi.store import Store
 from dpi.stream import Stream
-from dpi.stream.driver import Played, SlotRows
-from dpi.stream.options import need_clock
+from dpi.stream.driver import SlotRows
 
 MOST_USERS = 10**10
 """More than there are people: a threshold beyond it is passed by nobody's value."""
@@ -202,20 +201,11 @@ class Discovery:
         unit: str | None = None,
     ) -> Iterator[Found]:
         """Look at every slot of the public period [start, end); `events` are as in `Stream.replay`."""
-        slots = need_clock(self.stream.slots, "replay")
-        first, last = slots.boundary(start, "start"), slots.boundary(end, "end")
-        if last <= first:
-            raise OptionError("`end` must be after `start`.")
+        first, last = self.stream.period(start, end)
         played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
-        with closing(self.play(played, first, last)) as slots_:
-            for number, rows in slots_:
+        with closing(self.stream.play(played, first, last)) as slots:
+            for number, rows in slots:
                 yield self.release_rows(rows, slot=number)
-
-    def play(
-        self, events: Played, first: int, last: int, *, memory: int = 1 << 30, progress: Progress | None = None
-    ) -> Generator[tuple[int, SlotRows], None, None]:
-        """As `Stream.play`."""
-        return self.stream.play(events, first, last, memory=memory, progress=progress)
 
 
 def _cost(budget: Ledger, epsilon: Amount) -> Epsilon:

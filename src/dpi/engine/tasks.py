@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpi.budget.account_table import Buckets
+from dpi.budget.charge import Charge
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.errors import StateError
@@ -102,15 +103,6 @@ class Control(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Holdings:
-    """What accounts of one bucket hold: records in the order in which they were written. Private."""
-
-    records: bytes = b""
-    payments: bytes = b""
-    """What they have paid in this stream, if it measures by class."""
-
-
-@dataclass(frozen=True, repr=False)
 class Closing:
     """A slot that is closed: public, but for the key of a `truncate`. No key of accounts is in it."""
 
@@ -126,43 +118,25 @@ class Closing:
     """What the accounts do not hold of ε, since it is in other quotas, or in the rest: units."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ClosedBucket:
-    """What a bucket's users add to a slot, and what that changes on their accounts. Private."""
+def close_rows(
+    rows: Rows, bucket: int, buckets: Buckets, closing: Closing, records: bytes = b"", payments: bytes = b""
+) -> tuple[Integers, Charge | None]:
+    """Return what one bucket's rows of a slot add, and change on its accounts: nothing is drawn, paid or written.
 
-    bucket: int
-    grains: Integers
-    """Of each class and bin, before `finish`."""
-    records: bytes
-    """The accounts that pay, as they are afterwards."""
-    payments: bytes | None
-    """The same of the stream's own table, where users are measured by class."""
-    control: Control
-    """Of the rows that were read."""
-
-
-def close_rows(rows: Rows, bucket: int, buckets: Buckets, holdings: Holdings, closing: Closing) -> ClosedBucket:
-    """What one bucket's rows of a slot add and change: nothing is drawn, paid or written.
-
-    Rows of one account and bin are made one, however they came: two would be rounded apart, and add other grains.
-    Raises `StateError` if a row is of another bucket or slot.
+    `records` are its accounts in the order in which they were written, `payments` what they have paid in this stream,
+    if it measures by class. Rows of one account and bin are made one, however they came: two would be rounded apart,
+    and add other grains. Raises `StateError` if a row is of another bucket or slot.
     """
-    control = Control(len(rows), int(rows.counts.sum()))
     if (rows.slots != closing.slot).any() or (buckets.of(rows.names) != bucket).any():
         raise StateError("the slot's events are damaged: some are of another slot or bucket.")
     accounts = None
     if closing.budget is not None:
         accounts = closing.budget.accounts(closing.epsilon, bytes(KEY_BYTES))  # users are named already
-        payments = {closing.counting.stream: holdings.payments} if closing.offer.classes else {}
-        accounts.resume(holdings.records, {}, [], payments)
+        accounts.resume(records, {}, [], {closing.counting.stream: payments} if closing.offer.classes else {})
         accounts.assign(closing.assigned)
         for levy in closing.levies:
             accounts.levy(levy.units, levy.slot)
-    grains, charge = weigh(closing.counting, rows, accounts, closing.offer, closing.slot)
-    if charge is None:
-        return ClosedBucket(bucket, grains, b"", None, control)
-    own = None if charge.own is None else charge.payments()
-    return ClosedBucket(bucket, grains, charge.records(), own, control)
+    return weigh(closing.counting, rows, accounts, closing.offer, closing.slot)
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,19 +180,18 @@ def close_bucket(work: SlotWork, task: BucketWork) -> BucketResult:
     first = task.bucket
     parts = [part for section in work.sections for part in read_segments(work.folder, section, first, first + 1)]
     if not parts:
-        nothing = close_rows(Rows.empty(), first, work.buckets, Holdings(), work.closing)
-        return BucketResult(first, nothing.grains, nothing.control)
+        return BucketResult(first, close_rows(Rows.empty(), first, work.buckets, work.closing)[0], Control())
     rows = Rows.join(parts)
     held, paid = _read(work.accounts, task.runs), _read(work.payments, task.payments)
-    result = close_rows(rows, first, work.buckets, Holdings(b"".join(held), b"".join(paid)), work.closing)
+    grains, charge = close_rows(rows, first, work.buckets, work.closing, b"".join(held), b"".join(paid))
     run = payments = None
-    if work.accounts is not None and result.records:
-        run = work.accounts.append(work.attempt, first, task.runs, held, result.records)
-    if work.payments is not None and result.payments:
-        payments = work.payments.append(work.attempt, first, task.payments, paid, result.payments)
+    if work.accounts is not None and charge is not None and (records := charge.records()):
+        run = work.accounts.append(work.attempt, first, task.runs, held, records)
+    if work.payments is not None and charge is not None and (records := charge.payments()):
+        payments = work.payments.append(work.attempt, first, task.payments, paid, records)
     if run is not None or payments is not None:
         work.folder.sync()
-    return BucketResult(first, result.grains, result.control, run, payments)
+    return BucketResult(first, grains, Control(len(rows), int(rows.counts.sum())), run, payments)
 
 
 def _read(files: RunFiles | None, runs: Sequence[Run]) -> list[bytes]:

@@ -316,10 +316,7 @@ class Stream:
         bounded memory; which of their columns is what was said there. With `progress` a notebook or a terminal shows
         how many bytes are read and how many slots are released: public numbers, never one of rows.
         """
-        slots = need_clock(self.slots, "replay")
-        first, last = slots.boundary(start, "start"), slots.boundary(end, "end")
-        if last <= first:
-            raise OptionError("`end` must be after `start`.")
+        first, last = self.period(start, end)
         self._driver.following(first)
         played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
         if not progress:
@@ -328,6 +325,14 @@ class Stream:
 
         meter = Meter(played.size, last - first)
         return meter.watch(self._released(self.play(played, first, last, progress=meter.read)))
+
+    def period(self, start: str | datetime, end: str | datetime) -> tuple[int, int]:
+        """Return the first slot of the public period [start, end), and the first after it; refuse an empty one."""
+        slots = need_clock(self.slots, "replay")
+        first, last = slots.boundary(start, "start"), slots.boundary(end, "end")
+        if last <= first:
+            raise OptionError("`end` must be after `start`.")
+        return first, last
 
     def play(
         self, events: Played, first: int, last: int, *, memory: int = 1 << 30, progress: Progress | None = None

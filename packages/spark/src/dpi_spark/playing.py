@@ -42,9 +42,7 @@ def replay(
     driver, slots = buckets_of(stream), need_clock(stream.slots, "replay")
     if events.isStreaming:
         raise OptionError("`events` is a streaming DataFrame: use `follow`, which closes slots by the clock.")
-    first, last = slots.boundary(start, "start"), slots.boundary(end, "end")
-    if last <= first:
-        raise OptionError("`end` must be after `start`.")
+    first, last = stream.period(start, end)
     driver.following(first)
     columns = Columns(user, time, value, unit)
     check_columns(events, columns, driver.admission(slots, first, last))
