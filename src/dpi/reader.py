@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from importlib.util import find_spec
 from threading import Event
 from typing import TYPE_CHECKING, Self, SupportsIndex, cast, overload
 
@@ -47,8 +48,8 @@ def open(
     >>> stream = dpi.Stream(domain=dpi.Categories(["a", "b"]), epsilon=1, slot="1h", start="2026-01-01", store=store)
     >>> for _ in range(3): _ = stream.release(["ada"], ["a"])
     >>> releases = dpi.open(store)
-    >>> len(releases), releases.newest.start.hour, len(releases["2026-01-01T01:00":])
-    (3, 2, 2)
+    >>> len(releases), releases["2026-01-01T01:30"].start_text, len(releases["2026-01-01T01:00":])
+    (3, '2026-01-01T01:00:00+00:00', 2)
     """
     found = find_store(store, read_only=True)
     if found is store:
@@ -67,32 +68,16 @@ class Releases:
     has the slots from the first to before the end: `releases[10:20]` by numbers, `releases["2026-01-01":"2026-02-01"]`
     those that begin in a period. Times that name no zone are in the stream's own. Numbers are those of slots: there is
     no counting from the end (`newest` is the last one).
-
-    >>> import dpi
-    >>> store = dpi.MemoryStore()
-    >>> stream = dpi.Stream(domain=dpi.Categories(["DE", "FR"]), epsilon=1, store=store, slot="1h", start="2026-01-01")
-    >>> _ = [stream.release(["ada"], ["DE"]) for _ in range(3)]
-    >>> releases = dpi.open(store)
-    >>> len(releases), releases["2026-01-01T01:30"].start_text
-    (3, '2026-01-01T01:00:00+00:00')
     """
 
     def __init__(
-        self,
-        store: Store,
-        stream: str | None = None,
-        keys: Mapping[str, bytes] | None = None,
-        *,
-        address: str | None = None,
+        self, store: Store, stream: str | None = None, keys: Mapping[str, bytes] | None = None, *, address: str = ""
     ) -> None:
-        self.store = store
-        self.name = stream_named(store, stream)
-        self._keys, self._address, self._owns_store = keys, address, address is not None
+        self.store, self.name = store, stream_named(store, stream)
+        self._keys, self._address, self._owns_store = keys, address, bool(address)
         self._first: int | None = None
         self._end: int | None = None
         self._domains: dict[str, Domain] = {}
-
-    # Life.
 
     def close(self) -> None:
         """Let go of a store that was opened for this."""
@@ -104,8 +89,6 @@ class Releases:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    # The stream.
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -132,8 +115,6 @@ class Releases:
         number = slots.number(where)
         return number if slots.instant(slots.start(number)) == slots.instant(where) else number + 1
 
-    # Reading.
-
     def __iter__(self) -> Iterator[Release]:
         """Each release with the domain it was made for; some are read at a time, so a long stream need not fit."""
         for content, link in self.store.releases(self.name, self._first, self._last):
@@ -143,7 +124,7 @@ class Releases:
             yield Release.from_content(content, self._domains[digest], link.certificate)
 
     def __len__(self) -> int:
-        found = self.store.extent(self.name, self._first, self._last)
+        found = self._extent
         return 0 if found is None else found[0]
 
     @overload
@@ -166,7 +147,7 @@ class Releases:
         number = self.slots.number(where) if isinstance(where, str | datetime) else _number(where)
         for release in self.between(number, number + 1):
             return release
-        found = self.store.extent(self.name, self._first, self._last)
+        found = self._extent
         known = _NONE if found is None else f"the last one here is {found[2]}."
         raise OptionError(f"slot {number} is not in the store; {known}")
 
@@ -182,7 +163,7 @@ class Releases:
     @property
     def newest(self) -> Release:
         """The release of the last slot."""
-        found = self.store.extent(self.name, self._first, self._last)
+        found = self._extent
         if found is None:
             raise OptionError(_NONE)
         return self.at(found[2])
@@ -207,15 +188,20 @@ class Releases:
 
     @contextmanager
     def _look(self) -> Iterator[Releases]:
-        if self._address is None:
+        if not self._address:
             yield self
-        else:
-            with open(self._address, self.name, keys=self._keys) as opened:
-                yield opened
+            return
+        with open(self._address, self.name, keys=self._keys) as opened:
+            yield opened
 
     @property
     def _last(self) -> int | None:
         return None if self._end is None else self._end - 1
+
+    @property
+    def _extent(self) -> tuple[int, int, int] | None:
+        """How many releases there are, and the first and last slot; None without any."""
+        return self.store.extent(self.name, self._first, self._last)
 
     # Tables: a row for each release, with all its bits (`dpi.release.from_frame` reads them back).
 
@@ -224,27 +210,21 @@ class Releases:
         return to_frame(self)
 
     def to_arrow(self) -> pa.Table:
-        """The same as a table of pyarrow, which must be installed."""
-        return self._table("pyarrow").to_arrow()
+        """Return the same as a table of pyarrow."""
+        return self.to_polars().to_arrow()
 
     def to_pandas(self) -> pd.DataFrame:
-        """The same as a pandas frame; pandas and pyarrow must be installed."""
-        return self._table("pyarrow", "pandas").to_pandas()
+        """Return the same as a pandas frame; pandas must be installed."""
+        if find_spec("pandas") is None:
+            raise OptionError("this table needs pandas: install it, or use `to_polars`.")
+        return self.to_polars().to_pandas()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """What Arrow libraries ask for: `pyarrow.table(releases)`, `polars.DataFrame(releases)` …"""
         return self.to_polars().__arrow_c_stream__(requested_schema)
 
-    def _table(self, *libraries: str) -> pl.DataFrame:
-        from importlib.util import find_spec
-
-        missing = [library for library in libraries if find_spec(library) is None]
-        if missing:
-            raise OptionError(f"this table needs {' and '.join(missing)}: install it, or use `to_polars`.")
-        return self.to_polars()
-
     def __repr__(self) -> str:
-        found = self.store.extent(self.name, self._first, self._last)
+        found = self._extent
         span = "none yet" if found is None else f"{found[0]} of the slots {found[1]} … {found[2]}"
         return f"Releases({self.name!r}: {span})"
 

@@ -10,7 +10,7 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError, StateError
-from dpi.store import export
+from dpi.store import engine, export
 from dpi.store.schema import FORMAT, TABLES
 from dpi.stream.accumulation import PrefixTree
 from dpi.testing.workload import KEY, close_slot, open_streams, outcome, run
@@ -182,13 +182,14 @@ def test_a_store_that_goes_on_is_exported_as_of_one_moment(durable, tmp_path) ->
         assert outcome(writer)["problems"] == []
 
 
-def test_large_stores_are_read_in_parts(tmp_path) -> None:
+def test_large_stores_are_read_in_parts(tmp_path, monkeypatch) -> None:
     """More releases than are held at a time: all of them, in order."""
+    monkeypatch.setattr(engine, "PAGE", 4)
     with dpi.open_store(tmp_path / "long.db") as store:
         long = dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Ledger(per_slot="0.01"), store=store)
-        for _ in range(130):
+        for _ in range(10):
             long.release(["u"], ["a"])
         export.export(store, tmp_path / "public.db")
     with dpi.open_store(tmp_path / "public.db", read_only=True) as public:
         assert verify(public).intact
-        assert np.array_equal([paid.slot for paid in public.measurements("")], np.arange(130))
+        assert np.array_equal([paid.slot for paid in public.measurements("")], np.arange(10))

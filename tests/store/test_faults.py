@@ -107,7 +107,7 @@ def test_a_file_size_limit_kills_no_slot(sqlite, key_file) -> None:
         "    print('StoreError', error)\n"
     )
     said = []
-    for limit in (4096 * 8, 4096 * 40, 4096 * 60, 1 << 30):
+    for limit in (4096 * 8, 4096 * 50, 1 << 30):
         command = [sys.executable, "-c", limited, sqlite, str(key_file), str(limit)]
         said.append(subprocess.run(command, capture_output=True, text=True, check=True, env=_environment()).stdout)
     assert said[0].startswith("StoreError")

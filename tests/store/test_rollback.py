@@ -6,6 +6,7 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError, StateError
+from dpi.store import engine
 from dpi.store.rollback import charge
 from dpi.store.witness import Seen
 
@@ -77,21 +78,23 @@ def test_lost_slots_of_all_streams_of_a_ledger_are_charged_together(reopen):
     store.close()
 
 
-def test_slots_of_a_store_are_read_over_many_pages(reopen):
+def test_slots_of_a_store_are_read_over_many_pages(reopen, monkeypatch):
     """More slots than one query returns: each release once, in order, in any range."""
+    monkeypatch.setattr(engine, "PAGE", 4)
     store = reopen()
     made = stream(store, slots=0)
-    for _ in range(130):
+    for _ in range(10):
         made.release(["ada"], ["a"])
-    assert [made.released(slot).slot for slot in (0, 63, 64, 65, 128, 129)] == [0, 63, 64, 65, 128, 129]
+    assert [made.released(slot).slot for slot in (0, 3, 4, 5, 8, 9)] == [0, 3, 4, 5, 8, 9]
     whole = [content for content, _ in store.releases("")]
-    assert len(whole) == 130
-    for first, last in ((None, None), (0, 129), (5, 5), (60, 70), (64, None), (None, 63), (128, 200), (130, 140)):
-        low, high = first or 0, 129 if last is None else last
+    assert len(whole) == 10
+    for first, last in ((None, None), (0, 9), (5, 5), (2, 6), (4, None), (None, 3), (8, 20), (10, 14)):
+        low, high = first or 0, 9 if last is None else last
         assert [content for content, _ in store.releases("", first, last)] == whole[low : high + 1]
     slots = [paid.slot for paid in store.measurements("")]
-    assert slots == (list(range(130)) if store.keeps_measurements else [129])
-    assert [link.entry["sequence"] for link in store.links()] == list(range(131))
+    assert slots == (list(range(10)) if store.keeps_measurements else [9])
+    monkeypatch.setattr(engine, "PAGE", 0.25)
+    assert [link.entry["sequence"] for link in store.links()] == list(range(11))
     store.close()
 
 

@@ -49,16 +49,9 @@ class RecentAccounts:
         self._high, self._low = np.empty(room, dtype=np.uint64), np.empty(room, dtype=np.uint64)
         self._standing = np.empty(room, dtype=_BYTES)
         self._starts, self.counts = starts, np.zeros(starts.size, dtype=np.int64)
-        self.divide(starts)
-
-    def divide(self, starts: npt.NDArray[np.uint64]) -> None:
-        """Other parts, each of which was a part before, or lies in one that is empty."""
-        known = dict(zip(self._starts.tolist(), self.counts.tolist(), strict=True))  # a part that is halved has none
-        self._starts = starts
-        self._first = np.append(_scaled(starts, np.uint64(self._room)), self._room)
+        self._first = np.append(_scaled(starts, np.uint64(room)), room)
         if (np.diff(self._first) < 1).any():
             raise StateError("the parts of a ledger are too small for this table.")
-        self.counts = np.array([known.get(start, 0) for start in starts.tolist()])
 
     @property
     def sizes(self) -> Integers:

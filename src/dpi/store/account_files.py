@@ -101,14 +101,15 @@ class RunFiles:
         """Return the records of a run; raises `StateError` if it is not as it was sealed."""
         if run.name:
             return concatenate(list(self.pieces(run))).tobytes()
-        if len(run.data) != run.size or not hmac.compare_digest(run.seal, self._inline_seal(run, run.data)):
+        if len(run.data) != run.size or not hmac.compare_digest(
+            run.seal, self._inline_seal(run.bucket, run.number, run.data)
+        ):
             raise StateError("the store's ledger is damaged: a seal does not match its accounts.")
         return run.data
 
     def inline(self, bucket: int, number: int, records: bytes) -> Run:
         """Return a run that lies in the database."""
-        run = Run(bucket, number, "", len(records), b"", records)
-        return Run(bucket, number, "", len(records), self._inline_seal(run, records), records)
+        return Run(bucket, number, "", len(records), self._inline_seal(bucket, number, records), records)
 
     def append(self, attempt: str, bucket: int, runs: Sequence[Run], held: Sequence[bytes], records: bytes) -> Run:
         """Write a file that takes the place of the last runs of a bucket, from its own number on.
@@ -246,9 +247,9 @@ class RunFiles:
         text = f"{self.log}/{bucket}/{name}/{records}".encode()
         return hashlib.blake2b(text, key=self.key, digest_size=32, person=b"dpi page list").digest()
 
-    def _inline_seal(self, run: Run, data: bytes) -> bytes:
+    def _inline_seal(self, bucket: int, number: int, data: bytes) -> bytes:
         """HMAC with SHA-256, which processors help with: all of it is read when a store is opened."""
-        where = f"{self.log}/{run.bucket}/{run.number}".encode()
+        where = f"{self.log}/{bucket}/{number}".encode()
         return hmac.digest(hashlib.blake2b(where, key=self.key, person=b"dpi inline run").digest(), data, "sha256")
 
     def _cipher(self) -> CipherContext:
@@ -377,8 +378,7 @@ def _located(blocks: Blocks, numbers: Integers, sizes: Integers, names: Digests)
 
 def _before(high: Words, low: Words, other_high: Words, other_low: Words) -> npt.NDArray[np.bool_]:
     """Whether names come before others."""
-    earlier: npt.NDArray[np.bool_] = (high < other_high) | ((high == other_high) & (low < other_low))
-    return earlier
+    return np.asarray((high < other_high) | ((high == other_high) & (low < other_low)))
 
 
 # Merging.

@@ -15,6 +15,8 @@ OTHER_WRITER = (
     "another process has written to the store since this one read it, so nothing was written: let one process write. "
     "The next call reads the store anew."
 )
+PAGE = 64
+"""Rows of a long table that are in memory at a time."""
 
 
 class Engine(ABC):
@@ -48,10 +50,10 @@ class Engine(ABC):
         """What a query finds."""
 
     def pages(
-        self, select: str, values: Sequence[object], key: str, at: int = -(1 << 62), *, column: int = 0, size: int = 64
+        self, select: str, values: Sequence[object], key: str, at: int = -(1 << 62), *, column: int = 0, times: int = 1
     ) -> Iterator[tuple[Any, ...]]:
         """Give what a query finds from a key on, in its order, some rows at a time; the key is one of the columns."""
-        while rows := self.rows(f"{select} AND {key} >= ? ORDER BY {key} LIMIT {size}", (*values, at)):
+        while rows := self.rows(f"{select} AND {key} >= ? ORDER BY {key} LIMIT {times * PAGE}", (*values, at)):
             yield from rows
             at = int(rows[-1][column]) + 1
 

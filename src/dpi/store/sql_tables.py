@@ -211,7 +211,7 @@ class SQLTables(Store):
     def links(self) -> Iterator[Link]:
         """Give all entries, in order."""
         select = "SELECT entry, text, digest, signature FROM chain WHERE entry >= ?"
-        for _, *link in self.engine.pages(select, (0,), "entry", size=1024):
+        for _, *link in self.engine.pages(select, (0,), "entry", times=16):
             yield Link(*link)
 
     def link(self, sequence: int) -> Link:
