@@ -13,13 +13,19 @@ itself has 1.
 
 Beside releases stand the noisy histogram (of a ledger that is spent first, cut at zero), popularity (cells with the
 highest released share; items that are most frequent in all groups, as released and in truth), a uniform release (equal
-scores: any choice, in expectation), and two limits (`apps_limits.py`): linear estimators that are told what ours must
+scores: any choice, in expectation), and two limits (`apps_py`): linear estimators that are told what ours must
 learn, on everybody through the noise of newcomers, and on the same counts. `--spend-first` gives releases of such a
 ledger; `--per-slot` and `--not-returning` leave the default settings.
 
 Errors (only if asked for): the correlation of a share's errors in neighbouring slots, which part of the true changes
 from the seven slots before lies in the interval by which `Watch` takes a change for noise, and the correlation of
 released with true changes from one slot to the next.
+
+Limits are told second moments of the truth: how much bins drift and scatter, how large groups are, how much tastes
+differ. Two kinds of counts are given to them. *Everybody*: all active users in every slot through the noise that
+newcomers have in our run. No stream may do that, because users who come back would pay again; it is a limit from above.
+*The same*: the very counts that our stream measured, with the true mean squared error of each class. An estimator of
+another form may be better than these, and ours is on some streams. They see the truth: for public data alone.
 """
 
 from __future__ import annotations
@@ -28,18 +34,22 @@ import argparse
 import os
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from statistics import mean
 
 import numpy as np
 import polars as pl
 
-import apps_limits as limits
 import dpi
 from dpi.apps import Recommender, Watch
 from dpi.apps.scoring import DETECTORS, Scorer, unshared
 from dpi.apps.watch import BY_CLASS
+from dpi.exact.integers import GRAINS
+from dpi.mechanism.base import Estimate, Measurement
+from dpi.mechanism.boosted import Boosted
+from dpi.mechanism.boosted.boosted import State
 from dpi.noise import UnsafeSeededSource
 from dpi.release.queries import Distribution, Floats
 from dpi_research.compare.contenders import as_pdf
@@ -51,6 +61,114 @@ EPSILON = 2
 SHARE = 0.05
 BEST = 10
 WINDOW = 7
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Users in each bin plus Laplace noise of scale 1/ε."""
+
+    values: Floats
+    epsilon: float
+
+    @property
+    def variance(self) -> float:
+        """Of the noise of one bin."""
+        return 2 / self.epsilon**2
+
+    @property
+    def pdf(self) -> Floats:
+        """Shares; the sum of the counts is taken to be at least its noise."""
+        return np.asarray(self.values / max(float(self.values.sum()), (self.values.size * self.variance) ** 0.5))
+
+
+@dataclass(frozen=True)
+class Kept(Boosted):
+    """The boosted mechanism, which keeps what it measured: for each slot the counts of its classes, newcomers first."""
+
+    slots: list[list[NoisyCounts]] = field(default_factory=list, repr=False, compare=False)
+
+    def update(self, state: State, measurement: Measurement) -> tuple[State, Estimate]:
+        """As the boosted mechanism does, and keep the counts; none where a slot was not measured."""
+        after, estimate = super().update(state, measurement)
+        budgets = [float(due.epsilon) for due in measurement.classes] or [float(measurement.epsilon)]
+        rows = measurement.values.reshape(-1, estimate.pdf.size) / GRAINS
+        self.slots.append([NoisyCounts(*each) for each in zip(rows, budgets, strict=False)])
+        return after, estimate
+
+
+def of_everybody(counts: Sequence[Floats], slots: Sequence[Sequence[NoisyCounts]], seed: int) -> list[NoisyCounts]:
+    """All active users of every slot, through fresh noise as large as that of the newcomers who were measured."""
+    rng = np.random.default_rng(seed)  # of a limit that is never released
+    budgets = [slot[0].epsilon if slot else 0.0 for slot in slots]
+    least = min(epsilon for epsilon in budgets if epsilon > 0)
+    return [
+        NoisyCounts(each + rng.laplace(0, 1 / (epsilon or least), each.size), epsilon or least)
+        for each, epsilon in zip(counts, budgets, strict=True)
+    ]
+
+
+Seen = Sequence[Sequence[tuple[Floats, Floats | float]]]
+"""By slot: shares, and the variance of their errors; several if several classes were measured."""
+
+
+def seen_of_everybody(truth: Sequence[Floats], noisy: Sequence[NoisyCounts]) -> Seen:
+    """As shares of the true number of users, which is told."""
+    users = [max(float(counts.sum()), 1.0) for counts in truth]
+    return [[(one.values / n, one.variance / n**2)] for one, n in zip(noisy, users, strict=True)]
+
+
+def seen_by_class(pdfs: Sequence[Floats], slots: Sequence[Sequence[NoisyCounts]]) -> Seen:
+    """Each class as it was measured, with its true mean squared error in each bin, over all slots."""
+    errors: dict[int, list[Floats]] = {}
+    for pdf, slot in zip(pdfs, slots, strict=True):
+        for m, one in enumerate(slot):
+            errors.setdefault(m, []).append((one.pdf - pdf) ** 2)
+    known = {m: np.mean(each, axis=0) + 1e-18 for m, each in errors.items()}
+    return [[(one.pdf, known[m]) for m, one in enumerate(slot)] for slot in slots]
+
+
+def filtered(pdfs: Sequence[Floats], seen: Seen) -> tuple[list[Floats], list[Floats]]:
+    """Shares of every slot and their variances by a Kalman filter that is told how each bin moves.
+
+    A share is a random walk of variance q plus what is the slot's own, of variance w. Steps over one slot have the
+    variance q + 2w and steps over two 2q + 2w, which tells both; the walk begins with the true mean and variance.
+    """
+    truth = np.array(pdfs)
+    one, two = (np.square(truth[k:] - truth[:-k]).mean(axis=0) for k in (1, 2))
+    walk = np.clip(two - one, 0, one)
+    own = (one - walk) / 2
+    level, doubt = truth.mean(axis=0), truth.var(axis=0)
+    shares, variances = [], []
+    for slot in seen:
+        doubt = doubt + walk
+        share, variance = level, doubt + own
+        if slot:
+            error = np.asarray(1 / sum(1 / np.asarray(each) for _, each in slot))
+            found = error * sum(pdf / each for pdf, each in slot)
+            whole = doubt + own + error
+            share, variance = level + (doubt + own) / whole * (found - level), (doubt + own) * error / whole
+            level, doubt = level + doubt / whole * (found - level), doubt * (own + error) / whole
+        shares.append(share)
+        variances.append(variance)
+    return shares, variances
+
+
+def tastes(sums: Floats, variance: float, truth: Floats) -> Floats:
+    """Shares of items in each group: the best linear guess from noisy sums, told how groups differ.
+
+    A taste is what is popular plus a deviation; both are drawn from laws with the true variances, each group with its
+    own, and the sizes of groups are true. Sums may be of other users than the truth: groups are then taken to have the
+    same shares of them. The last item, `other`, counts as a part of a group and is not guessed.
+    """
+    sizes = truth.sum(axis=1)
+    own = (truth / sizes[:, None])[:, :-1]
+    popular = sizes @ own / sizes.sum()
+    apart = np.square(own - popular).mean(axis=1)
+    sizes = sizes * max(float(sums.sum()), 1.0) / sizes.sum()
+    found = sums[:, :-1] / sizes[:, None]
+    weight = 1 / (apart + variance / sizes**2)
+    shared = (popular.mean() / popular.var() + weight @ found) / (1 / popular.var() + weight.sum())
+    return np.asarray(shared + (apart * weight)[:, None] * (found - shared))
 
 
 @dataclass(frozen=True)
@@ -101,7 +219,7 @@ class Run:
     """Releases of one seed, what was measured for them, and the noisy histograms of a ledger that is spent first."""
 
     releases: list[dpi.Release]
-    slots: list[list[limits.NoisyCounts]]
+    slots: list[list[NoisyCounts]]
     plain: list[Floats]
 
 
@@ -112,8 +230,8 @@ def run(real: RealStream, budget: dpi.Ledger, seed: int) -> Run:
     return Run(releases, slots, [slot[0].values if slot else nothing for slot in plain])
 
 
-def stream(real: RealStream, budget: dpi.Ledger, seed: int) -> tuple[list[dpi.Release], list[list[limits.NoisyCounts]]]:
-    mechanism, source = limits.Kept(), UnsafeSeededSource(seed)
+def stream(real: RealStream, budget: dpi.Ledger, seed: int) -> tuple[list[dpi.Release], list[list[NoisyCounts]]]:
+    mechanism, source = Kept(), UnsafeSeededSource(seed)
     made = dpi.Stream(domain=real.domain, epsilon=EPSILON, mechanism=mechanism, budget=budget, unsafe_source=source)  # type: ignore[arg-type]
     return [made.release(users, values) for users, values in real.slots], mechanism.slots
 
@@ -134,15 +252,15 @@ def found_anomalies(detector: str, real: RealStream, wanted: frozenset[int], run
     def share(scored: Floats) -> float:
         return agreement(wanted, highest(scored, SHARE)).precision
 
-    def limit(seen: limits.Seen) -> float:
+    def limit(seen: Seen) -> float:
         """The better of both ways to score."""
-        shares, variances = limits.filtered(real.pdfs, seen)
+        shares, variances = filtered(real.pdfs, seen)
         return max(share(scores(detector, shares)), share(scores(detector, shares, variances)))
 
     released = [release.pdf for release in run.releases]
     ours = scores(detector, released, [unshared(release) for release in run.releases])
     first, size = len(released) - len(ours), real.domain.size
-    everybody = limits.of_everybody(real.counts, run.slots, seed)
+    everybody = of_everybody(real.counts, run.slots, seed)
     watch, found = Watch(detector), set()
     labels = {real.domain.label(code): code for code in range(size)}
     for place, release in enumerate(run.releases):
@@ -152,8 +270,8 @@ def found_anomalies(detector: str, real: RealStream, wanted: frozenset[int], run
         share(ours),
         share(scores(detector, [as_pdf(counts) for counts in run.plain])),
         share(np.stack(released[first:])),
-        limit(limits.seen_by_class(real.pdfs, run.slots)),
-        limit(limits.seen_of_everybody(real.counts, everybody)),
+        limit(seen_by_class(real.pdfs, run.slots)),
+        limit(seen_of_everybody(real.counts, everybody)),
         alerts.precision,
         alerts.recall,
     )
@@ -223,10 +341,10 @@ def recommender(name: str, case: Case, seeds: range, budget: dpi.Ledger, _: list
         made = run(real, budget, seed)
         newcomers = [slot[0] for slot in made.slots if slot]
         classes = [one for slot in made.slots for one in slot]
-        everybody = limits.of_everybody(real.counts, made.slots, seed)
+        everybody = of_everybody(real.counts, made.slots, seed)
         ours.append(share(best(made.releases)))
         linear = [
-            mean(share(ordered(limits.tastes(sums.reshape(truth.shape), variance, truth))))
+            mean(share(ordered(tastes(sums.reshape(truth.shape), variance, truth))))
             for sums, variance in (added(newcomers, 0), added(classes, 2), added(everybody, 0))
         ]
         rows.append(
@@ -249,7 +367,7 @@ def recommender(name: str, case: Case, seeds: range, budget: dpi.Ledger, _: list
         print(f"    {each:24s} {users[each]:7,d} users {part:.2f}", flush=True)
 
 
-def added(counts: list[limits.NoisyCounts], power: int) -> tuple[Floats, float]:
+def added(counts: list[NoisyCounts], power: int) -> tuple[Floats, float]:
     """The sum of counts, weighted by a power of their budgets, and the variance of its noise."""
     values = np.sum([one.epsilon**power * one.values for one in counts], axis=0)
     return values, sum(one.epsilon ** (2 * power) * one.variance for one in counts)

@@ -1,6 +1,7 @@
 """Utility of the clocked ledger on the streams of `populations.py`: a total ε = 2 per user for ever, or another.
 
     DPI_DATA=folder python benchmarks/clocked.py [--seeds 1] [--epsilon 2] [stream …]
+    python benchmarks/clocked.py --picture docs/images/populations.svg
 
 Accounts and noise are floats here, so that thousands of slots take seconds: never part of the product. Each row is the
 mean over slots of KL(user-weighted PDF of all active users ‖ release), the ratio to the better of `spend_first` and
@@ -154,12 +155,54 @@ def baseline(name: str, seed: int, epsilon: float) -> dict[str, float]:
     return dict(kept[key])
 
 
+PANELS = {
+    "everybody stays": "churn 0% x200",
+    "5 % replaced in each slot": "churn 5% x200",
+    "all replaced in each slot": "churn 100% x200",
+}
+LINES = {"ledger": ("spend first, auto", "#b0b0b0"), "converging": ("converging", "#6a8fb5")}
+SMOOTHED = 5
+
+
+def smooth(errors: list[float]) -> Floats:
+    """Means of five slots."""
+    return np.convolve(errors, np.full(SMOOTHED, 1 / SMOOTHED), "valid")
+
+
+def draw(out: Path) -> None:
+    """Draw the divergence over time where everybody stays, where a twentieth is replaced in each slot, where all are.
+
+    The churn streams over 200 slots, seed 0; lines are means of five slots.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "populations", "font.size": 8})
+    figure = Figure(figsize=(9, 2.8), layout="constrained")
+    axes = figure.subplots(1, len(PANELS), sharey=True)
+    for axis, (title, name) in zip(axes, PANELS.items(), strict=True):
+        population = STREAMS[name](0)
+        for budget in BUDGETS:
+            label, colour = LINES[budget]
+            axis.plot(smooth(exact(population, budget, 0)), color=colour, linewidth=1, label=label)
+        axis.plot(smooth(play(population, 0).errors), color="#b5482a", linewidth=1.5, label="Ledger()")
+        axis.set(title=title, xlabel="slot", yscale="log")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("KL(truth ‖ released)")
+    axes[0].legend(frameon=False)
+    figure.savefig(out, metadata={"Date": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("streams", nargs="*", default=list(STREAMS))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epsilon", type=float, default=EPSILON)
+    parser.add_argument("--picture", type=Path, help="draw the streams with churn there, and print nothing")
     options = parser.parse_args()
+    if options.picture:
+        draw(options.picture)
+        return
     if "DPI_DATA" not in os.environ:
         sys.exit("Set DPI_DATA to the folder with the parquet files.")
     print("stream           uniform  ledger converging clocked   late  ratio cover  size  ms/slot")

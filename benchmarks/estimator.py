@@ -14,8 +14,10 @@ last ten slots; and the share of bins, small and large, and of totals inside the
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -29,7 +31,10 @@ from dpi.mechanism.filtering.laplace_gauss import score
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
 from dpi_research.datasets.generators import Floats, drifting, ordered, published, seasonal, zipf
-from dpi_research.tracking import ExactFilter, PlainTracker
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from tracking import ExactFilter, PlainTracker  # type: ignore[import-not-found]
 
 Counts = Iterator[tuple[np.ndarray, Floats]]
 
@@ -57,7 +62,7 @@ def beginning(rng: np.random.Generator, slots: int, users: int) -> Counts:
         yield rng.multinomial(users if slot >= 6 else 0, pdf), pdf
 
 
-class Scored(ExactFilter):
+class Scored(ExactFilter):  # type: ignore[misc]
     """An exact filter that also says how likely the slot was."""
 
     def evidence(self, values: Floats, noise: float) -> float:

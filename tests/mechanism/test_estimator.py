@@ -18,9 +18,9 @@ from dpi.mechanism.boosted import Boosted
 from dpi.mechanism.filtering.laplace_gauss import fisher_information
 from dpi.noise import UnsafeSeededSource
 from dpi_research.datasets.generators import ordered
-from dpi_research.tracking import ExactFilter, PlainTracker
 from estimator_streams import STORED, STREAMS, divergence, play
 from strategies import few
+from tracking import ExactFilter, PlainTracker
 
 
 def steady_variance(expected, drift, noise):

@@ -80,7 +80,7 @@ def test_the_quick_form_has_all_that_the_full_one_has() -> None:
 
 def test_the_sheet_is_drawn(rows: list[dict[str, Value]], tmp_path: Path) -> None:
     """Three figures, tables with numbers of the rows, a line of the summary for each stream."""
-    write([Outcome((Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
+    write([Outcome(experiment("dynamic"), (Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
     assert {file.name for file in tmp_path.glob("*.svg")} == {
         f"dynamic-{end}.svg" for end in ("medians", "errors", "spread")
     }

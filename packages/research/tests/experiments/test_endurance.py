@@ -54,7 +54,7 @@ def test_a_series_comes_to_the_guess(rows: list[dict[str, Value]]) -> None:
 
 def test_the_sheet_is_drawn(rows: list[dict[str, Value]], tmp_path: Path) -> None:
     """One figure; the summary has the first and the last window."""
-    write([Outcome((Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
+    write([Outcome(experiment("endurance"), (Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
     assert (tmp_path / "endurance-course.svg").is_file()
     [line] = sheet(rows).summary  # of one stream
     kl = column(select(rows, system="ledger"), "kl")

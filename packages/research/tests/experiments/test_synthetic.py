@@ -103,7 +103,7 @@ def test_the_plan_has_every_data_set_and_epsilon() -> None:
 
 def test_the_sheet_is_drawn(rows: list[dict[str, Value]], tmp_path: Path) -> None:
     """Two figures; the table of lengths has the means of the rows."""
-    write([Outcome((Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
+    write([Outcome(experiment("synthetic"), (Result(tuple(rows), 1.0, "0"),), ())], tmp_path, quick=True)
     assert {file.name for file in tmp_path.glob("*.svg")} == {
         "synthetic-accumulative.svg",
         "synthetic-instantaneous.svg",

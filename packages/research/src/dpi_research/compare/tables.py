@@ -134,16 +134,18 @@ NOTES = (
 )
 
 
-def _tree(mechanism: Perrier | ToPS, slots: int) -> Loss:
-    """The loss of the tree, so many slots after the prefix."""
-    return Loss(mechanism.loss(mechanism.prefix + slots).shifts)
+def loss_of(mechanism: Baseline, slots: int) -> Loss:
+    """Return the loss of a user with a record in every slot; of a tree, so many slots after the prefix."""
+    if isinstance(mechanism, Perrier | ToPS):
+        return Loss(mechanism.loss(mechanism.prefix + slots).shifts)
+    return mechanism.loss(slots)
 
 
 def _variants() -> Iterator[tuple[str, str, dict[int, Loss]]]:
     """Each method's forms, with the loss of a user of one record a slot after 5 and 50 slots."""
 
     def both(mechanism: Baseline) -> dict[int, Loss]:
-        return {t: mechanism.loss(t) for t in TIMES}
+        return {t: loss_of(mechanism, t) for t in TIMES}
 
     for slots in HORIZONS:
         yield "Chan et al.", f"binary, T = {slots:,}", both(Binary(epsilon=EPSILON, slots=slots))
@@ -153,10 +155,10 @@ def _variants() -> Iterator[tuple[str, str, dict[int, Loss]]]:
     yield "Chen et al.", "perturber alone", {t: Loss(pegasus.loss(t).shifts) for t in TIMES}
     for slots in HORIZONS:
         perrier = Perrier(epsilon=EPSILON, slots=slots, prefix=1, threshold_delta=1e-9)
-        yield "Perrier et al.", f"tree, T = {slots:,}", {t: _tree(perrier, t) for t in TIMES}
+        yield "Perrier et al.", f"tree, T = {slots:,}", both(perrier)
     for slots in HORIZONS:
         tops = ToPS(epsilon=EPSILON, slots=slots, prefix=1, dropped=0)
-        yield "Wang et al.", f"tree, T = {slots:,}, h = {tops.levels}", {t: _tree(tops, t) for t in TIMES}
+        yield "Wang et al.", f"tree, T = {slots:,}, h = {tops.levels}", both(tops)
 
 
 def _pair(first: float | Fraction, second: float | Fraction) -> tuple[float, float]:
@@ -202,7 +204,7 @@ def method_rows() -> Iterator[MethodRow]:
         "Wang et al.": ToPS(epsilon=1, slots=1000, prefix=1, dropped=0),
     }
     for method, mechanism in forms.items():
-        losses = [_tree(mechanism, t) if isinstance(mechanism, Perrier | ToPS) else mechanism.loss(t) for t in times]
+        losses = [loss_of(mechanism, t) for t in times]
         error, applications, _ = PRINTED[method]
         yield MethodRow(
             method=method,

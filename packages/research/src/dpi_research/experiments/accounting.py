@@ -13,7 +13,7 @@ from dpi.budget import Converging, Ledger, LogSquared, Spence
 from dpi.theory import claimed_loss, exponents, true_loss
 from dpi_audit import excesses, loss_on, neighbours
 from dpi_audit.small import VALUES, stream_session, tight_published
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS
 from dpi_research.reproduce.rows import column, select, value
@@ -31,18 +31,15 @@ ENUMERATED = 3
 """Slots whose outcomes are all listed: 21 numbers of draws to the power of three."""
 
 
-def bounds(epsilon: float, slots: int, points: int) -> list[dict[str, Value]]:
+def bounds(epsilon: float, slots: int, points: int) -> Made:
     """What Theorem 1 claims and what can be lost, at times up to so many slots."""
     times = np.unique(np.geomspace(1, slots, points).astype(int)).tolist()
-    rows: list[dict[str, Value]] = []
-    for slot in times:
-        claimed = claimed_loss(slot, epsilon, MU, ZETA)
-        rows += [
-            {"kind": "bound", "epsilon": epsilon, "draws": draws, "slot": slot, "claimed": claimed,
-             "loss": true_loss(slot, draws, epsilon, MU, ZETA)}
-            for draws in DRAWS
-        ]  # fmt: skip
-    return rows
+    return [
+        {"kind": "bound", "epsilon": epsilon, "draws": draws, "slot": slot,
+         "claimed": claimed_loss(slot, epsilon, MU, ZETA), "loss": true_loss(slot, draws, epsilon, MU, ZETA)}
+        for slot in times
+        for draws in DRAWS
+    ]  # fmt: skip
 
 
 def ramp(distance: float) -> float:
@@ -79,10 +76,10 @@ def _draws_of_lone(lone: float, other: float, draws: int, pool: int) -> Floats:
     return np.array([ways[k] + k * p + (draws - k) * q for k in range(draws + 1)])
 
 
-def enumerated(epsilon: float, slots: int, draws: int) -> list[dict[str, Value]]:
+def enumerated(epsilon: float, slots: int, draws: int) -> Made:
     """The exact loss of the mechanism as published, from a list of all outcomes, beside the claim."""
     claimed = claimed_loss(slots, epsilon, MU, ZETA)
-    rows: list[dict[str, Value]] = []
+    rows: Made = []
     for pool in POOLS:
         one, other = transcripts(epsilon, slots, draws, pool)
         worst = float(np.abs(one - other).max())
@@ -94,7 +91,7 @@ def enumerated(epsilon: float, slots: int, draws: int) -> list[dict[str, Value]]
     return rows
 
 
-def played(epsilon: float, slots: int, draws: int, pool: int, runs: int, seed: int) -> list[dict[str, Value]]:
+def played(epsilon: float, slots: int, draws: int, pool: int, runs: int, seed: int) -> Made:
     """How often the mechanism as published loses more than claimed: runs on the stream with the user, log-ratios exact.
 
     `delta` estimates the δ that the claim would need, E[max(0, 1 - e^(claim - loss))], with its standard error.
@@ -113,12 +110,12 @@ def played(epsilon: float, slots: int, draws: int, pool: int, runs: int, seed: i
     ]  # fmt: skip
 
 
-def followed() -> list[dict[str, Value]]:
+def followed() -> Made:
     """The worst outcome of longer streams, followed slot by slot: as published, and with coefficients from the budget.
 
     A user is alone in every slot; ε = 1.
     """
-    rows: list[dict[str, Value]] = [
+    rows: Made = [
         {"kind": "followed", "system": "as published", "epsilon": 1.0, "draws": row.draws, "slot": row.slots,
          "claimed": row.claimed, "loss": row.found}
         for row in excesses()
@@ -144,17 +141,9 @@ def cases(quick: bool) -> list[Case]:
     slots, points = (10**4, 20) if quick else (10**6, 60)
     lengths, runs = ((100, 1000), 2_000) if quick else ((100, 1000, 10_000), 20_000)
     return [
-        *(Case(bounds, {"epsilon": epsilon, "slots": slots, "points": points}) for epsilon in EPSILONS),
-        *(
-            Case(enumerated, {"epsilon": epsilon, "slots": ENUMERATED, "draws": DRAWS[-1]})
-            for epsilon in (1.0, 10.0, 100.0)
-        ),
-        *(
-            Case(played, {"epsilon": epsilon, "slots": t, "draws": 20, "pool": pool, "runs": runs, "seed": 0})
-            for epsilon in (1.0, 10.0)
-            for t in lengths
-            for pool in POOLS[:2]
-        ),
+        *every(bounds, epsilon=EPSILONS, slots=slots, points=points),
+        *every(enumerated, epsilon=(1.0, 10.0, 100.0), slots=ENUMERATED, draws=DRAWS[-1]),
+        *every(played, epsilon=(1.0, 10.0), slots=lengths, draws=20, pool=POOLS[:2], runs=runs, seed=0),
         Case(followed, {}),
     ]
 
@@ -166,11 +155,7 @@ def sheet(rows: Rows) -> Sheet:
     return Sheet(
         found=tuple(_crossings(bound)),
         figures=figures,
-        tables=(
-            *_enumerated_table(select(rows, kind="enumerated")),
-            *_played_table(select(rows, kind="played")),
-            *_followed_table(end),
-        ),
+        tables=tuple(table for kind in TABLES for table in _table(rows, kind)),
         summary=tuple(_summary(end)),
     )
 
@@ -218,60 +203,35 @@ def _crossings(rows: Rows) -> list[str]:
     return found
 
 
-def _enumerated_table(rows: Rows) -> list[Table]:
-    if not rows:
-        return []
-    slots, draws = (value(rows[0], name) for name in ("slot", "draws"))
-    return [
-        Table(
-            f"All outcomes of {slots:g} slots with {draws:g} draws, two neighbouring streams, as published",
-            ("ε", "synopses", "outcomes", "claimed", "largest log-ratio", "over the claim", "δ at the claim"),
-            tuple(
-                (f"{value(row, 'epsilon'):g}", f"{value(row, 'pool'):,.0f}", f"{value(row, 'outcomes'):,.0f}",
-                 f"{value(row, 'claimed'):.4f}", f"{value(row, 'loss'):.4f}",
-                 f"{value(row, 'loss') / value(row, 'claimed'):.2f} ×", f"{value(row, 'delta'):.2g}")
-                for row in rows
-            ),
-        )
-    ]  # fmt: skip
-
-
-def _played_table(rows: Rows) -> list[Table]:
-    if not rows:
-        return []
-    runs = value(rows[0], "runs")
-    return [
-        Table(
-            f"{runs:,.0f} runs of longer streams as published, 20 draws a slot, the same two streams",
-            ("ε", "slots", "synopses", "claimed", "runs that lost more", "δ at the claim", "most lost by a run"),
-            tuple(
-                (f"{value(row, 'epsilon'):g}", f"{value(row, 'slot'):,.0f}", f"{value(row, 'pool'):,.0f}",
-                 f"{value(row, 'claimed'):.3f}", f"{value(row, 'above'):.2%}",
-                 f"{value(row, 'delta'):.2g} ± {value(row, 'error'):.1g}", f"{value(row, 'loss'):.3g}")
-                for row in rows
-            ),
-        )
-    ]  # fmt: skip
-
-
 NAMES = {"as published": "Algorithm 1 as published", **LABELS}
+TABLES = {
+    "enumerated": (
+        "All outcomes of {slot:g} slots with {draws:g} draws, two neighbouring streams, as published",
+        {"ε": "{epsilon:g}", "synopses": "{pool:,.0f}", "outcomes": "{outcomes:,.0f}", "claimed": "{claimed:.4f}",
+         "largest log-ratio": "{loss:.4f}", "over the claim": "{over:.2f} ×", "δ at the claim": "{delta:.2g}"},
+    ),
+    "played": (
+        "{runs:,.0f} runs of longer streams as published, 20 draws a slot, the same two streams",
+        {"ε": "{epsilon:g}", "slots": "{slot:,.0f}", "synopses": "{pool:,.0f}", "claimed": "{claimed:.3f}",
+         "runs that lost more": "{above:.2%}", "δ at the claim": "{delta:.2g} ± {error:.1g}",
+         "most lost by a run": "{loss:.3g}"},
+    ),
+    "followed": (
+        "The worst outcome of longer streams, ε = 1: a user who is alone in every slot",
+        {"system": "{name}", "slots": "{slot:,.0f}", "draws": "{draws:.0f}", "claimed": "{claimed:.4f}",
+         "lost, exactly": "{loss:.4f}", "over the claim": "{over:.3g} ×"},
+    ),
+}  # fmt: skip
+"""Of each kind of rows the title, and the columns with their cells."""
 
 
-def _followed_table(rows: Rows) -> list[Table]:
-    if not rows:
-        return []
-    return [
-        Table(
-            "The worst outcome of longer streams, ε = 1: a user who is alone in every slot",
-            ("system", "slots", "draws", "claimed", "lost, exactly", "over the claim"),
-            tuple(
-                (NAMES[str(row["system"])], f"{value(row, 'slot'):,.0f}", f"{value(row, 'draws'):.0f}",
-                 f"{value(row, 'claimed'):.4f}", f"{value(row, 'loss'):.4f}",
-                 f"{value(row, 'loss') / value(row, 'claimed'):.3g} ×")
-                for row in rows
-            ),
-        )
-    ]  # fmt: skip
+def _table(rows: Rows, kind: str) -> list[Table]:
+    title, columns = TABLES[kind]
+    own = [
+        {**row, "over": value(row, "loss") / value(row, "claimed"), "name": NAMES.get(str(row.get("system")))}
+        for row in select(rows, kind=kind)
+    ]
+    return Table.of(title.format_map(own[0]), own, columns) if own else []
 
 
 def _summary(rows: Rows) -> list[Summary]:
@@ -280,15 +240,7 @@ def _summary(rows: Rows) -> list[Summary]:
     for row in rows:
         name = str(row["system"])
         most[name] = max(most.get(name, 0.0), value(row, "loss") / value(row, "claimed"))
-    if not most:
-        return []
     text = {name: f"{ratio:.3g} ×" for name, ratio in most.items()}
-    return [
-        Summary(
-            "largest loss found, over what is claimed",
-            published=f"“at most 1 ×”; as published it is {text.get('as published', '–')}",
-            strict=text.get("strict", "–"),
-            converging=text.get("converging", "–"),
-            ledger=text.get("ledger", "–"),
-        )
-    ]
+    published = f"“at most 1 ×”; as published it is {text.get('as published', '–')}"
+    line = Summary.of("largest loss found, over what is claimed", published, lambda system: text.get(system, "–"))
+    return [line] if most else []

@@ -17,7 +17,7 @@ from dpi.release.queries import Floats
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets import load
 from dpi_research.evaluation import Agreement, agreement, highest
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import BESIDE, by_epsilon, cell, epsilons, finish, grid, legend, line, moving, whole
 from dpi_research.reproduce.play import LABELS, SYSTEMS, System, open_stream
 from dpi_research.reproduce.rows import distinct, mean, select
@@ -83,13 +83,11 @@ def alerts(releases: Iterable[Release], first: int) -> set[int]:
     return places
 
 
-def compared(
-    stream: str, slots: int, listed: int, system: System, detector: str, epsilons: str, seed: int
-) -> list[dict[str, Value]]:
+def compared(stream: str, slots: int, listed: int, system: System, detector: str, epsilons: str, seed: int) -> Made:
     """Precision and recall at every ε, and slot by slot at the one that is shown."""
     real = stream_of(stream, slots, listed)
     truths = {"instantaneous": scores(detector, real.pdfs), "accumulative": scores(detector, real.accumulated)}
-    rows: list[dict[str, Value]] = []
+    rows: Made = []
     for epsilon in epsilons.split():
         mechanism = Recorded()
         opened = open_stream(system, real.domain, epsilon, seed=seed, boosted=mechanism)
@@ -109,7 +107,7 @@ def _rows(
     detector: str,
     form: str,
     truth: Floats,
-) -> list[dict[str, Value]]:
+) -> Made:
     """What a detector finds in releases of a system, against the scores of the truth.
 
     The published mechanism states no variance but the trivial bound, and accumulative PDFs come without: both are
@@ -138,7 +136,7 @@ def _measured(both: Agreement) -> dict[str, Value]:
     return {"precision": both.precision, "recall": both.recall}
 
 
-def _by_slot(wanted: Iterable[int], found: Iterable[int], shape: tuple[int, ...], first: int) -> list[dict[str, Value]]:
+def _by_slot(wanted: Iterable[int], found: Iterable[int], shape: tuple[int, ...], first: int) -> Made:
     """How many cells of each slot are wanted, found, and both."""
     marks = np.zeros((2, *shape), dtype=bool)
     for mark, places in zip(marks, (wanted, found), strict=True):

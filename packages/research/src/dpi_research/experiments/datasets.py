@@ -10,7 +10,7 @@ import numpy as np
 
 from dpi_research.datasets import DATASETS, load
 from dpi_research.datasets.generators import Counts, Floats, published, stream_named
-from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Table, every
 from dpi_research.reproduce.figures import Style, finish, legend, line, panels
 from dpi_research.reproduce.rows import column, distinct, select, value
 
@@ -51,14 +51,14 @@ USES = {
 }
 
 
-def measured(name: str) -> list[dict[str, Value]]:
+def measured(name: str) -> Made:
     """Counts of one data set, and in how many slots its users are seen. For public data: nothing here is private."""
     import polars as pl
 
     use, table = USES[name], _events(name)
     slots = table["slot"].n_unique()
     seen = _slots_of_a_user(table)
-    rows: list[dict[str, Value]] = [
+    rows: Made = [
         {"kind": "real", "name": name, "users": int(sum(seen.values())), "bins": table[USES[name].domain].n_unique(),
          "means": use.means, "slots": slots, "slot": use.slot, "records": int(table["records"].sum()),
          "first": str(table["timestamp"].min()), "last": str(table["timestamp"].max()),
@@ -125,7 +125,7 @@ MADE_UP = {
 }
 
 
-def made_up(name: str, seed: int) -> list[dict[str, Value]]:
+def made_up(name: str, seed: int) -> Made:
     """A generated stream, measured on some of its slots."""
     stream = MADE_UP[name]
     known = [
@@ -143,15 +143,28 @@ def cases(quick: bool) -> list[Case]:
     """Each data set once; the quick form is the full one."""
     return [
         *(Case(measured, {"name": name}, data=name) for name in DATASETS),
-        *(Case(made_up, {"name": name, "seed": 0}) for name in MADE_UP),
+        *every(made_up, name=tuple(MADE_UP), seed=0),
     ]
 
 
-REAL_COLUMNS = (
-    "data set", "privacy unit: one user is", "users", "records", "domain", "slots", "period",
-    "KL from uniform, all records",
-)  # fmt: skip
-MADE_UP_COLUMNS = ("stream", "data sets", "users in a slot", "domain", "slots", "KL from uniform, a slot")
+REAL_COLUMNS = {
+    "data set": "{name}",
+    "privacy unit: one user is": "{unit}",
+    "users": "{users:,.0f}",
+    "records": "{records:,.0f}",
+    "domain": "{bins:,.0f} {means}",
+    "slots": "{slots:,.0f} of {slot}",
+    "period": "{first!s:.16} to {last!s:.16}",
+    "KL from uniform, all records": "{uniform_kl:.3g}",
+}
+MADE_UP_COLUMNS = {
+    "stream": "{name}",
+    "data sets": "{sets:,.0f}",
+    "users in a slot": "{users:,.0f}",
+    "domain": "{bins:,.0f}",
+    "slots": "{slots:,.0f}",
+    "KL from uniform, a slot": "{uniform_kl:.2g}",
+}
 
 
 def sheet(rows: Rows) -> Sheet:
@@ -164,11 +177,8 @@ def sheet(rows: Rows) -> Sheet:
             tuple((name, f"{u:,}", f"{k:,}", f"{t:,}", period) for name, u, k, t, period in PRINTED),
         )
     ]
-    if real:
-        tables.append(Table("Data sets here, counted", REAL_COLUMNS, tuple(_real_line(row) for row in real)))
-    if made:
-        title = f"Made-up streams, measured on {MEASURED} slots each"
-        tables.append(Table(title, MADE_UP_COLUMNS, tuple(_made_line(row) for row in made)))
+    tables += Table.of("Data sets here, counted", real, REAL_COLUMNS)
+    tables += Table.of(f"Made-up streams, measured on {MEASURED} slots each", made, MADE_UP_COLUMNS)
     figures = {}
     if seen:
         figure, (axes,) = panels(1, width=6.4, height=3.6)
@@ -180,20 +190,6 @@ def sheet(rows: Rows) -> Sheet:
         legend(figure, axes)
         figures["users"] = (figure, "Share of the users who are seen in at least so many slots, slots as in the table.")
     return Sheet(found=tuple(_found(real, seen, made)), figures=figures, tables=tuple(tables))
-
-
-def _real_line(row: Row) -> tuple[str, ...]:
-    period = f"{str(row['first'])[:16]} to {str(row['last'])[:16]}"
-    return (
-        str(row["name"]), str(row["unit"]), f"{value(row, 'users'):,.0f}", f"{value(row, 'records'):,.0f}",
-        f"{value(row, 'bins'):,.0f} {row['means']}", f"{value(row, 'slots'):,.0f} of {row['slot']}", period,
-        f"{value(row, 'uniform_kl'):.3g}",
-    )  # fmt: skip
-
-
-def _made_line(row: Row) -> tuple[str, ...]:
-    whole = (f"{value(row, name):,.0f}" for name in ("sets", "users", "bins", "slots"))
-    return (str(row["name"]), *whole, f"{value(row, 'uniform_kl'):.2g}")
 
 
 def _found(real: Rows, seen: Rows, made: Rows) -> list[str]:

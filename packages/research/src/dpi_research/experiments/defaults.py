@@ -18,7 +18,7 @@ from dpi_research.baselines.plain import Demo
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets.generators import Floats, stream_named
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Row, Rows, Sheet, Summary, Table, Value, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, Hyper, Played, published_mechanism
 from dpi_research.reproduce.rows import column, distinct, select, value
@@ -38,7 +38,7 @@ LEDGERS = {"": Ledger(), "spend first": Ledger(policy=spend_first)}
 OF_DRAWS = {name: Style.numbered(index) for name, index in zip(DRAWS, (3, 5, 4), strict=True)}
 
 
-def spent(draw: str, epsilon: float, slots: int, seed: int) -> list[dict[str, Value]]:
+def spent(draw: str, epsilon: float, slots: int, seed: int) -> Made:
     """Σ ε_t, at some slots."""
     allocation = Converging(SPENCE, DRAWS[draw]).allocation(Epsilon.at_most(epsilon))
     source = UnsafeSeededSource(seed)
@@ -47,7 +47,7 @@ def spent(draw: str, epsilon: float, slots: int, seed: int) -> list[dict[str, Va
     return [{"kind": "spent", "draw": draw, "epsilon": epsilon, "slot": t, "spent": float(total[t - 1])} for t in times]
 
 
-def told(stream: str, epsilon: float, slots: int, seed: int) -> list[dict[str, Value]]:
+def told(stream: str, epsilon: float, slots: int, seed: int) -> Made:
     """How much nearer to the slot's own PDF than the uniform guess releases are, in nats, by mechanism and budget.
 
     A boosted mechanism gets budgets by the same rule as the published one (same spent), and others the same total ε.
@@ -87,7 +87,7 @@ def _played(
     return {**about, "churn": churn, "spent": releases[-1].epsilon_spent, **gained}
 
 
-def demo(stream: str, slots: int, seed: int) -> list[dict[str, Value]]:
+def demo(stream: str, slots: int, seed: int) -> Made:
     """The same of the authors' public demo, which looks at no data; its counts become a PDF as in comparisons."""
     made = stream_named(stream)
     mechanism = Demo(bins=made.bins, unsafe_source=UnsafeSeededSource(seed))
@@ -113,19 +113,10 @@ def cases(quick: bool) -> list[Case]:
     slots = 500 if quick else max(TABLED)
     lengths = {"published": 12, "drift.01": 8} if quick else {"published": 300, "drift.01": 200}
     epsilons = (2.0,) if quick else EPSILONS
-    return [
-        *(
-            Case(spent, {"draw": draw, "epsilon": epsilon, "slots": slots, "seed": 0})
-            for draw in DRAWS
-            for epsilon in EPSILONS
-        ),
-        *(
-            Case(told, {"stream": stream, "epsilon": epsilon, "slots": length, "seed": 0})
-            for stream, length in lengths.items()
-            for epsilon in epsilons
-        ),
-        *(Case(demo, {"stream": stream, "slots": length, "seed": 0}) for stream, length in lengths.items()),
-    ]
+    found = every(spent, draw=tuple(DRAWS), epsilon=EPSILONS, slots=slots, seed=0)
+    for stream, length in lengths.items():
+        found += every(told, stream=stream, epsilon=epsilons, slots=length, seed=0)
+    return found + [case for name, length in lengths.items() for case in every(demo, stream=name, slots=length, seed=0)]
 
 
 def sheet(rows: Rows) -> Sheet:
@@ -240,24 +231,25 @@ def _name(row: Row) -> str:
     return ", ".join(part for part in (mechanism[str(row["system"])], str(row["draw"])) if part)
 
 
+GAIN_COLUMNS = {
+    "ε": "{at}",
+    "system": "{who}",
+    "spent": "{spent:.3g}",
+    "gain (nats)": "{gain:.3g} ± {error:.1g}",
+    "slots better than uniform": "{better:.0%}",
+}
+
+
 def _gain_tables(rows: Rows) -> list[Table]:
     found = []
     for stream in distinct(rows, "stream"):
-        lines = []
+        own: Made = []
         for row in select(rows, stream=stream):
             churn = f", churn {value(row, 'churn'):.0%}" if row["system"] == "ledger" else ""
-            lines.append(
-                ("any" if row["epsilon"] is None else f"{value(row, 'epsilon'):g}",
-                 _name(row) + churn,
-                 f"{value(row, 'spent'):.3g}", f"{value(row, 'gain'):.3g} ± {value(row, 'error'):.1g}",
-                 f"{value(row, 'better'):.0%}")
-            )  # fmt: skip
-        own = select(rows, stream=stream)
-        title = (
-            f"{STREAMS[str(stream)]}, {value(own[0], 'slots'):.0f} slots: gain over the uniform guess, of "
-            f"{value(own[0], 'uniform_kl'):.3g} nats"
-        )
-        found.append(Table(title, ("ε", "system", "spent", "gain (nats)", "slots better than uniform"), tuple(lines)))
+            at = "any" if row["epsilon"] is None else f"{row['epsilon']:g}"
+            own.append({**row, "at": at, "who": _name(row) + churn})
+        title = f"{STREAMS[str(stream)]}, {{slots:.0f}} slots: gain over the uniform guess, of {{uniform_kl:.3g}} nats"
+        found += Table.of(title.format_map(own[0]), own, GAIN_COLUMNS)
     return found
 
 

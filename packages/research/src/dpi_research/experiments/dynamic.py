@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi_research.datasets.generators import Counts, drifting, published
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value, every
 from dpi_research.reproduce.figures import Style, boxes, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Moment, Reference, System, follow
 from dpi_research.reproduce.rows import column, mean, number, select
@@ -46,24 +46,18 @@ def course(
     window: int,
     every: int,
     seed: int,
-) -> list[dict[str, Value]]:
+) -> Made:
     """For each window the mean errors, and how its last slot's output is spread."""
     data = STREAMS[stream](np.random.default_rng([seed, 0]), slots, every)
-    rows: list[dict[str, Value]] = []
+    rows: Made = []
     sums: defaultdict[str, float] = defaultdict(float)
     for count, moment in enumerate(follow(system, data, BINS, epsilon, churn=churn, seed=seed), 1):
         for name, error in moment.errors.items():
             sums[name] += error
         if count % window == 0:
-            setting: dict[str, Value] = {
-                "stream": stream,
-                "system": system,
-                "epsilon": epsilon,
-                "churn": churn,
-                "slot": count,
-            }
+            about: dict[str, Value] = {"stream": stream, "system": system, "epsilon": epsilon, "churn": churn}
             means = {name: total / window for name, total in sums.items()}
-            rows.append({**setting, **means, **_spread(moment), "spent": moment.spent})
+            rows.append({**about, "slot": count, **means, **_spread(moment), "spent": moment.spent})
             sums.clear()
     return rows
 
@@ -83,17 +77,14 @@ def cases(quick: bool) -> list[Case]:
 
     With a series everybody pays, whoever it is.
     """
-    slots, window, every = (90, 10, 30) if quick else (SLOTS, WINDOW, RESHUFFLE)
-    common = {"slots": slots, "window": window, "every": every, "seed": 0}
+    slots, window, reshuffled = (90, 10, 30) if quick else (SLOTS, WINDOW, RESHUFFLE)
+    common: dict[str, Value] = {"slots": slots, "window": window, "every": reshuffled, "seed": 0}
     found = []
     for stream in STREAMS:
-        settings: list[tuple[System | Reference, float, float]] = [("truth", 0, 0), ("uniform", 0, 0)]
+        found += every(course, stream=stream, system=("truth", "uniform"), epsilon=0, churn=0, **common)
         for epsilon in SHOWN if quick or stream == "zipf" else EPSILONS:
-            settings += [(system, epsilon, CHURN) for system in SYSTEMS]
-        for system, epsilon, churn in [*settings, *(("ledger", EPSILON, churn) for churn in (0, 1))]:
-            found.append(
-                Case(course, {"stream": stream, "system": system, "epsilon": epsilon, "churn": churn, **common})
-            )
+            found += every(course, stream=stream, system=SYSTEMS, epsilon=epsilon, churn=CHURN, **common)
+        found += every(course, stream=stream, system="ledger", epsilon=EPSILON, churn=(0, 1), **common)
     return found
 
 
@@ -287,10 +278,9 @@ def _by_churn(rows: Rows, stream: str) -> Table:
 
 def _summary(rows: Rows, stream: str) -> Summary:
     own = select(rows, stream=stream)
-    kl = {system: number(mean(own, "kl", system=system, epsilon=EPSILON, churn=CHURN)) for system in SYSTEMS}
-    return Summary(
+    at = {"epsilon": EPSILON, "churn": CHURN}
+    return Summary.of(
         f"{NAMES[stream]}: KL, ε = {EPSILON}",
-        published="“very small”" if stream == "published" else "–",
-        uniform=number(mean(own, "kl", system="uniform")),
-        **kl,
+        "“very small”" if stream == "published" else "–",
+        lambda system: number(mean(own, "kl", system=system, **({} if system == "uniform" else at))),
     )

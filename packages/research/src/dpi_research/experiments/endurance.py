@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi_research.datasets.generators import Counts, drifting, published
-from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Value
+from dpi_research.reproduce.experiment import Case, Made, Row, Rows, Sheet, Summary, Value
 from dpi_research.reproduce.figures import finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Pair, System, follow
 from dpi_research.reproduce.rows import column, number, select
@@ -34,13 +34,11 @@ next, so that some of them are a sample; but a series that is drawn from less of
 STEPS = {system: " and ".join(f"{steps[system]:,}" for steps in STEP.values()) for system in SYSTEMS}
 
 
-def course(
-    stream: str, system: System, bins: int, slots: int, step: int, window: int, seed: int
-) -> list[dict[str, Value]]:
+def course(stream: str, system: System, bins: int, slots: int, step: int, window: int, seed: int) -> Made:
     """Mean errors over windows of so many slots, and the median time of a slot."""
     data = STREAMS[stream](np.random.default_rng([seed, 0]), slots // step, bins)
     even = np.full(bins, 1 / bins)
-    rows: list[dict[str, Value]] = []
+    rows: Made = []
     errors: list[tuple[float, ...]] = []
     seconds: list[float] = []
     start = time.perf_counter()

@@ -11,7 +11,7 @@ from dpi.mechanism.published.pool import DirichletPool, MixedPool, Multinomial, 
 from dpi.theory import entropy_approximation
 from dpi_research.datasets.generators import zipf
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.rows import value
 
@@ -34,7 +34,7 @@ def pool_of(law: str, size: int, precision: int) -> Pool:
     return MixedPool(size, precision=precision)
 
 
-def entropies(law: str, size: int, precision: int, bins: int) -> list[dict[str, Value]]:
+def entropies(law: str, size: int, precision: int, bins: int) -> Made:
     """All that is called the entropy of one pool, and how near its best synopsis is to a zipf PDF and to uniform."""
     pool, target = pool_of(law, size, precision), zipf(bins)
     found = expressiveness(pool, bins)
@@ -52,15 +52,11 @@ def entropies(law: str, size: int, precision: int, bins: int) -> list[dict[str, 
 def cases(quick: bool) -> list[Case]:
     """Each law at each precision and number of bins; then larger and larger multinomial pools."""
     size, precisions = (300, (10, 100, 1_000)) if quick else (SIZE, PRECISIONS)
-    grid: list[dict[str, Value]] = [
-        {"law": law, "size": size, "precision": precision, "bins": bins}
-        for bins in BINS
-        for law in LAWS
-        for precision in precisions
-    ]
     sizes = (100, 1_000) if quick else SIZES
-    grid += [{"law": "multinomial", "size": size, "precision": 100, "bins": bins} for bins in BINS for size in sizes]
-    return [Case(entropies, options) for options in grid]
+    return [
+        *every(entropies, bins=BINS, law=LAWS, precision=precisions, size=size),
+        *every(entropies, bins=BINS, law="multinomial", precision=100, size=sizes),
+    ]
 
 
 def sheet(rows: Rows) -> Sheet:

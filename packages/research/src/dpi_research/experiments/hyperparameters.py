@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +14,10 @@ from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import LINES
 from dpi.stream import Stream
-from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value
-from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.figures import STYLES, Style, epsilons, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, Pair, System, open_stream, own_seed
-from dpi_research.reproduce.rows import number, value
+from dpi_research.reproduce.rows import column, mean, number, select, value
 from dpi_research.reproduce.streams import DAYS, ONCE, PEOPLE, RealStream, stream_of
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ DRAWS = 20
 def course(
     system: str, lam: float, mu: float, zeta: float, epsilons: str, people: int, first: int, days: int, per_day: int,
     seed: int,
-) -> list[dict[str, Value]]:  # fmt: skip
+) -> Made:  # fmt: skip
     """Errors of one system for several ε; `spence` is the boosted mechanism on the published series."""
     data = stream_of(people, first=first, days=days, per_day=per_day)
-    rows: list[dict[str, Value]] = []
+    rows: Made = []
     for epsilon in epsilons.split():
         noise = own_seed(system, lam, mu, zeta, epsilon, per_day, seed)
         stream = opened(system, data.domain, epsilon, Hyper(lam, mu, zeta), noise)
@@ -119,7 +119,7 @@ def cases(quick: bool) -> list[Case]:
     chosen = settings()
     if quick:
         chosen = [DEFAULT, {**DEFAULT, "lam": 0.5}, {**DEFAULT, "mu": 0.3}, {**DEFAULT, "zeta": 0.5}]
-    work: list[dict[str, Value]] = [
+    work: Made = [
         {"system": "strict", **hyper, "epsilons": every if hyper == DEFAULT else some, **shared} for hyper in chosen
     ]
     work += [{"system": system, **DEFAULT, "epsilons": every, **shared} for system in ("converging", "ledger")]
@@ -167,28 +167,34 @@ def sheet(rows: Rows) -> Sheet:
     )
 
 
-def _varied(name: str, chosen: float, system: str) -> Callable[[Row], bool]:
-    """Whether a row is of a system with one parameter at a value and the others at their defaults."""
-    wanted = {**DEFAULT, name: chosen}
-    return lambda row: row["system"] == system and all(row[key] == at for key, at in wanted.items())
+def _varied(system: str, **changed: float) -> dict[str, Value]:
+    """What the rows of a system have with some parameters changed and the others at their defaults."""
+    return {"system": system, **DEFAULT, **changed}
 
 
-def _of(system: str) -> Callable[[Row], bool]:
-    """Whether a row is of a system with default parameters."""
-    return _varied("lam", DEFAULT["lam"], system)
-
-
-def _over_epsilon(rows: Rows, key: str, keep: Callable[[Row], bool]) -> tuple[list[float], list[float]]:
+def _over_epsilon(rows: Rows, key: str, where: Mapping[str, Value]) -> tuple[list[float], list[float]]:
     """Means over the runs, for each ε."""
-    epsilons = sorted({value(row, "epsilon") for row in rows if keep(row)})
-    return epsilons, [_at(rows, key, keep, epsilon) for epsilon in epsilons]
+    known = epsilons(select(rows, **where))
+    return known, [_at(rows, key, where, epsilon) for epsilon in known]
+
+
+def _at(rows: Rows, key: str, where: Mapping[str, Value], epsilon: float) -> float:
+    """The mean over the runs; not a number if there are none."""
+    found = mean(rows, key, **where, epsilon=epsilon)
+    return float("nan") if found is None else found
+
+
+def _spread(rows: Rows, system: str, name: str, epsilon: float) -> list[tuple[float, float]]:
+    """The values of a parameter that were played, each with the KL of a slot."""
+    played = {x: _varied(system, **{name: x}) for x in VALUES[name]}
+    return [(x, _at(rows, "kl", where, epsilon)) for x, where in played.items() if select(rows, **where)]
 
 
 def _beside(axes: Axes, rows: Rows, key: str) -> None:
     """The lines that do not depend on the parameters."""
-    line(axes, *_over_epsilon(rows, f"uniform_{key}", _of("strict")), "uniform")
+    line(axes, *_over_epsilon(rows, f"uniform_{key}", _varied("strict")), "uniform")
     for system in ("converging", "ledger"):
-        line(axes, *_over_epsilon(rows, key, _of(system)), system)
+        line(axes, *_over_epsilon(rows, key, _varied(system)), system)
 
 
 def _published(rows: Rows, measure: str) -> Figure:
@@ -199,7 +205,7 @@ def _published(rows: Rows, measure: str) -> Figure:
         key = f"acc_{measure}" if above else measure
         _beside(axes, rows, key)
         for index, chosen in enumerate(values):
-            x, y = _over_epsilon(rows, key, _varied(name, chosen, "strict"))
+            x, y = _over_epsilon(rows, key, _varied("strict", **{name: chosen}))
             if x:
                 style = Style(STRICT[index], LINES[index], "s^vPX"[index])
                 line(axes, x, y, f"strict, {SIGNS[name]} = {chosen:g}", style=style)
@@ -213,23 +219,23 @@ def _published(rows: Rows, measure: str) -> Figure:
 
 def _series(rows: Rows) -> Figure:
     figure, grid = panels(4, width=3.0, height=2.9)
-    epsilons = sorted({value(row, "epsilon") for row in rows if row["system"] == "spence"})
+    known = epsilons(select(rows, system="spence"))
     for part, name in enumerate(("mu", "zeta")):
-        for column, key in enumerate(("kl", "acc_kl")):
-            axes = grid[2 * part + column]
-            for index, epsilon in enumerate(epsilons):
-                runs = {x: _runs(rows, key, _varied(name, x, "spence"), epsilon) for x in VALUES[name]}
-                drawn = {x: y for x, y in runs.items() if y}
-                middle = np.array([np.mean(y) for y in drawn.values()])
-                ends = np.array([(min(y), max(y)) for y in drawn.values()]).T
+        for place, key in enumerate(("kl", "acc_kl")):
+            axes = grid[2 * part + place]
+            for index, epsilon in enumerate(known):
+                runs = {x: select(rows, **_varied("spence", **{name: x}), epsilon=epsilon) for x in VALUES[name]}
+                drawn = {x: column(own, key) for x, own in runs.items() if own}
+                middle = np.array([y.mean() for y in drawn.values()])
+                ends = np.array([(y.min(), y.max()) for y in drawn.values()]).T
                 style = Style(STRICT[3 * index], LINES[index], "sP"[index])
                 line(axes, list(drawn), middle, f"boosted on Spence, ε = {epsilon:g}", style=style)
                 if drawn:
                     axes.vlines(list(drawn), *ends, color=style.colour, lw=3, alpha=0.4)
-            high = epsilons[-1] if epsilons else 0
+            high = known[-1] if known else 0
             for label, system, at in (("uniform", "strict", f"uniform_{key}"), ("converging", "converging", key),
                                       ("ledger", "ledger", key)):  # fmt: skip
-                level = _at(rows, at, _of(system), high)
+                level = _at(rows, at, _varied(system), high)
                 style = STYLES[label]
                 axes.axhline(level, color=style.colour, ls=style.line, lw=1.5, label=f"{LABELS[label]}, ε = {high:g}")
             finish(axes, f"{MEASURES[key]}", SIGNS[name], "nats")
@@ -240,7 +246,7 @@ def _series(rows: Rows) -> Figure:
 
 def _found(rows: Rows) -> list[str]:
     """What the rows say to each sentence of the published text."""
-    strict = [row for row in rows if row["system"] == "strict"]
+    strict = select(rows, system="strict")
     if not strict:
         return []
     found = []
@@ -258,18 +264,14 @@ def _found(rows: Rows) -> list[str]:
         f"whole range, so that no synopsis is more than e^{tilt:.2g} = {np.exp(tilt):.3f} times as likely as another, "
         "in any slot of any run."
     )
-    first, last = (_at(rows, "kl", _of("strict"), epsilon) for epsilon in (low, high))
+    default = _varied("strict")
+    first, last = (_at(rows, "kl", default, epsilon) for epsilon in (low, high))
     found.append(
         f"“With an increasing ε, the MSE and KL divergence both decrease”: strict, from ε = {low:g} to {high:g}, KL of "
-        f"a slot {first:.4f} → {last:.4f}, with a standard error of {_at(rows, 'kl_error', _of('strict'), high):.4f}."
+        f"a slot {first:.4f} → {last:.4f}, with a standard error of {_at(rows, 'kl_error', default, high):.4f}."
     )
     for name, words in (("lam", "decreases faster when λ is very small"), ("mu", "small μ"), ("zeta", "small ζ")):
-        spread = [
-            (chosen, _at(rows, "kl", _varied(name, chosen, "strict"), high))
-            for chosen in VALUES[name]
-            if any(_varied(name, chosen, "strict")(row) for row in rows)
-        ]
-        text = ", ".join(f"{kl:.4f} ({SIGNS[name]} = {chosen:g})" for chosen, kl in spread)
+        text = ", ".join(f"{kl:.4f} ({SIGNS[name]} = {x:g})" for x, kl in _spread(rows, "strict", name, high))
         found.append(f"“{words}”: KL of a slot at ε = {high:g} is {text}.")
     return found
 
@@ -279,14 +281,10 @@ def _found_series(rows: Rows) -> list[str]:
     found = []
     high = max((value(row, "epsilon") for row in rows), default=0.0)
     for name in ("mu", "zeta"):
-        spread = [
-            (chosen, _at(rows, "kl", _varied(name, chosen, "spence"), high))
-            for chosen in VALUES[name]
-            if any(_varied(name, chosen, "spence")(row) for row in rows)
-        ]
+        spread = _spread(rows, "spence", name, high)
         if len(spread) > 1:
             text = ", ".join(f"{kl:.3f} ({SIGNS[name]} = {chosen:g})" for chosen, kl in spread)
-            runs = _runs(rows, "kl", _varied(name, spread[0][0], "spence"), high)
+            runs = column(select(rows, **_varied("spence", **{name: spread[0][0]}), epsilon=high), "kl")
             found.append(
                 f"The boosted mechanism on the published series, ε = {high:g}: KL of a slot {text}; runs at "
                 f"{SIGNS[name]} = {spread[0][0]:g} lie between {min(runs):.3f} and {max(runs):.3f}."
@@ -298,7 +296,7 @@ def _worse(rows: Rows, when: str = "") -> list[str]:
     """Where the boosted mechanism is worse than the uniform guess."""
     found = []
     for system, label in (("spence", "boosted on the published series"), *LABELS.items()):
-        runs = [row for row in rows if row["system"] == system]
+        runs = select(rows, system=system)
         if system == "strict" or not runs:
             continue
         parts = []
@@ -311,23 +309,13 @@ def _worse(rows: Rows, when: str = "") -> list[str]:
     return found
 
 
-def _runs(rows: Rows, key: str, keep: Callable[[Row], bool], epsilon: float) -> list[float]:
-    return [value(row, key) for row in rows if keep(row) and row["epsilon"] == epsilon]
-
-
-def _at(rows: Rows, key: str, keep: Callable[[Row], bool], epsilon: float) -> float:
-    """The mean over the runs; not a number if there are none."""
-    runs = _runs(rows, key, keep, epsilon)
-    return sum(runs) / len(runs) if runs else float("nan")
-
-
 def _by_value(rows: Rows, series: Rows) -> Table:
     high = max(value(row, "epsilon") for row in rows)
     lines = []
     for name, values in VALUES.items():
         for chosen in values:
-            keep, own = _varied(name, chosen, "strict"), _varied(name, chosen, "spence")
-            if not any(keep(row) for row in rows):
+            keep, own = (_varied(system, **{name: chosen}) for system in ("strict", "spence"))
+            if not select(rows, **keep):
                 continue
             hyper = {**DEFAULT, name: chosen}
             below = "yes" if hyper["mu"] < hyper["lam"] / 2 else "no"
@@ -335,7 +323,7 @@ def _by_value(rows: Rows, series: Rows) -> Table:
             numbers += [_at(series, key, own, high) for key in ("kl", "acc_kl")]
             lines.append((f"{SIGNS[name]} = {chosen:g}", below, *("–" if np.isnan(x) else f"{x:.4g}" for x in numbers)))
     keys = ("uniform_kl", "uniform_last_kl", "uniform_acc_kl", "uniform_mse", "uniform_last_mse", "uniform_acc_mse")
-    lines.append(("uniform guess", "", *(f"{_at(rows, key, _of('strict'), high):.4g}" for key in keys), "", ""))
+    lines.append(("uniform guess", "", *(f"{_at(rows, key, _varied('strict'), high):.4g}" for key in keys), "", ""))
     columns = ("strict, others at default", "μ < λ/2", "KL, slot", "KL, last slot", "KL, accumulative", "MSE, slot",
                "MSE, last slot", "MSE, accumulative", "boosted on Spence: KL, slot", "KL, accumulative")  # fmt: skip
     return Table(f"ε = {high:g}", columns, tuple(lines))
@@ -346,8 +334,7 @@ def _half_days(grid: Rows, halves: Rows) -> Table:
     lines = [
         (str(row["system"]), f"{row['slots']:,}", *(f"{value(row, key):.4g}" for key in (*MEASURES, "last_kl")))
         for system in ("strict", "converging", "ledger")
-        for row in (*grid, *halves)
-        if _of(system)(row) and row["epsilon"] == value(halves[0], "epsilon") and row["seed"] == 0
+        for row in select((*grid, *halves), **_varied(system), epsilon=halves[0]["epsilon"], seed=0)
     ]
     return Table("540 days and 1,000 half-days, ε = 2", ("system", "slots", *MEASURES.values(), "KL, last slot"),
                  tuple(lines))  # fmt: skip
@@ -356,15 +343,10 @@ def _half_days(grid: Rows, halves: Rows) -> Table:
 def _summary(rows: Rows, key: str, what: str) -> Summary:
     ends = [f(value(row, "epsilon") for row in rows) for f in (min, max)]
 
-    def both(system: str, name: str) -> str:
-        values = [_at(rows, name, _of(system), epsilon) for epsilon in ends]
+    def both(system: str) -> str:
+        name, of = (f"uniform_{key}", "strict") if system == "uniform" else (key, system)
+        values = [_at(rows, name, _varied(of), epsilon) for epsilon in ends]
         return "–" if np.isnan(values).any() else " / ".join(number(kl) for kl in values)
 
-    return Summary(
-        f"COVID-19, KL of {what}, ε = {ends[0]:g} / {ends[1]:g}",
-        published="“decreases” with ε; no numbers",
-        uniform=both("strict", f"uniform_{key}"),
-        strict=both("strict", key),
-        converging=both("converging", key),
-        ledger=both("ledger", key),
-    )
+    title = f"COVID-19, KL of {what}, ε = {ends[0]:g} / {ends[1]:g}"
+    return Summary.of(title, "“decreases” with ε; no numbers", both)

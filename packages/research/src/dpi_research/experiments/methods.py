@@ -11,7 +11,7 @@ from dpi.budget.epsilon import Epsilon
 from dpi.domain import Categories
 from dpi.noise import UnsafeSeededSource
 from dpi.theory import true_loss
-from dpi_research.baselines import Baseline, Loss, PublicFacts
+from dpi_research.baselines import Baseline, PublicFacts
 from dpi_research.baselines.counters import Binary, Hybrid
 from dpi_research.baselines.pegasus import Pegasus
 from dpi_research.baselines.perrier import Perrier
@@ -19,10 +19,10 @@ from dpi_research.baselines.tops import ToPS
 from dpi_research.compare import Terms, compare, published_tables
 from dpi_research.compare.contenders import Contender, Ours
 from dpi_research.compare.run import PUBLISHED_FOUR
-from dpi_research.compare.tables import DELTA, EPSILON, PRINTED, RATE
+from dpi_research.compare.tables import DELTA, EPSILON, PRINTED, RATE, loss_of
 from dpi_research.compare.tables import NOTES as NOTES
 from dpi_research.datasets.generators import Floats, Slot, published, stream_named
-from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Row, Rows, Sheet, Summary, Table, Value, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, Played, System, open_stream
 from dpi_research.reproduce.rows import column, distinct, select, value
@@ -66,25 +66,18 @@ def times(slots: int, points: int) -> list[int]:
     return sorted({5, 50, *np.geomspace(1, slots, points).astype(int).tolist()})
 
 
-def losses(name: str, slot_seconds: float, slots: int, points: int) -> list[dict[str, Value]]:
+def losses(name: str, slot_seconds: float, slots: int, points: int) -> Made:
     """What a user with the records of the most active source has lost by a method, purely and at δ."""
     made, records = mechanism(name), RATE * Fraction(slot_seconds)
-    rows: list[dict[str, Value]] = []
+    rows: Made = []
     for slot in times(slots, points):
-        user = _loss(made, slot).scaled(records)
-        rows.append(
-            {"kind": "loss", "system": name, "slot_seconds": slot_seconds, "slot": slot, "pure": user.epsilon(),
-             "at_delta": user.epsilon(DELTA)}
-        )  # fmt: skip
+        user = loss_of(made, slot).scaled(records)
+        about: dict[str, Value] = {"kind": "loss", "system": name, "slot_seconds": slot_seconds, "slot": slot}
+        rows.append({**about, "pure": user.epsilon(), "at_delta": user.epsilon(DELTA)})
     return rows
 
 
-def _loss(made: Baseline, slots: int) -> Loss:
-    """Of a user with one record in every slot; of the tree after the prefix, where thresholds are learnt from one."""
-    return Loss(made.loss(made.prefix + slots).shifts) if isinstance(made, Perrier | ToPS) else made.loss(slots)
-
-
-def own_losses(system: System, slots: int, points: int, seed: int) -> list[dict[str, Value]]:
+def own_losses(system: System, slots: int, points: int, seed: int) -> Made:
     """What a user in every slot has lost by one of ours, however many records; the ledger is played."""
     stream = open_stream(system, Categories(range(10), other=None), EPSILON, seed=seed)
     wanted, spent = set(times(slots, points)), []
@@ -98,7 +91,7 @@ def own_losses(system: System, slots: int, points: int, seed: int) -> list[dict[
     return [_own(system, slot, loss) for slot, loss in enumerate(spent, 1) if slot in wanted]
 
 
-def algorithm_losses(slots: int, points: int) -> list[dict[str, Value]]:
+def algorithm_losses(slots: int, points: int) -> Made:
     """The worst case of Algorithm 1 with its own coefficients and 20 draws; see the experiment `accounting`."""
     hyper = Hyper()
     mu, zeta = float(hyper.mu), float(hyper.zeta)
@@ -109,10 +102,10 @@ def _own(system: str, slot: int, loss: float) -> dict[str, Value]:
     return {"kind": "loss", "system": system, "slot_seconds": None, "slot": slot, "pure": loss, "at_delta": loss}
 
 
-def tables() -> list[dict[str, Value]]:
+def tables() -> Made:
     """Both published tables, recomputed (`dpi compare --published-tables`)."""
     found = published_tables()
-    rows: list[dict[str, Value]] = [
+    rows: Made = [
         {"kind": "method", "system": m.method, "printed_sensitivity": m.printed_sensitivity,
          "printed_privacy": m.printed_privacy, "printed_error": m.printed_error, "unit": m.unit,
          "user_loss": m.user_loss, "share_50": m.user_loss_over_epsilon_t[0],
@@ -148,7 +141,7 @@ class Uniform:
         return 0.0
 
 
-def errors(stream: str, churn: float, cap: int | None, slots: int, seed: int) -> list[dict[str, Value]]:
+def errors(stream: str, churn: float, cap: int | None, slots: int, seed: int) -> Made:
     """Errors at ε = 1 for all records of a user, for ever: of the four with a cap, or (no cap) of ours."""
     source = stream_named(stream)
     terms = Terms(1, cap=cap or 1)
@@ -177,18 +170,13 @@ def cases(quick: bool) -> list[Case]:
     churns = (0.05,) if quick else CHURNS
     return [
         Case(tables, {}),
+        *every(losses, name=tuple(NAMES), slot_seconds=(0.5, 5.0), slots=slots, points=points),
+        *every(own_losses, system=SYSTEMS, slots=slots, points=points, seed=0),
+        *every(algorithm_losses, slots=slots, points=points),
         *(
-            Case(losses, {"name": name, "slot_seconds": seconds, "slots": slots, "points": points})
-            for name in NAMES
-            for seconds in (0.5, 5.0)
-        ),
-        *(Case(own_losses, {"system": s, "slots": slots, "points": points, "seed": 0}) for s in SYSTEMS),
-        Case(algorithm_losses, {"slots": slots, "points": points}),
-        *(
-            Case(errors, {"stream": stream, "churn": churn, "cap": cap, "slots": length, "seed": 0})
+            case
             for stream, length in lengths.items()
-            for churn in churns
-            for cap in caps
+            for case in every(errors, stream=stream, churn=churns, cap=caps, slots=length, seed=0)
         ),
     ]
 
@@ -215,7 +203,11 @@ def sheet(rows: Rows) -> Sheet:
     return Sheet(
         found=(*_loss_found(loss), *_error_found(best)),
         figures=figures,
-        tables=(*_method_table(rows), *_loss_table(rows), *_error_table(best)),
+        tables=(
+            *Table.of("Representative methods, as printed and at user level", select(rows, kind="method"), METHODS),
+            *Table.of(LOSS_TITLE, select(rows, kind="table"), LOSSES),
+            *_error_table(best),
+        ),
         summary=(*_loss_summary(loss), *_error_summary(best)),
     )
 
@@ -332,28 +324,25 @@ def _error_summary(rows: Rows) -> list[Summary]:
     return lines
 
 
-def _method_table(rows: Rows) -> list[Table]:
-    own = select(rows, kind="method")
-    columns = ("method", "printed: privacy", "printed: error", "unit here", "user loss here", "loss/(ε·t) at 50, 1,000")
-    lines = tuple(
-        (str(r["system"]), f"{r['printed_sensitivity']}; {r['printed_privacy']}", str(r["printed_error"]),
-         str(r["unit"]), str(r["user_loss"]), f"{value(r, 'share_50'):.3g}, {value(r, 'share_1000'):.3g}")
-        for r in own
-    )  # fmt: skip
-    return [Table("Representative methods, as printed and at user level", columns, lines)] if own else []
-
-
-def _loss_table(rows: Rows) -> list[Table]:
-    own = select(rows, kind="table")
-    columns = ("method", "variant", "slot", "records by then", "printed", "pure", "at δ", "δ that the printed needs")
-    lines = tuple(
-        (str(r["system"]), str(r["variant"]), f"{r['slot_seconds']:g} s",
-         *(f"{value(r, f'{name}_5'):.3g} / {value(r, f'{name}_50'):.4g}"
-           for name in ("sensitivity", "printed", "pure", "law")), f"{value(r, 'delta_of_printed'):.2g}")
-        for r in own
-    )  # fmt: skip
-    title = f"Sensitivity and loss after 5 / 50 slots, ε = {float(EPSILON):g}, δ = {DELTA:g}"
-    return [Table(title, columns, lines)] if own else []
+METHODS = {
+    "method": "{system}",
+    "printed: privacy": "{printed_sensitivity}; {printed_privacy}",
+    "printed: error": "{printed_error}",
+    "unit here": "{unit}",
+    "user loss here": "{user_loss}",
+    "loss/(ε·t) at 50, 1,000": "{share_50:.3g}, {share_1000:.3g}",
+}
+LOSS_TITLE = f"Sensitivity and loss after 5 / 50 slots, ε = {float(EPSILON):g}, δ = {DELTA:g}"
+LOSSES = {
+    "method": "{system}",
+    "variant": "{variant}",
+    "slot": "{slot_seconds:g} s",
+    "records by then": "{sensitivity_5:.3g} / {sensitivity_50:.4g}",
+    "printed": "{printed_5:.3g} / {printed_50:.4g}",
+    "pure": "{pure_5:.3g} / {pure_50:.4g}",
+    "at δ": "{law_5:.3g} / {law_50:.4g}",
+    "δ that the printed needs": "{delta_of_printed:.2g}",
+}
 
 
 def _error_table(rows: Rows) -> list[Table]:

@@ -18,7 +18,7 @@ from dpi.stream import Stream
 from dpi.theory import largest_epsilon, log_loss, objective, rates, spence_series
 from dpi_research.datasets.generators import drifting
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import Played, open_stream, own_seed
 from dpi_research.reproduce.rows import value
@@ -81,9 +81,9 @@ def optimum(total: float, slots: int, starts: int, seed: int) -> Floats:
     return best
 
 
-def losses(total: float, slots: int, starts: int, seed: int) -> list[dict[str, Value]]:
+def losses(total: float, slots: int, starts: int, seed: int) -> Made:
     """The log-loss of every spread, and the objective of the trade-off problem with both families alike."""
-    rows: list[dict[str, Value]] = []
+    rows: Made = []
     for name, spread in {**spreads(total), OPTIMUM: optimum(total, slots, starts, seed)}.items():
         eta = rates(spread)
         rows.append(
@@ -103,7 +103,7 @@ def budgets() -> dict[str, Converging | Ledger]:
     return {**{name: Converging(rule) for name, rule in series.items()}, TEN: Ledger(slots=10)}
 
 
-def errors(name: str, drift: str, slots: int, seed: int) -> list[dict[str, Value]]:
+def errors(name: str, drift: str, slots: int, seed: int) -> Made:
     """KL of the boosted mechanism's releases with one of the series, on a zipf stream that stands still or moves."""
     domain = Categories(range(BINS), other=None)
     noise = own_seed(name, drift, seed)
@@ -145,15 +145,11 @@ def names() -> tuple[str, ...]:
 def cases(quick: bool) -> list[Case]:
     """The log-losses for each total; then a stream for each series and drift."""
     slots, starts = (6, 3) if quick else (20, 20)
-    found = [Case(losses, {"total": total, "slots": slots, "starts": starts, "seed": 0}) for total in TOTALS]
     length, drifts, seeds = (25, ("slow",), 1) if quick else (200, tuple(DRIFTS), 2)
-    found += [
-        Case(errors, {"name": name, "drift": drift, "slots": length, "seed": seed})
-        for seed in range(seeds)
-        for drift in drifts
-        for name in names()
+    return [
+        *every(losses, total=TOTALS, slots=slots, starts=starts, seed=0),
+        *every(errors, seed=range(seeds), drift=drifts, name=names(), slots=length),
     ]
-    return found
 
 
 def sheet(rows: Rows) -> Sheet:

@@ -14,7 +14,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import COLOURS
 from dpi.stream import Stream
 from dpi_research.evaluation import Floats, divergence
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, moving, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, System, open_stream, own_seed, published_mechanism
 from dpi_research.reproduce.rows import value
@@ -44,10 +44,10 @@ MEASURES = {
 }
 
 
-def course(system: System, epsilons: str, people: int, first: int, days: int, seed: int) -> list[dict[str, Value]]:
+def course(system: System, epsilons: str, people: int, first: int, days: int, seed: int) -> Made:
     """Errors of both queries, of all slots together for each ε, and at one of them over time."""
     data = stream_of(people, first=first, days=days)
-    rows: list[dict[str, Value]] = []
+    rows: Made = []
     for epsilon in epsilons.split():
         stream = opened(system, data.domain, epsilon, own_seed(system, epsilon, people, seed))
         shared: dict[str, Value] = {"people": people, "epsilon": float(epsilon), "seed": seed}
@@ -104,7 +104,7 @@ class Errors:
         """Over all slots: relative errors are sums over sums."""
         return dict(zip(MEASURES, _measures(np.array(self.table)), strict=True))
 
-    def thinned(self) -> list[dict[str, Value]]:
+    def thinned(self) -> Made:
         """Moving averages over a month, at no more than POINTS slots."""
         table = np.array(self.table)
         smooth = np.stack([moving(column, WINDOW) for column in table.T])
@@ -152,15 +152,11 @@ def cases(quick: bool) -> list[Case]:
     """One for each system and number of people."""
     few = "0.1 2 10"
     work = [(PEOPLE, 0, DAYS, EPSILONS), (LARGE, 0, DAYS, EPSILONS), (LATE, LATE_START, DAYS - LATE_START, few)]
-    return [
-        Case(
-            course,
-            {"system": system, "epsilons": epsilons, "people": people, "first": first, "days": days, "seed": 0},
-            data="covid19",
-        )
-        for people, first, days, epsilons in ([(5_400, 480, 60, few)] if quick else work)
-        for system in SYSTEMS
-    ]
+    found = []
+    for people, first, days, epsilons in [(5_400, 480, 60, few)] if quick else work:
+        where = {"people": people, "first": first, "days": days}
+        found += every(course, "covid19", system=SYSTEMS, epsilons=epsilons, **where, seed=0)
+    return found
 
 
 def sheet(rows: Rows) -> Sheet:
@@ -283,16 +279,8 @@ def _table(rows: Rows, people: int) -> Table:
 def _summary(rows: Rows, people: int, key: str) -> Summary:
     own = [row for row in rows if row["people"] == people]
     low = min(value(row, "epsilon") for row in own)
-    pair = (low, OVER_TIME)
-
-    def both(system: str) -> str:
-        return " / ".join(f"{_at(own, system, epsilon, key):.2g}" for epsilon in pair)
-
-    return Summary(
+    return Summary.of(
         f"COVID-19, {_who(people)}, {MEASURES[key]}, ε = {low:g} / {OVER_TIME:g}",
-        published="MSE “∼0.12” / “up to 0.16”, scale not stated",
-        uniform=both("uniform"),
-        strict=both("strict"),
-        converging=both("converging"),
-        ledger=both("ledger"),
+        "MSE “∼0.12” / “up to 0.16”, scale not stated",
+        lambda system: " / ".join(f"{_at(own, system, epsilon, key):.2g}" for epsilon in (low, OVER_TIME)),
     )

@@ -19,7 +19,7 @@ from dpi.release.queries import Distribution
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets import load
 from dpi_research.evaluation import agreement
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import BESIDE, by_epsilon, cell, epsilons, finish, grid, legend, line, moving, whole
 from dpi_research.reproduce.play import LABELS, SYSTEMS, System, open_stream
 from dpi_research.reproduce.rows import mean, select
@@ -125,7 +125,7 @@ def measured(wanted: list[list[str]], found: list[list[str]]) -> dict[str, Value
 
 def compared(
     stream: str, groups: int, items: int, system: System, epsilons: str, seed: int, points: int = POINTS
-) -> list[dict[str, Value]]:
+) -> Made:
     """What is found after the last slot at every ε, and after some slots at the one that is shown."""
     real = stream_of(stream, groups, items)
     nothing, last = np.zeros(real.domain.size), len(real.slots) - 1
@@ -135,7 +135,7 @@ def compared(
         for algorithm in ALGORITHMS
         for place in places
     }
-    rows: list[dict[str, Value]] = []
+    rows: Made = []
     for epsilon in epsilons.split():
         mechanism = Recorded()
         ledger = Ledger(returning=stream not in ONCE)

@@ -16,7 +16,7 @@ from dpi.domain import Categories
 from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import COLOURS, LINES
 from dpi_research.datasets.generators import published
-from dpi_research.reproduce.experiment import Case, Row, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Row, Rows, Sheet, Summary, Table, Value, every
 from dpi_research.reproduce.figures import MARKERS, STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import Hyper, Played, open_stream, own_seed
 from dpi_research.reproduce.rows import value
@@ -50,7 +50,7 @@ def budget(name: str, epsilon: int) -> Converging:
     return Converging(IN_ORDER["Spence in order"], draw)
 
 
-def drawn(name: str, epsilon: int, slots: int, seed: int) -> list[dict[str, Value]]:
+def drawn(name: str, epsilon: int, slots: int, seed: int) -> Made:
     """What an allocation hands out, and the noise of a count that it buys."""
     allocation = budget(name, epsilon).allocation(Epsilon.at_most(epsilon), BINS)
     source = UnsafeSeededSource(own_seed(name, epsilon, seed))
@@ -60,7 +60,7 @@ def drawn(name: str, epsilon: int, slots: int, seed: int) -> list[dict[str, Valu
     return [{"name": name, "epsilon": epsilon, "churn": None, **row} for row in _thinned(table)]
 
 
-def ledger(epsilon: int, churn: float, slots: int, seed: int) -> list[dict[str, Value]]:
+def ledger(epsilon: int, churn: float, slots: int, seed: int) -> Made:
     """What is left on the accounts of the users of a slot: mean, and the 5 % and 95 % quantiles over users.
 
     A class whose users have paid p on average over all users of the slot tells a count to √2/p; classes are measured
@@ -68,7 +68,7 @@ def ledger(epsilon: int, churn: float, slots: int, seed: int) -> list[dict[str, 
     """
     stream = open_stream("ledger", Categories(range(BINS), other=None), epsilon, seed=seed)
     played = Played(stream, churn=churn, seed=own_seed("ledger", epsilon, churn, seed))
-    table: list[dict[str, Value]] = []
+    table: Made = []
     precision: list[float] = []
     for slot, (counts, _) in enumerate(published(np.random.default_rng([seed, 0]), slots, BINS, MEAN)):
         release = played.release(counts)
@@ -93,7 +93,7 @@ def _row(slot: int, left: float, low: float, high: float, spent: float, noise: f
             "noise": noise if math.isfinite(noise) else None}  # fmt: skip
 
 
-def _thinned(table: list[dict[str, Value]]) -> list[dict[str, Value]]:
+def _thinned(table: list[dict[str, Value]]) -> Made:
     """The first ten slots, some of the others, and the last."""
     step = max(1, len(table) // (POINTS - 10))
     return [row for at, row in enumerate(table) if at < 10 or at % step == 0 or at == len(table) - 1]
@@ -104,8 +104,8 @@ def cases(quick: bool) -> list[Case]:
     slots = 40 if quick else SLOTS
     found = []
     for epsilon in EPSILONS:
-        found += [Case(drawn, {"name": name, "epsilon": epsilon, "slots": slots, "seed": 0}) for name in DRAWN]
-        found += [Case(ledger, {"epsilon": epsilon, "churn": churn, "slots": slots, "seed": 0}) for churn in CHURNS]
+        found += every(drawn, name=DRAWN, epsilon=epsilon, slots=slots, seed=0)
+        found += every(ledger, epsilon=epsilon, churn=CHURNS, slots=slots, seed=0)
     return found
 
 

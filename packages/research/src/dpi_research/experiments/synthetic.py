@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi_research.datasets.generators import Counts
-from dpi_research.reproduce.experiment import Case, Rows, Sheet, Summary, Table, Value
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value, every
 from dpi_research.reproduce.figures import STYLES, boxes, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Reference, System, follow
 from dpi_research.reproduce.rows import column, mean, number, select
@@ -20,7 +20,6 @@ FIRST, MIDDLE = 20, 90
 """Slots that all data sets are played for; and a length between that and all slots."""
 LONG = 1
 """Data sets that are played for all slots."""
-REPEATS = 1
 SHOWN = (0.5, 2, 10)
 """Values of ε of the quick form."""
 EPSILONS: tuple[float, ...] = (0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
@@ -60,9 +59,9 @@ def errors(
     datasets: int,
     middle: int,
     slots: int,
-) -> list[dict[str, Value]]:
+) -> Made:
     """Means over the first `middle` slots and over all of them, for each data set; the same data for every system."""
-    rows: list[dict[str, Value]] = []
+    rows: Made = []
     for deviation in deviations(datasets):
         data = normal(np.random.default_rng([repeat, deviation, bins]), slots, bins, deviation)
         sums: dict[str, float] = dict.fromkeys(ERRORS, 0.0)
@@ -76,20 +75,18 @@ def errors(
 
 
 def cases(quick: bool) -> list[Case]:
-    """The first slots of all data sets, by ε; the ledger at other churns; all slots of some data sets; repeats."""
+    """The first slots of all data sets, by ε; the ledger at other churns; all slots of some data sets."""
     datasets, first, middle, slots, long = (3, 15, 20, 40, 1) if quick else (DATASETS, FIRST, MIDDLE, SLOTS, LONG)
-    short = (datasets, first, first)
-    plan: list[tuple[System | Reference, float, float, int, int, int, int]] = [("uniform", 0, 0, 0, *short)]
-    for epsilon in SHOWN if quick else EPSILONS:
-        plan += [(system, epsilon, CHURN, 0, *short) for system in SYSTEMS]
-    plan += [("ledger", EPSILON, churn, 0, *short) for churn in (0, 1)]
-    plan.append(("uniform", 0, 0, 0, long, middle, slots))
-    plan += [(system, EPSILON, CHURN, 0, long, middle, slots) for system in SYSTEMS]
-    for repeat in range(1, 1 if quick else REPEATS):
-        plan.append(("uniform", 0, 0, repeat, *short))
-        plan += [(system, EPSILON, CHURN, repeat, *short) for system in SYSTEMS[1:]]
-    names = ("system", "epsilon", "churn", "repeat", "datasets", "middle", "slots")
-    return [Case(errors, {"bins": bins, **dict(zip(names, options, strict=True))}) for options in plan for bins in BINS]
+    short: dict[str, Value] = {"repeat": 0, "datasets": datasets, "middle": first, "slots": first}
+    whole: dict[str, Value] = {"repeat": 0, "datasets": long, "middle": middle, "slots": slots}
+    epsilons = SHOWN if quick else EPSILONS
+    return [
+        *every(errors, system="uniform", epsilon=0, churn=0, **short, bins=BINS),
+        *every(errors, epsilon=epsilons, system=SYSTEMS, churn=CHURN, **short, bins=BINS),
+        *every(errors, system="ledger", epsilon=EPSILON, churn=(0, 1), **short, bins=BINS),
+        *every(errors, system="uniform", epsilon=0, churn=0, **whole, bins=BINS),
+        *every(errors, system=SYSTEMS, epsilon=EPSILON, churn=CHURN, **whole, bins=BINS),
+    ]
 
 
 def sheet(rows: Rows) -> Sheet:
@@ -233,10 +230,9 @@ def _by_length(rows: Rows, sizes: list[int]) -> Table:
 
 def _summary(rows: Rows, bins: int) -> Summary:
     own = select(rows, bins=bins)
-    kl = {system: number(mean(own, "kl", system=system, epsilon=EPSILON, churn=CHURN)) for system in SYSTEMS}
-    return Summary(
+    at = {"epsilon": EPSILON, "churn": CHURN}
+    return Summary.of(
         f"{bins:,} items, N({MEAN:,}, σ²): KL, ε = {EPSILON}, mean of the data sets",
-        published="“low and stable”",
-        uniform=number(mean(own, "kl", system="uniform")),
-        **kl,
+        "“low and stable”",
+        lambda system: number(mean(own, "kl", system=system, **({} if system == "uniform" else at))),
     )

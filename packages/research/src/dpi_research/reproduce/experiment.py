@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING
 
 from dpi_research.reproduce.code import code
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 Value = str | float | int | None
 Row = Mapping[str, Value]
 Rows = Sequence[Row]
+Made = list[dict[str, Value]]
+"""The rows that a case makes."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Case:
     must be under DPI_DATA.
     """
 
-    make: Callable[..., list[dict[str, Value]]]
+    make: Callable[..., Made]
     options: Mapping[str, Value]
     data: str | None = None
 
@@ -54,6 +57,16 @@ class Case:
         return ", ".join(f"{name} {value}" for name, value in self.options.items())
 
 
+def every(make: Callable[..., Made], data: str | None = None, /, **options: Value | Sequence[Value]) -> list[Case]:
+    """Return a case for every combination of options, of which some are given as several; the first varies slowest.
+
+    >>> [case.label for case in every(list, epsilon=(1, 2), seed=0)]
+    ['epsilon 1, seed 0', 'epsilon 2, seed 0']
+    """
+    choices = [(it,) if isinstance(it, str | float | int | None) else it for it in options.values()]
+    return [Case(make, dict(zip(options, chosen, strict=True)), data) for chosen in product(*choices)]
+
+
 @dataclass(frozen=True)
 class Table:
     """A table of a page."""
@@ -61,6 +74,16 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, title: str, rows: Rows, columns: Mapping[str, str]) -> list[Table]:
+        """Return the table of these rows, none without rows; columns are heads with the format of their cells.
+
+        >>> Table.of("Loss", [{"epsilon": 0.5}], {"ε": "{epsilon:.2f}"})
+        [Table(title='Loss', columns=('ε',), rows=(('0.50',),))]
+        """
+        lines = tuple(tuple(cell.format_map(row) for cell in columns.values()) for row in rows)
+        return [cls(title, tuple(columns), lines)] if lines else []
 
 
 @dataclass(frozen=True)
@@ -76,6 +99,11 @@ class Summary:
     """The published mechanism, with a guarantee that holds."""
     converging: str = "–"
     ledger: str = "–"
+
+    @classmethod
+    def of(cls, measure: str, published: str, cell: Callable[[str], str]) -> Summary:
+        """Return the line whose cells are told by system: "uniform", "strict", "converging", "ledger"."""
+        return cls(measure, published, *map(cell, ("uniform", "strict", "converging", "ledger")))
 
 
 @dataclass(frozen=True)
