@@ -1,4 +1,4 @@
-"""Short seeded populations, and how the estimator by class does on them, for tests/mechanism/cells/test_guard.py.
+"""Short seeded populations, and how the estimator by class does on them, for tests/mechanism/cells/test_estimate.py.
 
     PYTHONPATH=src python tests/clocked_streams.py [--write]
 

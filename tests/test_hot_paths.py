@@ -233,7 +233,7 @@ PATHS = {
     ("budget/account_table.py", "find"): 5,
     ("budget/adaptive_allocation.py", "_read"): 1.2,  # also what the witness is told
     ("mechanism/cells/_sizes.py", "regress_rates"): 1,
-    ("mechanism/filtering/population.py", "_locate"): 2.3,
+    ("mechanism/filtering/_population.py", "_locate"): 2.3,
     ("mechanism/filtering/laplace_gauss.py", "score_evidence"): 2.4,
     ("store/sqlite.py", "rows"): 21.2,
     ("store/sqlite.py", "execute"): 15.4,

@@ -7,7 +7,7 @@ import pytest
 
 import dpi
 from dpi.certificates.chain import canonical, link_of
-from dpi.mechanism.certificate_options import parameters
+from dpi.mechanism._certificate_options import parameters
 from dpi.mechanism.published.linear import dyadic, points
 from dpi.release import Release, from_frame, to_frame
 from dpi.report import page

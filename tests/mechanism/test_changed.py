@@ -5,7 +5,7 @@ from functools import cached_property
 
 import pytest
 
-from dpi.mechanism.filtering.gaussians import fast_replace as changed
+from dpi.mechanism.filtering._gaussians import fast_replace as changed
 
 
 @dataclass(frozen=True)

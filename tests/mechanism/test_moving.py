@@ -13,8 +13,8 @@ from dpi.exact.integers import GRAINS
 from dpi.histogram.compression import Histogram
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted._state import BoostedState, Views
-from dpi.mechanism.filtering import population
-from dpi.mechanism.filtering.gaussians import UNKNOWN
+from dpi.mechanism.filtering import _population as population
+from dpi.mechanism.filtering._gaussians import UNKNOWN
 from dpi.noise import UnsafeSeededSource, add_laplace
 
 OLD = dpi.Categories(["a", "b", "c"], other="elsewhere")

@@ -24,9 +24,9 @@ from dpi.histogram.compression import Histogram, count, finish
 from dpi.histogram.grouping import Groups
 from dpi.mechanism.base import Measurement
 from dpi.mechanism.published import Published, PublishedState
+from dpi.mechanism.published._published import published_accounting
 from dpi.mechanism.published.linear import LinearQueries, Matrix, Ramp, Ranges, dyadic, points
 from dpi.mechanism.published.pool import DirichletPool, MixedPool, Multinomial, Pool
-from dpi.mechanism.published.published import published_accounting
 from dpi.noise import UnsafeSeededSource
 from statistics_ import assert_law
 from strategies import events, few, keys

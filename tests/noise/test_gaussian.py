@@ -7,8 +7,9 @@ import pytest
 
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
-from dpi.noise import SystemSource, UnsafeSeededSource, add_gaussian, gaussian, geometric
-from dpi.noise.gaussian import _below_exp, _proposals
+from dpi.noise import SystemSource, UnsafeSeededSource, add_gaussian, geometric
+from dpi.noise import _gaussian as gaussian
+from dpi.noise._gaussian import _below_exp, _proposals
 from dpi.noise.laplace import SATURATION
 from statistics_ import assert_law
 
@@ -73,7 +74,7 @@ def test_coins_in_doubt_are_never_decided_by_floats():
 def test_the_exact_path_gives_the_same_law(monkeypatch):
     """With every coin sent to exact arithmetic, the frequencies are those of the law (false alarm 10^-7)."""
     nothing = lambda words, x, error: (np.zeros(x.size, dtype=bool), np.ones(x.size, dtype=bool))  # noqa: E731
-    monkeypatch.setattr("dpi.noise.gaussian._below_exp", nothing)
+    monkeypatch.setattr("dpi.noise._gaussian._below_exp", nothing)
     z = add_gaussian(np.zeros(4_000, dtype=np.int64), Fraction(5, 2), UnsafeSeededSource(3))
     counts = np.bincount(np.where(np.abs(z) <= 8, z + 8, 17), minlength=18)
     assert_law(counts, gaussian_law(Fraction(5, 2), 8))

@@ -17,7 +17,7 @@ from dpi.noise import (
     exponential_mechanism,
     permute_and_flip,
 )
-from dpi.noise.selection import _exponential_exact, _gaps
+from dpi.noise._selection import _exponential_exact, _gaps
 from dpi.noise.source import LazyUniform
 from dpi_audit.samplers import coins_law, selection_law
 from statistics_ import assert_law

@@ -24,7 +24,7 @@ from dpi.domain import Domain
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import Histogram
-from dpi.mechanism.certificate_options import parameters
+from dpi.mechanism._certificate_options import parameters
 from dpi.noise import RandomSource, add_laplace
 from dpi.options import Family, Option, kind_of
 

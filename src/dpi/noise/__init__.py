@@ -4,10 +4,10 @@ It sees numbers and no users. Scales and rates are rationals; every law below is
 `os.urandom`, with random bits that are extended until the result is decided.
 """
 
+from dpi.noise._gaussian import add_gaussian
+from dpi.noise._selection import exponential_choices, exponential_mechanism, permute_and_flip
 from dpi.noise.exponential import bernoulli_exp, geometric
-from dpi.noise.gaussian import add_gaussian
 from dpi.noise.laplace import add_laplace
-from dpi.noise.selection import exponential_choices, exponential_mechanism, permute_and_flip
 from dpi.noise.source import RandomSource, SystemSource, UnsafeSeededSource, uniform_below
 from dpi.noise.sparse import sparse_laplace
 

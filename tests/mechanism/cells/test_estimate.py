@@ -1,13 +1,24 @@
+"""A crowd that nobody expected is there in its slot, and is not taken for noise."""
+
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dpi
+from clocked_streams import STORED, STREAMS, measured
 from clocked_users import Users, divergence, play
 from dpi.budget.classes import level
 from dpi.errors import StateError
 from dpi.mechanism import cells
 from dpi.mechanism.cells import ClassCounts
+from dpi.mechanism.cells import _estimate as release
+from dpi.mechanism.cells._estimate import Doubt
+from dpi.mechanism.cells._law import Counts
+from dpi.mechanism.cells._sizes import Carried, Measured, Sized
+from dpi.mechanism.filtering._gaussians import Gaussians
 from dpi.release.interval import interval
 
 ZIPF = (np.arange(30) + 1.0) ** -1.1
@@ -194,3 +205,92 @@ def test_measurements_of_another_shape_are_refused():
     for counts in ((), (one,) * 3, (ClassCounts(np.zeros(29), 1.0, 0.5, 1.0),)):
         with pytest.raises(StateError, match="another number of classes or bins"):
             cells.measured(state, 0, counts)
+
+
+PDF = np.array([0.1, 0.2, 0.3, 0.4])
+
+
+def newcomers(size, noise, variance=1e-4):
+    """So many of them, as they were measured."""
+    law = Gaussians(PDF, np.full(4, variance))
+    return Measured(size, 1.0, law, Counts(size * PDF, noise), Sized(size, 1e-9, size, 1e-9), law, 1.0)
+
+
+def carried(users, laws, alike=0.0, factor=1.0):
+    """Cells of so many users each, beside hardly any newcomers, and the released variance of users in each bin."""
+    each, many = np.ones(laws), np.full(laws, users)
+    law = Gaussians(np.tile(PDF, (laws, 1)), np.full((laws, 4), 1e-4))
+    kept = Carried(many, 0 * each, law, each, np.zeros((laws, 4)), factor * each, each)
+    doubt = Doubt(np.zeros(1), alike, 0.0)
+    estimate, _ = release.release_parts(newcomers(1e-3, 1e-3), [], kept, np.zeros(4), doubt, 0.0, [])
+    return estimate.variance * estimate.total**2
+
+
+def test_what_was_measured_is_no_less_certain_than_the_noise():
+    """However little was foreseen of it: ten thousand newcomers under noise of scale two."""
+    doubt = Doubt(np.zeros(1), 0.0, 0.0)
+    estimate, _ = release.release_parts(newcomers(1e4, 2.0), [], Carried.nobody(4), np.zeros(4), doubt, 0.0, [])
+    assert estimate.variance * 1e8 == pytest.approx(np.full(4, 8.0), rel=1e-3)
+
+
+def test_a_release_that_is_not_heard_may_be_anywhere():
+    """A user under noise of scale a thousand: the release is uniform, and its deviation as large as itself."""
+    doubt = Doubt(np.zeros(1), 0.0, 0.0)
+    estimate, heard = release.release_parts(newcomers(1.0, 1e3), [], Carried.nobody(4), np.zeros(4), doubt, 0.0, [])
+    assert heard < 0.02
+    assert estimate.pdf == pytest.approx(np.full(4, 0.25), abs=0.01)
+    assert (estimate.variance > 0.9 / 16).all()
+
+
+def test_variances_add_up_and_so_do_deviations_that_are_shared():
+    """Four cells that are off each on its own have four times the variance of one; off together, sixteen times."""
+    one = carried(1e3, 1)
+    assert carried(1e3, 4) == pytest.approx(4 * one, rel=1e-3)
+    assert carried(1e3, 4, alike=1.0) == pytest.approx(16 * one, rel=1e-3)
+    assert carried(1e3, 4, alike=0.25) == pytest.approx(7 * one, rel=1e-3)
+
+
+def test_a_factor_scales_what_is_carried():
+    """Half the variance, if forecasts were so much better than they said."""
+    assert carried(1e3, 2, factor=0.5) == pytest.approx(0.5 * carried(1e3, 2), rel=1e-3)
+
+
+@pytest.mark.parametrize(("share", "times"), [(0.0, 4), (0.25, 7), (1.0, 16)])
+def test_sizes_that_are_off_together_add_up(share, times):
+    """Four classes of which a hundred may have returned unheard: each on its own, or all if one has."""
+    doubt = Doubt(np.full(4, 100.0**2), 0.0, share)
+    estimate, _ = release.release_parts(newcomers(1e4, 2.0), [], Carried.nobody(4), np.zeros(4), doubt, 0.0, [])
+    assert estimate.total_variance == pytest.approx(times * 100.0**2)
+
+
+PORTS = dpi.Categories(["22", "80", "445", "5060"])
+
+
+def test_a_crowd_of_newcomers_is_seen_at_once():
+    """900 users of a value that nobody had, among 1,400 others, all of them new in every slot; then they are gone."""
+    rng, shares = np.random.default_rng(1), []
+    stream = dpi.Stream(domain=PORTS, epsilon=2, slot="1d", start="2026-01-01")
+    for day in range(14):
+        values = rng.choice(["22", "80", "445"], 1400).tolist() + ["5060"] * (900 if day == 12 else 0)
+        release = stream.release([f"{day}-{number}" for number in range(len(values))], values)
+        shares.append(release.probability("5060").value)
+    assert max(shares[:12]) < 0.01
+    assert abs(shares[12] - 900 / 2300) < 0.01
+    assert shares[13] < 0.02
+
+
+WORSE = 1.1
+"""A divergence may grow by this factor before the guard says so: rounding moves long runs by a few per cent."""
+
+OFF = 0.02
+"""A coverage of bins may fall by this much; that of totals, of which a slot has one, by three binomial deviations."""
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_nothing_gets_worse(name):
+    """Divergence and coverage are those stored by `clocked_streams.py --write`, within `WORSE` and `OFF`."""
+    stored, now = json.loads(STORED.read_text("utf-8"))[name], measured(STREAMS[name])
+    assert now["divergence"] <= WORSE * stored["divergence"] + 1e-5
+    assert now["divergence"] <= now["uniform"] + 0.01
+    assert now["bins"] >= stored["bins"] - OFF
+    assert now["total"] >= stored["total"] - 3 * (0.95 * 0.05 / now["slots"]) ** 0.5

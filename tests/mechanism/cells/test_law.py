@@ -3,7 +3,8 @@ import pytest
 
 from dpi.mechanism.cells import _law as law
 from dpi.mechanism.cells._law import Counts, Law
-from dpi.mechanism.filtering import laplace_gauss, population
+from dpi.mechanism.filtering import _population as population
+from dpi.mechanism.filtering import laplace_gauss
 
 
 def test_an_unknown_law_is_uniform():

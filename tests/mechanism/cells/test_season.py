@@ -8,7 +8,7 @@ from dpi.mechanism.cells import _season as season
 from dpi.mechanism.cells import _state as phases
 from dpi.mechanism.cells._law import Counts
 from dpi.mechanism.cells._sizes import Measured, Sized
-from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering._gaussians import Gaussians
 
 PERIOD, BINS = 6, 8
 LAWS = np.random.default_rng(8).dirichlet(np.full(BINS, 1.5), PERIOD)

@@ -32,7 +32,7 @@ from dpi.mechanism.boosted._forecast import Forecast, Recalled, Scored, find_out
 from dpi.mechanism.boosted._posterior import LIKELY, SLACK, After, Heard, bound_variance, release_posterior
 from dpi.mechanism.boosted._size import LARGEST_VARIANCE, Counts, Slot, first_size, fit_size, size_by_sum, total_users
 from dpi.mechanism.boosted._state import BoostedState, Phase
-from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering._gaussians import Gaussians
 
 TRUST = 1.5
 """The log scores of a slot in which a share c of the users pays count c^TRUST: newcomers may differ from the others.

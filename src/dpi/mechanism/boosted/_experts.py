@@ -21,9 +21,9 @@ import numpy.typing as npt
 
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
-from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Floats, Gaussians, blocks
+from dpi.mechanism.filtering._gaussians import PATIENCE, UNKNOWN, Floats, Gaussians, blocks
+from dpi.mechanism.filtering._population import Readout
 from dpi.mechanism.filtering.laplace_gauss import Reals
-from dpi.mechanism.filtering.population import Readout
 
 ALL = slice(None)
 

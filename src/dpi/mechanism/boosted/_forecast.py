@@ -16,9 +16,9 @@ from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted._experts import ALL, JUMP, ExpertPool, Jumps, Walked, find_loud, recall_season, walked_parts
 from dpi.mechanism.boosted._size import Counts, Dispersion, Slot, assimilate, marginal_scores
 from dpi.mechanism.boosted._state import BoostedState
-from dpi.mechanism.filtering.gaussians import Gaussians, blocks
+from dpi.mechanism.filtering._gaussians import Gaussians, blocks
+from dpi.mechanism.filtering._population import Readout
 from dpi.mechanism.filtering.laplace_gauss import Reals, fisher_information, score_tails
-from dpi.mechanism.filtering.population import Readout
 
 WIDEST = 4.0
 """A message of this variance says nothing, as levels are between 0 and 1. Source: by definition."""

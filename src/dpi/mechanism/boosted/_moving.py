@@ -25,8 +25,8 @@ from dpi.mechanism.cells import CellsState
 from dpi.mechanism.cells._dynamics import CommonDrift
 from dpi.mechanism.cells._law import Law
 from dpi.mechanism.cells._state import seal_state
-from dpi.mechanism.filtering.gaussians import UNKNOWN, Gaussians
-from dpi.mechanism.filtering.population import STEP, grid_levels, initial_population
+from dpi.mechanism.filtering._gaussians import UNKNOWN, Gaussians
+from dpi.mechanism.filtering._population import STEP, grid_levels, initial_population
 
 
 def move_state(state: BoostedState, overlap: Overlap) -> BoostedState:

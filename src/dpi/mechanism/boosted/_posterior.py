@@ -17,9 +17,9 @@ from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted._experts import Walked, Weights
 from dpi.mechanism.boosted._forecast import Forecast, Recalled, Scored, block_width
 from dpi.mechanism.boosted._size import Slot
-from dpi.mechanism.filtering.gaussians import Gaussians, blocks
+from dpi.mechanism.filtering._gaussians import Gaussians, blocks
+from dpi.mechanism.filtering._population import Readout
 from dpi.mechanism.filtering.laplace_gauss import Reals
-from dpi.mechanism.filtering.population import Readout
 
 WIDE = 50.0
 """From this many b² on, a belief about a count is so wide that what was measured of it is all there is. Source: by

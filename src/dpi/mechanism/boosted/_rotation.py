@@ -22,7 +22,7 @@ from dpi.mechanism.boosted._experts import ExpertPool
 from dpi.mechanism.boosted._posterior import bound_variance
 from dpi.mechanism.boosted._size import Counts
 from dpi.mechanism.boosted._state import Layout, View, Views
-from dpi.mechanism.filtering.gaussians import UNKNOWN, Gaussians, blocks
+from dpi.mechanism.filtering._gaussians import UNKNOWN, Gaussians, blocks
 from dpi.mechanism.filtering.laplace_gauss import score_tails
 
 SMALLEST = 0.05

@@ -19,9 +19,9 @@ import numpy as np
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted._experts import JUMP
-from dpi.mechanism.filtering.gaussians import Gaussians, blocks
+from dpi.mechanism.filtering._gaussians import Gaussians, blocks
+from dpi.mechanism.filtering._population import WIDTH, grid_levels
 from dpi.mechanism.filtering.laplace_gauss import Reals, score_evidence
-from dpi.mechanism.filtering.population import WIDTH, grid_levels
 
 GROWTH = 25
 """Slots in which accounts may be empty whose median must be above the largest before it is a growth: a crowd that goes

@@ -22,7 +22,7 @@ from dpi.files import refuse_newer
 from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted._experts import Loud, Season, Walked, walked_parts
 from dpi.mechanism.boosted._size import Dispersion, Payers, Size
-from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering._gaussians import Gaussians
 
 HUGE = 10_000
 """From this many bins on, an ordered domain or a product is worth measuring coarsely too. Source: benchmarks/utility.py

@@ -51,8 +51,8 @@ from dpi.mechanism.boosted._state import (
     views_to_bytes,
 )
 from dpi.mechanism.cells import CellsState, ClassCounts
-from dpi.mechanism.filtering.gaussians import Gaussians
-from dpi.mechanism.filtering.population import initial_population
+from dpi.mechanism.filtering._gaussians import Gaussians
+from dpi.mechanism.filtering._population import initial_population
 from dpi.noise import RandomSource, add_laplace
 
 State = BoostedState | Views | CellsState

@@ -45,7 +45,7 @@ from dpi.mechanism.cells._law import (
 )
 from dpi.mechanism.cells._sizes import Carried, Measured, Rates, Sized, learn_absence, learn_rates, measure_size
 from dpi.mechanism.cells._state import CellsState
-from dpi.mechanism.filtering.gaussians import Gaussians, fast_replace
+from dpi.mechanism.filtering._gaussians import Gaussians, fast_replace
 from dpi.mechanism.filtering.laplace_gauss import score_evidence
 
 WEIGHTS, PRECISIONS = (0.2, 0.3, 0.0), (8.0, 8.0, 80.0)

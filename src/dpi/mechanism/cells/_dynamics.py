@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells._law import DRIFTS, Counts
-from dpi.mechanism.filtering.gaussians import PATIENCE, Gaussians
+from dpi.mechanism.filtering._gaussians import PATIENCE, Gaussians
 
 STEP = 0.01**2
 """Variance by which the walk moves in a slot, and so does the offset of newcomers. Source: by trial

@@ -56,7 +56,7 @@ from dpi.mechanism.cells._sizes import (
     size_newcomers,
 )
 from dpi.mechanism.cells._state import CellsState, all_laws, enter_phase, leave_phase, seal_state, with_laws
-from dpi.mechanism.filtering.gaussians import Gaussians, fast_replace
+from dpi.mechanism.filtering._gaussians import Gaussians, fast_replace
 from dpi.mechanism.filtering.laplace_gauss import fisher_information
 
 FLOOR = 0.0005

@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.filtering.gaussians import PATIENCE, UNKNOWN, Gaussians, fast_replace
+from dpi.mechanism.filtering._gaussians import PATIENCE, UNKNOWN, Gaussians, fast_replace
+from dpi.mechanism.filtering._population import Readout
 from dpi.mechanism.filtering.laplace_gauss import Evidence, Reals, fisher_information, score_evidence
-from dpi.mechanism.filtering.population import Readout
 
 
 @dataclass(frozen=True, eq=False)

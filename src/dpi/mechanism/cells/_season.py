@@ -16,7 +16,7 @@ from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells._law import clearness, softmax
 from dpi.mechanism.cells._sizes import Measured
-from dpi.mechanism.filtering.gaussians import Gaussians
+from dpi.mechanism.filtering._gaussians import Gaussians
 
 WIDTHS = (0.0, 1.5, 3.0)
 """Deviations, in phases, of the kernels by which neighbouring phases are averaged. Source: by trial

@@ -17,7 +17,7 @@ import numpy as np
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells._dynamics import BEHIND, Cells
 from dpi.mechanism.cells._law import Counts, fit_size, softmax
-from dpi.mechanism.filtering.gaussians import Gaussians, fast_replace
+from dpi.mechanism.filtering._gaussians import Gaussians, fast_replace
 
 FIRST_RATES, FIRST_DEVIATIONS = (0.8, 0.1), (0.4, 0.3)
 RATE_STEPS = (0.1, 0.05)

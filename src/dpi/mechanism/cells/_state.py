@@ -27,8 +27,8 @@ from dpi.mechanism.cells._factors import OF_LAWS, OF_SIZES, Alike, Factors
 from dpi.mechanism.cells._law import Law
 from dpi.mechanism.cells._season import Season, phase_profiles
 from dpi.mechanism.cells._sizes import Activity, Inflow, regress_rates
-from dpi.mechanism.filtering.gaussians import Gaussians, fast_replace
-from dpi.mechanism.filtering.population import initial_population
+from dpi.mechanism.filtering._gaussians import Gaussians, fast_replace
+from dpi.mechanism.filtering._population import initial_population
 
 _MAGIC = b"dpi cells state 1\n"
 _DIGEST = 32

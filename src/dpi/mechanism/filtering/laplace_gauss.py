@@ -142,7 +142,7 @@ def fisher_information(variance: Reals | float, noise: float) -> Reals:
 
 BEYOND = 4.5
 """From (|u| - σ²/b)/√2σ on a residual is beyond the peak: what is left out is erfc(4.5) = 2·10⁻¹⁰ of the density.
-Source: by calculation (tests/mechanism/test_tails.py)."""
+Source: by calculation (tests/mechanism/test_laplace_gauss.py)."""
 
 
 def score_tails(residual: Floats, variance: Reals, noise: float) -> Score:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.exact.integers import Integers
-from dpi.mechanism.filtering.gaussians import Floats, Gaussians, blocks
+from dpi.mechanism.filtering._gaussians import Floats, Gaussians, blocks
 
 STEP = 0.3
 """Distance of neighbouring levels, in logarithm. Source: by trial."""

@@ -21,7 +21,7 @@ def fast_replace(value: Value, **changes: object) -> Value:
     Its `__init__` and `__post_init__` are not run, so it is for values that check nothing.
 
     >>> import numpy as np
-    >>> from dpi.mechanism.filtering.gaussians import Gaussians
+    >>> from dpi.mechanism.filtering._gaussians import Gaussians
     >>> fast_replace(Gaussians(np.zeros(1), np.ones(1)), mean=np.full(1, 0.5))
     Gaussians(mean=array([0.5]), variance=array([1.]))
     """
