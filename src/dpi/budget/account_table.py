@@ -1,16 +1,8 @@
-"""Buckets of accounts: the parts of a ledger that can be worked on apart.
-
-A bucket is a prefix of the account's name: its first bits, as an unsigned number. Names are keyed digests, so buckets
-are of equal size but for chance, whoever the users are. Which bucket an account is in never changes while the ledger
-has so many; to have more of them, the ledger is laid out anew (`dpi ledger --layout`).
-
-Sees names of accounts; no id and no amount.
-
-A table of accounts in 36 bytes each: name (128 bits), units spent, active slots, epoch.
+"""A table of accounts in 36 bytes each: name (128 bits), units spent, active slots, epoch; and buckets of accounts.
 
 Names are keyed digests, so they are spread evenly. Accounts lie in two sorted runs: a large one, and a small one with
 the recent newcomers, merged into the large one when it has grown to an eighth of it. Looking up m accounts among n
-costs a sort of m and m searches; there are no Python objects.
+costs a sort of m and m searches; there are no Python objects. Sees names of accounts; no id. Private.
 """
 
 from __future__ import annotations
@@ -28,12 +20,13 @@ from dpi.events.identity import Digests, by_first_half
 from dpi.exact.integers import Integers
 
 MOST_BITS = 16
-_WORD = 64
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """2^bits buckets.
+    """2^bits buckets, the parts of a ledger that can be worked on apart: the first bits of an account's name.
+
+    So they are of equal size but for chance. To have more of them, a ledger is laid out anew (`dpi ledger --layout`).
 
     >>> names = np.array([[2**63, 0], [0, 2**63], [2**64 - 1, 0]], dtype=np.uint64)
     >>> Buckets(2).of(names).tolist(), Buckets(0).of(names).tolist()
@@ -55,7 +48,7 @@ class Buckets:
         """The bucket of each account."""
         if self.bits == 0:
             return np.zeros(len(names), dtype=np.int64)
-        return (names[:, 0] >> np.uint64(_WORD - self.bits)).astype(np.int64)
+        return (names[:, 0] >> np.uint64(64 - self.bits)).astype(np.int64)
 
 
 STANDING = np.dtype([("spent", "<i8"), ("active", "<u4"), ("epoch", "<i8")])

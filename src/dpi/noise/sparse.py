@@ -1,16 +1,14 @@
-"""Exact binomial variables: how many of very many values without events pass a threshold on their noise.
-
-A count is decided by one uniform U, as all laws here are: the result is the k with F(k - 1) ≤ U < F(k), where F is the
-binomial distribution function. F is irrational, and the number of trials may have hundreds of digits; so F is enclosed
-from below and from above in decimal arithmetic with directed rounding, and U and the digits are extended until U lies
-on one side of every bound that is asked for. Nothing is approximated: what cannot be decided is computed again.
-
-Discrete Laplace noise on every value of a universe that nobody can list, of which the large ones are shown.
+"""Discrete Laplace noise on every value of a universe that nobody can list, of which the large ones are shown.
 
 The mechanism that is meant is dense: each of the N values of a public universe has a number (zero, unless somebody
 has it), every number gets independent noise, and the values whose noisy number is at least a public threshold are
 shown with it. With N = 115^32 nobody can draw that. Here the same law is drawn without a list: values that have a
 number get noise as they are; of the others, it is drawn how many pass, which, and by how much.
+
+How many pass is binomial, decided by one uniform U, as all laws here are: the k with F(k - 1) ≤ U < F(k). F is
+irrational, and the number of trials may have hundreds of digits; so F is enclosed from below and from above in decimal
+arithmetic with directed rounding, and U and the digits are extended until U lies on one side of every bound that is
+asked for. Nothing is approximated: what cannot be decided is computed again.
 
 It sees numbers and no users.
 """
@@ -162,7 +160,7 @@ def sparse_laplace(
     *Why.* It is a function of the dense vector of all N noisy numbers, which is (s/scale)-DP by `add_laplace`: it has
     the law of {(v, y_v) : y_v ≥ threshold} with y_v = number + Z_v. For occupied values it is that by construction. The
     M others are independent of them and of each other, and pass with probability p = P(Z ≥ threshold) each. So their
-    number is Binomial(M, p) (`dpi.noise.sparse`, exactly). Given it, by symmetry every set of so many of them is as
+    number is Binomial(M, p) (`passing`, exactly). Given it, by symmetry every set of so many of them is as
     likely (`others`). Given the set, their noisy numbers are independent with P(Z ≥ threshold + j | Z ≥ threshold) =
     q^(threshold+j)/q^threshold = q^j: the threshold plus a geometric variable. A value that is occupied with the number
     zero has the law of one that is not, so that which values are listed does not enter the law.

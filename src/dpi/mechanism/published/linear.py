@@ -1,11 +1,8 @@
-"""Linear queries with values between 0 and 1, in integers: public, and asked alike of a synopsis and of a histogram.
+"""Linear queries and the published ramp, in integers: how well a synopsis answers, and how far one user moves that.
 
-A query gives every bin a whole number from 0 to `scale`; its answer on counts is the sum of count · number, exactly.
-
-The published ramp on integers: how well a synopsis answers a query, and how far one user moves that.
-
-Answers of queries with values in [0, 1] are whole numbers of 2^-bits. With λ and μ in the same units, the score of an
-answer that is off by x is
+A query is public, and asked alike of a synopsis and of a histogram. It gives every bin a whole number from 0 to
+`scale`; its answer on counts is the sum of count · number, exactly. Answers of queries with values in [0, 1] are whole
+numbers of 2^-bits. With λ and μ in the same units, the score of an answer that is off by x is
 
     s(x) = μ - 2·(x - λ), cut to [-μ, μ]:
 
