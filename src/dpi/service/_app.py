@@ -22,9 +22,9 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from dpi.service._endpoints import Call, Endpoint
-from dpi.service._following import News
 from dpi.service._metrics import span
 from dpi.service._problems import Problem, find_problem
+from dpi.service._read_routes import News
 from dpi.service._request_limit import LEAVE
 from dpi.service._routes import ENDPOINTS
 from dpi.service.service import Service

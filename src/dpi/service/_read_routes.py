@@ -1,16 +1,21 @@
 """Routes that read: streams, domains, releases, answers, alerts, budgets, the chain, and how the service does.
 
 What an analyst or an auditor gets is a function of what was declared and released, and of the public clock. A question
-costs no privacy, however many are asked: it is answered from releases alone. What is given of the chain ends where
-releases that are not yet to be seen begin. Metrics and operations are made from events: the operator's alone.
+costs no privacy, however many are asked: it is answered from releases alone. A server-sent event names a slot; slots
+are released one after the other, so that a reader who comes back with `Last-Event-ID` misses none. What is given of the
+chain ends where releases that are not yet to be seen begin. Metrics and operations are made from events: the operator's
+alone.
 """
 
 from __future__ import annotations
 
+import asyncio
 import io
+import json
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -21,19 +26,22 @@ from starlette.types import Receive, Scope, Send
 
 from dpi.certificates.declared import DeclaredOptions, declared
 from dpi.errors import StateError
+from dpi.events.slots import Slots
 from dpi.reader import Releases
 from dpi.release import Release, to_frame
 from dpi.service import _metrics
 from dpi.service._budgets import find_budget
-from dpi.service._endpoints import JSON, Call, document, read_place
+from dpi.service._endpoints import JSON, Call, document, read_place, read_whole
 from dpi.service._problems import Problem
+from dpi.service._publication import Publication, Published
 from dpi.service._receipts import write_moment
 from dpi.service._watch_blocks import BLOCK, count_blocks
 from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, narrowed
 from dpi.store.export import export
 
 LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
-DATABASE = "application/vnd.sqlite3"
+DATABASE, STREAM = "application/vnd.sqlite3", "text/event-stream"
+ALIVE = 15.0  # seconds after which a comment says that a connection that follows is
 MOST_RELEASES = MOST_ENTRIES = MOST_ACTS = 1000
 MOST_BINS = 1 << 20  # bins of all releases of one answer; one release is always given
 PIECE = 1 << 16
@@ -224,6 +232,76 @@ def find_release(releases: Releases, text: str) -> Release:
     for release in releases.between(number, number + 1):
         return release
     raise Problem(404, "there is no release of this slot, or not yet.")
+
+
+class News:
+    """Wakes those who wait, at the moments at which releases are seen. Lives in one event loop."""
+
+    def __init__(self, publication: Publication) -> None:
+        self._publication = publication
+        self._loop = asyncio.get_running_loop()
+        self._next = asyncio.Event()
+        self.closed = False
+        publication.listen(self._ready)
+
+    def _ready(self, published: Published) -> None:
+        """Said by another thread: a release will be seen when it is due."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._await, published.due)
+
+    def _await(self, due: int) -> None:
+        rest = (due - self._publication.now()) / 1e6
+        if rest > 0:
+            self._loop.call_later(rest, self._await, due)
+        else:
+            self._wake()
+
+    def _wake(self) -> None:
+        self._next.set()
+        self._next = asyncio.Event()
+
+    def close(self) -> None:
+        self.closed = True
+        self._wake()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until something may be seen, or so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._next.wait()
+
+
+async def get_follow(call: Call) -> Response:
+    name, service, news = call.stream, call.service, call.request.app.state.news
+    said = call.request.headers.get("last-event-id") or call.text("since")
+    since = None if said is None else read_whole(said)
+    if said is not None and since is None:
+        raise Problem(422, "`Last-Event-ID` and `since` must be the number of a slot.")
+    slots = service.admissions[name].slots
+    if since is None:
+        since = service.publication.upto(name)
+
+    def find_first(releases: Releases) -> int:
+        found = releases.store.extent(name)
+        return service.admissions[name].first if found is None else found[1]
+
+    since = max(-(1 << 62) if since is None else since, await call.read_releases(find_first) - 1)
+    return StreamingResponse(_write_events(service.publication, name, slots, news, since), media_type=STREAM)
+
+
+async def _write_events(
+    publication: Publication, name: str, slots: Slots, news: News, since: int
+) -> AsyncIterator[bytes]:
+    yield b"retry: 1000\n\n"
+    while not news.closed:
+        upto = publication.upto(name)
+        while upto is not None and since < upto and not news.closed:
+            since += 1
+            data = json.dumps({"stream": name, "slot": since, "start": slots.start(since).isoformat()})
+            yield f"id: {since}\nevent: release\ndata: {data}\n\n".encode()
+        await news.wait(ALIVE)
+        if publication.upto(name) in (None, since):
+            yield b": alive\n\n"
 
 
 # Questions.

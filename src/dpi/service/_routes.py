@@ -13,7 +13,6 @@ from dpi.service import _read_routes as reads
 from dpi.service import _write_routes as writes
 from dpi.service import tokens as roles
 from dpi.service._endpoints import JSON, Call, Endpoint, Parameter, Schema, document
-from dpi.service._following import STREAM, follow
 
 _WHOLE: Schema = {"type": "integer"}
 _NUMBER: Schema = {"type": "number"}
@@ -137,8 +136,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Values whose share moved as it hardly ever does, by more than the noise explains.", (_FIRST, _END),
     ),
     Endpoint(
-        "GET", "/v1/streams/{stream}/follow", roles.READER, follow,
-        "Server-sent events: a release is seen. Goes on after `Last-Event-ID`.", (_SINCE,), answer={STREAM: _TEXT},
+        "GET", "/v1/streams/{stream}/follow", roles.READER, reads.get_follow,
+        "Server-sent events: a release is seen. Goes on after `Last-Event-ID`.", (_SINCE,),
+        answer={reads.STREAM: _TEXT},
     ),
     Endpoint(
         "GET", "/v1/streams/{stream}/budget", roles.EVERYBODY, reads.get_budget,
