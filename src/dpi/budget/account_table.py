@@ -266,7 +266,7 @@ def merged(*logs: bytes) -> bytes:
     cuts = [np.searchsorted(run["name"]["high"], borders).tolist() for run in runs]
     found = BytesIO()  # hands over what it holds without a copy
     for at in range(ranges):
-        sides = (slice(cut[at - 1] if at else 0, cut[at] if at < ranges - 1 else None) for cut in cuts)
+        sides = [slice(cut[at - 1] if at else 0, cut[at] if at < ranges - 1 else None) for cut in cuts]
         found.write(newest([run[side] for run, side in zip(runs, sides, strict=True)]).data)
     return found.getvalue()
 
@@ -295,20 +295,19 @@ def newest(runs: Sequence[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
     return records.view(_RECORD_BYTES).take(order).view(RECORD)
 
 
-def by_bucket(data: bytes, buckets: Buckets) -> Iterator[tuple[int, bytes]]:
-    """The records of each bucket that has any, in their order."""
+def by_bucket(data: bytes, buckets: Buckets) -> list[tuple[int, bytes]]:
+    """Return the records of each bucket that has any, in their order."""
     if len(data) % RECORD.itemsize:
         raise StateError("the saved accounts are damaged: a record is incomplete.")
     if not data or buckets.number == 1:
-        yield from [(0, data)] if data else []
-        return
+        return [(0, data)] if data else []
     records = np.frombuffer(data, dtype=RECORD)
     at = buckets.of(records["name"]["high"].reshape(-1, 1))
     order = np.argsort(at, kind="stable")
     found, first = np.unique(at[order], return_index=True)
     words = records.view(_RECORD_BYTES)
-    for bucket, rows in zip(found.tolist(), np.split(order, first[1:]), strict=True):
-        yield bucket, words.take(rows).tobytes()
+    cut = zip(found.tolist(), np.split(order, first[1:]), strict=True)
+    return [(bucket, words.take(rows).tobytes()) for bucket, rows in cut]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

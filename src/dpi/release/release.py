@@ -121,7 +121,7 @@ class Release(Distribution):
     def content(self) -> bytes:
         """Return what the certificate vouches for, as canonical bytes: a line of JSON, then the vectors."""
         head = _to_json({name: value for name, value in self._scalars().items() if name != "certificate"})
-        return head.encode() + b"\n" + b"".join(getattr(self, name).astype("<f8").tobytes() for name in _VECTORS)
+        return head.encode() + b"\n" + b"".join([getattr(self, name).astype("<f8").tobytes() for name in _VECTORS])
 
     @property
     def digest(self) -> str:

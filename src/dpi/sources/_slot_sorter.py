@@ -145,8 +145,9 @@ class SlotSorter:
     def _unpack(self, parts: list[Records]) -> Rows:
         if not parts:
             return Rows.empty()
-        high, low, *others = (np.concatenate([part[name] for part in parts]) for name in self._kind.names or ())
-        slots, bins, counts = (column.astype(np.int64) for column in others)
+        whole = np.concatenate(parts)
+        high, low, *others = [whole[name] for name in self._kind.names or ()]
+        slots, bins, counts = [column.astype(np.int64) for column in others]
         return Rows(np.stack([high, low], axis=1), slots + self._first, bins, counts)
 
     def _read(self, piece: Piece) -> Records:

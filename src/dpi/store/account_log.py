@@ -124,13 +124,15 @@ class AccountLog:
         """Return how the runs of a log are read and written."""
         return RunFiles(self.folder, ledger, run_key(self.key))
 
-    def _rows(self, ledger: str) -> Iterator[Run]:
+    def _rows(self, ledger: str) -> list[Run]:
         rows = self.engine.rows(
             "SELECT bucket, run, name, size, seal FROM account_runs WHERE ledger = ? AND part = 0 ORDER BY bucket, run",
             (ledger,),
         )
-        for bucket, number, name, size, seal in rows:
-            yield Run(int(bucket), int(number), str(name), int(size), bytes(seal))
+        return [
+            Run(int(bucket), int(number), str(name), int(size), bytes(seal))
+            for bucket, number, name, size, seal in rows
+        ]
 
     def runs(self, ledger: str, *, loaded: bool = False) -> dict[int, list[Run]]:
         """Return the runs of each bucket that has any, oldest first; with `loaded`, the records of rows as well."""

@@ -22,7 +22,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Self
@@ -62,16 +62,12 @@ class Seen:
         """What was written; raises `StateError` if it is damaged."""
         try:
             stated = json.loads(text)
-            if set(stated) - {each.name for each in fields(cls)}:
+            if set(stated) - set(cls.__dataclass_fields__):
                 raise newer("the witness file")
             seen = cls(**stated)
             lists = chain(*seen.largest.values(), *seen.restored.values())
             numbers = [seen.sequence, *seen.last.values(), *seen.spent.values(), *seen.quotas.values(), *lists]
-            if (
-                not isinstance(seen.digest, str)
-                or not isinstance(seen.witness, str)
-                or not all(type(number) is int for number in numbers)
-            ):
+            if not isinstance(seen.digest, str) or not isinstance(seen.witness, str) or {*map(type, numbers)} != {int}:
                 raise ValueError
         except NewerVersion:
             raise

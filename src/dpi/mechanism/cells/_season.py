@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -77,7 +78,7 @@ class Season:
             cells=np.zeros((2, some * classes)),
         )
 
-    @property
+    @cached_property
     def period(self) -> int:
         """Number of phases; zero without a season."""
         return int(self.users.size)

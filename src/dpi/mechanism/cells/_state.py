@@ -110,12 +110,12 @@ class CellsState:
     season: Season
     """What is known of a declared season."""
 
-    @property
+    @cached_property
     def bins(self) -> int:
         """Number of bins of the domain."""
         return int(self.pool.messages.mean.shape[1])
 
-    @property
+    @cached_property
     def classes(self) -> int:
         """Number of classes; the last one takes all further payments."""
         return int(self.precision.shape[0])
@@ -360,7 +360,7 @@ def shares(state: CellsState, due: int) -> tuple[Fraction, ...]:
 
     def share(m: int) -> Fraction:
         above = min(m + 1, top)
-        soon, later = (float(rate) for rate in means[above])
+        soon, later = map(float, means[above])
         kept, doubt = 1 - (OTHERS if m else NEWCOMERS), SURE * float(covariances[above, 0, 0]) ** 0.5
 
         def paid(rate: float) -> float:
@@ -369,4 +369,4 @@ def shares(state: CellsState, due: int) -> tuple[Fraction, ...]:
         fraction = min(max(min(paid(soon), MOST), paid(soon + doubt)), NEARLY_ALL)
         return Fraction(int(fraction * SHARE_STEPS), SHARE_STEPS)
 
-    return tuple(share(m) for m in range(due))
+    return tuple([share(m) for m in range(due)])
