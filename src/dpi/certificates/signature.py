@@ -82,19 +82,18 @@ class Verifier:
         return cls(key)
 
     def pem(self) -> str:
-        """The public key, for a file."""
-        from cryptography.hazmat.primitives import serialization
-
-        raw = self.key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-        return raw.decode()
+        """Return the public key, for a file."""
+        return self._encoded(pem=True).decode()
 
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the public key's DER form: what people compare."""
-        from cryptography.hazmat.primitives import serialization
+        return hashlib.sha256(self._encoded(pem=False)).hexdigest()
 
-        raw = self.key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-        return hashlib.sha256(raw).hexdigest()
+    def _encoded(self, *, pem: bool) -> bytes:
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        return self.key.public_bytes(Encoding.PEM if pem else Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
     def verify(self, digest: str, signature: str) -> bool:
         """Whether the signature is of this digest and key, in the one way in which it is written."""

@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -179,17 +179,19 @@ class AccountLog:
 
     # Writing.
 
+    def attempt(self) -> AbstractContextManager[str]:
+        """Begin names for files that are being written (`Folder.attempt`)."""
+        return nullcontext("") if self.folder is None else self.folder.attempt()
+
     def append(self, ledger: str, charge: bytes) -> None:
         """Add a run to each bucket that a charge has accounts of; buckets that memory is too full of become files."""
-        table, folder = self.tables.get(ledger), self.folder
-        known, made = self.runs(ledger), list[Run]()
-        with nullcontext("") if folder is None else folder.attempt() as attempt:
-            if table is not None and folder is not None:
+        if not charge:
+            return
+        table, files, known, made = self.tables.get(ledger), self.files(ledger), self.runs(ledger), list[Run]()
+        with self.attempt() as attempt:
+            if table is not None:
                 made += table.move(attempt, *parted(np.frombuffer(charge, dtype=RECORD)))
-                if made:
-                    folder.sync()
             moved = {run.bucket for run in made}
-            files = self.files(ledger)
             for bucket, records in by_bucket(charge, self.buckets):
                 if bucket not in moved:
                     runs = known.get(bucket, ())
@@ -207,7 +209,7 @@ class AccountLog:
 
     def append_each(self, ledger: str, charges: Iterable[bytes]) -> None:
         """Add several runs, of different accounts, as files if there is a folder; memory has to hold one."""
-        with nullcontext("") if self.folder is None else self.folder.attempt() as attempt:
+        with self.attempt() as attempt:
             self.put(ledger, self.write(attempt, ledger, charges, self.runs(ledger)))
 
     def write(self, attempt: str, ledger: str, charges: Iterable[bytes], known: dict[int, list[Run]]) -> list[Run]:
@@ -223,14 +225,14 @@ class AccountLog:
                     run = files.append(attempt, bucket, here, [self.read(ledger, each) for each in here], records)
                 known[bucket] = [each for each in known.get(bucket, ()) if each.number < run.number]
                 made[bucket] = [*(each for each in made.get(bucket, ()) if each.number < run.number), run]
-        if self.folder is not None:
-            self.folder.sync()
         return [run for runs in made.values() for run in runs]
 
     def put(self, ledger: str, runs: Sequence[Run]) -> None:
         """List new runs, each in the place of those of its bucket from its number on, and seal the log."""
-        if self.folder is not None:
-            self.folder.check_files(run.name for run in runs if run.name)
+        names = [run.name for run in runs if run.name]
+        if self.folder is not None and names:
+            self.folder.sync()
+            self.folder.check_files(names)
         self.engine.execute_many(
             "DELETE FROM account_runs WHERE ledger = ? AND bucket = ? AND run >= ?",
             [(ledger, run.bucket, run.number) for run in runs],
@@ -239,18 +241,9 @@ class AccountLog:
             "INSERT INTO account_runs (ledger, bucket, run, part, name, size, seal, data) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                (
-                    ledger,
-                    run.bucket,
-                    run.number,
-                    part,
-                    run.name,
-                    run.size,
-                    run.seal,
-                    memoryview(run.data)[at : at + PART],
-                )
+                (ledger, run.bucket, run.number, at // PART, run.name, run.size, run.seal, run.data[at : at + PART])
                 for run in runs
-                for part, at in enumerate(range(0, max(len(run.data), 1), PART))
+                for at in range(0, max(len(run.data), 1), PART)
             ],
         )
         self._reseal(ledger)
@@ -259,25 +252,9 @@ class AccountLog:
         """Forget all runs of a log, which is laid out anew."""
         self.engine.execute("DELETE FROM account_runs WHERE ledger = ?", (ledger,))
 
-    # Payments by class.
-
-    def payments(self, stream: str) -> Iterator[bytes] | None:
-        """Give the records of a stream's payments, by parts; None before the first slot that was paid by class."""
-        name = payments_log(stream)
-        options = self.names().get(name)
-        if options is None:
-            return None
-        self.check(name, options)
-        return self.parts(name)
-
-    def append_payments(self, stream: str, payments: bytes) -> None:
-        """Add a run to a stream's payments, of which there is a log even if nobody has paid."""
-        self.begin_payments(stream)
-        if payments:
-            self.append(payments_log(stream), payments)
-
-    def begin_payments(self, stream: str) -> None:
-        """Open the log of a stream's payments, if there is none."""
+    def begin_payments(self, stream: str) -> str:
+        """Open the log of a stream's payments, if there is none, even if nobody has paid; return its name."""
         name = payments_log(stream)
         if not self.engine.rows("SELECT options FROM ledgers WHERE ledger = ?", (name,)):
             self.begin(name, "")
+        return name

@@ -104,11 +104,6 @@ def open_store(
         if not read_only:
             store.erase()  # what a process left that ended before it came to this; of the newest copy alone
             if memory is not None and store.layout is None:
-                if remote:
-                    raise OptionError(
-                        "a store in a database server needs a folder for its accounts: see `dpi ledger --layout "
-                        "buckets --path …`."
-                    )
                 store.lay_out(bits=PAGED_BITS)
         return store
     except BaseException:

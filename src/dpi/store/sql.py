@@ -17,7 +17,6 @@ from dpi.errors import StateError
 from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.account_files import Run
-from dpi.store.account_log import payments_log
 from dpi.store.base import Checkpoint, Levy, PaidSlot
 from dpi.store.seals import is_progress_seal, paid_seal, progress_seal, tree_seal
 from dpi.store.sql_accounts import SQLAccounts
@@ -153,10 +152,9 @@ class SQLStore(SQLAccounts):
         """Debit the accounts, keep the measurement, erase the slot's events."""
         with self._writing(ledger=ledger, paid=paid):
             log = self._accounts
-            if charge:
-                log.append(ledger, charge)
+            log.append(ledger, charge)
             if payments is not None:
-                log.append_payments(paid.stream, payments)
+                log.append(log.begin_payments(paid.stream), payments)
             self._measure(paid)
 
     def pay_runs(self, paid: PaidSlot, ledger: str | None, runs: Sequence[Run], payments: Sequence[Run] | None) -> None:
@@ -170,8 +168,7 @@ class SQLStore(SQLAccounts):
             if ledger is not None:
                 log.put(ledger, runs)
             if payments is not None:
-                log.begin_payments(paid.stream)
-                log.put(payments_log(paid.stream), payments)
+                log.put(log.begin_payments(paid.stream), payments)
             self._measure(paid)
 
     def _measure(self, paid: PaidSlot) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -149,7 +149,10 @@ class SQLAccounts(SQLEvents):
         self.key  # noqa: B018 - without it nothing is made
         if path is None:
             if self.engine.path is None:
-                raise OptionError("a store in a database server needs a folder for its buckets: give `path`.")
+                raise OptionError(
+                    "a store in a database server needs a folder for its buckets: give `path` (`dpi ledger --layout "
+                    "buckets --path …`)."
+                )
             path = folder_beside(self.engine.path)
         folder = Folder.make(path, self._mark(path))
         try:
@@ -191,7 +194,7 @@ class SQLAccounts(SQLEvents):
             set_fact(self.engine, LAYOUT, "" if layout is None else layout.to_json())
             set_fact(self.engine, BEGUN, "")
             target = self._accounts
-            with nullcontext("") if target.folder is None else target.folder.attempt() as attempt:
+            with target.attempt() as attempt:
                 for name, options in log.names().items():
                     log.check(name, options)
                     runs = target.write(attempt, name, log.parts(name), {})
