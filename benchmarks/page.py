@@ -102,7 +102,8 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as name, serving(Path(name), given.bins, given.slots) as (_, now, url, token):
         client = httpx.Client(base_url=url, headers={"authorization": f"Bearer {token}"}, timeout=120)
-        for path in ("picture?k=24", "series?k=24&code=0&code=1", "series?first=0&k=24", "changes?k=10", "alerts"):
+        changes = f"picture?beside={client.get('/v1/streams/visits').json()['newest'] - 1}&k=10"
+        for path in ("picture?k=24", "series?k=24&code=0&code=1", "series?first=0&k=24", changes, "alerts"):
             times, size = [], 0
             for _ in range(3):
                 began = time.perf_counter()

@@ -14,7 +14,7 @@ import io
 import json
 import math
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice
@@ -179,7 +179,8 @@ async def get_releases(call: Call) -> Response:
 
     def read(releases: Releases) -> tuple[list[Release], int | None]:
         part = releases.between(since + 1 if since is not None else first, end)
-        taken = list(islice(part, min(limit, max(1, MOST_BINS // max(1, _count_bins(part))))))
+        bins = next((release.pdf.size for release in part), 1)
+        taken = list(islice(part, min(limit, max(1, MOST_BINS // bins))))
         more = bool(taken) and len(part.between(taken[-1].slot + 1, None)) > 0
         return taken, taken[-1].slot if more else None
 
@@ -190,10 +191,9 @@ async def get_releases(call: Call) -> Response:
         headers = {"link": f'<{url.path}?{url.query}>; rel="next"'}
     if kind == PARQUET:
         name = f'attachment; filename="{call.stream}.parquet"'
-        return Response(
-            await call.read(lambda: _write_parquet(taken)), headers=headers | {"content-disposition": name},
-            media_type=PARQUET,
-        )  # fmt: skip
+        file = io.BytesIO()
+        await call.read(lambda: to_frame(taken).write_parquet(file))
+        return Response(file.getvalue(), headers=headers | {"content-disposition": name}, media_type=PARQUET)
     found = await call.read(lambda: [release.to_json().encode() for release in taken])
     if kind == LINES:
         return Response(b"".join(each + b"\n" for each in found), headers=headers, media_type=LINES)
@@ -202,23 +202,12 @@ async def get_releases(call: Call) -> Response:
     return Response(body, headers=headers, media_type=JSON)
 
 
-def _write_parquet(releases: Iterable[Release]) -> bytes:
-    file = io.BytesIO()
-    to_frame(releases).write_parquet(file)
-    return file.getvalue()
-
-
-def _count_bins(releases: Iterable[Release]) -> int:
-    return next((release.pdf.size for release in releases), 0)
-
-
 async def get_release(call: Call) -> Response:
     """Give the release of a slot: by its number, by a time that lies in it, or the newest."""
     slot = call.place("slot")
     release = await call.read_releases(lambda releases: find_release(releases, slot))
-    return Response(
-        await call.read(release.to_json), headers={} if slot == "newest" else FOR_EVER, media_type=JSON
-    )  # fmt: skip
+    text, headers = await call.read(release.to_json), {} if slot == "newest" else FOR_EVER
+    return Response(text, headers=headers, media_type=JSON)
 
 
 def find_release(releases: Releases, text: str) -> Release:

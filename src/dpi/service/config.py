@@ -238,7 +238,11 @@ def _read_alerts(table: object, folder: Path) -> AlertConfig:
         raise OptionError(f"`dry` must be a number above 0 and at most 1. Got {dry!r}.")
     if isinstance(silence, bool) or not isinstance(silence, int) or silence < 1:
         raise OptionError(f"`silence` must be a whole number of slots, at least 1. Got {silence!r}.")
-    hooks = {name: tuple(_read_hook(each, folder) for each in _read_list(table, name)) for name in _HOOKS}
+    listed = {name: table.get(name, []) for name in _HOOKS}
+    for name, each in listed.items():
+        if not isinstance(each, list):
+            raise OptionError(f"`{name}` must be a list.")
+    hooks = {name: tuple(_read_hook(hook, folder) for hook in each) for name, each in listed.items()}
     place = folder / _read_text(table, "folder", "") if "folder" in table else None
     return AlertConfig(lag=lag, silence=silence, dry=float(dry), watch=_read_watch(table), folder=place, **hooks)
 
@@ -279,11 +283,4 @@ def _read_text(table: Mapping[str, object], name: str, default: str) -> str:
     value = table.get(name, default)
     if not isinstance(value, str):
         raise OptionError(f"`{name}` must be a text in quotes.")
-    return value
-
-
-def _read_list(table: Mapping[str, object], name: str) -> list[object]:
-    value = table.get(name, [])
-    if not isinstance(value, list):
-        raise OptionError(f"`{name}` must be a list.")
     return value

@@ -10,11 +10,10 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
@@ -52,8 +51,7 @@ FARTHEST = 10_000
 DECODERS = 2  # threads that read batches of a stream, whose batches so wait for none of another's
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
+class Batch(NamedTuple):
     """A batch as it was received. Private."""
 
     stream: str
@@ -166,7 +164,6 @@ class Service:
         self.guarantees = {name: each.guarantee for name, each in self.closing.streams.items()}
 
     def _thin(self) -> None:
-        """Bound what is kept of old slots beside their releases."""
         if self.config.keep_measurements is not None:
             self.store.thin(self.config.keep_measurements)
 
