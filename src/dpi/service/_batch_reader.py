@@ -29,7 +29,7 @@ from dpi.domain import Domain, Product
 from dpi.errors import SchemaError
 from dpi.service._problems import Problem
 from dpi.sources import Events
-from dpi.sources.columnar import count_rows, is_packed, open_stream, refusals, to_frame
+from dpi.sources.columnar import count_rows, is_packed, open_stream, refusals, to_columns
 from dpi.sources.textual import json_object, not_longer, readable, texts
 
 ARROW, COLUMNS, LINES = "application/vnd.apache.arrow.stream", "application/json", "application/x-ndjson"
@@ -165,14 +165,13 @@ def _read_arrow(body: bytes, unit: str | None, parts: Sequence[str] | None) -> E
         if is_packed(body):
             raise Problem(415, "buffers of an Arrow stream must not be packed by themselves: use Content-Encoding.")
         schema, batches = open_stream(bytearray(body))
-        table = batches.read_all().select(NAMES)  # it lies in the body, however many rows it says it has
-        _check_rows(count_rows(table))
-        frame = to_frame(table, schema, NAMES)
+        table = batches.read_all()  # it lies in the body, however many rows it says it has
+        _check_rows(count_rows(table, NAMES))
+        users, times, values = to_columns(table, schema, NAMES)
     except SchemaError:
         raise
     except refusals():
         raise Problem(400, "the body is not an Arrow IPC stream.") from None
-    users, times, values = (frame[name].rechunk() for name in NAMES)
     if isinstance(values.dtype, pl.Struct) != (parts is not None):
         raise Problem(422, _shape(parts))
     if parts is None:

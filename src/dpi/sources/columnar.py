@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ _ROWS = 1 << 18
 _MAGIC = b"ARROW1\0\0"
 _BYTES = {5: 4, 20: 19, 24: 23}
 """By the number of a type of texts, that of bytes with the same layout: plain, large, views."""
+_TEXTS = {"string": "binary", "large_string": "large_binary", "string_view": "binary_view"}
+"""The same by the names of types."""
 # Numbers of fields in Message.fbs and Schema.fbs.
 _HEADER, _FIELDS, _TYPE, _CHILDREN, _DATA, _COMPRESSION = 2, 1, 2, 5, 1, 3
 
@@ -82,6 +85,7 @@ class Columnar(EventFile):
 
     def _unchecked(self, names: Sequence[str], done: int) -> Iterator[pl.DataFrame]:
         """Return the rows after `done` ones, of a file that polars refuses; raise if that is not for its texts."""
+        import polars as pl
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -99,7 +103,8 @@ class Columnar(EventFile):
                 schema, batches = open_stream(data, len(_MAGIC))
             for batch in batches:
                 rest = None if size is None else max(0, size - done - max(0, at))
-                yield to_frame(pa.Table.from_batches([batch]), schema, names)[max(0, -at) :][:rest]
+                frame = pl.DataFrame(to_columns(pa.Table.from_batches([batch]), schema, names))
+                yield frame[max(0, -at) :][:rest]
                 at += batch.num_rows
         except refusals():
             # The cause may quote what was read.
@@ -165,22 +170,26 @@ def is_packed(body: bytes) -> bool:
     return False
 
 
-def count_rows(table: Any) -> int:
-    """Return how many rows a table has or, if that is more, the longest of its dictionaries."""
-    chunks = [chunk for column in table.columns for chunk in column.chunks]
-    return max([int(table.num_rows), *(len(chunk.dictionary) for chunk in chunks if hasattr(chunk, "dictionary"))])
+def count_rows(table: Any, names: Sequence[str]) -> int:
+    """Return how many rows a table has or, if that is more, the longest dictionary of these columns."""
+    rows = int(table.num_rows)
+    for chunk in (chunk for name in names for chunk in table.column(name).chunks if hasattr(chunk, "dictionary")):
+        chunk.dictionary.validate()  # refuses one that says it has less than none
+        rows = max(rows, len(chunk.dictionary))
+    return rows
 
 
-def to_frame(table: Any, schema: Any, names: Sequence[str]) -> pl.DataFrame:
+def to_columns(table: Any, schema: Any, names: Sequence[str]) -> list[pl.Series]:
     """Return columns that nobody has checked, by their types; a text that is not UTF-8 is missing, by itself."""
     import polars as pl
     import pyarrow as pa
 
-    columns = {name: (schema.field(name).type, table.column(name)) for name in names}
-    return pl.DataFrame({
-        name: pl.concat([_series(name, kind, chunk) for chunk in column.chunks or [pa.array([], column.type)]])
-        for name, (kind, column) in columns.items()
-    })  # fmt: skip
+    columns = []
+    for name in names:
+        kind, column = schema.field(name).type, table.column(name)
+        chunks = [_series(name, kind, chunk) for chunk in column.chunks or [pa.array([], column.type)]]
+        columns.append(chunks[0] if len(chunks) == 1 else pl.concat(chunks, rechunk=True))
+    return columns
 
 
 def _series(name: str, kind: Any, array: Any) -> pl.Series:
@@ -194,18 +203,23 @@ def _series(name: str, kind: Any, array: Any) -> pl.Series:
     if pa.types.is_dictionary(kind):  # a text that many rows share stays one
         texts = _series(name, kind.value_type, array.dictionary)
         return texts.gather(_series(name, kind.index_type, array.indices))
-    array.validate()
     if pa.types.is_struct(kind):
+        array.validate()
         fields = zip(kind, array.flatten(), strict=True)
         return pl.DataFrame({field.name: _series(name, field.type, each) for field, each in fields}).to_struct(name)
     if pa.types.is_nested(kind):
         raise SchemaError(f"the column {name!r} must hold plain values. Got a column of {kind}.")
-    plain = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
-    array = array.view(plain.get(array.type, array.type))
+    if str(kind) not in _TEXTS:
+        array.validate(full=True)
+        return pl.Series(name, array)
+    if array.null_count == 0 and not pa.types.is_string_view(kind):  # what lies below a null may be anything
+        with suppress(pa.ArrowInvalid):
+            text = array.view(kind)
+            text.validate(full=True)
+            return pl.Series(name, text)
+    array = array.view(_TEXTS[str(kind)])
     array.validate(full=True)
     series = pl.Series(name, array)
-    if kind not in plain:
-        return series
     try:
         return series.cast(pl.String)
     except pl.exceptions.ComputeError:
