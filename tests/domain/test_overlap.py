@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpi
-from dpi.domain.domain import OUTSIDE
+from dpi.domain._domain import OUTSIDE
 from dpi.domain.overlap import Overlap, encode, recoding
 from dpi.errors import SchemaError
 from dpi.options.schedule import Schedule

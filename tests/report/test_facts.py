@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.report.facts import COLUMNS, reduce
-from dpi.report.rows import BARS, VALUES
+from dpi.report._facts import COLUMNS, reduce
+from dpi.report._rows import BARS, VALUES
 from made_releases import release, releases
 
 MANY = dpi.Categories([f"v{i}" for i in range(150)], other=None)

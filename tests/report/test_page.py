@@ -12,9 +12,9 @@ import pytest
 import dpi
 from dpi.errors import OptionError
 from dpi.report import Status, page, write
-from dpi.report.facts import COLUMNS, RECENT, reduce
-from dpi.report.figures import budget_text, count_text, share_text
-from dpi.report.rows import VALUES
+from dpi.report._facts import COLUMNS, RECENT, reduce
+from dpi.report._figures import budget_text, count_text, share_text
+from dpi.report._rows import VALUES
 from made_releases import GUARANTEE, releases, without_total
 from made_releases import release as made
 

@@ -7,8 +7,8 @@ import pytest
 import dpi
 from dpi.errors import OptionError
 from dpi.report import page
-from dpi.report.facts import reduce
-from dpi.report.rows import MOST_CURVES, ORDERED, VALUES
+from dpi.report._facts import reduce
+from dpi.report._rows import MOST_CURVES, ORDERED, VALUES
 from made_releases import release, releases
 
 PAGES = dpi.Categories(["home", "cart", "help", "shop"], other="elsewhere")

@@ -6,7 +6,7 @@ import pytest
 
 from broker_feeds import FEEDS, BrokerFeed
 from dpi.testing import SOURCE_CHECKS
-from dpi.testing.source import SourceCheck
+from dpi.testing._source import SourceCheck
 
 
 @pytest.fixture(params=FEEDS, ids=lambda feed: feed.__name__)

@@ -18,7 +18,7 @@ from dpi.sources._growing import GrowingFile
 from dpi.sources._spool import Spool
 from dpi.sources.live import Reach
 from dpi.testing import SOURCE_CHECKS
-from dpi.testing.source import SourceCheck
+from dpi.testing._source import SourceCheck
 from live_files import HEAD, CSVFile, NDJSONFile, Pipe, Reader, append, start
 
 

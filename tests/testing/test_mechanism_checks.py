@@ -14,7 +14,7 @@ from dpi.exact.integers import GRAINS
 from dpi.mechanism.base import Measurement
 from dpi.noise import UnsafeSeededSource
 from dpi.testing import MECHANISM_CHECKS, check_mechanism
-from dpi.testing.checking import run_checks
+from dpi.testing._checking import run_checks
 from dpi.testing.class_sums import ClassSums
 from dpi.testing.laws import Laplace
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpi.sources.live import Block, Done, LiveInput, Reach
-from dpi.testing import SOURCE_CHECKS, check_source, source
-from dpi.testing.checking import run_checks
+from dpi.testing import SOURCE_CHECKS, _source, check_source
+from dpi.testing._checking import run_checks
 from live_files import CSVFile
 
 Reached = tuple[Reach, ...]
@@ -172,7 +172,7 @@ def test_a_source_that_is_wrong_in_one_way_is_found(
     feed: type[CSVFile], found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check that is there for a fault fails on it, by name and with a sentence."""
-    monkeypatch.setattr(source, "PATIENCE", 0.2)
+    monkeypatch.setattr(_source, "PATIENCE", 0.2)
     (check,) = [check for check in SOURCE_CHECKS if check.__name__ == found]
     with pytest.raises(AssertionError, match=rf"^{found}: .+"):
         run_checks([check], feed(tmp_path))

@@ -11,7 +11,7 @@ import dpi
 from dpi.events.rows import Rows
 from dpi.store import Store
 from dpi.testing import STORE_CHECKS, check_store
-from dpi.testing.checking import run_checks
+from dpi.testing._checking import run_checks
 
 
 class Forgetting(dpi.MemoryStore):

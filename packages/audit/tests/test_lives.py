@@ -10,7 +10,7 @@ from dpi.budget import charge
 from dpi.budget.accounts import Accounts
 from dpi.budget.classes import level
 from dpi.budget.epsilon import UNITS, Epsilon
-from dpi_audit import running
+from dpi_audit import _running
 from dpi_audit.exact import loss_on
 from dpi_audit.lives import LIVES, AccountLife, account_life, by_class, by_cost
 from dpi_audit.neighbours import staying, straying
@@ -42,7 +42,7 @@ FREE = {
 
 def verdict(index):
     """That of a life in the quick form."""
-    (row,) = running._check_life(index, quick=True)
+    (row,) = _running._check_life(index, quick=True)
     return row.verdict
 
 
@@ -62,7 +62,7 @@ def test_a_payment_that_is_not_charged_for_is_found_by_the_quick_form(which, mon
 @pytest.mark.parametrize("index", range(len(LIVES)), ids=lambda index: LIVES[index].name)
 def test_every_life_with_accounts_sees_a_free_payment(index, monkeypatch):
     """Streams too, on disk and with quotas: each life has more than 64 payments within 160 slots."""
-    monkeypatch.setattr(running, "LIVES", [replace(life, quick=min(life.quick, 160)) for life in LIVES])
+    monkeypatch.setattr(_running, "LIVES", [replace(life, quick=min(life.quick, 160)) for life in LIVES])
     monkeypatch.setattr(charge, "after_payment", free(FREE["after 64 payments"]))
     assert verdict(index) == ("holds" if "Zeta" in LIVES[index].name else "VIOLATED")  # a series has no accounts
 

@@ -7,9 +7,9 @@ import os
 import pytest
 
 import dpi_audit as audit
-from dpi_audit import AuditReport, Row, running
+from dpi_audit import AuditReport, Row, _running
+from dpi_audit._shipped import DRAWS, STREAMS
 from dpi_audit.lives import LIVES
-from dpi_audit.shipped import DRAWS, STREAMS
 from dpi_audit.zoo import PAIRS
 
 HOLDS = Row("shipped", "good", 1.0, 0.95, 0.4, False, tight=True)
@@ -69,13 +69,13 @@ def test_the_whole_audit(monkeypatch):
     """All shipped mechanisms hold and all broken ones are caught (a few of each, unless DPI_SLOW is set)."""
     quick = not os.environ.get("DPI_SLOW")
     if quick:
-        monkeypatch.setattr(running, "STREAMS", STREAMS[:1])  # each of them has a test below
-        monkeypatch.setattr(running, "LIVES", LIVES[-1:])  # see test_lives.py
-        monkeypatch.setattr(running, "DRAWS", {"permute-and-flip": DRAWS["permute-and-flip"]})  # see test_samplers.py
-        monkeypatch.setattr(running, "PAIRS", PAIRS[:1])
-        monkeypatch.setattr(running, "BOXES", ())
-        monkeypatch.setattr(running, "QUICK_FAMILIES", running.QUICK_FAMILIES[:1])
-        monkeypatch.setattr(running, "_check_commands", lambda family: [])  # see test_reach_commands.py
+        monkeypatch.setattr(_running, "STREAMS", STREAMS[:1])  # each of them has a test below
+        monkeypatch.setattr(_running, "LIVES", LIVES[-1:])  # see test_lives.py
+        monkeypatch.setattr(_running, "DRAWS", {"permute-and-flip": DRAWS["permute-and-flip"]})  # see test_samplers.py
+        monkeypatch.setattr(_running, "PAIRS", PAIRS[:1])
+        monkeypatch.setattr(_running, "BOXES", ())
+        monkeypatch.setattr(_running, "QUICK_FAMILIES", _running.QUICK_FAMILIES[:1])
+        monkeypatch.setattr(_running, "_check_commands", lambda family: [])  # see test_reach_commands.py
     said = []
     found = audit.run(quick=quick, progress=said.append)
     assert found.ok, str(found)
@@ -84,16 +84,16 @@ def test_the_whole_audit(monkeypatch):
     assert "time to release" in said
 
 
-@pytest.mark.parametrize("index", range(len(running.BOXES)), ids=lambda index: running.BOXES[index][0])
+@pytest.mark.parametrize("index", range(len(_running.BOXES)), ids=lambda index: _running.BOXES[index][0])
 def test_no_black_box_lets_out_more_than_it_claims(index):
     """Runs with and without the user are told apart no better than the claim allows (false alarm 10^-6 each)."""
-    (row,) = running._check_box(index, quick=True)
+    (row,) = _running._check_box(index, quick=True)
     assert row.verdict == "holds", row.witness
 
 
 @pytest.mark.parametrize("mechanism", STREAMS, ids=lambda mechanism: mechanism.name)
 def test_every_shipped_mechanism_holds_and_uses_what_it_claims(mechanism):
     """No neighbours lose more than is claimed; where the bound is tight, at least nine tenths of it are reached."""
-    row = running.check_shipped(mechanism, quick=True)
+    row = _running.check_shipped(mechanism, quick=True)
     assert row.verdict == "holds", row.witness
     assert row.tight or row.note

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpi_audit.running import check
+from dpi_audit._running import check
 from dpi_audit.zoo import PAIRS
 
 REQUIRED = {

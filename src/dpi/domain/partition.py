@@ -19,7 +19,7 @@ from typing import Self
 
 import numpy as np
 
-from dpi.domain.domain import Domain, Product
+from dpi.domain._domain import Domain, Product
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 from dpi.options import Family, Option

@@ -7,15 +7,15 @@ True
 
 from dpi.testing.laws import Choices, Finite, Joint, Laplace, Law, Point, Worst
 from dpi_audit import neighbours
+from dpi_audit._report import AuditReport, Excess, Row, excesses
+from dpi_audit._running import count_steps, run
+from dpi_audit._shipped import black_box
 from dpi_audit.commands import command_line, odd_rows
 from dpi_audit.empirical import Bound, clopper_pearson, lower_bound
 from dpi_audit.exact import Finding, loss_on, search, worst_of
 from dpi_audit.neighbours import Neighbours
 from dpi_audit.reach import Reach, Timing, capture, compare, exported, read_files, run_process, time_to_release
-from dpi_audit.report import AuditReport, Excess, Row, excesses
-from dpi_audit.running import count_steps, run
 from dpi_audit.session import Session, SeveralStreams, StoredSession, StreamSession
-from dpi_audit.shipped import black_box
 
 __all__ = [
     "AuditReport",

@@ -25,7 +25,7 @@ import numpy as np
 from dpi.errors import OptionError
 from dpi.noise import RandomSource, SystemSource, add_laplace
 from dpi.testing.laws import Finite, Joint, Laplace, Law, Point
-from dpi_audit.distinguishers import Floats, Score, enriched, learnt
+from dpi_audit._distinguishers import Floats, Score, enriched, learnt
 from dpi_audit.exact import Open
 from dpi_audit.neighbours import Neighbours
 

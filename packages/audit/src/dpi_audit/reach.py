@@ -33,7 +33,7 @@ from dpi.errors import OptionError
 from dpi.histogram.compression import counts
 from dpi.store.export import export
 from dpi.store.sql import SQLStore
-from dpi_audit.distinguishers import Floats
+from dpi_audit._distinguishers import Floats
 from dpi_audit.empirical import ERROR, incomplete_beta
 from dpi_audit.exact import Finding
 from dpi_audit.neighbours import Neighbours

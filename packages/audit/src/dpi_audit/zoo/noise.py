@@ -16,7 +16,7 @@ from dpi.histogram.compression import TextHistogram
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram
 from dpi.noise import RandomSource, SystemSource, add_laplace
 from dpi.testing.laws import Finite, Joint, Laplace, Law, Point, Shown
-from dpi_audit.distinguishers import Floats
+from dpi_audit._distinguishers import Floats
 from dpi_audit.exact import loss_on
 from dpi_audit.neighbours import TARGET, Rows, pair
 from dpi_audit.samplers import (
@@ -194,7 +194,7 @@ PAIRS = (
     ),
     Pair(
         "a threshold by the number of values seen",
-        "how many values there are is private; the universe is declared (dpi.domain.texts)",
+        "how many values there are is private; the universe is declared (dpi.domain._texts)",
         on(discovery_session(_Size(most=len(VALUES))), ALONE),
         on(discovery_session(), ALONE),
     ),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dpi.domain.domain import OUTSIDE, Domain
+from dpi.domain._domain import OUTSIDE, Domain
 from dpi.errors import OptionError
 from dpi.events.columns import canonical, few_texts, whole
 from dpi.exact.integers import Integers

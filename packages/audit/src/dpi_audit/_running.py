@@ -9,14 +9,14 @@ from functools import partial
 from multiprocessing import get_context
 
 from dpi_audit import neighbours
+from dpi_audit._report import AuditReport, Row, excesses
+from dpi_audit._shipped import BOXES, DRAWS, STREAMS, Shipped
 from dpi_audit.commands import command_line, odd_rows
 from dpi_audit.empirical import ERROR, lower_bound
 from dpi_audit.exact import search
 from dpi_audit.lives import LIVES
 from dpi_audit.reach import Surface, compare, exported, time_to_release
-from dpi_audit.report import AuditReport, Row, excesses
 from dpi_audit.session import StoredSession, StreamSession
-from dpi_audit.shipped import BOXES, DRAWS, STREAMS, Shipped
 from dpi_audit.small import VALUES, stream
 from dpi_audit.zoo import PAIRS, Check
 

@@ -14,7 +14,7 @@ import numpy as np
 import dpi
 from dpi.noise import SystemSource
 from dpi.testing.class_sums import ClassSums
-from dpi_audit.distinguishers import Floats
+from dpi_audit._distinguishers import Floats
 from dpi_audit.empirical import BlackBox
 from dpi_audit.exact import Finding, Open
 from dpi_audit.neighbours import Family, Neighbours, Rows, alone, giant

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from dpi.budget.odds import odds, sure
 from dpi.display.markup import Html, element, join
+from dpi.report._facts import COLUMNS, Facts
+from dpi.report._figures import budget_text
+from dpi.report._rows import VALUES, Rows
 from dpi.report.empty_check import WARNING
-from dpi.report.facts import COLUMNS, Facts
-from dpi.report.figures import budget_text
-from dpi.report.rows import VALUES, Rows
 
 NAMED = 3
 """Rows that are named where a domain has no such values."""

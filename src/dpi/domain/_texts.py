@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from dpi.domain.domain import Domain
+from dpi.domain._domain import Domain
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 

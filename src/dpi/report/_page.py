@@ -20,11 +20,11 @@ from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.release.choice import Values
 from dpi.release.interval import LEVEL_TEXT
-from dpi.report import charts, page_text
-from dpi.report.drawing import mask
-from dpi.report.facts import Facts, reduce
-from dpi.report.figures import budget_text, count_text, pack
-from dpi.report.page_text import Status
+from dpi.report import _charts, _page_text
+from dpi.report._drawing import mask
+from dpi.report._facts import Facts, reduce
+from dpi.report._figures import budget_text, count_text, pack
+from dpi.report._page_text import Status
 
 _POLICY = "default-src 'none';"
 """How the content policy of a page begins: by it a page is known."""
@@ -87,9 +87,9 @@ def _nothing(title: str, status: Status) -> Html:
     return element(
         "main",
         element("h1", title),
-        *page_text.warn(None, status),
+        *_page_text.warn(None, status),
         element("p", "No slot of this stream has been released yet, so there is nothing to show."),
-        _section("certificate", "Certificate", "", page_text.describe_certificate(None, status)),
+        _section("certificate", "Certificate", "", _page_text.describe_certificate(None, status)),
     )
 
 
@@ -99,8 +99,8 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
         element("h1", title),
         element("button", "Dark or light", type="button", id="theme", hidden=True),
         _headline(facts),
-        *page_text.warn(facts, status),
-        page_text.state_promise(facts),
+        *_page_text.warn(facts, status),
+        _page_text.state_promise(facts),
         _tiles(facts, status),
     )
     which, few = "chosen" if facts.rows.chosen else "largest", len(facts.rows.curves)
@@ -108,16 +108,16 @@ def _stream(title: str, facts: Facts, status: Status) -> Html:
     gaps = "" if facts.measured.all() else _GAPS
     users = _PAYERS if facts.newest.carried is None else _ACTIVE
     sections = (
-        *((f"grid-{i}", *part) for i, part in enumerate(map(charts.draw_grid, facts.grids))),
-        ("largest", _which(facts), _BARS, charts.draw_bars(facts)),
-        ("map", "Shares over time", _MAP.format(averaged=averaged) + gaps, charts.draw_map(facts)),
-        ("series", f"The {few} {which} values over time", _series(facts) + gaps, charts.draw_series(facts)),
-        ("users", "Users", users + gaps, charts.draw_totals(facts)),
-        ("budget", "Budget", _BUDGET, charts.draw_budget(facts)),
-        ("promise", "What the promise means", "", page_text.explain_promise(facts)),
-        ("certificate", "Certificate", "", page_text.describe_certificate(facts, status)),
-        ("recent", "The last slots", "", charts.list_recent(facts)),
-        ("reading", "How to read this page", "", page_text.explain_page(facts)),
+        *((f"grid-{i}", *part) for i, part in enumerate(map(_charts.draw_grid, facts.grids))),
+        ("largest", _which(facts), _BARS, _charts.draw_bars(facts)),
+        ("map", "Shares over time", _MAP.format(averaged=averaged) + gaps, _charts.draw_map(facts)),
+        ("series", f"The {few} {which} values over time", _series(facts) + gaps, _charts.draw_series(facts)),
+        ("users", "Users", users + gaps, _charts.draw_totals(facts)),
+        ("budget", "Budget", _BUDGET, _charts.draw_budget(facts)),
+        ("promise", "What the promise means", "", _page_text.explain_promise(facts)),
+        ("certificate", "Certificate", "", _page_text.describe_certificate(facts, status)),
+        ("recent", "The last slots", "", _charts.list_recent(facts)),
+        ("reading", "How to read this page", "", _page_text.explain_page(facts)),
     )
     room = min(max(11.0, 1.5 + 0.55 * max(map(len, facts.rows.labels))), 22.0)  # rem: as labels need, within bounds
     return element(
@@ -166,8 +166,8 @@ def _headline(facts: Facts) -> Html:
     span = f"from {facts.first} to {facts.last}" if facts.slots > 1 else facts.first
     slots = f"{facts.slots:,} {'slots' if facts.slots > 1 else 'slot'}{every}, {span}{clock}."
     fresh = [f"In the newest slot: {facts.newest.freshness}"] if facts.newest.freshness else []
-    text = " ".join([slots, f"{facts.newest.domain.summary}.", *page_text.describe_changes(facts), *fresh])
-    return element("p", element("strong", page_text.describe_age(facts)), " ", text, class_="lead")
+    text = " ".join([slots, f"{facts.newest.domain.summary}.", *_page_text.describe_changes(facts), *fresh])
+    return element("p", element("strong", _page_text.describe_age(facts)), " ", text, class_="lead")
 
 
 def _tiles(facts: Facts, status: Status) -> Html:
@@ -175,7 +175,7 @@ def _tiles(facts: Facts, status: Status) -> Html:
     together = f"Spent at most by all {status.streams} streams of the store"
     by_all = [] if status.streams == 1 or status.spent is None else [(together, budget_text(status.spent))]
     tiles = [
-        ("Newest picture measured", page_text.age_figure(facts)),
+        ("Newest picture measured", _page_text.age_figure(facts)),
         ("Slots", f"{facts.slots:,}"),
         ("Values", f"{facts.newest.domain.size:,}"),
         ("ε per user", "see above" if facts.epsilon_total is None else budget_text(facts.epsilon_total)),
@@ -203,5 +203,5 @@ def _data(facts: Facts) -> dict[str, object]:
             "total": [count_text(*facts.total.at(column)) for column in range(len(facts.names))],
             "epsilon": [f"ε {budget_text(one)}, spent at most {budget_text(spent)}" for one, spent in costs],
         },
-        "scale": charts.bar_scale(facts),
+        "scale": _charts.bar_scale(facts),
     }

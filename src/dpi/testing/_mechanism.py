@@ -27,7 +27,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi.noise.laplace import LARGEST_VALUE
 from dpi.store import MemoryStore
 from dpi.stream import Stream
-from dpi.testing.checking import refused, require, run_checks
+from dpi.testing._checking import refused, require, run_checks
 from dpi.testing.laws import law_of
 
 State = TypeVar("State")

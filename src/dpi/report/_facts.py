@@ -23,10 +23,10 @@ from dpi.release.choice import Floats, Values, short_label
 from dpi.release.grid import Grid, grid, pairs
 from dpi.release.interval import LEVEL
 from dpi.release.release import MEASURED
-from dpi.report import times
+from dpi.report import _times
+from dpi.report._figures import fact_text
+from dpi.report._rows import Rows
 from dpi.report.empty_check import are_noise, signal_to_noise
-from dpi.report.figures import fact_text
-from dpi.report.rows import Rows
 
 COLUMNS = 1500
 """The most columns; with more slots, neighbours are averaged."""
@@ -181,7 +181,7 @@ class _Numbers:
 
 
 def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
-    """Return the facts of a stream with at least one release; `values` have a row, or the largest (`dpi.report.rows`).
+    """Return the facts of a stream with at least one release; `values` have a row, or the largest (`dpi.report._rows`).
 
     Where the domain has changed on the way, rows are those of the newest, and have numbers where the domain of a slot
     has the same values.
@@ -192,12 +192,12 @@ def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
     for release in releases:
         read.add(release)
     count = len(read.slots)
-    clock = times.moments(read.starts)
-    called = times.names(clock) if clock else [f"slot {slot:,}" for slot in read.slots]
+    clock = _times.moments(read.starts)
+    called = _times.names(clock) if clock else [f"slot {slot:,}" for slot in read.slots]
     per_column = max(1, math.ceil((count - 1) / (COLUMNS - 1)))
     borders = np.append(np.arange(0, count - 1, per_column), count - 1)
     marks = (
-        times.time_marks([clock[b] for b in borders]) if clock else times.slot_marks([read.slots[b] for b in borders])
+        _times.time_marks([clock[b] for b in borders]) if clock else _times.slot_marks([read.slots[b] for b in borders])
     )
     parts = values if isinstance(values, int | Mapping) else None  # nothing of parts, where combinations are named
     return Facts(
@@ -205,8 +205,8 @@ def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
         slots=count,
         first=called[0],
         last=called[-1],
-        zone=times.zone(clock) if clock else "",
-        width=times.width(clock) if clock else "",
+        zone=_times.zone(clock) if clock else "",
+        width=_times.width(clock) if clock else "",
         per_column=per_column,
         names=tuple(_spans(called, borders)),
         marks=tuple(marks),

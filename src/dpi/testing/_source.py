@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dpi.sources.live import Done, LiveInput, Reach
-from dpi.testing.checking import require, run_checks
+from dpi.testing._checking import require, run_checks
 
 Reached = tuple[Reach, ...]
 PATIENCE = 10.0

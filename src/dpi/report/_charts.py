@@ -9,10 +9,10 @@ import numpy as np
 from dpi.display.markup import Html, element, join
 from dpi.release.grid import Grid, Shares
 from dpi.release.interval import LEVEL_TEXT
-from dpi.report import drawing
-from dpi.report.facts import Band, Facts
-from dpi.report.figures import budget_text, count_text, percent_text, share_text
-from dpi.report.rows import BARS
+from dpi.report import _drawing
+from dpi.report._facts import Band, Facts
+from dpi.report._figures import budget_text, count_text, percent_text, share_text
+from dpi.report._rows import BARS
 
 ESTIMATED = "plot estimated"
 """A chart of estimates: the style sheet hatches the columns that were not measured."""
@@ -74,7 +74,7 @@ def draw_map(facts: Facts) -> Html:
     ]
     columns = len(facts.names)
     if facts.rest is not None:
-        curve = drawing.draw(columns, drawing.band(np.zeros(columns), facts.rest.value, 1.0))
+        curve = _drawing.draw(columns, _drawing.band(np.zeros(columns), facts.rest.value, 1.0))
         rows.append(_map_row(facts.rows.rest_label, curve, facts.rest, len(facts.rows.labels)))
     foot = element("tr", element("td"), element("td", _axis(facts)), element("td"))
     table = element(
@@ -103,7 +103,7 @@ def _map_row(label: str, drawn: Html, band: Band, row: int) -> Html:
 def _strip(facts: Facts, row: int) -> Html:
     shares = facts.shares.value[row]
     least, most = (percent_text(float(f"{end:.3g}")) for end in (np.nanmin(shares), np.nanmax(shares)))
-    return drawing.pictures(drawing.level(shares, facts.largest), f"from {least} to {most}")
+    return _drawing.pictures(_drawing.level(shares, facts.largest), f"from {least} to {most}")
 
 
 def _legend(facts: Facts) -> Html:
@@ -111,11 +111,11 @@ def _legend(facts: Facts) -> Html:
     round_shares = [0.0, *(m * 10.0**e for e in range(-7, 1) for m in (1, 2, 5))]
     marks, last = list[Html](), -1.0
     for share in [share for share in round_shares if share <= facts.largest]:
-        place = float(drawing.level(np.array([share]), facts.largest)[0])
+        place = float(_drawing.level(np.array([share]), facts.largest)[0])
         if place - last >= 0.14 or share == 0:
             marks.append(element("span", percent_text(share), style=f"left:{100 * place:.2f}%"))
             last = place
-    ramp = drawing.pictures(np.linspace(0, 1, drawing.LEVELS), "")
+    ramp = _drawing.pictures(np.linspace(0, 1, _drawing.LEVELS), "")
     return element(
         "div",
         element("span", "Share of users; darkness grows with its square root", class_="on-light"),
@@ -159,7 +159,7 @@ def draw_budget(facts: Facts) -> Html:
         (per, "newest", facts.epsilon, top, []),
         ("spent at most", "so far", facts.spent, whole, limit),
     ):
-        paths = join(drawing.band(np.zeros(amounts.size), amounts, end), drawing.line(amounts, end))
+        paths = join(_drawing.band(np.zeros(amounts.size), amounts, end), _drawing.line(amounts, end))
         note = f"{told}: {budget_text(float(amounts[-1]))}"
         panels.append(
             _panel(facts, label, note, paths, end, *more, percent=False, kind="plot", data_text="epsilon"),
@@ -204,7 +204,7 @@ def _scale_top(band: Band) -> float:
 
 def _room_above(*numbers: float) -> float:
     """Return a round end of a scale with a little room above the largest number."""
-    return drawing.round_top(1.04 * max(numbers))
+    return _drawing.round_top(1.04 * max(numbers))
 
 
 def _curve(facts: Facts, band: Band, top: float) -> Html:
@@ -213,7 +213,7 @@ def _curve(facts: Facts, band: Band, top: float) -> Html:
     for where, kind in ((facts.measured, ""), (~facts.measured, " carried")):
         if where.any():
             value, lower, upper = (np.where(where, end, np.nan) for end in (band.value, band.lower, band.upper))
-            drawn += [drawing.band(lower, upper, top, f"band{kind}"), drawing.line(value, top, f"line{kind}")]
+            drawn += [_drawing.band(lower, upper, top, f"band{kind}"), _drawing.line(value, top, f"line{kind}")]
     return join(*drawn)
 
 
@@ -234,7 +234,7 @@ def _panel(
         for value, height in ((0.0, 0), (top / 2, 50), (top, 100))
     ]
     told = f"{label} over time, from {facts.names[0]} to {facts.names[-1]}; {note}"
-    chart = drawing.draw(len(facts.names), paths)
+    chart = _drawing.draw(len(facts.names), paths)
     drawn = element("div", chart, *more, class_=kind, role="img", aria_label=told, **data)
     name = element("div", element("strong", label, title=label), element("span", note, class_="soft"), class_="name")
     return element("div", name, element("div", *scale, class_="scale", aria_hidden="true"), drawn, class_="panel")
@@ -299,7 +299,7 @@ def _grid_table(grid: Grid) -> Html:
     )
     labels = (*columns.labels, "all")
     head = element("tr", element("td", class_="all"), *(element("th", label, scope="col") for label in labels))
-    levels = drawing.level(grid.cells.value, float(grid.cells.value.max()))
+    levels = _drawing.level(grid.cells.value, float(grid.cells.value.max()))
     body = []
     for row, label in enumerate(grid.rows.labels):
         cells = [_cell(grid.cells, (row, column), float(levels[row, column])) for column in range(many)]

@@ -25,7 +25,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi.store import MemoryStore, Store
 from dpi.store.base import PaidSlot
 from dpi.stream import Stream
-from dpi.testing.checking import refused, require, run_checks
+from dpi.testing._checking import refused, require, run_checks
 from dpi.testing.workload import CLOCK, DOMAIN, Options, close_slot, open_streams, outcome, run
 from dpi.verification import verify
 
