@@ -8,7 +8,7 @@ import dpi
 from dpi.errors import OptionError, StateError
 from dpi.noise import UnsafeSeededSource
 from dpi.testing import STORE_CHECKS
-from dpi.testing import store as checks
+from dpi.testing import _store as checks
 from dpi.testing.workload import CLOCK, DOMAIN
 from dpi.verification import verify
 
