@@ -113,7 +113,8 @@ class Plan:
         return figure
 
     @property
-    def _stated(self) -> str:
+    def stated(self) -> str:
+        """What was stated, in words."""
         stay = f"each user seen in {self.seen:,} slots"
         if self.population is not None:
             stay = f"the same {self.population:,} users for ever"
@@ -136,10 +137,10 @@ class Plan:
             for o in self.options
         ]
         note = element("p", "Bold: the smallest error of one slot, with accounts that last as long as wanted.")
-        return card("Plan", {"for": self._stated}, table(head, rows, marked=self.options.index(self.best)), note)
+        return card("Plan", {"for": self.stated}, table(head, rows, marked=self.options.index(self.best)), note)
 
     def __str__(self) -> str:
-        head = f"{self._stated}\n"
+        head = f"{self.stated}\n"
         rows = ["  per slot    slots   paying users   ± share (95 %)   Σ |error|   dry after"]
         rows += [
             f"{o.per_slot:10.4g} {o.slots:8d} {o.paying:14,.4g} {o.half_width:15.3g} {o.l1:11.3g} "

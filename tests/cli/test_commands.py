@@ -96,7 +96,7 @@ def test_plan(cli):
     said = cli(*words, "--plot", "plan.svg")
     assert "use --per-slot 0.1" in said
     assert "█" in cli(*lasting)
-    assert "(--policy auto) no account is ever empty: who is always there pays 0.5 at once" in " ".join(said.split())
+    assert "(policy auto) no account is ever empty: who is always there pays 0.5 at once" in " ".join(said.split())
     assert [paid["cost"] for paid in found["payments"]] == [paid.cost for paid in plan.payments]
     assert Path("plan.svg").read_text().startswith("<?xml")
     cli(*words, "--plot", "plan.txt", code=2)

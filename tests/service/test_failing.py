@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import dpi
-from dpi.cli.operations import picture
+from dpi.cli.commands.top import picture
 from serving import BEGIN, FIRST, MOMENT, SECOND, running, settings
 
 OTHER = settings(name="other", quota="0.5")

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import dpi
 from cli_files import ENVIRONMENT, PROGRAM
 from dpi.cli.app import app
-from dpi.cli.operations import HEADINGS, picture
+from dpi.cli.commands.top import HEADINGS, picture
 from dpi.errors import OptionError, StoreError
 from dpi.verification import verify
 from service.conftest import free_port

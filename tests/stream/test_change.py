@@ -19,7 +19,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi.store.rollback import charge
 from dpi.store.witness import Seen
 from dpi.stream import registration
-from dpi.stream.course import Course
+from dpi.stream.option_history import OptionHistory
 from dpi.verification import verify
 from dpi.verification.releases import verify_releases
 
@@ -484,10 +484,10 @@ def test_a_course_is_read_where_it_is_needed():
     store = dpi.MemoryStore()
     stream(store, **CLOCK)
     newest = stream(store, domain=NEW, change="2026-01-01T01:00", **CLOCK)._newest
-    course = Course(newest, store)
+    course = OptionHistory(newest, store)
     store._content.domains.pop(OLD.digest)
     assert course.at(newest.start + 1) is course.newest
     with pytest.raises(KeyError):
         course.at(newest.start)
     with pytest.raises(StateError, match="open it anew"):
-        Course(stream(None, **CLOCK)._newest, store)
+        OptionHistory(stream(None, **CLOCK)._newest, store)

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from queue import Full, Queue
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self, TextIO
 
 from dpi.cli.overwrite_check import TEXT, OverwriteCheck
@@ -24,8 +22,6 @@ from dpi.reader import Releases
 from dpi.release import Release, from_frame, to_frame
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from dpi.domain import Domain
 
 _ROWS = 64
@@ -91,57 +87,25 @@ class OutFile:
             os.fsync(self._file.fileno())
 
     def _write_table(self) -> None:
-        """The releases as Parquet, some at a time: a year of a large domain need not fit in memory."""
-        releases = self._released()
-        first = to_frame(islice(releases, 1))
-        if first.is_empty():
-            return
-        draft = draft_of(self.path)
-        with _Table(draft, first) as table:
-            while not (frame := to_frame(islice(releases, _ROWS))).is_empty():
-                table.add(frame.cast(first.schema))
-        put(draft, self.path)
+        """Write the releases as Parquet, some at a time: a year of a large domain need not fit in memory."""
+        import polars as pl
 
-
-class _Table:
-    """A Parquet file that is written some rows at a time: polars draws them in a thread of its own."""
-
-    def __init__(self, path: Path, first: pl.DataFrame) -> None:
-        self._path, self._schema = path, first.schema
-        self._frames: Queue[pl.DataFrame | None] = Queue(maxsize=2)
-        self._frames.put(first)
-
-    def __enter__(self) -> Self:
-        self._writing = ThreadPoolExecutor(1)
-        self._written = self._writing.submit(self._write)
-        return self
-
-    def add(self, frame: pl.DataFrame | None) -> None:
-        """Append rows; None ends the file. A writer that has failed takes no more."""
-        while not self._written.done():
-            with suppress(Full):
-                self._frames.put(frame, timeout=1)
-                break
-
-    def __exit__(self, *error: object) -> None:
-        self.add(None)
-        self._writing.shutdown()
-        self._written.result()
-
-    def _write(self) -> None:
-        from polars.io.plugins import register_io_source
-
-        def drawn(
-            columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, batch: int | None
-        ) -> Iterator[pl.DataFrame]:
-            while (frame := self._frames.get()) is not None:
-                yield frame
-
-        register_io_source(drawn, schema=self._schema).sink_parquet(self._path, row_group_size=_ROWS)
+        releases, schema = self._released(), None
+        with TemporaryDirectory() as folder:
+            for number in count():
+                frame = to_frame(islice(releases, _ROWS))
+                if frame.is_empty():
+                    break
+                schema = frame.schema if schema is None else schema
+                frame.cast(schema).write_parquet(Path(folder, f"{number:09}.parquet"))
+            if schema is not None:
+                draft = draft_of(self.path)
+                pl.scan_parquet(f"{folder}/*.parquet").sink_parquet(draft, row_group_size=_ROWS)
+                put(draft, self.path)
 
 
 def _holds_releases(path: Path) -> bool:
-    """Whether a file was written here, whole or cut: another, such as the events, must not be lost."""
+    """Return whether a file was written here, whole or cut: another, such as the events, must not be lost."""
     import polars as pl
 
     if path.suffix in TEXT:
@@ -155,7 +119,7 @@ def _holds_releases(path: Path) -> bool:
 
 
 def read_releases(path: Path, domains: Sequence[Domain]) -> list[Release]:
-    """The releases in such a file, each of one of the domains."""
+    """Return the releases in such a file, each of one of the domains."""
     import polars as pl
 
     if path.suffix in TEXT:

@@ -36,7 +36,7 @@ from dpi.store.arrival_files import Section
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
 from dpi.stream.closing import Counting, Offer, measure, release_slot, weigh
-from dpi.stream.course import Course
+from dpi.stream.option_history import OptionHistory
 from dpi.stream.options import STOPPED, StreamOptions
 from dpi.stream.state import StreamState
 from dpi.stream.statements import make_entry, write_guarantee
@@ -68,18 +68,18 @@ class Driver:
 
     def _resume(self) -> None:
         """Read everything from the store, and release a slot that was paid for and is not yet released."""
-        store, self.course = self._store, Course(self.newest, self._store)
-        newest = self.newest = self.course.newest
+        store, self.history = self._store, OptionHistory(self.newest, self._store)
+        newest = self.newest = self.history.newest
         self.accounts = self._open_accounts()
         progress, pending = store.progress(newest.name), store.pending(newest.name)
         if progress is None:
             first = newest.start if pending is None else pending.slot
-            self.state = StreamState.initial(self.course.at(first or 0), self.source)
+            self.state = StreamState.initial(self.history.at(first or 0), self.source)
             self._allocation = self.options.allocation()
         else:
-            before = self.course.at(progress.last)
+            before = self.history.at(progress.last)
             self.state = StreamState.resumed(before, progress, self.source)
-            if self.course.at(progress.last + 1) is before and progress.allocation:
+            if self.history.at(progress.last + 1) is before and progress.allocation:
                 self._allocation = self.options.allocation()
                 self._allocation.restore(progress.allocation)
             else:
@@ -111,7 +111,7 @@ class Driver:
     def _turn(self, allocation: str) -> None:
         """Go over to the options of the next slot; what was drawn before stays drawn, if their budget has the rule."""
         assert self.state.last is not None  # noqa: S101 - a slot was released
-        self.state = self.state.adapted(self.course.at(self.state.last + 1), self.source)
+        self.state = self.state.adapted(self.history.at(self.state.last + 1), self.source)
         self._allocation = self.options.allocation()
         self._allocation.succeed(allocation)
 
@@ -175,7 +175,7 @@ class Driver:
     @property
     def domains(self) -> Schedule[Domain]:
         """The domain of the next slot and of those after it, by the first slot that each holds for."""
-        return self.course.domains(self.following())
+        return self.history.domains(self.following())
 
     def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
         """Keep the events of open slots that a window admits; False if the (producer, sequence) was there already."""
@@ -249,7 +249,7 @@ class Driver:
         store.publish(options.name, content, link, made.state.progress(self._allocation))
         store.testify()
         self.state, self._offer = made.state, None
-        if self.course.at(paid.slot + 1) is not options:
+        if self.history.at(paid.slot + 1) is not options:
             self._turn(self._allocation.snapshot())
         return replace(made.release, certificate=link.certificate)
 

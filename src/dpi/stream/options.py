@@ -181,9 +181,8 @@ class StreamOptions:
     def resolved(self, streams: Mapping[str, DeclaredOptions]) -> StreamOptions:
         """With the policy that "auto" is beside the streams of a store: that of its accounts or, of new ones, `policy`.
 
-        So what is declared says it, and a stream keeps it: one that was declared when "auto" was `spend_first`, or
-        would be another for its domain by now, goes on as it is. A stream without a quota keeps in the same way what
-        quotas of others had left when it was declared.
+        So what is declared says it, and a stream keeps it, also where it would be another for its domain by now. A
+        stream without a quota keeps in the same way what quotas of others had left when it was declared.
         """
         budget, policy = self.budget, self.policy
         if not isinstance(budget, Ledger) or policy is None:

@@ -35,7 +35,7 @@ from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.bank import Bank
 from dpi.store.base import Store
-from dpi.stream.course import Forgotten, domain_of, earlier
+from dpi.stream.option_history import Forgotten, make_earlier, read_domain
 from dpi.stream.options import STOPPED, StreamOptions
 from dpi.stream.statements import PROGRAM
 
@@ -98,7 +98,7 @@ def stop(newest: StreamOptions, bank: Bank, signer: Signer | None) -> StreamOpti
     options = {"kind": "options", "stream": ended.name, "options": ended.to_options(), "from": end}
     link = extend(store.head(), {**options, "program": PROGRAM}, signer)
     domain = (ended.domain.digest, canonical(describe(ended.domain)))
-    nothing = store.options(ended.name).since(end).of_each(lambda text: np.full(domain_of(text, store).size, -1))
+    nothing = store.options(ended.name).since(end).of_each(lambda text: np.full(read_domain(text, store).size, -1))
     with bank.writing():
         store.declare(ended.name, ended.text, domain, link, end, nothing)
     return ended
@@ -133,7 +133,7 @@ def _first(setting: StreamOptions, store: Store, change: Change, following: int)
     unreleased = following if store.pending(setting.name) is None else following - 1
     if first > unreleased:
         for _, text in stated.since(unreleased, first).entries:
-            before = earlier(setting, text, store)
+            before = make_earlier(setting, text, store)
             if lacks_key(before.domain):
                 raise StateError(
                     "slots that are not released yet have a hashed domain whose key is not here: release them first, "
@@ -152,12 +152,12 @@ def _recoded(setting: StreamOptions, store: Store, first: int) -> Schedule[Integ
     before = store.options(setting.name).since(first)
     if all(DeclaredOptions.from_text(text).domain == setting.domain.digest for _, text in before.entries):
         return None
-    return before.of_each(lambda text: recoding(domain_of(text, store), setting.domain))
+    return before.of_each(lambda text: recoding(read_domain(text, store), setting.domain))
 
 
 def _check_classes(setting: StreamOptions, known: DeclaredOptions, store: Store) -> None:
     """Refuse to begin, or to cease, to measure users by class: what was spent by class is not what slots cost."""
-    before, by_class = earlier(setting, known.text, store), setting.classes > 1
+    before, by_class = make_earlier(setting, known.text, store), setting.classes > 1
     if not isinstance(before.mechanism, Forgotten):
         by_class = before.classes > 1
     elif store.reached(setting.name) is not None:

@@ -40,8 +40,8 @@ from dpi.store import MemoryStore, Store
 from dpi.store.bank import Bank
 from dpi.store.opening import find_store
 from dpi.stream.accumulation import PrefixTree
-from dpi.stream.course import stored_options
 from dpi.stream.driver import Driver, Engine, Played, SlotRows
+from dpi.stream.option_history import read_options
 from dpi.stream.options import LATENESS, ORIGIN, ZONE, StreamOptions, make_options, need_clock
 from dpi.stream.registration import Change, declare, stop
 from dpi.stream.statements import make_card
@@ -122,7 +122,7 @@ class Stream:
         True
         """
         stream = cls.__new__(cls)
-        stream._given = stream._newest = stored_options(store, name, keys or {})
+        stream._given = stream._newest = read_options(store, name, keys or {})
         stream._owns_store = False
         stream._open(store, signer, Driver, None, True, False)
         return stream

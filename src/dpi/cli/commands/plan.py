@@ -11,7 +11,7 @@ from dpi.cli.output import document, number, say, table
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
 from dpi.planning import Option, Plan
-from dpi.planning import plan as make
+from dpi.planning import plan as make_plan
 from dpi.settings.declaration import Setting
 
 _WIDTH = 40
@@ -37,8 +37,7 @@ def plan(
       dpi plan --epsilon 1 --users 2000 --bins 50 --population 20000 --lasting 720 --slot 1h
       dpi plan --epsilon 1 --users 50000 --bins 200 --plot plan.svg
     """
-    made = make(epsilon=epsilon, users=users, bins=bins, seen=seen, population=population, lasting=lasting)
-    width = None if slot is None else Slots(slot).about
+    made = make_plan(epsilon=epsilon, users=users, bins=bins, seen=seen, population=population, lasting=lasting)
     if plot is not None:
         if plot.suffix not in (".svg", ".png", ".pdf"):
             raise OptionError(f"`--plot` must end in .svg, .png or .pdf. Got {str(plot)!r}.")
@@ -46,29 +45,13 @@ def plan(
     if json:
         document({**asdict(made), "best": asdict(made.best)})
         return
-    _print(made, width)
+    _print(made, None if slot is None else Slots(slot).about)
     if plot is not None:
         say("", f"Look at {plot}.")
 
 
 def _print(made: Plan, width: int | None) -> None:
-    stay = f"each seen in {made.seen:,} slots"
-    if made.population is not None:
-        stay = f"the same {made.population:,} for ever"
-    say(f"ε = {made.epsilon:g} per user for ever; {made.users:,} users a slot, {stay}; {made.bins:,} bins.", "")
-    widths = [option.half_width for option in made.options]
-    rows = [
-        [
-            number(option.per_slot),
-            option.slots,
-            number(option.paying),
-            number(option.half_width, 3),
-            number(option.l1, 3),
-            _dry(made, option, width),
-            "*" if option == made.best else "",
-        ]
-        for option in made.options
-    ]
+    say(f"{made.stated}.", "")
     headings = [
         "per slot",
         "slots an account pays",
@@ -76,9 +59,14 @@ def _print(made: Plan, width: int | None) -> None:
         "± share (95 %)",
         "Σ |error|",
         "accounts are empty",
-        "",
     ]
-    table(headings, rows, left=0)
+    rows = [
+        [number(o.per_slot), o.slots, number(o.paying), number(o.half_width, 3), number(o.l1, 3), _dry(made, o, width),
+         "*" if o == made.best else ""]
+        for o in made.options
+    ]  # fmt: skip
+    table([*headings, ""], rows, left=0)
+    widths = [option.half_width for option in made.options]
     if max(widths) - min(widths) > 1e-9 * max(widths):  # equal bars would tell nothing
         say("", "± share of one value, by what a slot costs:")
         for option in made.options:
@@ -86,7 +74,13 @@ def _print(made: Plan, width: int | None) -> None:
             say(f"  {number(option.per_slot):>8}  {bar} {number(option.half_width, 3)}")
     elif len(widths) > 1 and widths[0] < 1:
         say("", "The error is the same for all: where a slot costs more, as many fewer pay.")
-    say("", _advice(made, made.best, width), "", _clocked(made, width))
+    first, *others = made.payments
+    told = [f"{_time(paid.after, width)} later {paid.cost:.3g} (± {paid.half_width:.3g})" for paid in others[:4]]
+    clocked = (
+        f"Without one (policy auto) no account is ever empty: who is always there pays {first.cost:.3g} at once "
+        f"(± {first.half_width:.3g}), and about {'; '.join(told)}."
+    )
+    say("", _advice(made, made.best, width), "", clocked)
 
 
 def _advice(made: Plan, best: Option, width: int | None) -> str:
@@ -106,27 +100,16 @@ def _advice(made: Plan, best: Option, width: int | None) -> str:
     return f"{text}, and accounts last as long as users stay."
 
 
-def _clocked(made: Plan, width: int | None) -> str:
-    first, *others = made.payments
-    told = [f"{_time(paid.after, width)} later {paid.cost:.3g} (± {paid.half_width:.3g})" for paid in others[:4]]
-    return (
-        f"Without one (--policy auto) no account is ever empty: who is always there pays {first.cost:.3g} at once "
-        f"(± {first.half_width:.3g}), and about {'; '.join(told)}."
-    )
-
-
 def _dry(made: Plan, option: Option, width: int | None) -> str:
-    """When accounts are empty: all of them, or one where users come and go."""
+    """Return when accounts are empty: all of them, or one where users come and go."""
     if option.dry_after is not None:
         return f"after {_time(option.dry_after, width)}"
     return f"after {option.slots} of {made.seen} slots" if option.slots < made.seen else "never"
 
 
 def _time(slots: float, width: int | None) -> str:
-    if width is None:
-        return f"{slots:,.0f} slots"
-    seconds = slots * width / 1e6
+    seconds = None if width is None else slots * width / 1e6
     for size, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
+        if seconds is not None and seconds >= 2 * size:
             return f"{seconds / size:,.0f} {name}"
-    return f"{seconds:,.0f} seconds"
+    return f"{slots:,.0f} slots" if seconds is None else f"{seconds:,.0f} seconds"

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
+
+from rich.console import Console, ConsoleOptions, Group
+from rich.live import Live
+from rich.table import Column, Table
+from rich.text import Text
 
 from dpi.cli.options import Json, KeyFile
-from dpi.cli.output import document
+from dpi.cli.output import document, number
 from dpi.cli.signals import Signals
 from dpi.errors import OptionError
 from dpi.files import read_secret
@@ -21,6 +28,12 @@ TOKEN = "DPI_TOKEN"  # noqa: S105 - a variable's name
 PATIENCE = 5.0
 """Seconds for which a service that is away is tried."""
 Look = Callable[[], Mapping[str, object]]
+HEADINGS = (
+    "stream", "measured", "closes", "lag", "late", "quiet", "newest", "next", "releases", "batches", "refused",
+    "accounts", "dry", "spent",
+)  # fmt: skip
+BAD = "bold red"
+_table = partial(Table, box=None, pad_edge=False, header_style="bold")
 
 
 def top(
@@ -52,11 +65,6 @@ def top(
 
 
 def _show(look: Look, every: float) -> None:
-    from rich.console import Console
-    from rich.live import Live
-
-    from dpi.cli.operations import picture
-
     console = Console(highlight=False, emoji=False)
     if every == 0 or not console.is_terminal:
         console.print(picture(look()))
@@ -102,3 +110,104 @@ def _store(target: str, key_file: Path | None) -> Iterator[Look]:
             ).document()
 
     yield look
+
+
+class Columns:
+    """Rows of cells as one table, or, where the terminal is too narrow for it, as a list for each row."""
+
+    def __init__(self, rows: Sequence[Sequence[Text]]) -> None:
+        self._rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table | Text]:
+        whole = _table(*(Column(each, justify="right" if i else "left") for i, each in enumerate(HEADINGS)))
+        for row in self._rows:
+            whole.add_row(*row)
+        if console.measure(whole).maximum <= options.max_width:
+            yield whole
+            return
+        for row in self._rows:
+            listed = _table("", Column("", overflow="fold"), show_header=False)
+            for heading, cell in zip(HEADINGS, row, strict=True):
+                listed.add_row(heading, cell)
+            yield from (listed, Text())
+
+
+def picture(found: Mapping[str, object]) -> Group:
+    """Return the document of `/v1/operations`, or of a store, to be printed."""
+    streams = cast("list[dict[str, object]]", found["streams"])
+    at, failing = str(found["at"]), found["failing"]
+    lines = [Text(f"{at}  {len(streams)} stream{'' if len(streams) == 1 else 's'}")]
+    if failing is not None:
+        lines.append(Text(f"Slots cannot be closed at the moment ({failing}).", BAD))
+    lines += [
+        Text(f"Slots of {_name(each)} cannot be closed at the moment ({each['failing']}).", BAD)
+        for each in streams
+        if failing is None and each.get("failing") is not None
+    ]
+    lines += [
+        Text(f"{_name(each)} is silent: no batch has come for {each['quiet']} slots.", BAD)
+        for each in streams
+        if each["silent"]
+    ]
+    budgets = [Text(f"{_name(each)}: {' '.join(cast('list[str]', each['budget']))}") for each in streams]
+    return Group(*lines, Text(), Columns([_cells(each, at) for each in streams]), Text(), *budgets)
+
+
+def _cells(each: Mapping[str, object], at: str) -> list[Text]:
+    arrivals = cast("dict[str, float]", each["arrivals"] or {})
+    held = cast("dict[str, float]", each["accounts"] or {})
+    lag, late = cast("float | None", each["lag"]), cast("int | None", each["late"])
+    dry = held["dry"] / held["number"] if held.get("number") else None
+    return [
+        Text(_name(each)),
+        Text(_since(each["measured"], at)),
+        Text(_until(each["closes"], at)),
+        Text("–" if lag is None else duration(lag), BAD if lag else ""),
+        Text(number(late, 9), BAD if late else ""),
+        Text(number(cast("int | None", each["quiet"]), 9), BAD if each["silent"] else ""),
+        Text(_slot(each["newest"])),
+        Text(_slot(each["next"])),
+        Text(number(cast("float", each["releases"]), 9)),
+        Text(number(arrivals.get("kept"), 9)),
+        Text(number(arrivals.get("refused"), 9)),
+        Text(number(held.get("number"), 9)),
+        Text("–" if dry is None else f"{dry:.0%}"),
+        Text(f"{each['spent_at_most']:.3g} of {each['epsilon']:g}"),
+    ]
+
+
+def _name(each: Mapping[str, object]) -> str:
+    return str(each["stream"] or "(no name)")
+
+
+def _slot(slot: object) -> str:
+    return "–" if slot is None else str(slot)
+
+
+def _since(measured: object, at: str) -> str:
+    """How long ago a picture was measured."""
+    return "–" if measured is None else f"{duration(max(0.0, -_seconds(measured, at)))} ago"
+
+
+def _until(closes: object, at: str) -> str:
+    """How long it is until a moment."""
+    if closes is None:
+        return "–"
+    rest = _seconds(closes, at)
+    return f"in {duration(rest)}" if rest > 0 else "due"
+
+
+def _seconds(moment: object, at: str) -> float:
+    return (datetime.fromisoformat(str(moment)) - datetime.fromisoformat(at)).total_seconds()
+
+
+def duration(seconds: float) -> str:
+    """Seconds for a person.
+
+    >>> duration(0), duration(59.4), duration(3700), duration(200000)
+    ('0 s', '59 s', '1.0 h', '2.3 d')
+    """
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

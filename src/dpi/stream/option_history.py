@@ -25,7 +25,7 @@ from dpi.store.base import Store
 from dpi.stream.options import StreamOptions
 
 
-class Course:
+class OptionHistory:
     """The options of one stream by slot; what earlier ones need is looked for when one of their slots is asked for."""
 
     def __init__(self, newest: StreamOptions, store: Store) -> None:
@@ -37,28 +37,28 @@ class Course:
         self._made = {newest.text: newest}
 
     def at(self, slot: int) -> StreamOptions:
-        """The options of a slot: one object for slots that have the same."""
+        """Return the options of a slot: one object for slots that have the same."""
         if len(self._texts.entries) == 1:
             return self.newest
         text = self._texts.at(slot)
         if text not in self._made:
-            self._made[text] = earlier(self.newest, text, self._store)
+            self._made[text] = make_earlier(self.newest, text, self._store)
         return self._made[text]
 
     def domains(self, slot: int) -> Schedule[Domain]:
-        """The domain of a slot and of those after it, by the first slot that each holds for."""
+        """Return the domain of a slot and of those after it, by the first slot that each holds for."""
         since = self._texts.since(slot)
         return Schedule(tuple((first, self.at(first).domain) for first, _ in since.entries))
 
 
-def earlier(newest: StreamOptions, text: str, store: Store) -> StreamOptions:
-    """The options that a store states of a stream whose newest ones are at hand; the promise of both is the same.
+def make_earlier(newest: StreamOptions, text: str, store: Store) -> StreamOptions:
+    """Return options that a store states of a stream whose newest ones are at hand; the promise of both is the same.
 
     A part that is stated alike is the one at hand, with its keys. What cannot be made again, because its class or its
     key is not known here, is forgotten: of such options no slot is released, and what comes after them starts anew.
     """
     known = DeclaredOptions.from_text(text)
-    domain = domain_of(text, store, keys_of(newest.domain))
+    domain = read_domain(text, store, keys_of(newest.domain))
     stated, forgotten = known.stated, replace(newest, domain=domain, mechanism=Forgotten(), end=known.end)
     budget, mechanism, compression = newest.budget, newest.mechanism, newest.compression
     try:
@@ -78,17 +78,17 @@ def earlier(newest: StreamOptions, text: str, store: Store) -> StreamOptions:
     return made
 
 
-def stored_options(store: Store, name: str, keys: Mapping[str, bytes]) -> StreamOptions:
-    """The newest options of a stream as its store states them; `keys` are those of hashed domains."""
+def read_options(store: Store, name: str, keys: Mapping[str, bytes]) -> StreamOptions:
+    """Return the newest options of a stream as its store states them; `keys` are those of hashed domains."""
     if name not in store.streams():
         raise OptionError("there is no such stream in the store.")
     text = store.streams()[name]
-    stated, domain = DeclaredOptions.from_text(text).stated, domain_of(text, store, dict(keys))
+    stated, domain = DeclaredOptions.from_text(text).stated, read_domain(text, store, dict(keys))
     return StreamOptions.from_options(stated, domain, key=truncation_key(store.key))
 
 
-def domain_of(text: str, store: Store, keys: dict[str, bytes] | None = None) -> Domain:
-    """The domain of options that a store states."""
+def read_domain(text: str, store: Store, keys: dict[str, bytes] | None = None) -> Domain:
+    """Return the domain of options that a store states."""
     return from_description(json.loads(store.domain(DeclaredOptions.from_text(text).domain)), keys)
 
 
@@ -96,23 +96,21 @@ class Forgotten(Mechanism[object]):
     """A mechanism that this program cannot make: its state is not read, and what comes after it starts anew."""
 
     def initial(self, domain: Domain, classes: int = 1) -> object:
-        """Nothing is known of it."""
-        return None
+        """Return nothing, which is all that is known of it."""
 
     def measure(
         self, state: object, histogram: Histogram, epsilon: Epsilon, slot: int, source: RandomSource
     ) -> Measurement:
-        """Refused."""
+        """Refuse."""
         raise StateError("the slot has a mechanism that this program cannot make.")
 
     def update(self, state: object, measurement: Measurement) -> tuple[object, Estimate]:
-        """Refused."""
+        """Refuse."""
         raise StateError("the slot has a mechanism that this program cannot make.")
 
     def to_bytes(self, state: object) -> bytes:
-        """Nothing is known of it."""
+        """Return no bytes."""
         return b""
 
     def from_bytes(self, domain: Domain, data: bytes) -> object:
-        """Is left unread."""
-        return None
+        """Leave the bytes unread."""
