@@ -13,6 +13,7 @@ import pytest
 
 from dpi._version import DISTRIBUTION, how_to_install
 from dpi.cli.app import function
+from dpi.cli.parameters import make_command, options_of
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -57,7 +58,8 @@ def test_extras_are_found_in_the_code():
 def test_a_command_of_a_package_that_is_missing_says_how_to_get_it(cli, monkeypatch, command, package):
     """It stands in the list all the same."""
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
-    function.cache_clear()
+    for each in (function, make_command, options_of):
+        each.cache_clear()
     assert f"{DISTRIBUTION}-{package}" in " ".join(cli(command, code=2).split())
     assert command in cli("--help")
     function.cache_clear()

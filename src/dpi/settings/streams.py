@@ -7,10 +7,9 @@ public options, and a store's key where a compression needs one; no event.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated
 
 from dpi.budget import Converging, Ledger
 from dpi.budget.epsilon import promised
@@ -21,14 +20,11 @@ from dpi.domain.file import from_description
 from dpi.errors import OptionError
 from dpi.events.identity import KEY_BYTES
 from dpi.events.slots import Slots
-from dpi.histogram.compression import Compression
-from dpi.mechanism.base import Mechanism
 from dpi.settings import rules
 from dpi.settings.declaration import CLOCK, PRIVACY, STORE, Setting, Table, find_settings, read_table
 from dpi.settings.domains import DomainSettings, domain_keys
 from dpi.store import Store
 from dpi.stream import Stream
-from dpi.stream.accumulation import PrefixTree
 from dpi.stream.driver import Engine
 from dpi.stream.options import StreamOptions, make_options
 from dpi.stream.registration import Change
@@ -37,23 +33,6 @@ SLOT = Setting("DURATION", "Such as 1h, 1d, 1w; or day, week, month, of the cale
 BEGIN = Setting("TIME", "Beginning of the public period.", CLOCK, name="from")
 ZONE = Setting("ZONE", "Of times that name none, and of slots.", CLOCK)
 ORIGIN = Setting("TIME", "Slots are counted from here.", CLOCK)
-
-
-class _Arguments(TypedDict):
-    """What `Stream` and `make_options` both take, but for ε."""
-
-    domain: Domain
-    slot: str
-    origin: str
-    zone: str
-    lateness: str
-    start: str | datetime | None
-    budget: Ledger | Converging
-    mechanism: Mechanism[object]
-    compression: Compression
-    accumulate: PrefixTree | None
-    name: str
-    separate: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,36 +109,33 @@ class StreamSettings(StreamTerms):
     domain: Domain
     begin: str
 
-    def _arguments(self, key: bytes, start: str | datetime | None) -> _Arguments:
-        return {
-            "domain": self.domain,
-            "slot": self.slot,
-            "origin": self.origin,
-            "zone": self.zone,
-            "lateness": self.lateness,
-            "start": start,
-            "budget": self.budget,
-            "mechanism": rules.read_mechanism(self.mechanism, self.season),
-            "compression": rules.read_compression(self.compression, key),
-            "accumulate": rules.read_tree(self.accumulate),
-            "name": self.name,
-            "separate": self.separate,
-        }
+    def make_options(self, key: bytes = bytes(KEY_BYTES), *, new: bool = True) -> StreamOptions:
+        """Return the options of a stream in a store with this key; refuse those that no stream takes.
 
-    def options(self) -> StreamOptions:
-        """Return the options of a new stream in a store by itself; refuse those that no stream takes."""
-        given = make_options(epsilon=promised(self.epsilon), **self._arguments(bytes(KEY_BYTES), self.begin))
-        return given.resolved({})
+        One that is not new has a beginning already, and `begin` is not looked at.
+        """
+        return make_options(
+            domain=self.domain,
+            epsilon=promised(self.epsilon),
+            slot=self.slots,
+            start=self.begin if new else None,
+            budget=self.budget,
+            mechanism=rules.read_mechanism(self.mechanism, self.season),
+            compression=rules.read_compression(self.compression, key),
+            accumulate=rules.read_tree(self.accumulate),
+            name=self.name,
+            separate=self.separate,
+        )
 
     def open(
         self, store: Store, *, change: Change = False, signer: Signer | None = None, engine: Engine | None = None
     ) -> Stream:
         """Return the stream in its store: a new one begins at `begin`, one that is there goes on where it stopped."""
         known = store.streams().get(self.name)
-        begun = None if known is None else DeclaredOptions.from_text(known).start
-        start = self.begin if known is None else None if begun is None else self.slots.start(begun)
-        arguments = self._arguments(store.key, start)
-        return Stream(epsilon=self.epsilon, store=store, change=change, signer=signer, engine=engine, **arguments)
+        options = self.make_options(store.key, new=known is None)
+        if known is not None:
+            options = replace(options, start=DeclaredOptions.from_text(known).start)
+        return Stream.with_options(options, store, separate=self.separate, change=change, signer=signer, engine=engine)
 
 
 KEYS = {name: each for name, each in find_settings(StreamTerms).items() if name != "name"}

@@ -121,10 +121,24 @@ class Stream:
         >>> dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, store=store).digest == dpi.Stream.of(store, "").digest
         True
         """
+        return cls.with_options(read_options(store, name, keys or {}), store, separate=True, signer=signer)
+
+    @classmethod
+    def with_options(
+        cls,
+        options: StreamOptions,
+        store: Store,
+        *,
+        separate: bool = False,
+        change: Change = False,
+        signer: Signer | None = None,
+        engine: Engine | None = None,
+    ) -> Stream:
+        """Return the stream of a store that has these options; the rest is as in `Stream`."""
         stream = cls.__new__(cls)
-        stream._given = stream._newest = read_options(store, name, keys or {})
+        stream._given = stream._newest = options
         stream._owns_store = False
-        stream._open(store, signer, Driver, None, True, False)
+        stream._open(store, signer, Driver if engine is None else engine.driver, None, separate, change)
         return stream
 
     def _open(

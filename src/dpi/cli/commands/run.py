@@ -105,7 +105,7 @@ def run(
         OverwriteCheck(out, terms.name, slots, first, last).check_at(store)
     where.check()
     if dry_run or not store_exists(store):
-        options = settings.options()
+        options = settings.make_options().resolved({})
         if dry_run and events is not None:
             with Signals():
                 rehearse(events, meant, slots, first, last)
