@@ -213,7 +213,7 @@ def test_the_age_of_the_measurement_is_told(store, tmp_path):
     assert told["measured"] == f"2026-01-01T{12 - ago:02}:00:00+00:00"
     assert (told["quiet"], told["silent"]) == (None, False)
     said = (
-        CliRunner().invoke(app, ["serve", "top", str(tmp_path / "m.db"), "--every", "0"], env={"COLUMNS": "80"}).stdout
+        CliRunner().invoke(app, ["serve", "top", str(tmp_path / "m.db"), "--every", "0"], env={"COLUMNS": "160"}).stdout
     )
     assert re.search(r"stream +measured ", said)
     assert re.search(r"d ago", said)

@@ -78,9 +78,9 @@ def test_plots(cli):
 def test_the_published_tables(cli, monkeypatch):
     """Printed numbers beside recomputed ones; no stream is played. (All rows: packages/research/tests/compare.)"""
     few = PublishedTables((*tables.method_rows(),), (next(tables.loss_rows()),), tables.NOTES)
-    monkeypatch.setattr(compare, "published_tables", lambda: few)
-    assert "Perrier et al." in cli("compare", "--published-tables")
-    found = json.loads((cli("compare", "--published-tables", "--json"), cli.stdout)[1])
+    monkeypatch.setattr(compare, "make_tables", lambda: few)
+    assert "Perrier et al." in cli("compare", "--config", "published-tables=true")
+    found = json.loads((cli("compare", "--config", "published-tables=true", "--json"), cli.stdout)[1])
     assert len(found["methods"]) == 4
     assert found["losses"]
 

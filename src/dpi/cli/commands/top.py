@@ -122,7 +122,7 @@ class Columns:
         whole = _table(*(Column(each, justify="right" if i else "left") for i, each in enumerate(HEADINGS)))
         for row in self._rows:
             whole.add_row(*row)
-        if console.measure(whole).maximum <= options.max_width:
+        if console.measure(whole, options=options.update(max_width=1 << 16)).maximum <= options.max_width:
             yield whole
             return
         for row in self._rows:
