@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.errors import OptionError
-from dpi.release.choice import catch_all, choose, drawn, neighbours, values_from_text
+from dpi.release.choice import catch_all, choose, choose_sets, neighbours, values_from_text
 from dpi.release.grid import grid, pairs
 from made_releases import releases
 
@@ -129,8 +129,8 @@ def test_a_grid_can_be_turned_chosen_and_summed():
 
 def test_a_long_ordered_part_has_no_gap():
     """Neighbours are drawn as one, and their shares are sums."""
-    sets, labels = drawn(dpi.Bins(range(101)), np.ones(102), None, 12)
+    sets, labels = choose_sets(dpi.Bins(range(101)), np.ones(102), None, 12)
     assert labels[:3] == ("< 0", "[0, 10)", "[10, 20)")
     assert labels[-1] == "≥ 100"
-    assert len(drawn(dpi.Bins(range(101)), np.ones(102), 5, 12)[0]) <= 5
+    assert len(choose_sets(dpi.Bins(range(101)), np.ones(102), 5, 12)[0]) <= 5
     assert sum(codes.size for codes in sets) == 102

@@ -84,13 +84,13 @@ def values_from_text(domain: Domain, texts: Iterable[str]) -> Values:
 
 def _apart(domain: Domain, text: str) -> list[object]:
     try:
-        located(domain, text)
+        find_bin(domain, text)
     except OptionError:
         return list[object](text.split(","))
     return [text]
 
 
-def located(domain: Domain, value: object) -> int:
+def find_bin(domain: Domain, value: object) -> int:
     """Return the bin of a value, or of a text that is a bin's label or, in an ordered domain, a number."""
     if isinstance(value, str) and isinstance(domain, Bins):
         labels = [code for code in range(domain.size) if domain.label(code) == value]
@@ -117,7 +117,7 @@ def _largest(domain: Domain, weight: Floats, count: int) -> Integers:
 def _named(domain: Domain, values: Sequence[object]) -> Integers:
     if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not len(values):
         raise OptionError("`values` must be a whole number, or a list of at least one value of the domain.")
-    codes = [located(domain, value) for value in values]
+    codes = [find_bin(domain, value) for value in values]
     return np.array(list(dict.fromkeys(codes)), dtype=np.int64)
 
 
@@ -159,14 +159,14 @@ def bin_of(domain: Domain, value: object) -> int:
     return code
 
 
-def drawn(
+def choose_sets(
     domain: Domain, weight: Floats, values: int | Sequence[object] | None, bound: int
 ) -> tuple[list[Integers], tuple[str, ...]]:
     """Return sets of bins, each drawn as one, and their names: single bins, or neighbours of an ordered domain.
 
     A number of values is how many there are at most; of an ordered domain all is drawn in so many sets.
 
-    >>> sets, labels = drawn(Bins(range(7)), np.ones(8), None, 5)
+    >>> sets, labels = choose_sets(Bins(range(7)), np.ones(8), None, 5)
     >>> [each.tolist() for each in sets], labels
     ([[0], [1, 2], [3, 4], [5, 6], [7]], ('< 0', '[0, 2)', '[2, 4)', '[4, 6)', '≥ 6'))
     """

@@ -15,7 +15,7 @@ import numpy as np
 from dpi.domain import Domain, Product
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
-from dpi.release.choice import Floats, Values, check_part, choose, drawn, part_values
+from dpi.release.choice import Floats, Values, check_part, choose, choose_sets, part_values
 from dpi.release.interval import LEVEL, interval
 from dpi.release.queries import Distribution
 
@@ -95,7 +95,7 @@ def grid(
 
     def side(name: str, across: int, bound: int) -> tuple[Side, list[Integers]]:
         part, share, noise = domain.parts[name], pdf.sum(axis=across), variance.sum(axis=across)
-        sets, labels = drawn(part, share, None if values is None else part_values(values, name), bound)
+        sets, labels = choose_sets(part, share, None if values is None else part_values(values, name), bound)
         shares = Shares.of(_sums(share, sets, 0), _sums(noise, sets, 0), everything, found.total)
         return Side(name, labels, shares), sets
 

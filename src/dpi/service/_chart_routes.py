@@ -19,7 +19,7 @@ from starlette.responses import Response
 from dpi.domain import Bins, Categories, Domain, Hashed, Product
 from dpi.reader import Releases
 from dpi.release import Release
-from dpi.release.choice import catch_all, drawn, short_label
+from dpi.release.choice import catch_all, choose_sets, short_label
 from dpi.release.grid import Shares, grid
 from dpi.release.interval import LEVEL
 from dpi.release.queries import Answer, Floats
@@ -164,7 +164,7 @@ def _draw_series(
     same = next((i for i, each in enumerate(reversed(found)) if each.domain != domain), len(found))
     found, before = found[len(found) - same :], len(found) - same
     pdf = np.stack([release.pdf for release in found])
-    sets, labels = drawn(domain, pdf.mean(axis=0), max(k, 3) if isinstance(domain, Bins) else max(k, 1), SETS)
+    sets, labels = choose_sets(domain, pdf.mean(axis=0), max(k, 3) if isinstance(domain, Bins) else max(k, 1), SETS)
     rows = [
         {**(_name(domain, int(codes[0])) if codes.size == 1 else {"code": None, "label": label, "name": label}),
          "value": _round(pdf[:, codes].sum(axis=1))}
@@ -233,7 +233,7 @@ def _draw_sets(release: Release) -> list[Document]:
     """Draw an ordered domain as neighbouring bins, with where each begins and ends; the outer ones are open."""
     domain = release.domain
     assert isinstance(domain, Bins)  # noqa: S101 - asked of no other
-    sets, labels = drawn(domain, release.pdf, None, SETS)
+    sets, labels = choose_sets(domain, release.pdf, None, SETS)
     pdf, variance = (np.array([each[codes].sum() for codes in sets]) for each in (release.pdf, release.variance))
     shares = Shares.of(pdf, variance, float(release.variance.sum()), release.total)
     edges = [None, *map(float, domain.edges), None]
