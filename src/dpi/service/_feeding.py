@@ -17,12 +17,9 @@ from collections.abc import Callable
 from itertools import chain
 from logging import WARNING
 
-import numpy as np
-
-from dpi.events.slots import Window
 from dpi.service import logs
 from dpi.service._receipts import Clock
-from dpi.sources import Admission, FollowedEvents, stamp_window
+from dpi.sources import Admission, FollowedEvents
 from dpi.sources.live import Block
 from dpi.store.base import Arrival, Store
 from dpi.stream.marks import Journal, Mark, Timer, newest_reaches
@@ -100,9 +97,7 @@ class Feeding:
     def _keep(self, block: Block, before: Mark | None, mark: Mark) -> None:
         events, admission = self._events, self._admission()
         window = mark.window(before, admission.slots, admission.first)
-        if events.arrived is not None:
-            received = stamp_window(block.events[events.arrived], events.unit, admission.slots, mark.until)
-            window = Window(np.maximum(received.first, window.first), received.until)
+        window = events.narrow(window, block.events, admission.slots, mark.until)
         kept = admission.keep(events.events(block.events), window)
         with self.turn:
             if not self._stop.is_set():

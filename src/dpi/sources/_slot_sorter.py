@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple, Self
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,19 +35,10 @@ _PIECE = 1 << 26
 
 
 class SlotSorter:
-    """The events of the slots first … last - 1, in a domain of `bins` bins; what is written lies in `folder`."""
+    """The events of the slots first … last - 1, in a domain of `bins` bins."""
 
-    def __init__(
-        self,
-        first: int,
-        last: int,
-        bins: int,
-        memory: int,
-        folder: str | os.PathLike[str] | None = None,
-        spill: Spill | None = None,
-    ) -> None:
-        self._first, self._bins, self._memory = first, bins, memory
-        self._spill = Spill(folder) if spill is None else spill
+    def __init__(self, first: int, last: int, bins: int, memory: int, spill: Spill) -> None:
+        self._first, self._bins, self._memory, self._spill = first, bins, memory, spill
         # Slots are counted from the first one: numbers of 2 bytes sort in linear time.
         slot, code = np.min_scalar_type(last - first - 1), np.min_scalar_type(bins - 1)
         names = [("high", np.uint64), ("low", np.uint64)]
@@ -55,12 +46,6 @@ class SlotSorter:
         self._borders = np.append(np.arange(0, last - first, -(-(last - first) // _RANGES)), last - first)
         self._held: list[Records] = []
         self._pieces: list[list[Piece]] = [[] for _ in self._borders[1:]]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._spill.close()
 
     def add(self, rows: Rows) -> None:
         """Add rows of slots of the period."""
@@ -103,7 +88,7 @@ class SlotSorter:
 
     def _finer(self, first: int, last: int, pieces: list[Piece]) -> Iterator[tuple[int, Rows]]:
         """Return the slots of a range that is too large for memory, which is cut into finer ones."""
-        part = SlotSorter(first, last, self._bins, self._memory, spill=self._spill)
+        part = SlotSorter(first, last, self._bins, self._memory, self._spill)
         for piece in pieces:
             part.add(self._unpack([self._read(piece)]))
         yield from part.slots()

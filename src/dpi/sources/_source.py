@@ -9,9 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpi.errors import OptionError, SchemaError
 from dpi.events.rows import Rows
-from dpi.sources.admission import Events
+from dpi.events.slots import Slots, Window
+from dpi.sources.admission import Events, stamp_window
 from dpi.sources.live import Done, Known, LiveInput
 
 if TYPE_CHECKING:
@@ -74,6 +77,13 @@ class FollowedEvents(ABC):
     def events(self, frame: pl.DataFrame) -> Events:
         """Return the columns of some events."""
         return Events(frame[self.user], frame[self.time], self._values(frame), self.unit)
+
+    def narrow(self, window: Window, frame: pl.DataFrame, slots: Slots, now: int) -> Window:
+        """Return the window of some events: if their arrival was recorded with each, that decides within it."""
+        if self.arrived is None:
+            return window
+        received = stamp_window(frame[self.arrived], self.unit, slots, now)
+        return Window(np.maximum(received.first, window.first), received.until)
 
     @abstractmethod
     def live(self, done: Done, known: Known) -> list[LiveInput]:

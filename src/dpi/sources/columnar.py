@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _ROWS = 1 << 18
 """Rows at a time."""
+Data = bytes | bytearray | mmap.mmap
 _MAGIC = b"ARROW1\0\0"
 _BYTES = {5: 4, 20: 19, 24: 23}
 """By the number of a type of texts, that of bytes with the same layout: plain, large, views."""
@@ -236,17 +237,17 @@ def _text(content: bytes | None) -> str | None:
 # Flatbuffers, which pyarrow has found sound.
 
 
-def _header(data: bytes | bytearray | mmap.mmap, at: int) -> int:
+def _header(data: Data, at: int) -> int:
     """Return what a message begins with."""
     return _follow(data, _field(data, _follow(data, at), _HEADER))
 
 
-def _follow(data: bytes | bytearray | mmap.mmap, at: int) -> int:
+def _follow(data: Data, at: int) -> int:
     """Return where the offset at a place leads."""
     return at + int(struct.unpack_from("<I", data, at)[0])
 
 
-def _field(data: bytes | bytearray | mmap.mmap, table: int, number: int) -> int:
+def _field(data: Data, table: int, number: int) -> int:
     """Return where a field of a table lies; 0 if it is not there."""
     places = table - int(struct.unpack_from("<i", data, table)[0])
     if 4 + 2 * number >= struct.unpack_from("<H", data, places)[0]:
@@ -255,7 +256,7 @@ def _field(data: bytes | bytearray | mmap.mmap, table: int, number: int) -> int:
     return table + offset if offset else 0
 
 
-def _nested(data: bytes | bytearray | mmap.mmap, table: int, number: int) -> Iterator[int]:
+def _nested(data: Data, table: int, number: int) -> Iterator[int]:
     """Return where the columns of a table lie, and all that is inside of them."""
     if at := _field(data, table, number):
         vector = _follow(data, at)

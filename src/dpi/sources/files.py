@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from dpi.events.columns import read as read_column
 from dpi.events.identity import users as canonical_users
 from dpi.sources._growing import GrowingFile, input_name
 from dpi.sources._inputs import unpacked_name
-from dpi.sources._slot_sorter import SlotSorter
+from dpi.sources._slot_sorter import SlotSorter, Spill
 from dpi.sources._source import EventFile, FollowedEvents, PlayedSlots, Progress, check_unit
 from dpi.sources._spool import Spool
 from dpi.sources.admission import Admission, Events
@@ -115,7 +116,8 @@ class FileEvents(FollowedEvents):
         bins = max(domain.size for _, domain in domains.entries)
 
         def play() -> PlayedSlots:
-            with SlotSorter(first, last, bins, memory, spill) as sorter:
+            with closing(Spill(spill)) as file:
+                sorter = SlotSorter(first, last, bins, memory, file)
                 for batch in self.batches(progress=progress):
                     sorter.add(admission.admit(batch))
                 yield from sorter.slots()

@@ -12,12 +12,10 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from itertools import chain
 
-import numpy as np
-
 from dpi.errors import OptionError
 from dpi.events.slots import Window
 from dpi.release import Release
-from dpi.sources import FollowedEvents, stamp_window
+from dpi.sources import FollowedEvents
 from dpi.sources.live import Block, LiveInput
 from dpi.stream import Stream
 from dpi.stream.marks import Journal, Mark, Timer, newest_reaches
@@ -132,11 +130,8 @@ class Follower:
                 self._tell(words)
 
     def _keep(self, block: Block, window: Window, mark: Mark) -> None:
-        unit, arrived = self._events.unit, self._events.arrived
-        if arrived is not None:
-            received = stamp_window(block.events[arrived], unit, self.slots, mark.until)
-            # A slot that waits for its turn on a ledger is closed all the same.
-            window = Window(np.maximum(received.first, window.first), received.until)
+        # A slot that waits for its turn on a ledger is closed all the same.
+        window = self._events.narrow(window, block.events, self.slots, mark.until)
         with self._whole():
             self._stream.admit(self._events.events(block.events), window, block.producer, block.sequence)
 
