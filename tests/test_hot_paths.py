@@ -235,8 +235,8 @@ PATHS = {
     ("mechanism/cells/_sizes.py", "regress_rates"): 1,
     ("mechanism/filtering/_population.py", "_locate"): 2.3,
     ("mechanism/filtering/laplace_gauss.py", "score_evidence"): 2.4,
-    ("store/sqlite.py", "rows"): 21.2,
-    ("store/sqlite.py", "execute"): 15.4,
+    ("store/_sqlite.py", "rows"): 21.2,
+    ("store/_sqlite.py", "execute"): 15.4,
 }
 
 

@@ -30,11 +30,11 @@ import dpi.engine
 import dpi.stream.stream
 import dpi.verification
 from dpi import files
-from dpi.store import opening, paged_table
+from dpi.store import _paged_table, opening
+from dpi.store._postgres import PostgreSQL
+from dpi.store._sqlite import SQLite
 from dpi.store.folder import Folder
-from dpi.store.postgres import PostgreSQL
 from dpi.store.sql import SQLStore
-from dpi.store.sqlite import SQLite
 from dpi.store.witness import Witness
 
 SLOTS = 2
@@ -98,7 +98,7 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
     folder = Path(trial["folder"])
     options: dict[str, Any] = {}
     if trial["work"] == "pages":
-        paged_table.LEAST, opening.LEAST, opening.PAGED_BITS = 4, 1, 2  # so that a few accounts are moved
+        _paged_table.LEAST, opening.LEAST, opening.PAGED_BITS = 4, 1, 2  # so that a few accounts are moved
         options["memory"] = 2 * 37 * 24
     with dpi.open_store(
         trial["target"], key_file=folder / "key", witness=folder / "witness", wait=20, **options

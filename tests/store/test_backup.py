@@ -12,8 +12,8 @@ from test_witness import Truth
 import dpi
 from dpi.errors import OptionError, StateError
 from dpi.store import backup
+from dpi.store._schema import TABLES
 from dpi.store.backup import back_up, restore
-from dpi.store.schema import TABLES
 from dpi.testing.workload import DOMAIN
 from dpi.verification import check_accounts, verify
 

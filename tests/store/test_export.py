@@ -10,8 +10,8 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError, StateError
-from dpi.store import engine, export
-from dpi.store.schema import FORMAT, TABLES
+from dpi.store import _engine, export
+from dpi.store._schema import FORMAT, TABLES
 from dpi.stream.accumulation import PrefixTree
 from dpi.testing.workload import KEY, close_slot, open_streams, outcome, run
 from dpi.verification import verify
@@ -184,7 +184,7 @@ def test_a_store_that_goes_on_is_exported_as_of_one_moment(durable, tmp_path) ->
 
 def test_large_stores_are_read_in_parts(tmp_path, monkeypatch) -> None:
     """More releases than are held at a time: all of them, in order."""
-    monkeypatch.setattr(engine, "PAGE", 4)
+    monkeypatch.setattr(_engine, "PAGE", 4)
     with dpi.open_store(tmp_path / "long.db") as store:
         long = dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Ledger(per_slot="0.01"), store=store)
         for _ in range(10):

@@ -17,7 +17,7 @@ import pytest
 
 import dpi
 from dpi.errors import StateError, StoreBusy, StoreError
-from dpi.store import schema
+from dpi.store import _schema
 from dpi.testing.workload import KEY, close_slot, open_streams, outcome, run
 from dpi.verification import verify
 
@@ -276,8 +276,8 @@ def test_a_reader_never_delays_a_release(sqlite, key_file) -> None:
 def test_a_store_of_another_format_is_refused(durable) -> None:
     """A program does not touch a store that it cannot read, and says which version can."""
     with durable() as store:
-        schema.set_fact(store.engine, "schema", "99")
-        schema.set_fact(store.engine, "version", "7.5.3")
+        _schema.set_fact(store.engine, "schema", "99")
+        _schema.set_fact(store.engine, "version", "7.5.3")
     for options in ({}, {"read_only": True}):
         with pytest.raises(StateError, match=r"another version of dpi \(7.5.3\): its format is 99, .* reads 1"):
             durable(**options)

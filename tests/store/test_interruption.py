@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 
 import dpi
-from dpi.store import memory
+from dpi.store import _memory
 from dpi.testing.workload import KEY, outcome, run
 
 WRITES = ("declare", "pay", "publish", "append_all")
@@ -24,7 +24,7 @@ def interrupted(method: str, line: int) -> Iterator[list[int]]:
     write = getattr(dpi.MemoryStore, method)
 
     def trace(frame: FrameType, event: str, _: object) -> object:
-        if frame.f_code.co_filename != memory.__file__:
+        if frame.f_code.co_filename != _memory.__file__:
             return None
         if event == "line":
             passed.append(frame.f_lineno)

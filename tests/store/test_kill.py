@@ -20,7 +20,7 @@ from child import TWICE
 
 import dpi
 from dpi.errors import StoreError
-from dpi.store.postgres import PostgreSQL
+from dpi.store._postgres import PostgreSQL
 from dpi.testing import workload
 
 SLOW = bool(os.environ.get("DPI_SLOW"))

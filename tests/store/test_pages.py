@@ -12,10 +12,10 @@ from dpi.budget.account_table import RECORD, STANDING, AccountTable, newest, to_
 from dpi.budget.recent import RecentAccounts, TooMany
 from dpi.cli.commands.ledger import move
 from dpi.errors import OptionError, StateError
-from dpi.store import paged_table
+from dpi.store import _paged_table
+from dpi.store._paged_table import PagedTable
 from dpi.store.account_files import RunFiles, merge
 from dpi.store.folder import Folder
-from dpi.store.paged_table import PagedTable
 from dpi.testing import workload
 from dpi.verification import check_accounts, verify
 
@@ -190,7 +190,7 @@ NONE = np.empty(0, dtype=RECORD)
 @pytest.mark.parametrize("bits", [0, 2, 4])
 def test_a_table_in_files_is_as_one_in_memory(files, monkeypatch, bits):
     """Charge after charge, with buckets that are moved, runs of tasks beside them, and a charge larger than memory."""
-    monkeypatch.setattr(paged_table, "LEAST", 16)
+    monkeypatch.setattr(_paged_table, "LEAST", 16)
     rng, buckets = np.random.default_rng(8), 1 << bits
     known, _ = accounts(rng, 6000)
     table, plain = PagedTable(files, [()] * buckets, [NONE] * buckets, 1000), AccountTable()
@@ -239,7 +239,7 @@ def test_buckets_that_are_equally_full_are_moved_one_after_the_other(files):
 @pytest.fixture
 def small(monkeypatch):
     """Memory so small that a few accounts are moved."""
-    monkeypatch.setattr(paged_table, "LEAST", 4)
+    monkeypatch.setattr(_paged_table, "LEAST", 4)
     monkeypatch.setattr("dpi.store.opening.LEAST", 1)
     monkeypatch.setattr("dpi.store.opening.PAGED_BITS", 2)
     return 2 * 37 * 24

@@ -14,8 +14,8 @@ import pytest
 import dpi
 from dpi.errors import StateError
 from dpi.noise import UnsafeSeededSource
-from dpi.store import engine
-from dpi.store.sqlite import SQLite
+from dpi.store import _engine
+from dpi.store._sqlite import SQLite
 from dpi.testing.workload import DOMAIN
 
 SLOTS = 19
@@ -25,7 +25,7 @@ SLOTS = 19
 @pytest.fixture
 def long(sqlite, key_file, monkeypatch):
     """A store with more measurements than a page holds."""
-    monkeypatch.setattr(engine, "PAGE", 8)
+    monkeypatch.setattr(_engine, "PAGE", 8)
     with dpi.open_store(sqlite, key_file=key_file) as store:
         source = UnsafeSeededSource(3)
         stream = dpi.Stream(domain=DOMAIN, epsilon=1, budget=dpi.Ledger(slots=200), store=store, unsafe_source=source)

@@ -6,8 +6,8 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError, StateError
-from dpi.store import engine
-from dpi.store.rollback import charge
+from dpi.store import _engine
+from dpi.store._rollback import charge
 from dpi.store.witness import Seen
 
 DOMAIN = dpi.Categories(["a", "b"], other=None)
@@ -80,7 +80,7 @@ def test_lost_slots_of_all_streams_of_a_ledger_are_charged_together(reopen):
 
 def test_slots_of_a_store_are_read_over_many_pages(reopen, monkeypatch):
     """More slots than one query returns: each release once, in order, in any range."""
-    monkeypatch.setattr(engine, "PAGE", 4)
+    monkeypatch.setattr(_engine, "PAGE", 4)
     store = reopen()
     made = stream(store, slots=0)
     for _ in range(10):
@@ -93,7 +93,7 @@ def test_slots_of_a_store_are_read_over_many_pages(reopen, monkeypatch):
         assert [content for content, _ in store.releases("", first, last)] == whole[low : high + 1]
     slots = [paid.slot for paid in store.measurements("")]
     assert slots == (list(range(10)) if store.keeps_measurements else [9])
-    monkeypatch.setattr(engine, "PAGE", 0.25)
+    monkeypatch.setattr(_engine, "PAGE", 0.25)
     assert [link.entry["sequence"] for link in store.links()] == list(range(11))
     store.close()
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 import dpi
-from dpi.store import seals
+from dpi.store import _seals
+from dpi.store._seals import is_progress_seal, progress_seal
 from dpi.store.base import Checkpoint
-from dpi.store.seals import is_progress_seal, progress_seal
 
 BODY = bytes(range(200))
 STATE = b"a state\n" + hashlib.blake2b(BODY, digest_size=32).digest() + BODY
@@ -75,7 +75,7 @@ def test_a_state_by_class_is_digested_once(sqlite, key_file, monkeypatch) -> Non
         stream = dpi.Stream(domain=domain, epsilon=1, store=store)
         stream.release(["ada"], [1])
         state = store.progress("").mechanism()
-        monkeypatch.setattr(seals.hashlib, "blake2b", Counted)
+        monkeypatch.setattr(_seals.hashlib, "blake2b", Counted)
         made = stream._driver.state.progress(stream._driver._allocation)
         progress_seal("", made, state)
         assert sum(taken) < len(state) / 4

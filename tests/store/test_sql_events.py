@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import dpi
 from dpi.events.rows import Rows
 from dpi.exact.integers import MOST
-from dpi.store import sql_events
+from dpi.store import _sql_events
+from dpi.store._sql_events import LARGEST, TOGETHER
 from dpi.store.base import Arrival
-from dpi.store.sql_events import LARGEST, TOGETHER
 
 CELLS = st.tuples(st.integers(0, 4), st.integers(0, 2), st.integers(0, 3), st.integers(1, 5))
 """Account, slot, bin, number."""
@@ -69,7 +69,7 @@ def test_a_flood_of_equal_events_in_many_batches_leaves_a_few_rows(durable) -> N
 def test_a_block_has_a_largest_size(durable, monkeypatch) -> None:
     """A batch that is larger is split, and full blocks are not merged further: a cell of a database has its bounds."""
     assert LARGEST < 10**9
-    monkeypatch.setattr(sql_events, "LARGEST", 72)
+    monkeypatch.setattr(_sql_events, "LARGEST", 72)
     cells = [(account, 0, place, 1) for account in range(5) for place in range(4)]
     with durable() as store:
         for sequence in range(TOGETHER):

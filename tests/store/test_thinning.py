@@ -128,7 +128,7 @@ def test_a_store_that_is_written_to_is_left_alone(tmp_path):
 
 PROGRAM = """
 import os, sys, dpi
-from dpi.store.sqlite import SQLite
+from dpi.store._sqlite import SQLite
 execute, left = SQLite.execute, [int(sys.argv[2])]
 def dying(self, statement, values=()):
     if statement.startswith(("DELETE FROM measurements", "INSERT INTO facts", "COMMIT", "BEGIN")):

@@ -20,7 +20,7 @@ from dpi.stream.accumulation import PrefixSums, PrefixTree
 from dpi.testing.class_sums import ClassSums
 from dpi.testing.workload import DOMAIN, open_streams
 from dpi.verification import check_accounts, verify
-from dpi.verification.store import read_chain
+from dpi.verification._store import read_chain
 
 USERS = {slot: [f"u{number}" for number in range(slot, slot + 4)] for slot in range(12)}
 """Everybody takes part in four slots; newcomers in every slot."""

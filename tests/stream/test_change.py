@@ -16,7 +16,7 @@ from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import OptionError, StateError
 from dpi.events.rows import Rows
 from dpi.noise import UnsafeSeededSource
-from dpi.store.rollback import charge
+from dpi.store._rollback import charge
 from dpi.store.witness import Seen
 from dpi.stream import registration
 from dpi.stream.option_history import OptionHistory

@@ -13,8 +13,8 @@ from dpi.budget.epsilon import UNITS
 from dpi.certificates.chain import Head, extend
 from dpi.errors import OptionError, StateError
 from dpi.noise import UnsafeSeededSource
+from dpi.store._rollback import charge
 from dpi.store.bank import stored_accounts
-from dpi.store.rollback import charge
 from dpi.store.witness import Seen
 from dpi.testing.class_sums import ClassSums
 from dpi.verification import check_accounts, verify

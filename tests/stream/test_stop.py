@@ -5,8 +5,8 @@ import json
 import pytest
 
 import dpi
-from dpi.verification.entries import Streams
-from dpi.verification.store import verify
+from dpi.verification._entries import Streams
+from dpi.verification._store import verify
 
 HOURS = {"domain": dpi.Categories(["a", "b"]), "epsilon": 1, "slot": "1h", "start": "2026-01-01"}
 FIRST = 490_896

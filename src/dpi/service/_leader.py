@@ -9,7 +9,7 @@ is lost by it: an answer is given when the batch is durable in the database that
 more, and a lost connection is never opened again under the same store object. Should a session live on without its lock
 (a pooler that resets sessions, somebody who released it by hand), the *term* stands in the way: who takes over raises a
 number in the store, and every write compares it first, in its own serializable transaction
-(`dpi.store.write_guard`). What was measured and not paid for is thrown away unseen. The witness is read and written in
+(`dpi.store._write_guard`). What was measured and not paid for is thrown away unseen. The witness is read and written in
 one step (`dpi.store.witness`).
 
 **How long it takes.** After `kill -9` the server sees the end of the connection at once; a leader that stands still has

@@ -4,13 +4,13 @@ Accounts are not rows. A debit adds a run of changed accounts (36 bytes each) to
 in runs of similar size before it (`dpi.store.account_files`). There is one layout. A store without a folder has one
 bucket, whose runs are rows of the database. With a folder there are more buckets, and a run is a row or a file: an
 engine's tasks write files, and a process that pays by itself writes rows until memory is full, and then files
-(`dpi.store.paged_table`). What one of them has written the other goes on from.
+(`dpi.store._paged_table`). What one of them has written the other goes on from.
 
 Every run is sealed with the ledger's key, and the ledger is sealed over its options, the list of its runs and its
 levies. So a flipped bit is found, and so is a run that was dropped, moved to another ledger or put back: each of them
 would refill accounts. What is in the list is all there is: a bucket without a run has no accounts, and a run whose file
 is missing, changed or another's is refused. A payment which was made from another state of the list is told by the
-seal alone (`dpi.store.write_guard`).
+seal alone (`dpi.store._write_guard`).
 
 What accounts have paid in a stream that measures by class, and how often, is a log of the same kind, named by the
 stream: a payment appends to both in one transaction.
@@ -34,11 +34,11 @@ import numpy as np
 from dpi.budget.account_table import RECORD, Buckets, by_bucket, merged, newest, parted
 from dpi.budget.recent import PLACE, TooMany
 from dpi.errors import StateError
+from dpi.store._engine import Engine
+from dpi.store._paged_table import PagedTable
 from dpi.store.account_files import Records, Run, RunFiles, run_key, take_in
 from dpi.store.base import Levy
-from dpi.store.engine import Engine
 from dpi.store.folder import Folder
-from dpi.store.paged_table import PagedTable
 
 PART = 1 << 24
 """Bytes of a run that are kept in one row."""

@@ -6,7 +6,7 @@ store with accounts in buckets it is two, the file and the folder of its own buc
 
 **Guarantee.** Putting a back-up back gives nobody more than ε. *Why:* only a store that has a witness is copied, and
 the copy knows its witness; a store that knows a witness is written to under it alone. A copy that lacks a release which
-the witness saw is refused, or every account is charged for all that it lacks (`dpi.store.rollback`). So what was spent
+the witness saw is refused, or every account is charged for all that it lacks (`dpi.store._rollback`). So what was spent
 after the copy was made is either there or charged. Should the store that was copied still run, whichever of the two
 comes second to the witness is refused before it lets anything out (`Store.testify`).
 
@@ -31,14 +31,14 @@ from pathlib import Path
 from dpi.certificates.signature import Signer
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.files import OWNER, sync_folder
-from dpi.store import rollback
-from dpi.store.engine import Engine
+from dpi.store import _rollback
+from dpi.store._engine import Engine
+from dpi.store._schema import TABLES, build, keys_of, set_fact
+from dpi.store._sqlite import SQLite
 from dpi.store.export import is_export, new_file, refuse_existing
 from dpi.store.folder import LAYOUT, MISSING, Folder, Layout, folder_beside
 from dpi.store.opening import engine_at, is_remote, open_store
-from dpi.store.schema import TABLES, build, keys_of, set_fact
 from dpi.store.sql import SQLStore
-from dpi.store.sqlite import SQLite
 from dpi.store.witness import Seen, Witness
 
 TRIES = 8
@@ -105,7 +105,7 @@ def restore(
                 "was spent since."
             )
         if store.lacks(seen) and not charge_lost:
-            rollback.refuse(store, seen)
+            _rollback.refuse(store, seen)
         with _put_buckets(store, source, name, path) as layout:
             if is_remote(name):
                 with closing(engine_at(name)) as engine:

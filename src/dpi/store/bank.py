@@ -8,7 +8,7 @@ and in which order live streams close their slots. Nothing of it is stored.
 **Guarantee.** No stream pays from accounts that lack a debit which the store has: Σ_t ε_t·w_{u,t} ≤ ε, over all
 streams of a ledger, also after interruptions. *Why:* a debit is in the store before it is in memory; whatever happens
 in between leaves the bank in doubt; and a bank in doubt reads every ledger anew before any of its streams goes on. A
-write that the store refuses because another process has written (`dpi.store.write_guard`) leaves it in doubt as well.
+write that the store refuses because another process has written (`dpi.store._write_guard`) leaves it in doubt as well.
 
 What accounts hold is private; that a bank is in doubt follows from failures alone, never from what was drawn.
 

@@ -242,7 +242,7 @@ class Store(ABC):
         `payments` are what the charge changes in the stream's own records, where it measures by class.
 
         Raises `StoreBusy`, and writes nothing, if another process has written since this one read
-        (`dpi.store.write_guard`).
+        (`dpi.store._write_guard`).
         """
 
     @abstractmethod

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from dpi.errors import StateError, StoreError
+from dpi.store._sqlite import SQLite
 from dpi.store.folder import Folder, layout_of
-from dpi.store.sqlite import SQLite
 
 _SAID = {"facts", "domains", "streams", "chain", "ledgers"}
 """Tables that hold what was said of a stream before its first slot; rows in any other mean that it was used."""

@@ -31,9 +31,9 @@ from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.files import put_new
 from dpi.options.schedule import BEGINNING, Schedule
+from dpi.store._schema import EXPORT, FORMAT, THINNED, fact
+from dpi.store._seals import progress_seal
 from dpi.store.base import Checkpoint
-from dpi.store.schema import EXPORT, FORMAT, THINNED, fact
-from dpi.store.seals import progress_seal
 from dpi.store.sql import SQLStore
 
 

@@ -32,8 +32,8 @@ from typing import Self
 from dpi.budget.account_table import Buckets
 from dpi.errors import NewerVersion, OptionError, StateError, StoreBusy, StoreError, newer
 from dpi.files import OWNER, draft_of, sync_folder, write_draft, write_file
-from dpi.store.engine import OTHER_WRITER, Engine
-from dpi.store.schema import fact
+from dpi.store._engine import OTHER_WRITER, Engine
+from dpi.store._schema import fact
 
 MARK = "dpi-buckets"
 """The file by which a folder says whose it is."""

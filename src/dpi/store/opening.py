@@ -11,13 +11,13 @@ from typing import Literal
 from dpi.certificates.signature import Signer
 from dpi.errors import OptionError, StateError
 from dpi.files import OWNER
-from dpi.store import export, rollback
+from dpi.store import _rollback, export
+from dpi.store._engine import Engine
+from dpi.store._schema import lacks_key, prepare
+from dpi.store._sqlite import SQLite, ledger_key
 from dpi.store.base import Store
-from dpi.store.engine import Engine
 from dpi.store.folder import MEMORY
-from dpi.store.schema import lacks_key, prepare
 from dpi.store.sql import SQLStore
-from dpi.store.sqlite import SQLite, ledger_key
 from dpi.store.witness import Witness
 
 DEFAULT_KEY = "dpi.key"
@@ -92,7 +92,7 @@ def open_store(
         if read_only:
             seen = None if path is None else Witness(path).read()
             if seen is not None and store.lacks(seen):
-                rollback.refuse(store, seen)
+                _rollback.refuse(store, seen)
         elif path is not None:
             mode = 0o666 if witness else OWNER  # beside the store as all that lies there
             _call(store, Witness(path, mode=mode), charge_lost, new_witness or new, signer)
@@ -177,12 +177,12 @@ def _call(store: SQLStore, witness: Witness, charge_lost: bool, new_witness: boo
         raise StateError(f"the witness {path} is not the one of this store.")
     if seen is not None and store.lacks(seen):
         if not charge_lost:
-            rollback.refuse(store, seen)
+            _rollback.refuse(store, seen)
         if known is None:
             raise StateError(
                 "this copy is from before the witness, or of another store: what it has forgotten is not known."
             )
-        rollback.charge(store, seen, signer)
+        _rollback.charge(store, seen, signer)
     store.witness = replace(witness, name=secrets.token_hex(16) if seen is None else seen.witness)
     store.testify()  # before the store says that it has a witness: a crash in between must not leave it without one
     if store.witnessed_by != store.witness.name:
@@ -193,6 +193,6 @@ def engine_at(name: str, *, read_only: bool = False, wait: float = 0.0) -> Engin
     """A connection to whatever is, or shall be, at a path or URL."""
     if not is_remote(name):
         return SQLite(Path(name), read_only=read_only, wait=wait)
-    from dpi.store.postgres import PostgreSQL
+    from dpi.store._postgres import PostgreSQL
 
     return PostgreSQL(name, read_only=read_only, wait=wait)

@@ -1,6 +1,6 @@
 """A store in an SQL database: the same tables and statements on SQLite and on PostgreSQL.
 
-Accounts are a log of runs (`dpi.store.account_log`). `pay` deletes a slot's events (`dpi.store.sql_events`); how the
+Accounts are a log of runs (`dpi.store.account_log`). `pay` deletes a slot's events (`dpi.store._sql_events`); how the
 engine erases what was deleted is written at each engine.
 """
 
@@ -16,9 +16,9 @@ from dpi.certificates.chain import Link
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
+from dpi.store._seals import is_progress_seal, paid_seal, progress_seal, tree_seal
 from dpi.store.account_files import Run
 from dpi.store.base import Checkpoint, Levy, PaidSlot
-from dpi.store.seals import is_progress_seal, paid_seal, progress_seal, tree_seal
 from dpi.store.sql_accounts import SQLAccounts
 
 _ROOM = 2048
@@ -34,7 +34,7 @@ class SQLStore(SQLAccounts):
         """Names of the streams, with their newest options as text.
 
         Who writes reads them once: a stream is declared here, or by another process whose entry in the chain then has
-        every write of this one refused (`dpi.store.write_guard`) until all is read anew.
+        every write of this one refused (`dpi.store._write_guard`) until all is read anew.
         """
         known = self._streams
         if known is None:

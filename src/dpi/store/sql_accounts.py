@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 from dpi.budget.account_table import Buckets, Table
 from dpi.errors import OptionError, StateError
+from dpi.store._paged_table import PagedTable
+from dpi.store._schema import fact, set_fact
+from dpi.store._sql_events import SQLEvents
 from dpi.store.account_files import Run, RunFiles
 from dpi.store.account_log import AccountLog, is_payments, payments_log
 from dpi.store.bank import Bank
 from dpi.store.base import Levy
 from dpi.store.folder import BITS, LAYOUT, Folder, Layout, folder_beside
-from dpi.store.paged_table import PagedTable
-from dpi.store.schema import fact, set_fact
-from dpi.store.sql_events import SQLEvents
 
 BEGUN = "layout begun"
 """The fact by which a store remembers a folder that it has begun to fill."""

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from dpi._version import how_to_install
 from dpi.errors import OptionError, StoreBusy, StoreError
-from dpi.store.engine import OTHER_WRITER, Engine
+from dpi.store._engine import OTHER_WRITER, Engine
 
 if TYPE_CHECKING:
     import psycopg

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from dpi.certificates.chain import Head, Link
 from dpi.errors import OptionError, StateError
+from dpi.store._engine import Engine
+from dpi.store._paged_table import PagedTable
+from dpi.store._schema import THINNED, fact, prepare, set_fact
+from dpi.store._seals import fingerprint, paid_seal
+from dpi.store._write_guard import WriteGuard
 from dpi.store.account_log import AccountLog
 from dpi.store.base import PaidSlot, Store
-from dpi.store.engine import Engine
 from dpi.store.folder import MEMORY, Folder, Layout, layout_of
-from dpi.store.paged_table import PagedTable
-from dpi.store.schema import THINNED, fact, prepare, set_fact
-from dpi.store.seals import fingerprint, paid_seal
-from dpi.store.write_guard import WriteGuard
 
 
 @dataclass(eq=False, repr=False)
@@ -114,7 +114,7 @@ class SQLTables(Store):
     ) -> Iterator[None]:
         """Begin a transaction on the store as this process knows it, which then knows what it wrote.
 
-        That is an entry of the chain, or a slot that is paid for from a ledger's accounts (`dpi.store.write_guard`).
+        That is an entry of the chain, or a slot that is paid for from a ledger's accounts (`dpi.store._write_guard`).
         """
         known = self._guard
         with self.engine.turn:  # another thread must not compare between a commit and what is known of it
@@ -129,7 +129,7 @@ class SQLTables(Store):
     def lead(self, lease: float) -> None:
         """Write from now on in a term of its own, and for as long as `renew` is called once in `lease` seconds.
 
-        Who led before can write nothing any more (`dpi.store.write_guard`).
+        Who led before can write nothing any more (`dpi.store._write_guard`).
         """
         self.engine.lease(lease)
         with self.engine.transaction():

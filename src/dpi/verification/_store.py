@@ -4,7 +4,7 @@
 for, and the state that streams go on from. It does not see accounts, levies, and events of open slots. That accounts
 and levies are as they were sealed, and no account is beyond ε, only the curator can check: `check_accounts` sees
 accounts, a bucket of them at a time, and needs the ledger's key. What entries say is checked by
-`dpi.verification.entries`.
+`dpi.verification._entries`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpi.domain.file import describe, from_description
 from dpi.errors import OptionError, StateError
 from dpi.release import content_digest
 from dpi.store.spent import spent_by_all
-from dpi.verification.entries import Streams
+from dpi.verification._entries import Streams
 from dpi.verification.result import Span, Verification
 
 if TYPE_CHECKING:

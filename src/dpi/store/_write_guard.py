@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 from dpi.certificates.chain import Head
 from dpi.errors import StateError, StoreBusy
-from dpi.store.engine import OTHER_WRITER, Engine
+from dpi.store._engine import OTHER_WRITER, Engine
 
 TERM = "term"
 """The fact that says in which term the store is written to."""

@@ -21,9 +21,9 @@ from dpi.errors import StateError
 from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
 from dpi.options.schedule import Schedule
+from dpi.store._sql_tables import SQLTables
 from dpi.store.arrival_files import Section, read_segments
 from dpi.store.base import Arrival
-from dpi.store.sql_tables import SQLTables
 
 TOGETHER = 16
 """So many blocks of one tier are merged."""

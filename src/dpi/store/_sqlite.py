@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 from dpi.errors import StateError, StoreError
 from dpi.events.identity import KEY_BYTES
 from dpi.files import create_key, read_key
-from dpi.store.engine import Engine
-from dpi.store.write_lock import FileUse
+from dpi.store._engine import Engine
+from dpi.store._write_lock import FileUse
 
 
 class SQLite(Engine):
-    """A connection to a file. A writer has the right to write (`dpi.store.write_lock`); readers need none.
+    """A connection to a file. A writer has the right to write (`dpi.store._write_lock`); readers need none.
 
     Deleted rows are overwritten with zeros, and the log is copied into the file and cut to nothing after every slot,
     so that a closed slot's events are gone from both. A reader in mid-query delays that until the next slot.

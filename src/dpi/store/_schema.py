@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dpi._version import __version__
 from dpi.errors import NewerVersion, StateError
-from dpi.store.engine import Engine
+from dpi.store._engine import Engine
 
 FORMAT = 1
 EXPORT = "export"
