@@ -9,6 +9,7 @@ import pytest
 
 import dpi
 from dpi.noise import UnsafeSeededSource
+from dpi.testing.class_sums import ClassSums
 
 PAGE = Path(__file__).parents[2] / "docs" / "streams.md"
 SLOTS = 120
@@ -19,19 +20,20 @@ EMPTY = 2.0**-20
 def stream(store=None, **options):
     """A stream of ε = 1."""
     known = {"domain": dpi.Categories(["a", "b"]), "epsilon": 1, "unsafe_source": UnsafeSeededSource(1)}
+    known["mechanism"] = ClassSums()  # for rows in which a mechanism asks for no shares
     return dpi.Stream(**(known | {"store": store or dpi.MemoryStore()} | options))
 
 
 def costly(**options):
     """A stream by class whose user is also in another stream of the store, in which a slot has a cost."""
     store = dpi.MemoryStore()
-    opened = stream(store, name="by class", **options)
+    opened = stream(store, name="by class", mechanism="boosted", **options)
     other = stream(store, name="costly", budget=dpi.Ledger(per_slot="0.1"))
     return opened, other
 
 
 ROWS = {
-    "`Ledger()`, by class (the default)": lambda: (stream(),),
+    "`Ledger()`, by class (the default)": lambda: (stream(mechanism="boosted"),),
     "the same, where another stream of the ledger has a cost per slot": costly,
     "the same, with a quota": lambda: costly(budget=dpi.Ledger(quota="0.5")),
     "`Ledger()`, not by class; `policy=spend_first`": lambda: (

@@ -7,6 +7,7 @@ what is compared: there is no tolerance, and no false alarm.
 
 from __future__ import annotations
 
+import os
 import random
 from collections import defaultdict
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ GRAINS = 1 << 24
 USERS = [f"user {number}" for number in range(5)]
 DOMAIN = dpi.Categories(USERS, other=None)
 SHARE = Fraction(1, 64)
+SLOTS = 500 if os.environ.get("DPI_SLOW") else 160
+"""Of a life: more than the accounts pay in full."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +126,11 @@ def entries(store, name=""):
 
 
 BY_COST = {
-    "an amount a slot": dpi.Ledger(per_slot=Fraction(1, 300)),
-    "an amount that does not divide": dpi.Ledger(per_slot="0.0037"),
-    "a number of slots": dpi.Ledger(slots=250),
-    "most in every fifth slot": dpi.Ledger(slots=250, every=5),
-    "in as few slots as drift allows": dpi.Ledger(slots=250, every="auto"),
+    "an amount a slot": dpi.Ledger(per_slot=Fraction(1, 90)),
+    "an amount that does not divide": dpi.Ledger(per_slot="0.0117"),
+    "a number of slots": dpi.Ledger(slots=80),
+    "most in every fifth slot": dpi.Ledger(slots=80, every=5),
+    "in as few slots as drift allows": dpi.Ledger(slots=80, every="auto"),
     "by the transcript": dpi.Ledger(policy=dpi.budget.spend_first),
     "weights that fade": dpi.Ledger(per_slot="0.1", policy=dpi.budget.fade(dpi.budget.LogSquared())),
     "nobody returns": dpi.Ledger(returning=False),
@@ -140,14 +143,15 @@ def test_debits_are_what_was_measured_and_what_the_chain_says(budget):
     store, life = dpi.MemoryStore(secret=bytes(32)), Life(repr(budget))
     stream = opened(store, budget=budget)
     owed, lost, total = dict.fromkeys(USERS, 0), dict.fromkeys(USERS, Fraction(0)), 0
-    for slot in range(500):
+    for slot in range(SLOTS):
         release, measured = close(stream, life.users(slot))
         for user, (units, weight) in measured.items():
             owed[user] += debit(units, weight)
             lost[user] += Fraction(units * weight, GRAINS)
         total += release.certificate["epsilon_units"]
         assert release.certificate["epsilon_spent_units"] == min(UNITS, total)
-        assert spent(store, "") == list(owed.values())
+        if slot % 10 == 9:
+            assert spent(store, "") == list(owed.values())
         assert max(owed.values()) <= min(UNITS, total)
     assert all(lost[user] <= owed[user] for user in USERS)
     _check(store, {"": total})
@@ -159,7 +163,7 @@ def test_debits_by_class_are_what_was_measured_and_the_chain_bounds_them(top):
     store, life = dpi.MemoryStore(secret=bytes(32)), Life(top)
     stream = opened(store, budget=dpi.Ledger(policy=dpi.budget.clocked(top)))
     owed, paid, most = dict.fromkeys(USERS, 0), dict.fromkeys(USERS, 0), {0: 0}
-    for slot in range(500):
+    for slot in range(SLOTS):
         users = life.users(slot)
         release, measured = close(stream, users)
         due = release.certificate["classes"]
@@ -175,10 +179,11 @@ def test_debits_by_class_are_what_was_measured_and_the_chain_bounds_them(top):
                 after = most[m] + (UNITS - most[m]) * due[m]["share_steps"] // 4096
                 most[min(m + 1, top)] = max(most.get(min(m + 1, top), 0), after)
         assert release.certificate["epsilon_spent_units"] == max(most.values())
-        assert spent(store, "") == list(owed.values())
-        assert stored_accounts(store, "").payments(pl.Series(USERS), slot, "") == list(paid.values())
+        if slot % 10 == 9:
+            assert spent(store, "") == list(owed.values())
+            assert stored_accounts(store, "").payments(pl.Series(USERS), slot, "") == list(paid.values())
         assert max(owed.values()) <= max(most.values())
-    assert top > 1 or max(paid.values()) > 200
+    assert top > 1 or max(paid.values()) > SLOTS * 2 // 5
     _check(store, {})
 
 
@@ -195,7 +200,7 @@ def test_a_series_costs_everybody_what_the_chain_says(budget):
     """Everybody has weight one in every slot, and the chain's ε spent is the sum of the slots' ε, at most ε."""
     store, life, total = dpi.MemoryStore(secret=bytes(32)), Life(3), 0
     stream = opened(store, budget=budget)
-    for slot in range(700):
+    for slot in range(SLOTS):
         users = life.users(slot)
         release, measured = close(stream, users)
         stated = release.certificate["epsilon_units"]
@@ -207,17 +212,18 @@ def test_a_series_costs_everybody_what_the_chain_says(budget):
 
 def test_a_refill_counts_every_epoch():
     """Debits add up within an epoch; the chain says the sum of what every epoch can have cost."""
-    store, life, period = dpi.MemoryStore(secret=bytes(32)), Life(4), 90
-    stream = opened(store, budget=dpi.Ledger(per_slot=Fraction(1, 80), period=period))
-    owed, cost = dict.fromkeys(USERS, 0), UNITS // 80
-    for slot in range(500):
+    store, life, period = dpi.MemoryStore(secret=bytes(32)), Life(4), 50
+    stream = opened(store, budget=dpi.Ledger(per_slot=Fraction(1, 40), period=period))
+    owed, cost = dict.fromkeys(USERS, 0), UNITS // 40
+    for slot in range(SLOTS):
         if slot % period == 0:
             owed = dict.fromkeys(USERS, 0)
         release, measured = close(stream, life.users(slot))
         for user, (units, weight) in measured.items():
             assert units == cost
             owed[user] += debit(units, weight)
-        assert spent(store, "", slot) == list(owed.values())
+        if slot % 10 == 9:
+            assert spent(store, "", slot) == list(owed.values())
         assert release.certificate["epsilon_spent_units"] == min((slot + 1) * cost, -(-(slot + 1) // period) * UNITS)
         assert max(owed.values()) <= min(UNITS, (slot % period + 1) * cost)
     _check(store, {})
@@ -227,7 +233,7 @@ def test_a_refill_counts_every_epoch():
 def test_quotas_that_grow_and_the_rest_add_up_to_what_the_chain_says(seed, tmp_path):
     """Four streams of a store on disk: by class and by cost, with quotas and two without, and a quota that grows."""
     life, chance = Life(seed), random.Random(seed)
-    small, clocked = {"per_slot": Fraction(1, 600)}, {"policy": dpi.budget.clocked(2)}
+    small, clocked = {"per_slot": Fraction(1, 200)}, {"policy": dpi.budget.clocked(2)}
     with dpi.open_store(tmp_path / "visits.db") as store:
         budgets = {
             "one": dpi.Ledger(**small, quota="0.25"), "two": dpi.Ledger(**clocked, quota="0.125"),
@@ -238,8 +244,8 @@ def test_quotas_that_grow_and_the_rest_add_up_to_what_the_chain_says(seed, tmp_p
         assert sorted(set(ledgers.values())) == ["", "quota one", "quota two"]
         owed = {ledger: dict.fromkeys(USERS, 0) for ledger in ledgers.values()}
         totals = dict.fromkeys(budgets, 0)
-        for step in range(600):
-            if step == 300:
+        for step in range(SLOTS):
+            if step == SLOTS // 2:
                 streams["one"] = opened(store, "one", dpi.Ledger(**small, quota="0.375"), change="next")
             name = chance.choice(list(streams))
             release, measured = close(streams[name], life.users(step))
@@ -273,14 +279,14 @@ POLICIES = {
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
 def test_thousands_of_debits_add_up_to_what_accounts_have_spent(policy):
-    """Accounts alone, 2,500 slots: one stream by class where the policy has classes, another with costs of any size."""
+    """Accounts alone: one stream by class where the policy has classes, another with costs of any size."""
     chance, life = random.Random(repr(policy)), Life(repr(policy))
     accounts = Accounts(Epsilon(UNITS), key=bytes(32), policy=policy)
     allocation, source = ClassAllocation(Epsilon(UNITS), 3), UnsafeSeededSource(1)
     owed, paid = dict.fromkeys(USERS, 0), dict.fromkeys(USERS, 0)
-    for slot in range(2_500):
+    for slot in range(5 * SLOTS):
         users, options, stream = life.users(slot), {}, "cost"
-        cost = Epsilon(chance.choice((1, 999, chance.randrange(1, UNITS // 4_000), UNITS // 3_000)))
+        cost = Epsilon(chance.choice((1, 999, chance.randrange(1, UNITS // 1_300), UNITS // 1_000)))
         if policy == dpi.budget.clocked(3) and chance.random() < 0.5:
             allocation.hear(slot, [SHARE] * (level(slot, 3) + 1))
             cost, stream = allocation.draw(source), "class"
@@ -293,11 +299,11 @@ def test_thousands_of_debits_add_up_to_what_accounts_have_spent(policy):
             owed[user] += debit(cost.units if member is None else allocation.classes[member].epsilon.units, weight)
             paid[user] += weight > 0
         accounts.debit(bill)
-        if slot % 25 == 0 or slot > 2_490:
+        if slot % 25 == 0 or slot > 5 * SLOTS - 10:
             left = accounts.remaining(pl.Series(USERS), slot)
             assert [UNITS * (1 - each) for each in left] == list(owed.values())
     assert max(owed.values()) <= UNITS
-    assert max(paid.values()) > 1_000
+    assert max(paid.values()) > 2 * SLOTS
 
 
 def _check(store, totals):
