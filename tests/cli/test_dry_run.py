@@ -19,7 +19,7 @@ def numbered(cli, monkeypatch):
     rows = [(f"secret-user-{user}", BEGIN + 3600 * hour + 5, "DE") for hour in range(6) for user in range(USERS)]
     Path("n.csv").write_text("user,at,country\n" + "".join(f"{u},{t},{c}\n" for u, t, c in rows))
     Path("countries.txt").write_text("DE\nFR\nIT\n")
-    monkeypatch.setattr("dpi.stream.stream.SystemSource", lambda: UnsafeSeededSource(5))
+    monkeypatch.setattr("dpi.stream._stream.SystemSource", lambda: UnsafeSeededSource(5))
     return {
         "--user": "user", "--time": "at", "--value": "country", "--unit": "s", "--domain": "countries.txt",
         "--slot": "1h", "--epsilon": "1", "--per-slot": "0.2", "--from": "2026-01-01", "--to": "2026-01-01T06:00",

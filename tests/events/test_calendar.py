@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.errors import OptionError
-from dpi.events.calendar import UNITS, Calendar
+from dpi.events._calendar import UNITS, Calendar
 from dpi.events.slots import UNREADABLE, Slots, Window
 
 ZONES = (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpi.events import iso
+from dpi.events import _iso as iso
 from dpi.events.slots import Slots
 
 PLAIN = [

@@ -27,7 +27,7 @@ import polars as pl  # noqa: F401
 
 import dpi
 import dpi.engine
-import dpi.stream.stream
+import dpi.stream._stream
 import dpi.verification
 from dpi import files
 from dpi.store import _paged_table, opening

@@ -19,7 +19,7 @@ from dpi.noise import UnsafeSeededSource
 from dpi.store._rollback import charge
 from dpi.store.witness import Seen
 from dpi.stream import registration
-from dpi.stream.option_history import OptionHistory
+from dpi.stream._option_history import OptionHistory
 from dpi.verification import verify
 from dpi.verification.releases import verify_releases
 

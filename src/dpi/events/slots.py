@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.errors import ClockError, OptionError, SchemaError
-from dpi.events import iso
-from dpi.events.calendar import UNITS, Calendar
+from dpi.events import _iso as iso
+from dpi.events._calendar import UNITS, Calendar
 from dpi.events.columns import numbers, read, times
 from dpi.exact.integers import Integers
 from dpi.options import Option
@@ -59,7 +59,7 @@ class Slots(Option):
     """Slots of fixed width: slot n covers [origin + n·width, origin + (n + 1)·width). Or parts of a calendar.
 
     A width of "1d" is 24 hours, also where clocks are changed, and "1w" is seven times that. The words "day", "week"
-    and "month" are those of the calendar in `zone`, from midnight, Monday, the first (`dpi.events.calendar`): they have
+    and "month" are those of the calendar in `zone`, from midnight, Monday, the first (`_calendar.py`): they have
     no `origin`. `zone` says how times without a zone are read and how slots are printed. A slot closes `lateness`
     after its end, whatever has arrived.
 

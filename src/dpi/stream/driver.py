@@ -35,11 +35,11 @@ from dpi.sources import Admission, Events, FileEvents, Progress, TableEvents
 from dpi.store.arrival_files import Section
 from dpi.store.bank import Bank
 from dpi.store.base import PaidSlot
+from dpi.stream._option_history import OptionHistory
+from dpi.stream._statements import make_entry, write_guarantee
 from dpi.stream.closing import Counting, Offer, measure, release_slot, weigh
-from dpi.stream.option_history import OptionHistory
 from dpi.stream.options import STOPPED, StreamOptions
 from dpi.stream.state import StreamState
-from dpi.stream.statements import make_entry, write_guarantee
 
 Played = FileEvents | TableEvents
 """Events that are all there: of files, or of a table."""

@@ -35,9 +35,9 @@ from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.bank import Bank
 from dpi.store.base import Store
-from dpi.stream.option_history import Forgotten, make_earlier, read_domain
+from dpi.stream._option_history import Forgotten, make_earlier, read_domain
+from dpi.stream._statements import PROGRAM
 from dpi.stream.options import STOPPED, StreamOptions
-from dpi.stream.statements import PROGRAM
 
 Change = bool | str | datetime
 """Whether options may change, and with which slot: True, "next", or when that slot begins."""

@@ -39,12 +39,12 @@ from dpi.sources import Admission, Events, FileEvents, Progress, TableEvents, st
 from dpi.store import MemoryStore, Store
 from dpi.store.bank import Bank
 from dpi.store.opening import find_store
+from dpi.stream._option_history import read_options
+from dpi.stream._statements import make_card
 from dpi.stream.accumulation import PrefixTree
 from dpi.stream.driver import Driver, Engine, Played, SlotRows
-from dpi.stream.option_history import read_options
 from dpi.stream.options import LATENESS, ORIGIN, ZONE, StreamOptions, make_options, need_clock
 from dpi.stream.registration import Change, declare, stop
-from dpi.stream.statements import make_card
 
 
 class Stream:
