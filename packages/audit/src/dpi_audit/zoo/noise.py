@@ -186,44 +186,25 @@ class _Size(SparseHistogram):
 
 
 PAIRS = (
-    Pair(
-        "discovery among the values that occur",
-        "a value that nobody else has is shown with one user, and never without (dpi.noise.sparse)",
-        on(discovery_session(_OnlySeen(most=len(VALUES))), ALONE, EVERY),
-        on(discovery_session(), ALONE, EVERY),
-    ),
-    Pair(
-        "a threshold by the number of values seen",
-        "how many values there are is private; the universe is declared (dpi.domain._texts)",
-        on(discovery_session(_Size(most=len(VALUES))), ALONE),
-        on(discovery_session(), ALONE),
-    ),
-    Pair("fresh noise on retry", "two draws of one slot cost twice", _draw_again(2), _draw_again(1)),
-    Pair(
-        "a retry that depends on the value",
-        "P(y)/P(accepted) is no Laplace law",
-        on(_Rejection, ALONE),
-        on(_Saturation, ALONE),
-    ),
-    Pair(
-        "float Laplace noise",
-        "sums of floats keep a trace of their parts (Mironov 2012)",
-        Check(EPSILON, sample=_float_laplace, most_runs=400_000),
-        Check(EPSILON, sample=_discrete_laplace, most_runs=8_000),
-    ),
-    Pair(
-        "noise of 64 fixed bits",
-        "bounded support is not pure DP",
-        Check(1 / SCALE, exact=lambda: geometric_loss(_geometric, SCALE, LEVELS)),
-        Check(1 / SCALE, exact=noise_loss),
-    ),
-    Pair(
-        "weights truncated to zero",
-        "a candidate that cannot be chosen tells its score",
-        Check(2 * RATE, exact=lambda: selection_loss(_selection_law, SCORES, RATE)),
-        Check(2 * RATE, exact=exponential_loss),
-    ),
+    Pair("discovery among the values that occur",
+         "a value that nobody else has is shown with one user, and never without (dpi.noise.sparse)",
+         on(discovery_session(_OnlySeen(most=len(VALUES))), ALONE, EVERY), on(discovery_session(), ALONE, EVERY)),
+    Pair("a threshold by the number of values seen",
+         "how many values there are is private; the universe is declared (dpi.domain._texts)",
+         on(discovery_session(_Size(most=len(VALUES))), ALONE), on(discovery_session(), ALONE)),
+    Pair("fresh noise on retry", "two draws of one slot cost twice",
+         _draw_again(2), _draw_again(1)),
+    Pair("a retry that depends on the value", "P(y)/P(accepted) is no Laplace law",
+         on(_Rejection, ALONE), on(_Saturation, ALONE)),
+    Pair("float Laplace noise", "sums of floats keep a trace of their parts (Mironov 2012)",
+         Check(EPSILON, sample=_float_laplace, most_runs=400_000),
+         Check(EPSILON, sample=_discrete_laplace, most_runs=8_000)),
+    Pair("noise of 64 fixed bits", "bounded support is not pure DP",
+         Check(1 / SCALE, exact=lambda: geometric_loss(_geometric, SCALE, LEVELS)), Check(1 / SCALE, exact=noise_loss)),
+    Pair("weights truncated to zero", "a candidate that cannot be chosen tells its score",
+         Check(2 * RATE, exact=lambda: selection_loss(_selection_law, SCORES, RATE)),
+         Check(2 * RATE, exact=exponential_loss)),
     _sparse_vector("no noise on the counts", 0.0, CUT),
     _sparse_vector("it never stops", 4.0, None),
     _sparse_vector("noise not scaled by c", 4.0, 12),
-)
+)  # fmt: skip

@@ -135,44 +135,21 @@ def _reached(kind: type[StreamSession]) -> Check:
 CORRECT, ALONE_CORRECT = on(stream_session(), EVERY, ALONE), on(stream_session(), ALONE)
 
 PAIRS = (
-    Pair(
-        "a domain learnt from data", "the set of values seen is private", on(_Domain, ALONE, EVERY, runs=RUNS), CORRECT
-    ),
-    Pair(
-        "a period read off the data",
-        "the first and last event decide what is released",
-        on(_Period, ALONE, runs=RUNS),
-        ALONE_CORRECT,
-    ),
-    Pair(
-        "a change that begins after the last event",
-        "options change with a slot that follows from the public clock (dpi.stream.registration)",
-        on(_Change, ALONE, runs=RUNS),
-        on(lambda: ChangedSession(mechanism=ClassSums()), ALONE, EVERY),
-    ),
-    Pair(
-        "released true totals",
-        "the size of a slot is private",
-        on(_Total, EVERY, runs=RUNS),
-        on(Counts, EVERY, runs=RUNS),
-    ),
-    Pair("epsilon_spent read off accounts", "what accounts really hold is private", on(_Spent, EVERY, ALONE), CORRECT),
-    Pair(
-        "a refusal that depends on private scores",
-        "whether a slot raises is seen by everybody, and has no noise",
-        on(_Refusal, EVERY, runs=RUNS),
-        on(_Choice, EVERY, runs=RUNS),
-    ),
-    Pair(
-        "a count of rows in a log line",
-        "every log line made from private data is private",
-        _reached(_Log),
-        _reached(StreamSession),
-    ),
-    Pair(
-        "a row quoted in an error text",
-        "errors never hold a private value (STYLE 9)",
-        _reached(_Error),
-        _reached(StreamSession),
-    ),
-)
+    Pair("a domain learnt from data", "the set of values seen is private",
+         on(_Domain, ALONE, EVERY, runs=RUNS), CORRECT),
+    Pair("a period read off the data", "the first and last event decide what is released",
+         on(_Period, ALONE, runs=RUNS), ALONE_CORRECT),
+    Pair("a change that begins after the last event",
+         "options change with a slot that follows from the public clock (dpi.stream.registration)",
+         on(_Change, ALONE, runs=RUNS), on(lambda: ChangedSession(mechanism=ClassSums()), ALONE, EVERY)),
+    Pair("released true totals", "the size of a slot is private",
+         on(_Total, EVERY, runs=RUNS), on(Counts, EVERY, runs=RUNS)),
+    Pair("epsilon_spent read off accounts", "what accounts really hold is private",
+         on(_Spent, EVERY, ALONE), CORRECT),
+    Pair("a refusal that depends on private scores", "whether a slot raises is seen by everybody, and has no noise",
+         on(_Refusal, EVERY, runs=RUNS), on(_Choice, EVERY, runs=RUNS)),
+    Pair("a count of rows in a log line", "every log line made from private data is private",
+         _reached(_Log), _reached(StreamSession)),
+    Pair("a row quoted in an error text", "errors never hold a private value (STYLE 9)",
+         _reached(_Error), _reached(StreamSession)),
+)  # fmt: skip

@@ -72,22 +72,13 @@ class _Accumulation(Frame):
 
 DEPARTED = pair("there for five slots", [(((TARGET, VALUES[0]),) if slot < 5 else ()) for slot in range(60)])
 SPENCE = dpi.Converging(dpi.budget.Spence(mu=MU, zeta=ZETA))
+ACCUMULATIVE = stream_session(mechanism=tight_published(3, accumulative=True), budget=dpi.Ledger(per_slot=COST))
 
 PAIRS = (
-    Pair(
-        "Algorithm 1 with its own accounting, 20 draws",
-        "the sum of t scores moves by t terms, and every draw counts",
-        on(lambda: BrokenAlgorithm1(20, SLOTS), ALONE),
-        on(stream_session(mechanism=tight_published(3), budget=SPENCE), ALONE),
-    ),
-    Pair(
-        "accumulative scores with a ledger",
-        "the past of a user who left is drawn from again",
-        on(_Accumulation, DEPARTED),
-        on(
-            stream_session(mechanism=tight_published(3, accumulative=True), budget=dpi.Ledger(per_slot=COST)),
-            RETURNING,
-            ALONE,
-        ),
-    ),
-)
+    Pair("Algorithm 1 with its own accounting, 20 draws",
+         "the sum of t scores moves by t terms, and every draw counts",
+         on(lambda: BrokenAlgorithm1(20, SLOTS), ALONE),
+         on(stream_session(mechanism=tight_published(3), budget=SPENCE), ALONE)),
+    Pair("accumulative scores with a ledger", "the past of a user who left is drawn from again",
+         on(_Accumulation, DEPARTED), on(ACCUMULATIVE, RETURNING, ALONE)),
+)  # fmt: skip

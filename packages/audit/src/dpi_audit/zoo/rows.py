@@ -155,52 +155,22 @@ class _Race(_InTurn):
 
 
 PAIRS = (
-    Pair(
-        "skipped empty slots",
-        "every slot is released, an empty one too",
-        on(_Skip, ALONE, runs=RUNS),
-        on(stream_session(), ALONE),
-    ),
-    Pair(
-        "a watermark from event time",
-        "only the public clock closes a slot",
-        on(_Watermark, FAR_FUTURE),
-        on(lambda: _Clock(stream()), FAR_FUTURE),
-    ),
-    Pair(
-        "lateness judged when a row is read",
-        "what had arrived is marked when a slot closes, and judged by the marks (dpi.stream.marks)",
-        on(_Pace, FLOOD),
-        on(lambda: _Marks(stream()), FLOOD),
-    ),
-    Pair(
-        "a race of two streams on one ledger",
-        "slots of streams that share accounts close by time and name, never by which is ready first",
-        on(_Race, SHARED),
-        on(_InTurn, SHARED),
-    ),
-    Pair(
-        "a batch that fails on one row",
-        "a row is dropped by itself",
-        on(_Batch, BROKEN_ROWS),
-        on(stream_session(), BROKEN_ROWS),
-    ),
-    Pair(
-        "a shared queue that drops under a flood",
-        "per-user caps come before anything shared",
-        on(_Queue, GIANT),
-        on(stream_session(), GIANT),
-    ),
-    Pair(
-        "bounding per record, not per user",
-        "one user, one unit",
-        on(_Records, GIANT, runs=RUNS),
-        on(stream_session(), GIANT),
-    ),
-    Pair(
-        "truncation by row number",
-        "which rows are kept is decided by the user's own content",
-        on(_Truncation, FIRST_ROW),
-        on(stream_session(compression=truncate(1, bytes(range(32)))), FIRST_ROW),
-    ),
-)
+    Pair("skipped empty slots", "every slot is released, an empty one too",
+         on(_Skip, ALONE, runs=RUNS), on(stream_session(), ALONE)),
+    Pair("a watermark from event time", "only the public clock closes a slot",
+         on(_Watermark, FAR_FUTURE), on(lambda: _Clock(stream()), FAR_FUTURE)),
+    Pair("lateness judged when a row is read",
+         "what had arrived is marked when a slot closes, and judged by the marks (dpi.stream.marks)",
+         on(_Pace, FLOOD), on(lambda: _Marks(stream()), FLOOD)),
+    Pair("a race of two streams on one ledger",
+         "slots of streams that share accounts close by time and name, never by which is ready first",
+         on(_Race, SHARED), on(_InTurn, SHARED)),
+    Pair("a batch that fails on one row", "a row is dropped by itself",
+         on(_Batch, BROKEN_ROWS), on(stream_session(), BROKEN_ROWS)),
+    Pair("a shared queue that drops under a flood", "per-user caps come before anything shared",
+         on(_Queue, GIANT), on(stream_session(), GIANT)),
+    Pair("bounding per record, not per user", "one user, one unit",
+         on(_Records, GIANT, runs=RUNS), on(stream_session(), GIANT)),
+    Pair("truncation by row number", "which rows are kept is decided by the user's own content",
+         on(_Truncation, FIRST_ROW), on(stream_session(compression=truncate(1, bytes(range(32)))), FIRST_ROW)),
+)  # fmt: skip

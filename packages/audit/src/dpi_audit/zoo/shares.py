@@ -164,40 +164,22 @@ CLOCKED = stream_session(budget=dpi.Ledger(policy=dpi.budget.clocked(TOP)))
 CORRECT = on(CLOCKED, EVERY, ALONE, OTHERS)
 
 PAIRS = (
-    Pair(
-        "a class that depends on another user",
-        "the class of a user is the number of their own payments (dpi.budget.accounts)",
-        on(_Class, EVERY, OTHERS),
-        CORRECT,
-    ),
-    Pair(
-        "a clock of payments that depends on the data",
-        "which classes are due follows from the slot's number (dpi.budget.classes)",
-        on(_Clock, EVERY),
-        CORRECT,
-    ),
-    Pair(
-        "classes without users are not measured",
-        "every class that is due is measured, an empty one too (dpi.budget.classes)",
-        on(_Skip, ALONE, OTHERS),
-        on(_Halves, EVERY, ALONE, OTHERS),
-    ),
-    Pair(
-        "quotas that sum to more than one",
-        "Σ q_s ≤ 1 is checked when a stream is declared, and by whoever verifies the chain (dpi.budget.billing)",
-        on(_Sum, EVERY),
-        on(_Quotas, EVERY),
-    ),
-    Pair(
-        "a quota that shrinks after it was spent",
-        "a quota grows out of what no other has, and never shrinks (dpi.budget.billing)",
-        on(_Shrinking, EVERY),
-        on(_Growth, EVERY),
-    ),
-    Pair(
-        "a quota of what was spent without one",
-        "a quota is given of what streams without one cannot have spent (dpi.budget.billing)",
-        on(_Rest, EVERY),
-        on(_Left, EVERY),
-    ),
-)
+    Pair("a class that depends on another user",
+         "the class of a user is the number of their own payments (dpi.budget.accounts)",
+         on(_Class, EVERY, OTHERS), CORRECT),
+    Pair("a clock of payments that depends on the data",
+         "which classes are due follows from the slot's number (dpi.budget.classes)",
+         on(_Clock, EVERY), CORRECT),
+    Pair("classes without users are not measured",
+         "every class that is due is measured, an empty one too (dpi.budget.classes)",
+         on(_Skip, ALONE, OTHERS), on(_Halves, EVERY, ALONE, OTHERS)),
+    Pair("quotas that sum to more than one",
+         "Σ q_s ≤ 1 is checked when a stream is declared, and by whoever verifies the chain (dpi.budget.billing)",
+         on(_Sum, EVERY), on(_Quotas, EVERY)),
+    Pair("a quota that shrinks after it was spent",
+         "a quota grows out of what no other has, and never shrinks (dpi.budget.billing)",
+         on(_Shrinking, EVERY), on(_Growth, EVERY)),
+    Pair("a quota of what was spent without one",
+         "a quota is given of what streams without one cannot have spent (dpi.budget.billing)",
+         on(_Rest, EVERY), on(_Left, EVERY)),
+)  # fmt: skip
