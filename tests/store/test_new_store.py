@@ -31,7 +31,7 @@ def test_a_key_without_its_store_is_refused(tmp_path):
     for file in tmp_path.glob("visits.db*"):
         if file.suffix != ".key":
             file.unlink()
-    with pytest.raises(StateError, match=r"back-up.*`new=True`.*all of ε"):
+    with pytest.raises(StateError, match=r"backup.*`new=True`.*all of ε"):
         released(target)
     assert not target.exists()
     target.touch()  # an empty file is no store either

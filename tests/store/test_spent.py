@@ -104,7 +104,7 @@ def test_words_are_rounded_up_and_one_stream_has_no_sum():
 def test_a_guarantee_names_what_it_holds_for_and_the_sum_of_all_streams():
     """In these words, whichever way its ε is kept."""
     store = dpi.MemoryStore()
-    series = dpi.Converging(dpi.Zeta(2), draw=dpi.RBA(4.0))
+    series = dpi.Converging(dpi.budget.Zeta(2), draw=dpi.budget.RBA(4.0))
     streams = {
         "the streams of the shared ledger together; accounts of every user": opened(store, "visits"),
         "this stream alone; a converging series": opened(store, "series", budget=series, separate=True),
