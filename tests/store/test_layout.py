@@ -15,6 +15,7 @@ from dpi.budget.account_table import STANDING, AccountTable, to_records
 from dpi.engine import BucketEngine
 from dpi.engine.executor import Local
 from dpi.errors import OptionError, StateError, StoreBusy
+from dpi.store import account_log
 from dpi.store.account_files import Run, into_file, take_in
 from dpi.store.bank import stored_accounts
 from dpi.store.folder import MARK
@@ -217,6 +218,28 @@ def test_runs_of_a_bucket_take_at_most_48_bytes_an_account(seed):
         assert len(held) <= 6
     found, spent = AccountTable.from_bytes(b"".join(held)).everybody()
     assert dict(zip(found[:, 1].tolist(), spent["spent"].tolist(), strict=True)) == last
+
+
+@pytest.mark.parametrize("bits", [None, 1])
+def test_many_small_payments_leave_few_rows_and_every_debit(bits, sqlite, key_file, tmp_path, monkeypatch):
+    """Runs in the database are merged, beside files as well, and those that take several rows are read whole."""
+    monkeypatch.setattr(account_log, "PART", 100)
+    budget = dpi.Ledger(per_slot="0.01", policy=dpi.budget.spend_first)
+    users = [[f"user {(slot + number) % 40}" for number in range(9)] for slot in range(3 * account_log.MANY)]
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        if bits is not None:
+            store.lay_out(tmp_path / "buckets", bits)
+        stream = dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, budget=budget, store=store)
+        for active in users:
+            stream.release(active, ["a"] * len(active))
+        runs = store._accounts.runs("").values()
+        assert max(map(len, runs)) <= account_log.MANY
+        assert store.engine.rows("SELECT MAX(part) FROM account_runs")[0][0] > 0
+    with dpi.open_store(sqlite, key_file=key_file) as store:
+        everybody = pl.Series([f"user {number}" for number in range(40)])
+        paid = [float(1 - left) for left in stored_accounts(store, "").remaining(everybody, 99)]
+        assert paid == pytest.approx([sum(user in active for active in users) / 100 for user in everybody])
+        assert check_accounts(store) == ()
 
 
 def in_buckets(store) -> dpi.Stream:

@@ -11,6 +11,8 @@ import dpi
 from dpi.budget.account_table import RECORD, STANDING, AccountTable, newest, to_records
 from dpi.budget.recent import RecentAccounts, TooMany
 from dpi.cli.commands.ledger import move
+from dpi.engine import BucketEngine
+from dpi.engine.executor import Local
 from dpi.errors import OptionError, StateError
 from dpi.store import _paged_table
 from dpi.store._paged_table import PagedTable
@@ -246,13 +248,13 @@ def small(monkeypatch):
 
 
 def test_streams_end_alike_in_pages(sqlite, key_file, tmp_path, small):
-    """In the same bytes as with all accounts in memory, over restarts, moves to other layouts and back."""
+    """In the same bytes as with all accounts in memory, over restarts, slots of an engine, and moves to and fro."""
     with dpi.open_store(tmp_path / "plain.db", key_file=key_file) as plain:
         list(workload.run(plain))
         expected = workload.outcome(plain)
     for slot in range(1, 4):
         with dpi.open_store(sqlite, key_file=key_file, memory=small) as store:
-            list(workload.run(store, slot))
+            list(workload.run(store, slot, BucketEngine(Local()) if slot == 2 else None))
             assert store._listed_files()
             assert {path.name for path in store.folder.path.iterdir()} == store._listed_files() | {"dpi-buckets"}
     with dpi.open_store(sqlite, key_file=key_file) as store:
