@@ -47,6 +47,7 @@ def test_one_that_fails_holds_back_no_other(tmp_path, failing, caplog):
             found.clock.now = MOMENT + moment * SECOND
             wait(lambda moment=moment: (store.reached("other") or [0])[0] == FIRST + moment // 10 - 1)
         assert store.reached("visits") is None
+        wait(lambda: found.service.closing.failing)
         assert found.service.closing.failing == {"visits": "ArithmeticError"}
         assert found.client().get("/v1/ready").status_code == 200
         told = curator.get("/v1/operations").json()

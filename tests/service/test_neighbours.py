@@ -20,17 +20,17 @@ OTHERS = [(f"user {number}", ("home", "search")[number % 2]) for number in range
 @pytest.fixture
 def equal_releases(monkeypatch):
     """Measurements that are made of nothing, with numbers that follow from the slot: the same whoever was there."""
-    measured = driver.measured
+    measure = driver.measure
 
     def blind(state, clean, offer, slot, source):
-        paid = measured(state, clean, offer, slot, SystemSource())
+        paid = measure(state, clean, offer, slot, SystemSource())
         size = len(paid.values) // 8
         values = (np.random.default_rng(slot).integers(-50, 400, size) << 24).astype("<i8")
         return PaidSlot(
             paid.stream, slot, paid.epsilon, paid.partial, values.tobytes(), paid.allocation, paid.assumption, paid.tree
         )
 
-    monkeypatch.setattr(driver, "measured", blind)
+    monkeypatch.setattr(driver, "measure", blind)
 
 
 def reached(found):

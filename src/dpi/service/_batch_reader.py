@@ -65,9 +65,13 @@ _columns = msgspec.json.Decoder(Columns)
 _row = msgspec.json.Decoder(Row)
 
 
-def read_batch(body: bytes, kind: str, unit: str | None, domain: Domain) -> Events:
+def read_batch(
+    body: bytes, kind: str, unit: str | None, domain: Domain, packing: str = "", limit: int = 1 << 24
+) -> Events:
+    """Return the columns of a batch for a stream with this domain, packed in a way that unpacks to so many bytes."""
     parts = tuple(domain.parts) if isinstance(domain, Product) else None
-    return {ARROW: _read_arrow, LINES: _read_lines, COLUMNS: _read_columns}[kind](body, unit, parts)
+    plain = unpack(body, packing, limit) if packing else body
+    return {ARROW: _read_arrow, LINES: _read_lines, COLUMNS: _read_columns}[kind](plain, unit, parts)
 
 
 def _read_columns(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:

@@ -21,7 +21,7 @@ from dpi.domain.overlap import by_slot
 from dpi.errors import AboutOptions, ClockError
 from dpi.events.slots import Window
 from dpi.service import logs
-from dpi.service._batch_reader import read_batch, unpack
+from dpi.service._batch_reader import read_batch
 from dpi.service._batch_writer import BatchWriter
 from dpi.service._closing import Closing
 from dpi.service._feeding import Feeding
@@ -282,8 +282,8 @@ class Service:
         admission = self._find_admission(batch.stream)
         moment = batch.receipt.moment
         with self.metrics.stage("decoding"):
-            body = unpack(batch.body, batch.packing, self.config.body)
-            events = read_batch(body, batch.kind, batch.unit, by_slot(admission.domain).newest)
+            domain = by_slot(admission.domain).newest
+            events = read_batch(batch.body, batch.kind, batch.unit, domain, batch.packing, self.config.body)
         with self.metrics.stage("admission"):
             kept = admission.keep(events, Window(admission.slots.first_open(moment), moment))
         return Arrival(batch.stream, kept, batch.producer, batch.sequence)
