@@ -226,7 +226,7 @@ CALLS = {
 }
 PATHS = {
     # calls of one function in a slot, of 100 bins in a file
-    ("options/option.py", "to_options"): 0,
+    ("options/_option.py", "to_options"): 0,
     ("stream/options.py", "to_options"): 0,
     ("events/columns.py", "canonical"): 0,
     ("budget/account_table.py", "get"): 4,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dpi._version import DISTRIBUTION, how_to_install
+from dpi.cli._parameters import make_command, options_of
 from dpi.cli.app import function
-from dpi.cli.parameters import make_command, options_of
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -8,7 +8,7 @@ import pytest
 
 import dpi
 from cli_files import ENVIRONMENT, PERIOD, rows
-from dpi.cli.outfile import read_releases
+from dpi.cli._outfile import read_releases
 from dpi.settings.rules import read_compression
 from dpi.store.witness import Witness
 

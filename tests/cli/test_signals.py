@@ -9,7 +9,7 @@ import pytest
 
 import dpi
 from cli_files import ENVIRONMENT, PROGRAM
-from dpi.cli.outfile import read_releases
+from dpi.cli._outfile import read_releases
 
 LONG = ("--from", "2026-01-01", "--to", "2026-01-09")
 """192 slots: more than are released before the signal comes."""

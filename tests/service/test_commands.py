@@ -138,7 +138,7 @@ def test_the_reference_for_python_runs_as_written(tmp_path):
 def test_the_demonstration_lives(tmp_path):
     """One command: a shop whose releases are printed as they are seen, and which ends on Ctrl-C."""
     port = free_port()
-    quick = [sys.executable, "-c", "from dpi.cli import main, serve_demo; serve_demo.HOUR = 1; main()"]
+    quick = [sys.executable, "-c", "from dpi.cli import main, _serve_demo; _serve_demo.HOUR = 1; main()"]
     process = subprocess.Popen(
         [*quick, "serve", "--demo", "--port", str(port)], cwd=tmp_path, env=ENVIRONMENT | {"PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dpi.cli import app  # noqa: F401 - registers the commands
-from dpi.cli.parameters import options_of
+from dpi.cli._parameters import options_of
 from dpi.service.config import Config, read_alerts, read_streams
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dpi._version import __version__, load_plugin
-from dpi.cli.errors import USAGE, fail, usage_error
-from dpi.cli.parameters import Command, make_command, register
+from dpi.cli._errors import USAGE, fail, usage_error
+from dpi.cli._parameters import Command, make_command, register
 from dpi.errors import OptionError
 
 if TYPE_CHECKING:

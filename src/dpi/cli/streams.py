@@ -10,7 +10,7 @@ from typing import Annotated, cast
 
 from dpi._version import load_plugin
 from dpi.certificates.signature import Signer
-from dpi.cli.outfile import OutFile
+from dpi.cli._outfile import OutFile
 from dpi.cli.output import Bars, note
 from dpi.cli.signals import Signals
 from dpi.domain import Domain, Product

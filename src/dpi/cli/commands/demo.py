@@ -11,9 +11,9 @@ from typing import Annotated
 import numpy as np
 
 from dpi import demo as shop
+from dpi.cli._outfile import OutFile
 from dpi.cli.commands.report import write_page
 from dpi.cli.options import Json
-from dpi.cli.outfile import OutFile
 from dpi.cli.output import Bars, document, say, table
 from dpi.cli.signals import Signals
 from dpi.cli.streams import OpenedStoreSettings, play

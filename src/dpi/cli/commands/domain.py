@@ -13,7 +13,7 @@ from typing import Annotated
 
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Signer
-from dpi.cli.errors import FOUND, fail
+from dpi.cli._errors import FOUND, fail
 from dpi.cli.options import Config, Json
 from dpi.cli.output import Bars, document, next_command, note, number, say, table
 from dpi.cli.signals import Interrupted, Signals

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from dpi.cli._overwrite_check import TEXT
 from dpi.cli.options import Json, StoreArgument
 from dpi.cli.output import address, document, say
-from dpi.cli.overwrite_check import TEXT
 from dpi.cli.signals import Signals
 from dpi.errors import OptionError
 from dpi.settings.declaration import Setting

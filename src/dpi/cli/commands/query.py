@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dpi.apps import Alert, Watch
-from dpi.cli.errors import FOUND
+from dpi.cli._errors import FOUND
 from dpi.cli.options import Begin, Config, End, Json, StoreArgument, StreamName
 from dpi.cli.output import address, document, note, number, say, table
 from dpi.cli.signals import Signals

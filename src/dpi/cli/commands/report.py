@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpi.certificates.signature import Verifier
-from dpi.cli.errors import FOUND
+from dpi.cli._errors import FOUND
 from dpi.cli.options import Begin, End, Json, PublicKey, StoreArgument, StreamName
 from dpi.cli.output import document, note, say
 from dpi.errors import OptionError, StoreError

@@ -7,11 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
-from dpi.cli.dry_run import rehearse
+from dpi.cli._dry_run import rehearse
+from dpi.cli._outfile import OutFile, check_out
+from dpi.cli._overwrite_check import OverwriteCheck
 from dpi.cli.options import Config, Json
-from dpi.cli.outfile import OutFile, check_out
 from dpi.cli.output import Bars, address, document, next_command, note, say
-from dpi.cli.overwrite_check import OverwriteCheck
 from dpi.cli.signals import Interrupted, Signals
 from dpi.cli.streams import (
     END,

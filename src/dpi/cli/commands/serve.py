@@ -68,7 +68,7 @@ def serve(
     from dpi.service.running import serve as start
 
     if demo:
-        from dpi.cli.serve_demo import demonstrate
+        from dpi.cli._serve_demo import demonstrate
 
         demonstrate(settings.host, settings.port, json)
         return

@@ -12,11 +12,11 @@ import typer
 
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Verifier
-from dpi.cli.errors import FOUND
+from dpi.cli._errors import FOUND
+from dpi.cli._outfile import read_releases
+from dpi.cli._overwrite_check import TEXT
 from dpi.cli.options import Json, KeyFile, PublicKey
-from dpi.cli.outfile import read_releases
 from dpi.cli.output import document, say, table
-from dpi.cli.overwrite_check import TEXT
 from dpi.domain import Domain
 from dpi.domain.file import from_description
 from dpi.errors import OptionError, StateError

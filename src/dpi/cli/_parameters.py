@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from dpi.cli.errors import USAGE, exit_on_error, fail
+from dpi.cli._errors import USAGE, exit_on_error, fail
 from dpi.errors import OptionError, meant
 from dpi.settings.declaration import Declared, find_groups, find_settings, read_table, read_toml, read_value
 

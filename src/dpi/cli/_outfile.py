@@ -3,7 +3,7 @@
 The store is what survives a crash; the file is made from it. A text file (.ndjson, .jsonl) is made anew from the store
 when a run begins, put in place whole, and then grows by a line for each release. A Parquet file cannot grow: it is made
 when the run ends, also when it is interrupted. So after any crash the next run leaves the file that an uninterrupted
-run would have left, byte by byte. A file that holds any other release is left alone (`dpi.cli.overwrite_check`).
+run would have left, byte by byte. A file that holds any other release is left alone (`dpi.cli._overwrite_check`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self, TextIO
 
-from dpi.cli.overwrite_check import TEXT, OverwriteCheck
+from dpi.cli._overwrite_check import TEXT, OverwriteCheck
 from dpi.errors import OptionError
 from dpi.files import draft_of, put
 from dpi.reader import Releases
