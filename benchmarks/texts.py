@@ -35,7 +35,7 @@ def main() -> None:
     file, fields = io.BytesIO(), io.BytesIO()
     frame.write_ndjson(file)
     frame.write_csv(fields, include_header=False)
-    lines, slots, reader = file.getvalue(), Slots("1h"), Ndjson("user", names)
+    lines, slots, reader = file.getvalue(), Slots("1h"), Ndjson(names)
     delimited, cut, csv = Delimited(names, names), Lines(), fields.getvalue()
     blocks = [cut.feed(csv[at : at + BLOCK]) for at in range(0, len(csv), BLOCK)]  # as files are read
     ways: dict[str, Callable[[], object]] = {

@@ -73,7 +73,7 @@ def ndjson(_: Path) -> Path_:
     """Lines of one form."""
     file, (users, values) = io.BytesIO(), rows()
     pl.DataFrame({"user": users.cast(pl.String), "at": "2026-01-01T00:00:00Z", "value": values}).write_ndjson(file)
-    lines, reader = file.getvalue(), Ndjson("user", ["user", "at", "value"])
+    lines, reader = file.getvalue(), Ndjson(["user", "at", "value"])
     return lambda: reader.parse(lines)
 
 

@@ -58,7 +58,7 @@ def test_lines_are_read_as_those_of_files(found):
     """However a line is decoded, it gives what the reader of files makes of it."""
     body = b"\n".join(found)
     mine = ingest.read_batch(body, ingest.LINES, None, LETTERS)
-    theirs = Ndjson("user", ingest.NAMES).parse(body.removeprefix(b"\xef\xbb\xbf") + b"\n")
+    theirs = Ndjson(ingest.NAMES).parse(body.removeprefix(b"\xef\xbb\xbf") + b"\n")
     assert [mine.users.to_list(), mine.times.to_list(), mine.values.to_list()] == [
         theirs[name].to_list() for name in ingest.NAMES
     ]

@@ -164,7 +164,7 @@ NDJSON_BROKEN = {
 
 def users(lines: bytes) -> list[object]:
     """The ids of some lines."""
-    return Ndjson("user", ["user"]).parse(lines)["user"].to_list()
+    return Ndjson(["user"]).parse(lines)["user"].to_list()
 
 
 @pytest.mark.parametrize("line", NDJSON_BROKEN.values(), ids=NDJSON_BROKEN.keys())
@@ -200,7 +200,7 @@ def test_a_number_and_its_text_are_one_id() -> None:
 
 def test_large_numbers_are_no_ids_but_fall_into_bins() -> None:
     """A float too large to be exact could be two ids; as a value it lies in a numeric bin."""
-    frame = Ndjson("user", ["user", "value"]).parse(b'{"user": 1e300, "value": 1e300}\n')
+    frame = Ndjson(["user", "value"]).parse(b'{"user": 1e300, "value": 1e300}\n')
     assert frame.rows() == [(None, "1e+300")]
     assert dpi.Bins([0, 10]).encode(frame["value"]).tolist() == [2]
 
@@ -227,7 +227,7 @@ ODD = [
 
 def one_by_one(lines: list[bytes]) -> list[tuple[str | None, ...]]:
     """What the reader of every shape makes of each line."""
-    reader = Ndjson("user", NAMES)
+    reader = Ndjson(NAMES)
     return [row for line in lines for row in reader._read(pl.Series([_decoded(line)])).drop("\0").rows()]
 
 
@@ -241,7 +241,7 @@ def _decoded(line: bytes) -> str:
 
 def together(lines: list[bytes]) -> list[tuple[str | None, ...]]:
     """What is read of all lines in one block."""
-    return Ndjson("user", NAMES).parse(b"\n".join([*lines, b""])).rows()
+    return Ndjson(NAMES).parse(b"\n".join([*lines, b""])).rows()
 
 
 @pytest.mark.parametrize("first", [*PLAIN, *ODD])

@@ -52,11 +52,9 @@ class _File:
 class GrowingFile(PositionedInput):
     """One CSV or NDJSON file."""
 
-    def __init__(
-        self, source: Textual, user: str, names: Sequence[str], done: Done, known: tuple[Reach, ...] = ()
-    ) -> None:
+    def __init__(self, source: Textual, names: Sequence[str], done: Done, known: tuple[Reach, ...] = ()) -> None:
         super().__init__(input_name(source.path), done, known)
-        self._source, self._user, self._names = source, user, names
+        self._source, self._names = source, names
         self._tails: dict[str, bytes] = {}
         """Fingerprints of what was known of files that were let go; an earlier run keeps nothing of an event."""
         self._folders = {os.path.dirname(path) for path in (self.name, os.path.realpath(source.path))}
@@ -181,11 +179,11 @@ class GrowingFile(PositionedInput):
         """Return who reads a file from a byte on that starts a line, and that byte."""
         source = self._source
         if at == 0:
-            return source.reader(self._user, self._names), at
+            return source.reader(self._names), at
         columns = None
         if source.has_header:
             columns = source.columns(os.pread(descriptor, source.longest + 1, 0).partition(b"\n")[0])
-        return LineReader(source.longest, source.parser(self._user, self._names, columns), at), at
+        return LineReader(source.longest, source.parser(self._names, columns), at), at
 
     def _find(self, reach: Reach) -> _File | None:
         """Return a file by its number: held open, or under another name in the same folder; None if it is gone."""

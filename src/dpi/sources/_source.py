@@ -39,7 +39,7 @@ class EventFile(ABC):
         """Return the declared type of each column, or None if the format declares no columns."""
 
     @abstractmethod
-    def check(self, user: str, names: Sequence[str]) -> None:
+    def check(self, names: Sequence[str]) -> None:
         """Refuse a file that lacks a column."""
 
     def pieces(self) -> Sequence[EventFile]:
@@ -47,8 +47,8 @@ class EventFile(ABC):
         return ()
 
     @abstractmethod
-    def frames(self, user: str, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
-        """Return the columns `names`, some rows at a time, in the order of the file; `user` is the one of ids."""
+    def frames(self, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
+        """Return the columns `names`, some rows at a time, in the order of the file; the first one holds ids."""
 
 
 class FollowedEvents(ABC):

@@ -109,8 +109,8 @@ class Spooled(LiveInput):
 class Spool(Spooled):
     """Standard input."""
 
-    def __init__(self, source: Textual, stdin: StandardInput, user: str, names: Sequence[str], done: Done) -> None:
-        super().__init__("-", source.parser(user, names), source.longest, done)
+    def __init__(self, source: Textual, stdin: StandardInput, names: Sequence[str], done: Done) -> None:
+        super().__init__("-", source.parser(names), source.longest, done)
         self._stdin = stdin
         self._thread: threading.Thread | None = None
 

@@ -58,14 +58,14 @@ class Columnar(EventFile):
         except (pl.exceptions.PolarsError, OSError):
             raise SchemaError(f"{self.path!r} must be a {self._form} file. It is another, or is damaged.") from None
 
-    def check(self, user: str, names: Sequence[str]) -> None:
+    def check(self, names: Sequence[str]) -> None:
         """Refuse a file that lacks a column."""
         kinds = self.kinds()
         for name in names:
             if name not in kinds:
                 raise missing(self.path, name, kinds)
 
-    def frames(self, user: str, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
+    def frames(self, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
         """Return the columns, with dictionaries of texts as texts; a text that is not UTF-8 is missing, by itself."""
         import polars as pl
 

@@ -82,7 +82,7 @@ class FileEvents(FollowedEvents):
                 progress(before + done)
 
         for source in self.sources:
-            for frame in source.frames(self.user, self._names, tell):
+            for frame in source.frames(self._names, tell):
                 yield self.events(frame.rechunk())  # what follows is many times slower on columns in pieces
             before += source.size
 
@@ -134,10 +134,10 @@ class FileEvents(FollowedEvents):
             if source.input is not None:
                 if len(self.sources) > 1:
                     raise OptionError("standard input is followed by itself, without files.")
-                inputs.append(Spool(source, source.input, self.user, self._names, done))
+                inputs.append(Spool(source, source.input, self._names, done))
             elif os.path.realpath(source.path) not in seen:
                 seen.add(os.path.realpath(source.path))
-                inputs.append(GrowingFile(source, self.user, self._names, done, known.get(input_name(source.path), ())))
+                inputs.append(GrowingFile(source, self._names, done, known.get(input_name(source.path), ())))
         return inputs
 
 
@@ -189,7 +189,7 @@ def read(
         raise SchemaError("`path` must name at least one file.")
     events = FileEvents(", ".join(asked), user, time, value, unit, sources, {}, arrived)
     for source in sources:
-        source.check(user, events._names)
+        source.check(events._names)
         _check_kinds(source, user, time, unit)
     return replace(events, kinds={name: _find_kind(name, sources) for name in events._parts.values()})
 

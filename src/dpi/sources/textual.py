@@ -89,10 +89,10 @@ class Textual(EventFile):
 
         return dict.fromkeys(self._columns, pl.String()) if self._form == "csv" else None
 
-    def parser(self, user: str, names: Sequence[str], columns: Sequence[str] | None = None) -> Parser:
+    def parser(self, names: Sequence[str], columns: Sequence[str] | None = None) -> Parser:
         """Return a parser for lines under the file's header, or under another one; refuse one that lacks a column."""
         if self._form == "ndjson":
-            return Ndjson(user, names)
+            return Ndjson(names)
         known = self._columns if columns is None else columns
         if not set(names) & set(known):  # it may be an event: its fields are not shown
             wanted = ", ".join(map(repr, names))
@@ -110,26 +110,26 @@ class Textual(EventFile):
                 raise SchemaError(f"{self.path!r} must have one column {name!r}. It has {known.count(name)}.")
         return Delimited(known, names, self._separator)
 
-    def check(self, user: str, names: Sequence[str]) -> None:
+    def check(self, names: Sequence[str]) -> None:
         """Refuse a file that lacks a column, or has it twice."""
-        self.parser(user, names)
+        self.parser(names)
 
-    def frames(self, user: str, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
+    def frames(self, names: Sequence[str], progress: Progress) -> Iterator[pl.DataFrame]:
         """Return the columns, as text."""
         if self.input is not None:
             self.input.take()
             # The header has been read: what follows is not the beginning.
-            reader = LineReader(self.longest, self.parser(user, names), at=int(self.has_header))
+            reader = LineReader(self.longest, self.parser(names), at=int(self.has_header))
             yield from reader.frames(self.input.read, self.input.tell, progress)
             return
         with open_file(self.path) as (file, tell):
-            yield from self.reader(user, names).frames(file.read, tell, progress)
+            yield from self.reader(names).frames(file.read, tell, progress)
 
-    def reader(self, user: str, names: Sequence[str]) -> LineReader:
+    def reader(self, names: Sequence[str]) -> LineReader:
         """Return who reads the file from its beginning."""
         if self.has_header:
-            return LineReader(self.longest, lambda line: self.parser(user, names, self.columns(line)))
-        return LineReader(self.longest, self.parser(user, names))
+            return LineReader(self.longest, lambda line: self.parser(names, self.columns(line)))
+        return LineReader(self.longest, self.parser(names))
 
 
 class LineReader:
@@ -351,15 +351,15 @@ def _fields(line: str, separator: str) -> list[str] | None:
 
 
 class Ndjson:
-    r"""Reads the fields `names` of each line; `user` is the one that holds ids.
+    r"""Reads the fields `names` of each line; the first one holds ids.
 
     >>> lines = b'{"user": 1.0, "value": 1e300}\n{"user": "1"\n{"user": "1", "value": [2]}\n[]\n'
-    >>> Ndjson("user", ["user", "value"]).parse(lines).rows()
+    >>> Ndjson(["user", "value"]).parse(lines).rows()
     [('1', '1e+300'), ('1', None)]
     """
 
-    def __init__(self, user: str, names: Sequence[str]) -> None:
-        self._user, self._names = user, names
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
 
     def parse(self, lines: bytes) -> pl.DataFrame:
         """Return the canonical texts of the fields, one row for each line that is a JSON object."""
@@ -387,7 +387,8 @@ class Ndjson:
 
         objects = [(number, row) for number, row in enumerate(map(json_object, lines)) if row is not None]
         columns = {
-            name: texts([row.get(name) for _, row in objects], name, exact=name == self._user) for name in self._names
+            name: texts([row.get(name) for _, row in objects], name, exact=name == self._names[0])
+            for name in self._names
         }
         return pl.DataFrame({**columns, _AT: pl.Series([number for number, _ in objects], dtype=pl.Int64)})
 

@@ -50,7 +50,7 @@ class BrokerEvents(FollowedEvents):
         """Return the broker as an input that grows."""
         module, _, name = (BROKERS | TABLES)[self.address.scheme].partition(".")
         reader: Callable[[Setup], LiveInput] = getattr(import_module(f"dpi.sources.brokers.{module}"), name)
-        return [reader(Setup(self.address, self.user, self._names, self.longest, self.table, done, known))]
+        return [reader(Setup(self.address, self._names, self.longest, self.table, done, known))]
 
 
 def broker(

@@ -30,7 +30,7 @@ class MqttTopic(Spooled):
     def __init__(self, setup: Setup) -> None:
         self.address = address = setup.address
         address.check(("qos", "client", "tls"), "topic")
-        super().__init__(f"mqtt:{address.name}", Ndjson(setup.user, setup.names), setup.longest, setup.done)
+        super().__init__(f"mqtt:{address.name}", Ndjson(setup.names), setup.longest, setup.done)
         said, self._id = address.options.get("qos", "0"), address.options.get("client")
         if said not in ("0", "1", "2"):
             raise OptionError("`qos` of an address must be 0, 1 or 2.")

@@ -369,7 +369,7 @@ class Table(Log):
 
         columns = list(zip(*rows, strict=True))[1:] or [()] * len(self.setup.names)
         return pl.DataFrame({
-            name: texts(list(map(_plain, column)), name, exact=name == self.setup.user)
+            name: texts(list(map(_plain, column)), name, exact=name == self.setup.names[0])
             for name, column in zip(self.setup.names, columns, strict=True)
         })  # fmt: skip
 

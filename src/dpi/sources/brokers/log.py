@@ -81,8 +81,8 @@ class Setup:
     """What an input is made of: where the broker is, how events stand in it, and what is known of it."""
 
     address: Address
-    user: str
     names: Sequence[str]
+    """Of columns; the first one holds ids."""
     longest: int
     table: TableName | None
     done: Done
@@ -94,7 +94,7 @@ class Setup:
         A line ends where its message does: one that is broken, or too long, is dropped by itself.
         """
         lines = Lines(self.longest).feed(b"\n".join([*messages, b""]))
-        return Ndjson(self.user, self.names).parse(lines)
+        return Ndjson(self.names).parse(lines)
 
 
 class Log(PositionedInput):
