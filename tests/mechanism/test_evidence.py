@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpi.mechanism.boosted._experts import Jumps, log_odds
-from dpi.mechanism.boosted._size import SURPRISE, Counts, Size, marginal_scores, size_by_sum
+from dpi.mechanism.boosted._size import SURPRISE, Size, marginal_scores, size_by_sum
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 
 
 @given(st.floats(-30, 5), st.floats(-60, 5), st.floats(-60, 5))
@@ -72,6 +73,6 @@ def test_a_crowd_in_one_bin_is_seen_in_the_noise_of_the_sum():
     values = np.zeros(1000)
     values[3] = 450_000.0
     expected = Size(50_000.0, 0.04, 0.01)
-    assert size_by_sum(Counts(values, 4000.0), expected, jump=math.log(1e-4)).scale == pytest.approx(5e5, rel=0.05)
+    assert size_by_sum(NoisyCounts(values, 4000.0), expected, jump=math.log(1e-4)).scale == pytest.approx(5e5, rel=0.05)
     values[3] = 60_000.0  # as the largest of a thousand draws is in one slot of four hundred
-    assert size_by_sum(Counts(values, 4000.0), expected, jump=math.log(1e-4)).scale < 6e4
+    assert size_by_sum(NoisyCounts(values, 4000.0), expected, jump=math.log(1e-4)).scale < 6e4

@@ -15,9 +15,10 @@ from dpi.mechanism.base import Measurement
 from dpi.mechanism.boosted import Boosted
 from dpi.mechanism.boosted import _size as size
 from dpi.mechanism.boosted._experts import JUMP, log_rate
-from dpi.mechanism.boosted._size import ALL_PAY, GROWTH, Counts, Payers, Size, Slot
+from dpi.mechanism.boosted._size import ALL_PAY, GROWTH, Payers, Size, Slot
 from dpi.mechanism.filtering._gaussians import Gaussians
 from dpi.mechanism.filtering._population import grid_levels
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 from dpi_research.datasets.generators import zipf
 
 BINS, NOISE = 100, 1000.0
@@ -27,7 +28,7 @@ KNOWN = Size(500.0, 0.01, 1e-4)
 def sized(deviations: float, learned: float) -> float:
     """The size after a sum that lies so many deviations of its noise above what was expected."""
     total = KNOWN.scale + deviations * math.sqrt(2 * BINS) * NOISE
-    return size.size_by_sum(Counts(np.full(BINS, total / BINS), NOISE), KNOWN, log_rate(JUMP, learned)).scale
+    return size.size_by_sum(NoisyCounts(np.full(BINS, total / BINS), NOISE), KNOWN, log_rate(JUMP, learned)).scale
 
 
 @pytest.mark.parametrize(("deviations", "learned", "believed"), [
@@ -53,7 +54,7 @@ def wander(seed: int, slots: int = 120, users: int = 5000) -> tuple[list[float],
     away, variances = [], []
     for slot in range(slots):
         noise = 60 + 25.0 * slot
-        counts = Counts(rng.multinomial(users, pdf) + rng.laplace(0, noise, BINS), noise)
+        counts = NoisyCounts(rng.multinomial(users, pdf) + rng.laplace(0, noise, BINS), noise)
         plain = size.size_by_sum(counts, plain.forecast(), log_rate(JUMP, 1e-2))
         fresh = Slot(counts, plain, 1.0, BINS).fresh(anything)
         fitted = size.fit_size(counts, belief, fitted.forecast(), plain, 1.0, fresh)
@@ -71,7 +72,7 @@ def test_a_size_that_drowns_stays_what_it_was() -> None:
 
 def test_a_slot_below_nothing_is_an_empty_one() -> None:
     """Noise may be negative all over; a size below zero is none, and its variance would make all that is known void."""
-    counts = Counts(np.linspace(-8.0, 2.0, BINS), 1.0)
+    counts = NoisyCounts(np.linspace(-8.0, 2.0, BINS), 1.0)
     belief = Gaussians(np.full(BINS, 1 / BINS), np.full(BINS, (0.01 / BINS) ** 2))
     fresh = Slot(counts, KNOWN, 1.0, BINS).fresh(np.full(grid_levels(BINS).size, 1 / grid_levels(BINS).size))
     found = size.fit_size(counts, belief, KNOWN, KNOWN, 1.0, fresh)

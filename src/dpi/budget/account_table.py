@@ -112,7 +112,7 @@ class Place:
         return [(rows, self.rows(rows)) for rows in pieces]
 
 
-class Table(Protocol):
+class AccountsByName(Protocol):
     """Accounts by name, wherever they are."""
 
     def find(self, names: Digests) -> Place:
@@ -214,7 +214,7 @@ class AccountTable:
         return largest(self)
 
 
-def largest(table: Table) -> int:
+def largest(table: AccountsByName) -> int:
     """The most that any account has spent."""
     return max((int(standing["spent"].max(initial=0)) for _, standing in table.parts()), default=0)
 

@@ -38,7 +38,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.budget import billing
-from dpi.budget.account_table import STANDING, AccountTable, Place, Standings, Table, largest, to_records, together
+from dpi.budget.account_table import (
+    STANDING,
+    AccountsByName,
+    AccountTable,
+    Place,
+    Standings,
+    largest,
+    to_records,
+    together,
+)
 from dpi.budget.charge import (
     Bill,
     Charge,
@@ -88,11 +97,11 @@ class Accounts:
             raise OptionError(f"`period` must be a whole number of slots. Got {period!r}.")
         self.epsilon, self.policy, self.period = epsilon, policy, period
         self._key = check_key(key)
-        self._table: Table = AccountTable()
-        self._payments: dict[str, Table] = {}
+        self._table: AccountsByName = AccountTable()
+        self._payments: dict[str, AccountsByName] = {}
         """For each stream that measures by class: what each account has spent there (`spent`), and in how many payments
         (`active`)."""
-        self._begun: Callable[[str], Table] = lambda stream: AccountTable()
+        self._begun: Callable[[str], AccountsByName] = lambda stream: AccountTable()
         """The payments of a stream that has none yet."""
         self._slots: dict[str, int] = {}
         self._levies: list[tuple[int, int]] = []
@@ -110,7 +119,7 @@ class Accounts:
     def _epoch(self, slot: int) -> int:
         return 0 if self.period is None else slot // self.period
 
-    def _standing(self, place: Place, slot: int, table: Table | None = None) -> Standings:
+    def _standing(self, place: Place, slot: int, table: AccountsByName | None = None) -> Standings:
         """What the accounts hold in the epoch of `slot`: nothing is spent if they were last used in an older one."""
         standing = (self._table if table is None else table).get(place)
         if self.period is not None:  # otherwise all there ever is is epoch 0
@@ -118,7 +127,7 @@ class Accounts:
             standing["epoch"] = self._epoch(slot)
         return standing
 
-    def _own(self, stream: str) -> Table:
+    def _own(self, stream: str) -> AccountsByName:
         """The payments of a stream, or what they are before it has any."""
         return self._payments[stream] if stream in self._payments else self._begun(stream)
 
@@ -331,11 +340,11 @@ class Accounts:
 
     def resume_tables(
         self,
-        table: Table,
-        payments: Mapping[str, Table],
+        table: AccountsByName,
+        payments: Mapping[str, AccountsByName],
         slots: dict[str, int],
         levies: list[tuple[int, int]],
-        begun: Callable[[str], Table] = lambda stream: AccountTable(),
+        begun: Callable[[str], AccountsByName] = lambda stream: AccountTable(),
     ) -> None:
         """`resume` with accounts that are read when they are needed; `begun` is a stream's table before it pays."""
         if any(slots.get(stream, last - 1) < last for stream, last in self._slots.items()):
@@ -344,7 +353,7 @@ class Accounts:
         self._slots, self._levies = slots, levies
         self._version = object()
 
-    def tables(self, charge: Charge) -> Iterator[tuple[str | None, Table, Place, Standings]]:
+    def tables(self, charge: Charge) -> Iterator[tuple[str | None, AccountsByName, Place, Standings]]:
         """Where a charge is written: all accounts, and the payments of its stream, which has a name then."""
         yield None, self._table, charge.place, charge.standing
         if charge.own is not None:

@@ -27,7 +27,7 @@ from threading import Lock
 from typing import Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
-from dpi.budget.account_table import AccountTable, Table
+from dpi.budget.account_table import AccountsByName, AccountTable
 from dpi.budget.accounts import Accounts
 from dpi.budget.charge import Charge
 from dpi.budget.epsilon import Epsilon
@@ -185,7 +185,7 @@ def _resume(
     ledger: str,
     options: str,
     slots: dict[str, int],
-    begun: Callable[[str], Table] | None = None,
+    begun: Callable[[str], AccountsByName] | None = None,
 ) -> None:
     """Go on with accounts as a store has them, and with what they have paid in each stream that measures by class.
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
-from dpi.budget.account_table import AccountTable, Table
+from dpi.budget.account_table import AccountsByName, AccountTable
 from dpi.budget.adaptive_allocation import bounds_of
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
@@ -132,7 +132,7 @@ class Store(ABC):
         Raises `StateError` if the ledger has other options.
         """
 
-    def ledger_table(self, ledger: str, options: str, *, paying: bool = False) -> tuple[Table, list[Levy]]:
+    def ledger_table(self, ledger: str, options: str, *, paying: bool = False) -> tuple[AccountsByName, list[Levy]]:
         """Return the accounts of `load_ledger` by name; where they will be paid from, a later writer is noticed."""
         records, levies = self.load_ledger(ledger, options)
         return AccountTable.from_bytes(records), levies
@@ -226,12 +226,12 @@ class Store(ABC):
         """Records of what each account has paid in a stream that measures by class, and how often: private."""
         return b""
 
-    def payment_table(self, stream: str, *, paying: bool = False) -> Table | None:
+    def payment_table(self, stream: str, *, paying: bool = False) -> AccountsByName | None:
         """Return the accounts of `payments` by name; None before the first payment by class."""
         records = self.payments(stream)
         return AccountTable.from_bytes(records) if records else None
 
-    def new_payments(self, stream: str) -> Table:
+    def new_payments(self, stream: str) -> AccountsByName:
         """Return what accounts have paid in a stream before its first payment by class."""
         return AccountTable()
 

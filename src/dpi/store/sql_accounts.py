@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from dpi.budget.account_table import Buckets, Table
+from dpi.budget.account_table import AccountsByName, Buckets
 from dpi.errors import OptionError, StateError
 from dpi.store._paged_table import PagedTable
 from dpi.store._schema import fact, set_fact
@@ -84,7 +84,7 @@ class SQLAccounts(SQLEvents):
 
     # Accounts by name.
 
-    def ledger_table(self, ledger: str, options: str, *, paying: bool = False) -> tuple[Table, list[Levy]]:
+    def ledger_table(self, ledger: str, options: str, *, paying: bool = False) -> tuple[AccountsByName, list[Levy]]:
         """Return the accounts and levies of a ledger; of accounts in files few are read."""
         self._begin(ledger, options)
         if paying:  # before the accounts: what another writes in between is noticed
@@ -94,13 +94,13 @@ class SQLAccounts(SQLEvents):
         self._accounts.check(ledger, options)
         return self._table(ledger, paying=paying), self._accounts.levies(ledger)
 
-    def payment_table(self, stream: str, *, paying: bool = False) -> Table | None:
+    def payment_table(self, stream: str, *, paying: bool = False) -> AccountsByName | None:
         """Return what accounts have paid in a stream that measures by class; None before its first payment."""
         if self.layout is None or not self._has_payments(stream):
             return super().payment_table(stream)
         return self._table(payments_log(stream), paying=paying)
 
-    def new_payments(self, stream: str) -> Table:
+    def new_payments(self, stream: str) -> AccountsByName:
         """Return what accounts have paid in a stream before its first payment by class."""
         if self.layout is None:
             return super().new_payments(stream)

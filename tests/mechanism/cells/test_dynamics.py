@@ -5,9 +5,9 @@ import pytest
 
 from dpi.mechanism.cells import _dynamics as drift
 from dpi.mechanism.cells import _dynamics as dynamics
-from dpi.mechanism.cells._dynamics import Batch, CommonDrift
-from dpi.mechanism.cells._law import Counts
+from dpi.mechanism.cells._dynamics import CellBatch, CommonDrift
 from dpi.mechanism.filtering._gaussians import Gaussians
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 
 RNG = np.random.default_rng(6)
 
@@ -34,7 +34,7 @@ def batch(*ages, size=50.0):
     own, kin, absent = (Gaussians(one.mean[:, None], one.variance[:, None]) for one in (laws(count) for _ in range(3)))
     age = np.array(ages, dtype=float)[:, None, None]
     along = Gaussians(RNG.uniform(0.5, 2, (count, 1, 6)), np.full((count, 1, 6), 0.01))
-    return Batch(own, each(size), age, each(20.0), kin, each(9.0), absent, along)
+    return CellBatch(own, each(size), age, each(20.0), kin, each(9.0), absent, along)
 
 
 def test_condensed_dynamics_are_the_same_mixture():
@@ -121,7 +121,7 @@ NOISE = 2.0
 
 def counts(pdf, users=5000):
     """Users in each bin, with noise."""
-    return Counts(users * pdf + DRIFT_RNG.laplace(0, NOISE, pdf.size), NOISE)
+    return NoisyCounts(users * pdf + DRIFT_RNG.laplace(0, NOISE, pdf.size), NOISE)
 
 
 def settled(slots=30):
@@ -168,9 +168,9 @@ def test_classes_tell_the_walk_too():
 
 
 def test_nothing_is_learned_from_noise_alone():
-    """Counts that drown say nothing of the walk."""
+    """NoisyCounts that drown say nothing of the walk."""
     walk = settled(5).later(1)
-    after = walk.newcomers(Counts(DRIFT_RNG.laplace(0, 500, LAW.size), 500.0), 3.0)
+    after = walk.newcomers(NoisyCounts(DRIFT_RNG.laplace(0, 500, LAW.size), 500.0), 3.0)
     np.testing.assert_allclose(after.mean, walk.mean, atol=0.01)
 
 
@@ -178,7 +178,7 @@ def test_the_walk_is_bounded():
     """However strange the counts are, all numbers stay finite and within bounds."""
     walk = settled(3)
     for _ in range(50):
-        strange = Counts(DRIFT_RNG.choice([0.0, -1e6, 1e9], LAW.size), 1.0)
+        strange = NoisyCounts(DRIFT_RNG.choice([0.0, -1e6, 1e9], LAW.size), 1.0)
         walk = walk.later(1).newcomers(strange, 100.0).of_class(strange, 100.0, Gaussians(LAW, LAW**2))
         for part in (walk.mean, walk.variance, walk.offset, walk.doubt):
             assert np.isfinite(part).all()

@@ -16,9 +16,9 @@ from dpi.mechanism import cells
 from dpi.mechanism.cells import ClassCounts
 from dpi.mechanism.cells import _estimate as release
 from dpi.mechanism.cells._estimate import Doubt
-from dpi.mechanism.cells._law import Counts
 from dpi.mechanism.cells._sizes import Carried, Measured, Sized
 from dpi.mechanism.filtering._gaussians import Gaussians
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 from dpi.release.interval import interval
 
 ZIPF = (np.arange(30) + 1.0) ** -1.1
@@ -213,7 +213,7 @@ PDF = np.array([0.1, 0.2, 0.3, 0.4])
 def newcomers(size, noise, variance=1e-4):
     """So many of them, as they were measured."""
     law = Gaussians(PDF, np.full(4, variance))
-    return Measured(size, 1.0, law, Counts(size * PDF, noise), Sized(size, 1e-9, size, 1e-9), law, 1.0)
+    return Measured(size, 1.0, law, NoisyCounts(size * PDF, noise), Sized(size, 1e-9, size, 1e-9), law, 1.0)
 
 
 def carried(users, laws, alike=0.0, factor=1.0):

@@ -5,9 +5,9 @@ from clocked_users import divergence, play
 from dpi.mechanism.cells import _factors as factors
 from dpi.mechanism.cells import _factors as heard
 from dpi.mechanism.cells._factors import LAWS_ALIKE, OF_LAWS, OF_SIZES, SIZES_ALIKE, Alike, Factors
-from dpi.mechanism.cells._law import Counts
 from dpi.mechanism.cells._sizes import Measured, Sized
 from dpi.mechanism.filtering._gaussians import Gaussians
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 
 RNG = np.random.default_rng(12)
 
@@ -107,7 +107,7 @@ EVEN = np.full(30, 1 / 30)
 def measured(law, truth, users, noise, rng):
     """A class of which a law is expected, while its users follow another."""
     values = users * truth + rng.laplace(0, noise, truth.size)
-    counts = Counts(values, noise)
+    counts = NoisyCounts(values, noise)
     variance = counts.total_variance
     sized = Sized(users, 1.0, counts.total, variance)
     return Measured(users, (0.2 * users) ** 2, Gaussians(law, 0.01 * law**2), counts, sized, Gaussians(law, law), 1.0)

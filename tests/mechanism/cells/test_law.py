@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from dpi.mechanism.cells import _law as law
-from dpi.mechanism.cells._law import Counts, Law
+from dpi.mechanism.cells._law import Law
 from dpi.mechanism.filtering import _population as population
 from dpi.mechanism.filtering import laplace_gauss
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 
 
 def test_an_unknown_law_is_uniform():
@@ -16,11 +17,11 @@ def test_an_unknown_law_is_uniform():
 def test_a_law_learns_what_it_is_shown():
     """After some clear measurements a law is what they were."""
     truth = np.array([0.6, 0.3, 0.08, 0.02])
-    one = law.begin_law(Law.unknown(4), Counts(1000 * truth, 2.0), 1000.0)
+    one = law.begin_law(Law.unknown(4), NoisyCounts(1000 * truth, 2.0), 1000.0)
     shares = population.initial_population(4)
     for _ in range(5):
         table = law.make_table(shares, (one,))
-        learned = law.assimilate_law(one, table.read(one), Counts(1000 * truth, 2.0), 1000.0)
+        learned = law.assimilate_law(one, table.read(one), NoisyCounts(1000 * truth, 2.0), 1000.0)
         (one,) = law.age_laws([learned.law], table.readout, 1)
     assert law.make_table(shares, (one,)).read(one).pdf == pytest.approx(truth, abs=0.01)
 
@@ -28,7 +29,7 @@ def test_a_law_learns_what_it_is_shown():
 def test_a_law_of_noise_stays_where_it_is():
     """Messages that know nothing are not rescaled: slots without news do not move them."""
     rng = np.random.default_rng(2)
-    one = law.begin_law(Law.unknown(50), Counts(rng.laplace(0, 1, 50), 1.0), 10.0)
+    one = law.begin_law(Law.unknown(50), NoisyCounts(rng.laplace(0, 1, 50), 1.0), 10.0)
     shares = population.initial_population(50)
     before = one.messages.mean
     for _ in range(50):
@@ -38,7 +39,7 @@ def test_a_law_of_noise_stays_where_it_is():
 
 def test_the_sum_of_a_clear_law_comes_back_to_one():
     """Messages of a wrong scale, well known, are put right."""
-    one = law.begin_law(Law.unknown(4), Counts(np.full(4, 1000.0), 1.0), 1000.0)
+    one = law.begin_law(Law.unknown(4), NoisyCounts(np.full(4, 1000.0), 1.0), 1000.0)
     (one,) = law.age_laws([one], law.make_table(population.initial_population(4), (one,)).readout, 1)
     assert one.messages.mean.sum(1) == pytest.approx(1, abs=0.1)
 
@@ -61,13 +62,13 @@ def test_rare_users_are_not_taken_for_none():
 
 
 def test_doubtful_counts_teach_less():
-    """Counts that are estimates themselves move a law less than measured ones."""
-    start = law.begin_law(Law.unknown(4), Counts(np.full(4, 250.0), 5.0), 1000.0)
+    """NoisyCounts that are estimates themselves move a law less than measured ones."""
+    start = law.begin_law(Law.unknown(4), NoisyCounts(np.full(4, 250.0), 5.0), 1000.0)
     other = np.array([400.0, 200.0, 200.0, 200.0])
     reading = law.make_table(population.initial_population(4), (start,)).read(start)
 
     def moved(doubt):
-        after = law.assimilate_law(start, reading, Counts(other, 5.0, doubt), 1000.0).law
+        after = law.assimilate_law(start, reading, NoisyCounts(other, 5.0, doubt), 1000.0).law
         return float(law.leading_messages(after).mean[0])
 
     assert moved(0.0) > moved(1e4) > moved(1e6) >= 0.25

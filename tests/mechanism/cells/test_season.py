@@ -6,9 +6,9 @@ from dpi.budget.classes import level
 from dpi.mechanism import cells
 from dpi.mechanism.cells import _season as season
 from dpi.mechanism.cells import _state as phases
-from dpi.mechanism.cells._law import Counts
 from dpi.mechanism.cells._sizes import Measured, Sized
 from dpi.mechanism.filtering._gaussians import Gaussians
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 
 PERIOD, BINS = 6, 8
 LAWS = np.random.default_rng(8).dirichlet(np.full(BINS, 1.5), PERIOD)
@@ -36,7 +36,7 @@ def errors(laws, period, slots=72):
 def part(counts, expected, noise=0.1):
     """A part that was measured with little noise."""
     total = float(counts.sum())
-    return Measured(expected, 1.0, EVEN, Counts(counts, noise), Sized(total, 1.0, total, 1.0), EVEN, 1.0)
+    return Measured(expected, 1.0, EVEN, NoisyCounts(counts, noise), Sized(total, 1.0, total, 1.0), EVEN, 1.0)
 
 
 def taught(rounds=6):

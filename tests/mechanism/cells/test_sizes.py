@@ -4,9 +4,9 @@ import pytest
 from dpi.mechanism.cells import _sizes as activity
 from dpi.mechanism.cells import _sizes as sizes
 from dpi.mechanism.cells._dynamics import Cells
-from dpi.mechanism.cells._law import Counts
 from dpi.mechanism.cells._sizes import Activity, Inflow, Measured, Sized
 from dpi.mechanism.filtering._gaussians import Gaussians
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 
 EVEN = Gaussians(np.full(20, 0.05), np.full(20, 1e-6))
 
@@ -24,7 +24,7 @@ def test_phantom_newcomers_are_none():
     rng = np.random.default_rng(4)
     inflow, found = Inflow(), []
     for _ in range(400):
-        inflow, sized = sizes.size_newcomers(inflow, Counts(rng.laplace(0, 1, 20), 1.0), EVEN)
+        inflow, sized = sizes.size_newcomers(inflow, NoisyCounts(rng.laplace(0, 1, 20), 1.0), EVEN)
         found.append(sized.size)
     assert np.mean(found) < 0.1 * 40**0.5
 
@@ -35,13 +35,13 @@ def test_a_trickle_is_heard_in_time():
     inflow = Inflow()
     for _ in range(200):
         counts = np.bincount(rng.integers(0, 20, 3), minlength=20) + rng.laplace(0, 1, 20)
-        inflow, _ = sizes.size_newcomers(inflow, Counts(counts, 1.0), EVEN)
+        inflow, _ = sizes.size_newcomers(inflow, NoisyCounts(counts, 1.0), EVEN)
     assert inflow.size == pytest.approx(3, abs=2)
 
 
 def test_a_burst_is_believed_at_once():
     """A crowd out of all expectation counts as it was measured."""
-    inflow, sized = sizes.size_newcomers(Inflow(3.0, 1.0), Counts(np.full(20, 100.0), 1.0), EVEN)
+    inflow, sized = sizes.size_newcomers(Inflow(3.0, 1.0), NoisyCounts(np.full(20, 100.0), 1.0), EVEN)
     assert sized.size == pytest.approx(2000, rel=0.01)
     assert inflow.size == pytest.approx(2000, rel=0.01)
 
@@ -136,7 +136,7 @@ def test_before_anything_is_seen_no_way_of_leaving_is_preferred(monkeypatch):
 
 def test_fewer_than_nobody_is_noise():
     """However far below zero the counts are, the level of newcomers is not: the next slot would be a surprise."""
-    inflow, _ = sizes.size_newcomers(Inflow(3.0, 1.0), Counts(np.full(20, -100.0), 1.0), EVEN)
+    inflow, _ = sizes.size_newcomers(Inflow(3.0, 1.0), NoisyCounts(np.full(20, -100.0), 1.0), EVEN)
     assert inflow.size == 0
 
 
@@ -151,7 +151,7 @@ def test_an_empty_class_keeps_its_rates():
 
 def test_nobody_is_in_a_class_who_did_not_enter_it():
     """However loud the noise, a class has at most twice those who can be in it."""
-    sized = sizes.measure_size(Counts(np.full(20, 1e4), 1.0), EVEN, 10.0, 100.0, entered=12.0)
+    sized = sizes.measure_size(NoisyCounts(np.full(20, 1e4), 1.0), EVEN, 10.0, 100.0, entered=12.0)
     assert sized.size <= 24
 
 
@@ -194,7 +194,7 @@ EVEN_LAW = Gaussians(np.full(4, 0.25), np.full(4, 1e-6))
 def due(expected, seen, noise):
     """A class that was measured with noise of that variance."""
     sized = Sized(seen, noise, seen, noise)
-    return Measured(expected, 100.0, EVEN_LAW, Counts(seen * EVEN_LAW.mean, 1.0), sized, EVEN_LAW, 0.0)
+    return Measured(expected, 100.0, EVEN_LAW, NoisyCounts(seen * EVEN_LAW.mean, 1.0), sized, EVEN_LAW, 0.0)
 
 
 def test_days_on_which_all_are_more_active_are_told_by_those_who_were_measured():

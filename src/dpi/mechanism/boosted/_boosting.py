@@ -30,16 +30,17 @@ from dpi.mechanism.boosted._experts import (
 )
 from dpi.mechanism.boosted._forecast import Forecast, Recalled, Scored, find_outcome, recall, score_forecast
 from dpi.mechanism.boosted._posterior import LIKELY, SLACK, After, Heard, bound_variance, release_posterior
-from dpi.mechanism.boosted._size import LARGEST_VARIANCE, Counts, Slot, first_size, fit_size, size_by_sum, total_users
+from dpi.mechanism.boosted._size import LARGEST_VARIANCE, Slot, first_size, fit_size, size_by_sum, total_users
 from dpi.mechanism.boosted._state import BoostedState, Phase
 from dpi.mechanism.filtering._gaussians import Gaussians
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 
 TRUST = 1.5
 """The log scores of a slot in which a share c of the users pays count c^TRUST: newcomers may differ from the others.
 Source: by trial (benchmarks/churn.py)."""
 
 
-def _learned(forecast: Gaussians, scale: float, counts: Counts) -> float:
+def _learned(forecast: Gaussians, scale: float, counts: NoisyCounts) -> float:
     """Between 0 and 1: how much a slot of so many users can say; next to nothing, if it is drowned in noise."""
     return -float(np.expm1(-0.5 * (scale / counts.noise) ** 2 * float(forecast.mean @ forecast.mean)))
 
@@ -61,7 +62,7 @@ def skip_slot(state: BoostedState, slot: int, pool: ExpertPool) -> tuple[Boosted
 
 
 def boost_slot(
-    state: BoostedState, slot: int, pool: ExpertPool, counts: Counts, *, partial: bool
+    state: BoostedState, slot: int, pool: ExpertPool, counts: NoisyCounts, *, partial: bool
 ) -> tuple[BoostedState, Estimate]:
     """A slot with noisy counts; `partial` if they may be of fewer users than are active."""
     recalled = recall(state, slot, pool, counts)

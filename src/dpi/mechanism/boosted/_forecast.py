@@ -14,11 +14,11 @@ import numpy.typing as npt
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted._experts import ALL, JUMP, ExpertPool, Jumps, Walked, find_loud, recall_season, walked_parts
-from dpi.mechanism.boosted._size import Counts, Dispersion, Slot, assimilate, marginal_scores
+from dpi.mechanism.boosted._size import Dispersion, Slot, assimilate, marginal_scores
 from dpi.mechanism.boosted._state import BoostedState
 from dpi.mechanism.filtering._gaussians import Gaussians, blocks
 from dpi.mechanism.filtering._population import Readout
-from dpi.mechanism.filtering.laplace_gauss import Reals, fisher_information, score_tails
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts, Reals, fisher_information, score_tails
 
 WIDEST = 4.0
 """A message of this variance says nothing, as levels are between 0 and 1. Source: by definition."""
@@ -126,7 +126,7 @@ class Recalled:
         return expert if forecast is self.loud else max(expert - self.trackers + 1, 0)
 
 
-def recall(state: BoostedState, slot: int, pool: ExpertPool, counts: Counts | None) -> Recalled:
+def recall(state: BoostedState, slot: int, pool: ExpertPool, counts: NoisyCounts | None) -> Recalled:
     """The experts' messages for a slot, read under the population; the table reaches to what `counts` will bring."""
     weights, leader = np.exp(state.log_weights), state.leader
     first = 0 if state.loud else leader
@@ -151,7 +151,7 @@ def recall(state: BoostedState, slot: int, pool: ExpertPool, counts: Counts | No
     return Recalled(every, loud, at, readout, weights)
 
 
-def _table(state: BoostedState, before: Walked, step: float, counts: Counts | None) -> Readout:
+def _table(state: BoostedState, before: Walked, step: float, counts: NoisyCounts | None) -> Readout:
     """The table that reaches from the narrowest to the widest message."""
     pools = [before] if state.loud is None or not state.loud.at.size else [before, state.loud.trackers]
     narrowest = min(float(part.min()) for pool in pools for part in _measured_variances(pool))

@@ -20,10 +20,9 @@ from dpi.mechanism.base import Estimate, Floats
 from dpi.mechanism.boosted._boosting import TRUST, boost_slot, skip_slot
 from dpi.mechanism.boosted._experts import ExpertPool
 from dpi.mechanism.boosted._posterior import bound_variance
-from dpi.mechanism.boosted._size import Counts
 from dpi.mechanism.boosted._state import Layout, View, Views
 from dpi.mechanism.filtering._gaussians import UNKNOWN, Gaussians, blocks
-from dpi.mechanism.filtering.laplace_gauss import score_tails
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts, score_tails
 
 SMALLEST = 0.05
 """One view takes at most all but this share of a block's predicted probability away. Source: by trial
@@ -160,7 +159,9 @@ def skip_views(views: Views, slot: int, pool: ExpertPool) -> tuple[Views, Estima
     return after, _mixed(after, evidence, aged[-1][1], total, refine(views.layout, evidence))
 
 
-def rotate_views(views: Views, slot: int, pool: ExpertPool, counts: Counts, *, partial: bool) -> tuple[Views, Estimate]:
+def rotate_views(
+    views: Views, slot: int, pool: ExpertPool, counts: NoisyCounts, *, partial: bool
+) -> tuple[Views, Estimate]:
     """A slot whose noisy counts are those of the view `views.asked`."""
     evidence = _evidence(views, pool)
     foreseen = views.foreseen or _foreseen(views, refine(views.layout, evidence))
@@ -205,7 +206,7 @@ def _evidence(views: Views, pool: ExpertPool) -> list[Gaussians]:
     return found
 
 
-def _log_score(pdf: Floats, total: float, counts: Counts) -> float:
+def _log_score(pdf: Floats, total: float, counts: NoisyCounts) -> float:
     """Log density of the counts around a forecast: Laplace noise, the scatter of users, and some slack."""
     found = 0.0
     for here in blocks(pdf.size, 1 << 14):
@@ -223,7 +224,7 @@ def _best_total(estimates: list[Estimate]) -> tuple[float, float]:
     return best.total, best.total_variance
 
 
-def _both_totals(measured: Estimate, counts: Counts, forecasts: list[Estimate]) -> tuple[float, float]:
+def _both_totals(measured: Estimate, counts: NoisyCounts, forecasts: list[Estimate]) -> tuple[float, float]:
     """The measured view's number of users and the best forecast of the others, by precision."""
     forecast, doubt = _best_total(forecasts)
     own = min(measured.total_variance, counts.total_variance)  # never less is known than the sum says

@@ -21,7 +21,7 @@ from dpi.mechanism.base import Floats
 from dpi.mechanism.boosted._experts import JUMP
 from dpi.mechanism.filtering._gaussians import Gaussians, blocks
 from dpi.mechanism.filtering._population import WIDTH, grid_levels
-from dpi.mechanism.filtering.laplace_gauss import Reals, score_evidence
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts, Reals, score_evidence
 
 GROWTH = 25
 """Slots in which accounts may be empty whose median must be above the largest before it is a growth: a crowd that goes
@@ -124,36 +124,13 @@ class Size:
             object.__setattr__(self, field.name, float(getattr(self, field.name)))
 
 
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """What was measured of a slot, in users: true counts plus Laplace noise of scale `noise`."""
-
-    values: Floats
-    noise: float
-
-    @property
-    def total(self) -> float:
-        """Noisy number of users."""
-        return float(self.values.sum())
-
-    @property
-    def total_variance(self) -> float:
-        """Variance of the noise in the total."""
-        return 2 * self.values.size * self.noise**2
-
-    @property
-    def nobody(self) -> float:
-        """Log score if all of it is noise."""
-        return -float(np.abs(self.values).sum()) / self.noise - self.values.size * float(np.log(2 * self.noise))
-
-
-def first_size(counts: Counts) -> Size:
+def first_size(counts: NoisyCounts) -> Size:
     """The size of the first slot ever: its sum. One that is too small is safe: counts then say less of levels."""
     scale = max(counts.total, 1.0)
     return Size(scale, counts.total_variance / scale**2, 0.02)
 
 
-def size_by_sum(counts: Counts, expected: Size, jump: float) -> Size:
+def size_by_sum(counts: NoisyCounts, expected: Size, jump: float) -> Size:
     """The size by the sum, whatever the PDF: together with what was expected, unless they are far apart."""
     prior, direct = (expected.scale, expected.scale**2 * expected.variance), (counts.total, counts.total_variance)
     least = FAR**2 + 2 * min(math.log(JUMP) - jump, -math.log(RAREST))
@@ -175,7 +152,9 @@ class _Candidate(NamedTuple):
     expected: bool
 
 
-def fit_size(counts: Counts, forecast: Gaussians, expected: Size, plain: Size, dispersion: float, fresh: Reals) -> Size:
+def fit_size(
+    counts: NoisyCounts, forecast: Gaussians, expected: Size, plain: Size, dispersion: float, fresh: Reals
+) -> Size:
     """The scale of highest evidence among a robust ratio, the sum, the expected scale, and mixtures of them."""
     bins = counts.values.size
     largest = np.argpartition(forecast.mean, bins - ENOUGH)[bins - ENOUGH :] if bins > ENOUGH else slice(None)
@@ -286,7 +265,7 @@ class Dispersion:
 class Slot:
     """A slot's counts, the scale at which levels become counts, and the dispersion of counts around that."""
 
-    counts: Counts
+    counts: NoisyCounts
     size: Size
     dispersion: float
     bins: int

@@ -37,7 +37,7 @@ from dpi.mechanism.boosted._boosting import boost_slot, skip_slot
 from dpi.mechanism.boosted._experts import QUIET, ExpertPool, Loud, Walked, unknown_pool
 from dpi.mechanism.boosted._moving import move_cells, move_state, move_views, order_partitions
 from dpi.mechanism.boosted._rotation import rotate_views, skip_views
-from dpi.mechanism.boosted._size import Counts, Dispersion, Payers, Size
+from dpi.mechanism.boosted._size import Dispersion, Payers, Size
 from dpi.mechanism.boosted._state import (
     HUGE,
     BoostedState,
@@ -53,6 +53,7 @@ from dpi.mechanism.boosted._state import (
 from dpi.mechanism.cells import CellsState, ClassCounts
 from dpi.mechanism.filtering._gaussians import Gaussians
 from dpi.mechanism.filtering._population import initial_population
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 from dpi.noise import RandomSource, add_laplace
 
 State = BoostedState | Views | CellsState
@@ -212,7 +213,7 @@ class Boosted(Mechanism[State]):
         asked = state.asked.blocks if isinstance(state, Views) else state.bins
         if measurement.values.shape != (asked,) or measurement.epsilon.units == 0:
             raise StateError("the measurement has another number of bins than the state, or values without budget.")
-        counts = Counts(measurement.values / GRAINS, 1 / float(measurement.epsilon))
+        counts = NoisyCounts(measurement.values / GRAINS, 1 / float(measurement.epsilon))
         after: BoostedState | Views
         if isinstance(state, Views):
             after, estimate = rotate_views(state, slot, pool, counts, partial=partial)

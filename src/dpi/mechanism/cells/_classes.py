@@ -19,7 +19,7 @@ from dpi.mechanism.cells._dynamics import (
     DYNAMICS_PRIOR,
     PAID,
     REDRAWN,
-    Batch,
+    CellBatch,
     Cells,
     CommonDrift,
     condense_dynamics,
@@ -30,9 +30,8 @@ from dpi.mechanism.cells._dynamics import (
 from dpi.mechanism.cells._factors import Factors
 from dpi.mechanism.cells._law import (
     ClassCounts,
-    Counts,
     Law,
-    Table,
+    LawTable,
     assimilate_law,
     begin_law,
     clearness,
@@ -46,7 +45,7 @@ from dpi.mechanism.cells._law import (
 from dpi.mechanism.cells._sizes import Carried, Measured, Rates, Sized, learn_absence, learn_rates, measure_size
 from dpi.mechanism.cells._state import CellsState
 from dpi.mechanism.filtering._gaussians import Gaussians, fast_replace
-from dpi.mechanism.filtering.laplace_gauss import score_evidence
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts, score_evidence
 
 WEIGHTS, PRECISIONS = (0.2, 0.3, 0.0), (8.0, 8.0, 80.0)
 """Prior weights of the laws of veterans, of everybody and of the uniform one, and the precisions of these. Source: by
@@ -90,7 +89,7 @@ def common_weights(common: Common) -> Floats:
     return np.array([a, b, c]) / max(a + b + c, 1.0)
 
 
-def common_opinions(common: Common, table: Table, new: Measured, old: float) -> Floats:
+def common_opinions(common: Common, table: LawTable, new: Measured, old: float) -> Floats:
     """What each law says of the PDF of `old` veterans, (3, bins): that of everybody, less the newcomers."""
     own, all_of_them = (table.read(one).pdf for one in (common.veterans, common.everybody))
     rest = np.maximum((old + new.size) * all_of_them - new.size * new.realised.mean, 0.1 * old * all_of_them)
@@ -98,7 +97,7 @@ def common_opinions(common: Common, table: Table, new: Measured, old: float) -> 
 
 
 def poll_laws(
-    common: Common, table: Table, new: Measured, parts: Sequence[Measured], kept: Carried, said: Floats
+    common: Common, table: LawTable, new: Measured, parts: Sequence[Measured], kept: Carried, said: Floats
 ) -> Common:
     """After a slot: `said` is what the laws had said of the veterans."""
     good = [part for part in parts if part.size > HEARD * part.counts.total_variance**0.5]
@@ -132,14 +131,14 @@ def _moments(parts: Sequence[Measured], rest: Gaussians, old: float, said: Float
     return np.column_stack([precise @ (counts.values - size * pdf), precise @ away.T])
 
 
-def _poll(parts: Sequence[Measured], rest: Gaussians) -> Counts:
+def _poll(parts: Sequence[Measured], rest: Gaussians) -> NoisyCounts:
     """The sum of classes that were measured; the others count as they were estimated."""
     noise = sum(part.counts.noise**2 for part in parts) ** 0.5
     values = rest.mean + np.sum([part.counts.values for part in parts], axis=0)
-    return Counts(values, float(noise), rest.variance)
+    return NoisyCounts(values, float(noise), rest.variance)
 
 
-def _assimilated(one: Law, table: Table, parts: Sequence[Measured], rest: Gaussians, size: float) -> Law:
+def _assimilated(one: Law, table: LawTable, parts: Sequence[Measured], rest: Gaussians, size: float) -> Law:
     counts, size = _poll(parts, rest), max(size, 1.0)
     if not one.known:
         return begin_law(one, counts, max(size, counts.total_variance**0.5))
@@ -181,7 +180,7 @@ class Due:
     drift: CommonDrift
 
 
-def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> Batch:
+def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> CellBatch:
     """Cells by their kinds and classes; own past stands in for kin or absentees that a cell has not."""
     cells, shape, column = state.cells, (m.size, 1, state.bins), (m.size, 1, 1)
     here, behind = kind * state.classes + m, BEHIND * state.classes + m
@@ -194,7 +193,7 @@ def _cells(state: CellsState, kind: Integers, m: Integers, rates: Rates) -> Batc
     told = users * users > 1 + doubt  # otherwise nothing is known of who is missing
     told &= (kind == BEHIND).reshape(column)
     users = np.where(told, users, 1.0)
-    return Batch(
+    return CellBatch(
         law=own,
         size=size,
         age=age,

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.mechanism.base import Floats
-from dpi.mechanism.cells._law import DRIFTS, Counts
+from dpi.mechanism.cells._law import DRIFTS
 from dpi.mechanism.filtering._gaussians import PATIENCE, Gaussians
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 
 STEP = 0.01**2
 """Variance by which the walk moves in a slot, and so does the offset of newcomers. Source: by trial
@@ -56,7 +57,7 @@ class CommonDrift:
         """By what factor levels changed since the walk was somewhere, so many slots ago, and its relative variance."""
         return Gaussians(np.exp(self.mean - since), np.minimum(2 * self.variance, age * STEP))
 
-    def newcomers(self, counts: Counts, size: float) -> CommonDrift:
+    def newcomers(self, counts: NoisyCounts, size: float) -> CommonDrift:
         """After newcomers were measured, so many of them."""
         levels = np.exp(self.offset + self.mean)
         change, wide, total = self._compared(counts, levels * (size / levels.sum()), self.doubt)
@@ -68,13 +69,13 @@ class CommonDrift:
             doubt=self.doubt * (1 - self.doubt / total),
         )
 
-    def of_class(self, counts: Counts, size: float, law: Gaussians) -> CommonDrift:
+    def of_class(self, counts: NoisyCounts, size: float, law: Gaussians) -> CommonDrift:
         """After a class was measured, of which this law was foreseen if it went along."""
         mean = np.maximum(law.mean, 1e-12)
         change, wide, total = self._compared(counts, size * mean, law.variance / mean**2)
         return CommonDrift(self._gone(wide / total * change), wide * (1 - wide / total), self.offset, self.doubt)
 
-    def _compared(self, counts: Counts, expected: Floats, doubt: Floats) -> tuple[Floats, Floats, Floats]:
+    def _compared(self, counts: NoisyCounts, expected: Floats, doubt: Floats) -> tuple[Floats, Floats, Floats]:
         """By what share counts differ from what was expected, and the variance of the walk in that, and of all."""
         noise = (2 * counts.noise**2 + counts.doubt + expected) / expected**2
         change = np.maximum(counts.values / expected - 1, -0.95)
@@ -174,7 +175,7 @@ def condense_dynamics(weights: Floats) -> tuple[Rows, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class CellBatch:
     """Cells in one slot, arrays of shape (cells, 1, bins) and (cells, 1, 1)."""
 
     law: Gaussians
@@ -194,9 +195,9 @@ class Batch:
     along: Gaussians
     """How the common drift has changed levels since it was measured, relatively."""
 
-    def astype(self, dtype: npt.DTypeLike) -> Batch:
+    def astype(self, dtype: npt.DTypeLike) -> CellBatch:
         """The same cells in another precision, in which their forecasts are then made."""
-        return Batch(*(getattr(self, field.name).astype(dtype) for field in fields(self)))
+        return CellBatch(*(getattr(self, field.name).astype(dtype) for field in fields(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +218,7 @@ _Part = tuple[Floats, Floats]
 """Means and variances of the dynamics of one kind, to be filled in."""
 
 
-def forecast_laws(cells: Batch, common: Gaussians, rows: Rows = ALL_ROWS) -> Forecast:
+def forecast_laws(cells: CellBatch, common: Gaussians, rows: Rows = ALL_ROWS) -> Forecast:
     """Each cell's law under every dynamic."""
     own, users = cells.law, np.maximum(cells.size, 1.0)
     squared, sampled = own.mean * own.mean, own.mean / users
@@ -234,7 +235,7 @@ def forecast_laws(cells: Batch, common: Gaussians, rows: Rows = ALL_ROWS) -> For
     return Forecast(laws, shared)
 
 
-def _keep(to: _Part, cells: Batch, rows: Rows, squared: Floats, sampled: Floats, users: Floats) -> None:
+def _keep(to: _Part, cells: CellBatch, rows: Rows, squared: Floats, sampled: Floats, users: Floats) -> None:
     """Own past: it drifts, and those who are active are a part of it, or draw anew."""
     own, (mean, wide) = cells.law, to
     subset = own.mean * np.maximum(1 / np.maximum(cells.active, 1.0) - 1 / users, 0.0)
@@ -251,7 +252,7 @@ def _stay(to: _Part, law: Gaussians, drift: Floats) -> None:
     np.add(law.variance, drift * law.mean**2, out=wide)
 
 
-def _shrink(to: _Part, cells: Batch, common: Gaussians, squared: Floats, sampled: Floats, shared: Floats) -> None:
+def _shrink(to: _Part, cells: CellBatch, common: Gaussians, squared: Floats, sampled: Floats, shared: Floats) -> None:
     """Own past and each law of all, by precision; `shared` is how far they are off if that law is."""
     own, law, wide = cells.law, common.mean[:, None], common.variance[:, None]
     shape = (len(own.mean), len(SHRUNK_SHARES), len(SHRUNK_DRIFTS), law.shape[-1])
@@ -271,7 +272,7 @@ def _shrink(to: _Part, cells: Batch, common: Gaussians, squared: Floats, sampled
     pull *= near
 
 
-def _go_along(to: _Part, cells: Batch, rows: Rows, users: Floats, shared: Floats) -> None:
+def _go_along(to: _Part, cells: CellBatch, rows: Rows, users: Floats, shared: Floats) -> None:
     """Own past, moved by the common drift; `shared` is how far it is off if that is."""
     own, drift, (mean, wide) = cells.law, cells.along, to
     moved = own.mean * drift.mean

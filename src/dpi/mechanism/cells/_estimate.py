@@ -30,9 +30,8 @@ from dpi.mechanism.cells._factors import LAWS_ALIKE, SIZES_ALIKE, SUREST, confir
 from dpi.mechanism.cells._law import (
     SHARPEST,
     ClassCounts,
-    Counts,
     Law,
-    Table,
+    LawTable,
     age_laws,
     assimilate_law,
     begin_law,
@@ -57,7 +56,7 @@ from dpi.mechanism.cells._sizes import (
 )
 from dpi.mechanism.cells._state import CellsState, all_laws, enter_phase, leave_phase, seal_state, with_laws
 from dpi.mechanism.filtering._gaussians import Gaussians, fast_replace
-from dpi.mechanism.filtering.laplace_gauss import fisher_information
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts, fisher_information
 
 FLOOR = 0.0005
 """Uniform share of every release: nothing is impossible. Source: by trial."""
@@ -247,7 +246,7 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
     spread = inflow.variance + inflow.change * size**2
     drawn = Gaussians(expected.mean, expected.variance + expected.mean / max(size, 1.0))
     new = Measured(
-        size, spread, expected, Counts(size * expected.mean, 1.0), Sized(size, spread, size, spread), drawn, 1.0
+        size, spread, expected, NoisyCounts(size * expected.mean, 1.0), Sized(size, spread, size, spread), drawn, 1.0
     )
     common = _common(state.pool, state.everybody, table)
     _, now = learn_activity(state.activity, [])
@@ -260,7 +259,7 @@ def unmeasured(state: CellsState, slot: int) -> tuple[CellsState, Estimate]:
     return seal_state(leave_phase(known, state, 0, (False,) * 4, steps)), fast_replace(estimate, carried=1.0)
 
 
-def _later(state: CellsState, slot: int) -> tuple[CellsState, Table]:
+def _later(state: CellsState, slot: int) -> tuple[CellsState, LawTable]:
     """The state, aged to a slot, and the table in which its laws are read."""
     laws = all_laws(state)
     table = make_table(state.population, laws)
@@ -288,7 +287,7 @@ def _rates(returning: tuple[Floats, Floats], state: CellsState) -> Rates:
     return fast_replace(rates, active=now * rates.active, ready=now * rates.ready)
 
 
-def _common(pool: Law, everybody: Law, table: Table) -> Gaussians:
+def _common(pool: Law, everybody: Law, table: LawTable) -> Gaussians:
     """The laws to which cells are shrunk, (2, bins); before everybody was polled, both are the pooled one."""
     both = [table.gaussians(one) for one in (pool, everybody if everybody.known else pool)]
     return Gaussians(np.array([one.mean for one in both]), np.array([one.variance for one in both]))
@@ -314,7 +313,7 @@ def _compared(state: CellsState, classes: Mapping[int, Due], change: Floats) -> 
     )
 
 
-def _newcomers(state: CellsState, table: Table, counts: Counts) -> tuple[CellsState, Measured, Table]:
+def _newcomers(state: CellsState, table: LawTable, counts: NoisyCounts) -> tuple[CellsState, Measured, LawTable]:
     """Class 0, which is due in every slot; its first measurement is where the population of levels is learned from."""
     if not state.known:
         return _first(state, counts)
@@ -326,7 +325,7 @@ def _newcomers(state: CellsState, table: Table, counts: Counts) -> tuple[CellsSt
     return fast_replace(state, newcomers=learned.law, inflow=inflow), new, table
 
 
-def _first(state: CellsState, counts: Counts) -> tuple[CellsState, Measured, Table]:
+def _first(state: CellsState, counts: NoisyCounts) -> tuple[CellsState, Measured, LawTable]:
     inflow, sized = first_inflow(counts)
     scale = max(counts.total, counts.total_variance**0.5, 1.0)  # of levels: never less than the noise of the sum
     begun = begin_law(state.newcomers, counts, scale)
@@ -344,7 +343,7 @@ def _first(state: CellsState, counts: Counts) -> tuple[CellsState, Measured, Tab
     return fast_replace(state, newcomers=begun, inflow=inflow, population=population), new, table
 
 
-def _pooled(pool: Law, table: Table, part: Measured) -> Law:
+def _pooled(pool: Law, table: LawTable, part: Measured) -> Law:
     """The pooled law after one class; one that is likely empty would teach it noise."""
     if not pool.known:
         return begin_law(pool, part.counts, max(part.counts.total, part.counts.total_variance**0.5, 1.0))

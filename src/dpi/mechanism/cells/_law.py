@@ -10,34 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from dpi.mechanism.base import Floats
 from dpi.mechanism.filtering._gaussians import PATIENCE, UNKNOWN, Gaussians, fast_replace
 from dpi.mechanism.filtering._population import Readout
-from dpi.mechanism.filtering.laplace_gauss import Evidence, Reals, fisher_information, score_evidence
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """Noisy numbers of users in each bin: true ones plus Laplace noise of scale `noise`."""
-
-    values: Floats
-    noise: float
-    doubt: Floats | float = 0.0
-    """Variance of the values beside that of the noise, where some of them are estimates."""
-
-    @cached_property
-    def total(self) -> float:
-        """Noisy number of users."""
-        return float(np.add.reduce(self.values))
-
-    @property
-    def total_variance(self) -> float:
-        """Variance of the noise in the total."""
-        return 2 * self.values.size * self.noise**2
+from dpi.mechanism.filtering.laplace_gauss import Evidence, NoisyCounts, Reals, fisher_information, score_evidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +32,10 @@ class ClassCounts:
     most_left: float
     """The most that an account of the class can have left, as a share of ε: who has it has weight one."""
 
-    def of_users(self, left: float) -> Counts:
-        """Counts of users who have `left` of ε on average, so weigh `left / most_left`."""
+    def of_users(self, left: float) -> NoisyCounts:
+        """NoisyCounts of users who have `left` of ε on average, so weigh `left / most_left`."""
         weight = left / self.most_left
-        return Counts(np.asarray(self.values / weight), self.noise / weight)
+        return NoisyCounts(np.asarray(self.values / weight), self.noise / weight)
 
 
 DRIFTS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
@@ -108,7 +87,7 @@ class Law:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class LawReading:
     """What a law says under a population: every tracker's levels, and their mixture as a PDF with its variance."""
 
     levels: Gaussians
@@ -126,14 +105,14 @@ class Learned:
     realised: Gaussians
 
 
-class Table:
+class LawTable:
     """The table in which laws are read in one slot; each law is read once."""
 
     def __init__(self, readout: Readout) -> None:
         self.readout = readout
-        self._readings: dict[int, tuple[Law, Reading]] = {}
+        self._readings: dict[int, tuple[Law, LawReading]] = {}
 
-    def read(self, law: Law) -> Reading:
+    def read(self, law: Law) -> LawReading:
         """A law's reading."""
         known = self._readings.get(id(law))  # the law is kept beside it, so that its id is no other's
         if known is None:
@@ -154,14 +133,14 @@ class Table:
         return Gaussians(reading.pdf, reading.variance)
 
 
-def make_table(population: Floats, laws: Sequence[Law]) -> Table:
+def make_table(population: Floats, laws: Sequence[Law]) -> LawTable:
     """The table for laws as they are, or a little later."""
     bins = laws[0].messages.mean.shape[1]
     variances = [law.messages.variance for law in laws if law.known]
     low = min([v.item(v.argmin()) for v in variances], default=_NARROWEST)
     high = max([v.item(v.argmax()) for v in variances], default=_WIDEST)
     low, high = [min(max(v, _NARROWEST / bins**2), _WIDEST) for v in (0.05 * low, 4 * high)]
-    return Table(Readout.snapped(population, bins, low, max(high, 2 * low)))
+    return LawTable(Readout.snapped(population, bins, low, max(high, 2 * low)))
 
 
 def read_levels(messages: Gaussians, readout: Readout) -> Gaussians:
@@ -170,16 +149,16 @@ def read_levels(messages: Gaussians, readout: Readout) -> Gaussians:
     return readout.read(Gaussians(messages.mean, np.minimum(variance, _WIDEST, out=variance)))
 
 
-def read_law(law: Law, readout: Readout) -> Reading:
+def read_law(law: Law, readout: Readout) -> LawReading:
     """A law's PDF before it is compared with a measurement; an unknown law is uniform."""
     bins = law.messages.mean.shape[1]
     if not law.known:
         even = Gaussians(law.messages.mean, np.full_like(law.messages.mean, 1 / bins**2))
-        return Reading(even, np.exp(law.log_weights), 1.0, np.full(bins, 1 / bins), np.full(bins, 1 / bins**2))
+        return LawReading(even, np.exp(law.log_weights), 1.0, np.full(bins, 1 / bins), np.full(bins, 1 / bins**2))
     return _readings([law], read_levels(_together([law]), readout))[0]
 
 
-def _readings(laws: Sequence[Law], each: Gaussians) -> list[Reading]:
+def _readings(laws: Sequence[Law], each: Gaussians) -> list[LawReading]:
     """Of some laws, by the levels of their trackers, (laws, trackers, bins)."""
     weights = np.exp(np.array([law.log_weights for law in laws]))
     row = weights[:, None]
@@ -190,7 +169,7 @@ def _readings(laws: Sequence[Law], each: Gaussians) -> list[Reading]:
     mass = np.add.reduce(mean, 2, keepdims=True)
     pdf, variance = (mean / mass)[:, 0], (row @ around / (mass * mass))[:, 0]
     whole = mass.ravel().tolist()
-    return [Reading(each[i], weights[i], whole[i], pdf[i], variance[i]) for i in range(len(laws))]
+    return [LawReading(each[i], weights[i], whole[i], pdf[i], variance[i]) for i in range(len(laws))]
 
 
 def clearness(expected: Floats, noise: float) -> float:
@@ -201,7 +180,7 @@ def clearness(expected: Floats, noise: float) -> float:
     return -math.expm1(-0.5 * float(expected.dot(expected)) / noise**2)
 
 
-def fit_size(counts: Counts, pdf: Floats, variance: Floats, size: float) -> tuple[float, float]:
+def fit_size(counts: NoisyCounts, pdf: Floats, variance: Floats, size: float) -> tuple[float, float]:
     """The size at which the counts look like a PDF, by weighted least squares, and its variance."""
     known = size * pdf
     known += size**2 * variance
@@ -211,14 +190,14 @@ def fit_size(counts: Counts, pdf: Floats, variance: Floats, size: float) -> tupl
     return float(weight.dot(counts.values)) / precision, 1 / precision
 
 
-def refit_size(reading: Reading, counts: Counts, size: float, doubt: float) -> float:
+def refit_size(reading: LawReading, counts: NoisyCounts, size: float, doubt: float) -> float:
     """A size of variance `doubt`, and of relative deviation `REFIT` beside that, corrected by the counts."""
     found, variance = fit_size(counts, reading.pdf, reading.variance, size)
     known = (REFIT * size) ** 2 + doubt
     return max(size + known / (known + variance) * (found - size), 0.02 * size)
 
 
-def begin_law(law: Law, counts: Counts, size: float) -> Law:
+def begin_law(law: Law, counts: NoisyCounts, size: float) -> Law:
     """A law after its first measurement: that is all it knows."""
     mean = counts.values / size
     variance = (2 * counts.noise**2 + counts.doubt + np.maximum(counts.values, 0)) / size**2
@@ -226,7 +205,7 @@ def begin_law(law: Law, counts: Counts, size: float) -> Law:
     return fast_replace(law, messages=each, known=True)
 
 
-def assimilate_law(law: Law, reading: Reading, counts: Counts, size: float) -> Learned:
+def assimilate_law(law: Law, reading: LawReading, counts: NoisyCounts, size: float) -> Learned:
     """A law after counts of `size` users: one Gaussian update for each tracker and bin."""
     noise = counts.noise
     scale = size / reading.mass
@@ -279,7 +258,7 @@ def correct_counts(expected: Floats, both: Floats, slope: Floats, seen: Floats, 
 
 
 def correct_crowds(
-    counted: Floats, spread: Floats, log_density: Reals, counts: Counts, size: float
+    counted: Floats, spread: Floats, log_density: Reals, counts: NoisyCounts, size: float
 ) -> tuple[Floats, Floats]:
     """Users in each bin, and their variance, if a bin may hold a crowd that nobody expected (`CROWD`): filled in."""
     anything = math.log(CROWD / (size + counts.noise))

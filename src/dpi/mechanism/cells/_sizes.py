@@ -16,8 +16,9 @@ import numpy as np
 
 from dpi.mechanism.base import Floats
 from dpi.mechanism.cells._dynamics import BEHIND, Cells
-from dpi.mechanism.cells._law import Counts, fit_size, softmax
+from dpi.mechanism.cells._law import fit_size, softmax
 from dpi.mechanism.filtering._gaussians import Gaussians, fast_replace
+from dpi.mechanism.filtering.laplace_gauss import NoisyCounts
 
 FIRST_RATES, FIRST_DEVIATIONS = (0.8, 0.1), (0.4, 0.3)
 RATE_STEPS = (0.1, 0.05)
@@ -84,13 +85,13 @@ class Sized:
     seen_variance: float
 
 
-def first_inflow(counts: Counts) -> tuple[Inflow, Sized]:
+def first_inflow(counts: NoisyCounts) -> tuple[Inflow, Sized]:
     """Newcomers of the first slot ever: the sum, as far as it stands out from its noise."""
     seen, noise = counts.total, counts.total_variance
     return Inflow(seen, noise), _present(seen, noise, seen, noise)
 
 
-def combine_size(counts: Counts, law: Gaussians, size: float) -> tuple[float, float]:
+def combine_size(counts: NoisyCounts, law: Gaussians, size: float) -> tuple[float, float]:
     """What the counts say of a size, near `size`: their shape and their sum, by precision."""
     found, noise = fit_size(counts, law.mean, law.variance, size)
     noise += (MISFIT * size) ** 2
@@ -105,7 +106,7 @@ def not_empty(size: float, variance: float, odds: float = EMPTY) -> float:
     return 1 / (1 + odds * math.exp(-0.495 * min(ratio, 200.0)))
 
 
-def size_newcomers(inflow: Inflow, counts: Counts, law: Gaussians) -> tuple[Inflow, Sized]:
+def size_newcomers(inflow: Inflow, counts: NoisyCounts, law: Gaussians) -> tuple[Inflow, Sized]:
     """The number of newcomers by the counts and by what was expected; a trickle below the noise is heard in time."""
     expected = max(inflow.size, 0.0)
     size = expected
@@ -258,7 +259,7 @@ def _waits(classes: int) -> Floats:
     return np.exp2(np.arange(classes))
 
 
-def measure_size(counts: Counts, law: Gaussians, expected: float, spread: float, entered: float) -> Sized:
+def measure_size(counts: NoisyCounts, law: Gaussians, expected: float, spread: float, entered: float) -> Sized:
     """A class's number of active users: `expected` with variance `spread`, corrected by the counts."""
     seen, noise = combine_size(counts, law, expected)
     both = spread + noise
@@ -305,7 +306,7 @@ class Measured:
     """the variance of that, absentees who may return included,"""
     prior: Gaussians
     """and its PDF."""
-    counts: Counts
+    counts: NoisyCounts
     sized: Sized
     """Its size after that,"""
     realised: Gaussians

@@ -10,6 +10,8 @@ Sees measurements after noise only; no histogram, no user.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +42,31 @@ tests/mechanism/test_laplace_gauss.py::test_single_precision_is_enough measures 
 _GONE = 7.7
 """e^-7.7² is lost next to 1 in double precision; smaller terms would be denormal numbers, which are slow. Source: by
 calculation."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Noisy numbers of users in each bin: true ones plus Laplace noise of scale `noise`."""
+
+    values: Floats
+    noise: float
+    doubt: Floats | float = 0.0
+    """Variance of the values beside that of the noise, where some of them are estimates."""
+
+    @cached_property
+    def total(self) -> float:
+        """Noisy number of users."""
+        return float(np.add.reduce(self.values))
+
+    @property
+    def total_variance(self) -> float:
+        """Variance of the noise in the total."""
+        return 2 * self.values.size * self.noise**2
+
+    @property
+    def nobody(self) -> float:
+        """Log score if all of it is noise."""
+        return -float(np.abs(self.values).sum()) / self.noise - self.values.size * float(np.log(2 * self.noise))
 
 
 class Evidence(NamedTuple):

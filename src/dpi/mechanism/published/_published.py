@@ -192,7 +192,7 @@ class Published(Mechanism[PublishedState]):
             raise OptionError(f"`so_far` must hold fewer than the slot's {bill.choices} choices.")
         return self._law(state, self.ramp.truth(state.queries, histogram.grains), bill, so_far)
 
-    def _law(self, state: PublishedState, truth: Integers, bill: _Bill, so_far: Sequence[int]) -> Floats:
+    def _law(self, state: PublishedState, truth: Integers, bill: _SlotCost, so_far: Sequence[int]) -> Floats:
         scores, rate = self._next(state, truth, bill, so_far)
         logarithms = (scores - scores.max()) * float(rate)
         result: Floats = logarithms - math.log(float(np.exp(logarithms).sum()))
@@ -263,7 +263,7 @@ class Published(Mechanism[PublishedState]):
     def _rounds(self, state: PublishedState) -> int:
         return self.rounds if self.every_slot or state.slots == 0 else 1
 
-    def _bill(self, state: PublishedState, sensitivity: int, epsilon: Epsilon) -> _Bill:
+    def _bill(self, state: PublishedState, sensitivity: int, epsilon: Epsilon) -> _SlotCost:
         """How the slot's budget is split: what each choice costs, from public facts alone."""
         share = self._share
         if share and sensitivity != GRAINS:
@@ -273,10 +273,10 @@ class Published(Mechanism[PublishedState]):
         paid = choices if len(state.queries) > 1 else choices // 2
         rate = (1 - share) * epsilon.fraction / paid / (2 * self.ramp.sensitivity(sensitivity))
         total_scale = sensitivity / (share * epsilon.fraction) if share else Fraction(0)
-        return _Bill(choices, rate, total_scale)
+        return _SlotCost(choices, rate, total_scale)
 
     def _next(
-        self, state: PublishedState, truth: Integers, bill: _Bill, so_far: Sequence[int]
+        self, state: PublishedState, truth: Integers, bill: _SlotCost, so_far: Sequence[int]
     ) -> tuple[Integers, Fraction]:
         """Integer scores of the candidates of the next choice, and the rate they are drawn with.
 
@@ -328,7 +328,7 @@ _SEAL = 16
 
 
 @dataclass(frozen=True)
-class _Bill:
+class _SlotCost:
     """The slot's number of choices, the rate of a choice between single scores, and the scale of the total's noise."""
 
     choices: int
@@ -337,7 +337,7 @@ class _Bill:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _PoolAnswers:
     """The pool's answers on the ramp's scale, one row a query, and those of the uniform PDF."""
 
     answers: Integers
@@ -353,10 +353,10 @@ class _Table:
 
 
 @lru_cache(maxsize=4)
-def _table(pool: Pool, queries: LinearQueries, ramp: Ramp) -> _Table:
+def _table(pool: Pool, queries: LinearQueries, ramp: Ramp) -> _PoolAnswers:
     answers = ramp.public(np.ascontiguousarray(pool.answers(queries).T), pool.precision * queries.scale)
     ones = np.ones((1, queries.bins), dtype=np.int64)
-    return _Table(answers, ramp.public(queries.answers(ones)[0], queries.bins * queries.scale))
+    return _PoolAnswers(answers, ramp.public(queries.answers(ones)[0], queries.bins * queries.scale))
 
 
 def _total(histogram: Histogram) -> int:

@@ -31,7 +31,7 @@ from dpi.theory import entropy_approximation, multinomial_entropy, pool_entropy
 Floats = npt.NDArray[np.float64]
 
 _BLOCK = 1 << 21
-"""Counts in memory at a time: 16 MiB."""
+"""NoisyCounts in memory at a time: 16 MiB."""
 
 
 class Pool(Option, ABC):
