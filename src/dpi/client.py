@@ -288,15 +288,17 @@ class Connection:
 
         What is `from` there is `begin` here, since Python has another use for it.
         """
-        self._declare("POST", "/v1/streams", {"name": name} | _write_options(domain, options))
+        self._declare("POST", "/v1/streams", domain, {"name": name} | options)
         return self.stream(name)
 
     def change(self, name: str, *, domain: Domain, **options: object) -> None:
         """Go on with other options from a slot on that has not begun; all of them are said, as for a new stream."""
-        self._declare("PUT", f"/v1/streams/{name}", _write_options(domain, options))
+        self._declare("PUT", f"/v1/streams/{name}", domain, options)
 
-    def _declare(self, method: str, path: str, content: dict[str, object]) -> None:
-        self._requests.send(method, path, {}, json.dumps(content).encode(), "application/json")
+    def _declare(self, method: str, path: str, domain: Domain, options: Mapping[str, object]) -> None:
+        named = {"from" if key == "begin" else key.replace("_", "-"): value for key, value in options.items()}
+        content = json.dumps({"domain": describe(domain)} | named).encode()
+        self._requests.send(method, path, {}, content, "application/json")
 
     def operations(self) -> dict[str, object]:
         """Return how the service does, as `dpi serve top` shows it: for a curator alone, for it follows from events."""
@@ -327,8 +329,3 @@ class Connection:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _write_options(domain: Domain, options: dict[str, object]) -> dict[str, object]:
-    named = {"from" if key == "begin" else key.replace("_", "-"): value for key, value in options.items()}
-    return {"domain": describe(domain)} | named
