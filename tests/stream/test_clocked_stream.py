@@ -1,5 +1,6 @@
 """Streams that measure users by class: budgets, certificates, interruptions, trees, and where it is spend_first."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -270,7 +271,7 @@ def test_a_forged_budget_of_a_class_is_found(forged):
     """The chain is replayed with the clock and the stated shares: what does not follow from them is told."""
     opened = stream(store=dpi.MemoryStore())
     close(opened, range(4))
-    links, head = opened.store._content.links, Head()
+    links, head = [*opened.store.links()], Head()
     for number, link in enumerate([*links]):
         entry = dict(link.entry)
         if number == 4:
@@ -280,6 +281,7 @@ def test_a_forged_budget_of_a_class_is_found(forged):
         facts = {name: fact for name, fact in entry.items() if name not in ("sequence", "previous")}
         links[number] = extend(head, facts)
         head = links[number].head
+    opened.store._content = replace(opened.store._content, links=tuple(links))
     problems = verify(opened.store).problems
     assert any(problem.startswith("entry 4 ") and "vouches" not in problem for problem in problems)
 
@@ -288,8 +290,9 @@ def test_classes_that_were_not_declared_are_found():
     """A stream of another policy does not measure by class."""
     opened = stream(store=dpi.MemoryStore(), mechanism=OneClass(), budget=dpi.Ledger(per_slot="0.1"))
     close(opened, range(1))
-    links = opened.store._content.links
+    links = [*opened.store.links()]
     link = links[1]
     facts = {name: fact for name, fact in link.entry.items() if name not in ("sequence", "previous")}
     links[1] = extend(links[0].head, facts | {"classes": []})
+    opened.store._content = replace(opened.store._content, links=tuple(links))
     assert any("has not declared" in problem for problem in verify(opened.store).problems)
