@@ -3,9 +3,9 @@
     python tools/rooms.py            # write it (`make picture`)
     python tools/rooms.py --check    # fail if it is not up to date
 
-A room is what lies directly in src/dpi. Its height is its layer in the import contract of pyproject.toml. An arrow goes
-from a room to one that it imports; one that follows from others (A → B → C makes A → C) is left out, so that a reader
-can follow the rest with a finger.
+A room is what lies directly in src/dpi, or one of the further packages. Its height is its layer in the import contracts
+of pyproject.toml. An arrow goes from a room to one that it imports; one that follows from others (A → B → C makes
+A → C) is left out, so that a reader can follow the rest with a finger.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import grimp
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "images" / "rooms.svg"
 
+FURTHER = ("dpi_audit", "dpi_research", "dpi_spark")
 WIDTH, ROW, MARGIN, BOX = 1000, 78, 24, 30
 LETTER = 8.2
 """Width of a letter at the size of the labels, a little more than it needs."""
@@ -33,7 +34,7 @@ STYLE = """
   text { font: 14px ui-sans-serif, system-ui, sans-serif; fill: #1f2933; text-anchor: middle }
   rect { fill: #ffffff; stroke: #52606d; rx: 6 }
   .band { fill: #f0f4f8; stroke: none }
-  .research rect { fill: #fdf3d7 }
+  .further rect { fill: #fdf3d7 }
   path { fill: none; stroke: #627d98; stroke-width: 1.3; opacity: .75 }
   marker path { fill: #627d98; stroke: none; opacity: 1 }
 """
@@ -42,20 +43,25 @@ STYLE = """
 def layers() -> list[list[str]]:
     """The rooms by the import contract, the highest layer first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    (contract,) = [one for one in contracts if one.get("containers") == ["dpi"]]
-    return [[room.strip() for room in layer.split("|")] for layer in contract["layers"]]
+    (packages,) = [one for one in contracts if one.get("layers", [""])[-1] == "dpi"]
+    (core,) = [one for one in contracts if one.get("containers") == ["dpi"]]
+    return [[room.strip() for room in layer.split("|")] for layer in [*packages["layers"][:-1], *core["layers"]]]
+
+
+def room(module: str) -> str:
+    """Return the room of a module: its package, or in the core what lies directly in it."""
+    package, _, rest = module.partition(".")
+    return rest.partition(".")[0] if package == "dpi" else package
 
 
 def imports() -> Arrows:
     """Which rooms each room imports from, by its modules' own import statements."""
-    graph = grimp.build_graph("dpi", include_external_packages=False, cache_dir=None)
-    seen: Arrows = {module.split(".")[1]: set() for module in graph.modules if "." in module}
+    graph = grimp.build_graph("dpi", *FURTHER, include_external_packages=False, cache_dir=None)
+    seen: Arrows = {room(module): set() for module in graph.modules}
     for module in graph.modules:
-        for imported in graph.find_modules_directly_imported_by(module):
-            if "." in module and "." in imported:
-                seen[module.split(".")[1]].add(imported.split(".")[1])
-    seen.pop("__main__", None)  # a door to `cli`, and no room
-    return {room: others - {room} for room, others in seen.items()}
+        seen[room(module)] |= {room(imported) for imported in graph.find_modules_directly_imported_by(module)}
+    outside = {"", "__main__"}  # the package itself, and a door to `cli`
+    return {name: others - {name} - outside for name, others in seen.items() if name not in outside}
 
 
 def reduced(arrows: Arrows) -> Arrows:
@@ -132,7 +138,7 @@ class Drawing:
         parts += [f'<path d="{self._curve(path, down)}" marker-end="url(#tip)"/>' for path in self.paths]
         for room in sorted(self.rooms, key=lambda room: (down[room], self.across[room])):
             width, x, y = self._width(room), self.across[room], down[room]
-            wall = ' class="research"' if room == "research" else ""
+            wall = ' class="further"' if room in FURTHER else ""
             parts.append(
                 f'<g{wall}><rect x="{x - width / 2:.0f}" y="{y}" width="{width:.0f}" height="{BOX}"/>'
                 f'<text x="{x:.0f}" y="{y + 20}">{escape(room)}</text></g>'
