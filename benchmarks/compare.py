@@ -26,7 +26,7 @@ from dpi_research.baselines import PublicFacts
 from dpi_research.compare import Comparison, Terms, compare, compare_named, compare_slots
 from dpi_research.compare.comparison import plot_error, plot_loss, plot_trade_off
 from dpi_research.compare.contenders import Ours
-from dpi_research.compare.run import OURS, USUAL, Mode, coded
+from dpi_research.compare.run import OURS, USUAL, Mode, number_slots
 from dpi_research.datasets.generators import Slot, stream_named
 from real import STREAMS as REAL
 from real import load
@@ -39,7 +39,7 @@ def real(name: str) -> tuple[int, tuple[Slot, ...]]:
     """Bins and slots of a real stream."""
     domain, slots = load(REAL[name])
     rows = ((t, Rows.of(users, domain.encode(values), bytes(32))) for t, (users, values) in enumerate(slots))
-    return domain.size, tuple(coded(rows, domain.size))
+    return domain.size, tuple(number_slots(rows, domain.size))
 
 
 def play(

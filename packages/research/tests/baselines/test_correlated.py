@@ -16,9 +16,10 @@ from dpi_research.baselines.factorisations import (
 )
 from dpi_research.baselines.honaker import Honaker
 from statistics_ import assert_variance
+from strategies import few
 from transcript import play, transcript_loss
 
-REPLICATES = 20_000
+REPLICATES = few(6_000, 20_000)
 SLOTS = 40
 
 COUNTERS = {

@@ -8,7 +8,10 @@ from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
 from dpi_research.baselines.honaker import KeySelection
 from statistics_ import assert_variance
+from strategies import few
 from transcript import play, transcript_loss
+
+REPLICATES = few(6_000, 20_000)
 
 SLOTS = 24
 
@@ -22,12 +25,12 @@ def make(source, bins=2, **options):
 @pytest.mark.parametrize("least", [0.0, 3.0])
 @pytest.mark.parametrize("slots", [1, 5, 8])
 def test_an_empty_key_is_selected_with_probability_beta(least, slots):
-    """Among 40,000 empty keys the share selected at the first trigger is β at μ = 0 and less above; later at most β.
+    """Among many empty keys the share selected at the first trigger is β at μ = 0 and less above; later at most β.
 
     Six standard errors: a false alarm below 10^-8. Later only keys that were never selected are looked at; having
     missed the threshold before makes passing it no likelier, as estimates are positively correlated.
     """
-    keys, beta = 40_000, 0.05
+    keys, beta = few(10_000, 40_000), 0.05
     mechanism = make(UnsafeSeededSource(slots), bins=keys, failure=beta, least=least)
     for _ in range(slots):
         fresh = mechanism.releases == 0
@@ -81,9 +84,9 @@ def test_what_waits_is_released_in_full():
 
 def test_releases_have_the_second_trees_variance():
     """Where all are selected, the variance is (H/(2ρ_h))·Σ 1/(2 - 2^-j) over 20,000 keys (false alarm < 10^-8)."""
-    mechanism = make(UnsafeSeededSource(3), bins=20_000, failure=1e-9)
+    mechanism = make(UnsafeSeededSource(3), bins=REPLICATES, failure=1e-9)
     for _ in range(3):
-        release = mechanism.update(np.full(20_000, 10**6))
+        release = mechanism.update(np.full(REPLICATES, 10**6))
     assert (mechanism.releases == 3).all()
     assert_variance(release - 3 * 10**6, float(mechanism.value_variance) * (1 + 2 / 3), kurtosis=3.0)
 

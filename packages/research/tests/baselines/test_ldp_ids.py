@@ -8,8 +8,9 @@ from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
 from dpi_research.baselines.ldp_ids import LBA, LBD, LBU, LPA, LPD, LPU, LSP, Oracle
 from statistics_ import assert_variance
+from strategies import few
 
-RUNS = 4_000
+RUNS = few(1_000, 4_000)
 METHODS = (LBU, LSP, LBD, LBA, LPU, LPD, LPA)
 
 

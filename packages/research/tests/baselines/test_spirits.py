@@ -12,7 +12,10 @@ from dpi.noise import UnsafeSeededSource
 from dpi_research.baselines.counters import Hybrid
 from dpi_research.baselines.spirits import LAST_LEVEL, CgmSpirit, Design, DongSpirit
 from statistics_ import assert_variance
+from strategies import few
 from transcript import play, transcript_loss
+
+REPLICATES = few(6_000, 20_000)
 
 PERIOD = 6
 
@@ -78,9 +81,9 @@ def test_correlation_pays_where_steps_are_small():
 @pytest.mark.parametrize("slots", [1, 3, 6, 8])
 def test_releases_have_the_designed_variance(slots):
     """Over 20,000 bins: s₁²·a^(2(i-1)) + s²·(1 - a^(2(i-1)))/(1 - a²), within six standard errors (< 10^-8)."""
-    mechanism = cgm(UnsafeSeededSource(slots), bins=20_000)
+    mechanism = cgm(UnsafeSeededSource(slots), bins=REPLICATES)
     for slot in range(slots):
-        release = mechanism.update(np.full(20_000, 40 + slot))
+        release = mechanism.update(np.full(REPLICATES, 40 + slot))
     assert_variance(release - 40 - slots + 1, mechanism.variance(slots), kurtosis=3.0)
 
 
@@ -180,9 +183,9 @@ def test_nobody_above_the_cap_means_level_zero():
 
 def test_without_ids_it_is_a_hybrid_counter():
     """Through `update` no record is dropped: variance is that of the hybrid counter with ε·(6/π²)/2."""
-    mechanism = DongSpirit(epsilon=1, bins=20_000, unsafe_source=UnsafeSeededSource(2))
+    mechanism = DongSpirit(epsilon=1, bins=REPLICATES, unsafe_source=UnsafeSeededSource(2))
     for _ in range(5):
-        release = mechanism.update(np.full(20_000, 2))
+        release = mechanism.update(np.full(REPLICATES, 2))
     assert mechanism.variance(5) == pytest.approx(Hybrid(epsilon=mechanism.share(0) / 2).variance(5))
     assert_variance(release - 10, mechanism.variance(5))
     assert mechanism.variance(4) is None

@@ -13,6 +13,7 @@ from dpi.noise import UnsafeSeededSource, exponential_mechanism
 from dpi_research.baselines.topl import HybridReport, SquareWave, ToPL
 from dpi_research.baselines.tops import PREDICTORS, SCORE_UNITS, BaryTree, ToPS, node_weight
 from exact_loss import exact_loss, stated
+from strategies import few
 
 
 def coefficients(fan_out, levels, leaves):
@@ -94,7 +95,7 @@ def test_the_threshold_is_near_the_best():
     """P(q ≤ max q - (ln|Θ| + s)/ε) ≤ e^-s, measured on 20,000 choices, with six standard errors (alarm < 10^-8)."""
     mechanism = ToPS(epsilon=1, slots=100, prefix=30, largest=40)
     scores = mechanism.scores(np.random.default_rng(3).integers(0, 30, 30) * GRAINS)
-    source, runs = UnsafeSeededSource(6), 20_000
+    source, runs = UnsafeSeededSource(6), few(6_000, 20_000)
     chosen = scores[[exponential_mechanism(scores, mechanism.rate / SCORE_UNITS, source) for _ in range(runs)]]
     for s in (0.0, 1.0, 2.0):
         limit = scores.max() - (math.log(scores.size) + s) * SCORE_UNITS
@@ -140,7 +141,7 @@ def test_the_square_wave_is_private_and_complete(epsilon):
     wave = SquareWave(epsilon)
     assert wave.p / wave.q == pytest.approx(math.exp(epsilon))
     np.testing.assert_allclose(wave.transition(50).sum(axis=0), 1)
-    uniform, value, runs = draws(1), 0.31, 20_000
+    uniform, value, runs = draws(1), 0.31, few(6_000, 20_000)
     reports = np.array([wave.report(value, uniform) for _ in range(runs)])
     assert reports.min() >= -wave.width / 2
     assert reports.max() <= 1 + wave.width / 2
@@ -154,7 +155,7 @@ def test_the_square_wave_is_private_and_complete(epsilon):
 @pytest.mark.parametrize("value", [-1.0, 0.0, 0.4])
 def test_hybrid_reports_are_unbiased_with_the_stated_variance(epsilon, value):
     """Mean and mean square over 40,000 reports in six standard errors (false alarm < 10^-7); exact above ε = 0.61."""
-    rule, uniform, runs = HybridReport(epsilon), draws(5), 40_000
+    rule, uniform, runs = HybridReport(epsilon), draws(5), few(10_000, 40_000)
     reports = np.array([rule.report(value, uniform) for _ in range(runs)])
     variance = rule.variance if epsilon > 0.61 else rule.variance - value**2
     assert abs(reports.mean() - value) < 6 * math.sqrt(variance / runs)
@@ -187,11 +188,11 @@ def test_the_distribution_is_recovered_from_reports():
 
 
 def test_local_sums_have_the_stated_variance():
-    """Errors of 1,500 sums over their deviation have mean square one in six standard errors (false alarm < 10^-8)."""
+    """Errors of many sums over their deviation have mean square one in six standard errors (false alarm < 10^-8)."""
     errors = []
     learnt = ToPL(epsilon=1, slots=4, prefix=1, largest=10, grid=8, unsafe_source=UnsafeSeededSource(0))
     learnt.update(5)
-    for seed in range(1500):
+    for seed in range(few(500, 1500)):
         mechanism = copy.copy(learnt)
         mechanism._source = UnsafeSeededSource(seed)
         for value in (3, 20, 0, 1):
@@ -223,7 +224,7 @@ def test_bad_options_are_refused():
 @pytest.mark.parametrize("value", [-0.8, 0.0, 0.5])
 def test_piecewise_reports_are_private(value):
     """Near the value lies the share s/(s + 1) of the reports, so densities differ by s·(C + 1)/(C - 1) = s² = e^ε."""
-    epsilon, runs, uniform = 1.4, 20_000, draws(8)
+    epsilon, runs, uniform = 1.4, few(6_000, 20_000), draws(8)
     rule, s = HybridReport(epsilon), math.exp(epsilon / 2)
     top = (s + 1) / (s - 1)
     left = (top + 1) / 2 * value - (top - 1) / 2

@@ -10,7 +10,10 @@ from dpi.errors import OptionError
 from dpi.noise import UnsafeSeededSource
 from dpi_research.baselines.w_event import Absorption, BudgetAbsorption, BudgetDistribution, Distribution
 from statistics_ import assert_variance
+from strategies import few
 from transcript import transcript_loss
+
+REPLICATES = few(6_000, 20_000)
 
 MECHANISMS = {"bd": BudgetDistribution, "ba": BudgetAbsorption}
 WINDOW = 5
@@ -95,8 +98,8 @@ def test_publications_have_the_published_budgets():
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_publication_has_the_noise_of_its_budget(name):
     """The first release has variance 2/e² over 20,000 bins, within six standard errors (false alarm below 10^-8)."""
-    mechanism = MECHANISMS[name](epsilon=1, bins=20_000, window=3, unsafe_source=UnsafeSeededSource(1))
-    release = mechanism.update(np.full(20_000, 7))
+    mechanism = MECHANISMS[name](epsilon=1, bins=REPLICATES, window=3, unsafe_source=UnsafeSeededSource(1))
+    release = mechanism.update(np.full(REPLICATES, 7))
     assert_variance(release - 7, 2 / float(mechanism.budget) ** 2)
 
 
@@ -123,10 +126,10 @@ def test_a_window_needs_a_slot():
 
 
 def test_budgets_stay_short_for_ever():
-    """After 3,000 publications a budget is still a multiple of 2^-40 of ε, and a window still keeps to ε/2."""
+    """After hundreds of publications a budget is still a multiple of 2^-40 of ε, and a window still keeps to ε/2."""
     mechanism, spent = BudgetDistribution(epsilon=1, window=3), []
     with mock.patch.object(BudgetDistribution, "_differs", mock.Mock(return_value=True)):
-        for _ in range(3000):
+        for _ in range(few(300, 3000)):
             mechanism.update(5)
             spent.append(mechanism.spent)
             assert sum(spent[-3:]) <= Fraction(1, 2)

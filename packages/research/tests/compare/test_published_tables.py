@@ -1,14 +1,18 @@
 import json
+from fractions import Fraction
 
 import pytest
 
 from dpi_research.compare import published_tables
+from strategies import few
 
 
 @pytest.fixture(scope="module")
 def tables():
-    """Both tables, computed once."""
-    return published_tables()
+    """Both tables, computed once; with DPI_SLOW for slots of 5 seconds too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpi_research.compare.tables.SLOT_SECONDS", (Fraction(1, 2), Fraction(5))[: few(1, 2)])
+        return published_tables.__wrapped__()
 
 
 HONEST = {  # pure after 5 and 50 slots, ε at δ after 50, δ of the printed number

@@ -14,7 +14,7 @@ import pytest
 
 import dpi
 from dpi_research.datasets import DATASETS, cases, load
-from dpi_research.datasets.dataset import fetch
+from dpi_research.datasets._dataset import fetch
 from dpi_research.datasets.loaders import TSHARK
 
 COVID = """\
@@ -227,7 +227,7 @@ def test_another_checksum_is_refused(tmp_path, monkeypatch):
 
 def test_nothing_is_downloaded_unless_asked_with_a_checksum(tmp_path, monkeypatch):
     """`download=True` alone is refused, and so is a file without a lasting address."""
-    monkeypatch.setattr("dpi_research.datasets.dataset.urlopen", None)
+    monkeypatch.setattr("dpi_research.datasets._dataset.urlopen", None)
     with pytest.raises(dpi.OptionError, match="needs a folder, named by DPI_DATA, and the `sha256`"):
         load("covid19", download=True)
     with pytest.raises(dpi.OptionError, match="no address that stays"):

@@ -8,7 +8,7 @@ import pytest
 
 from dpi_research.datasets import DATASETS
 from dpi_research.experiments import datasets
-from dpi_research.experiments.datasets import MADE_UP, PRINTED, USES, cases, made_up, measured, sheet
+from dpi_research.experiments.datasets import MADE_UP, PRINTED, USES, cases, measure_made_up, measure_set, sheet
 from dpi_research.reproduce.rows import select, value
 
 
@@ -28,7 +28,7 @@ def test_users_are_counted_by_slots():
 
 def test_published_streams_are_flat():
     """KL from uniform of counts N(m, σ²) is about E[σ²]/(2m²), σ² of 1, 4 … 100: 38.5/2/100² at k = 100."""
-    (row,) = made_up("published, k = 10,000, long", 0)
+    (row,) = measure_made_up("published, k = 10,000, long", 0)
     variances = []  # of the slots that were measured
     rng = np.random.default_rng(0)
     for _ in range(datasets.MEASURED):
@@ -36,13 +36,13 @@ def test_published_streams_are_flat():
         variances.append(deviation**2)
         rng.normal(100, deviation, 10_000)
     assert value(row, "uniform_kl") == pytest.approx(np.mean(variances) / 2 / 100**2, rel=0.05)
-    (zipf,) = made_up("zipf with drift", 0)
+    (zipf,) = measure_made_up("zipf with drift", 0)
     assert value(zipf, "uniform_kl") > 1
 
 
 def test_the_sheet_works_without_data(tmp_path):
     """Printed numbers and made-up streams are there; with one data set, so is its figure."""
-    rows = [row for name in MADE_UP for row in made_up(name, 0)][:2]
+    rows = [row for name in MADE_UP for row in measure_made_up(name, 0)][:2]
     made = sheet(rows)
     assert len(made.tables) == 2
     assert f"{PRINTED[0][1]:,}" in made.tables[0].rows[0]
@@ -60,12 +60,12 @@ def test_the_sheet_works_without_data(tmp_path):
 def test_real_data_sets(monkeypatch):
     """Numbers that can be counted in another way; shares fall."""
     monkeypatch.setenv("DPI_DATA", os.environ["DPI_TEST_DATA"])
-    rows = measured("flights")
+    rows = measure_set("flights")
     (flights,) = select(rows, kind="real")
     assert (flights["users"], flights["slots"]) == (4_043, 53)
     shares = [value(row, "share") for row in select(rows, kind="seen")]
     assert shares[0] == 1
     assert shares == sorted(shares, reverse=True)
-    (people,) = select(measured("covid19"), kind="real")
+    (people,) = select(measure_set("covid19"), kind="real")
     assert people["users"] == people["records"]
     assert people["slots"] == 540

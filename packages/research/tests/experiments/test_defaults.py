@@ -5,19 +5,19 @@ import math
 import pytest
 
 from dpi.theory import spence_series
-from dpi_research.experiments.defaults import DRAWS, SPENCE, demo, sheet, spent, told
+from dpi_research.experiments.defaults import DRAWS, SPENCE, measure_gain, play_demo, sheet, sum_budgets
 from dpi_research.reproduce.rows import select, value
 
 
 @pytest.fixture(scope="module")
 def rows():
     """A few slots of the zipf stream at ε = 2."""
-    return [*told("drift.01", 2.0, 6, 0), *demo("drift.01", 6, 0)]
+    return [*measure_gain("drift.01", 2.0, 6, 0), *play_demo("drift.01", 6, 0)]
 
 
 def test_in_order_the_series_is_spent():
     """As theory computes it in floats."""
-    row = select(spent("in order", 2.0, 500, 0), slot=500)[0]
+    row = select(sum_budgets("in order", 2.0, 500, 0), slot=500)[0]
     theory = spence_series(500, 2, float(SPENCE.mu), float(SPENCE.zeta)).sum()
     assert value(row, "spent") == pytest.approx(theory, rel=1e-6)
 
@@ -26,7 +26,7 @@ def test_in_order_the_series_is_spent():
 @pytest.mark.parametrize("epsilon", [0.5, 10.0])
 def test_random_allocation_spends_t_over_lambda(draw, rate, epsilon):
     """A sum of 500 exponential variables of rate Λ, whatever ε is: beyond six deviations once in 10⁸."""
-    row = select(spent(draw, epsilon, 500, 3), slot=500)[0]
+    row = select(sum_budgets(draw, epsilon, 500, 3), slot=500)[0]
     assert value(row, "spent") * rate == pytest.approx(500, abs=6 * math.sqrt(500))
 
 
@@ -53,7 +53,7 @@ def test_the_same_total_tells_more(rows):
 
 def test_the_sheet_draws_what_there_is(rows, tmp_path):
     """All rows, or some of them."""
-    paid = [row for draw in DRAWS for row in spent(draw, 0.5, 50, 0)]
+    paid = [row for draw in DRAWS for row in sum_budgets(draw, 0.5, 50, 0)]
     made = sheet([*paid, *rows])
     assert set(made.figures) == {"spent", "gain"}
     for end, (figure, _) in made.figures.items():

@@ -7,12 +7,12 @@ import pytest
 
 from dpi_research.datasets.generators import published
 from dpi_research.experiments import experiment
-from dpi_research.experiments.dynamic import BINS, course, sheet
+from dpi_research.experiments.dynamic import BINS, follow_stream, sheet
+from dpi_research.reproduce._page import write
+from dpi_research.reproduce._running import Outcome, Result
 from dpi_research.reproduce.experiment import Value
-from dpi_research.reproduce.page import write
 from dpi_research.reproduce.play import SYSTEMS
 from dpi_research.reproduce.rows import column, mean, select
-from dpi_research.reproduce.running import Outcome, Result
 
 SLOTS, WINDOW = 30, 5
 
@@ -26,7 +26,7 @@ def rows() -> list[dict[str, Value]]:
         row
         for stream in ("published", "zipf")
         for system, epsilon, churn in settings
-        for row in course(stream, system, epsilon, churn, SLOTS, WINDOW, 1_000, 0)  # type: ignore[arg-type]
+        for row in follow_stream(stream, system, epsilon, churn, SLOTS, WINDOW, 1_000, 0)  # type: ignore[arg-type]
     ]
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from dpi_research.datasets.generators import published
 from dpi_research.experiments import experiment
-from dpi_research.experiments.endurance import MEAN, course, sheet
+from dpi_research.experiments.endurance import MEAN, follow_stream, sheet
+from dpi_research.reproduce._page import write
+from dpi_research.reproduce._running import Outcome, Result
 from dpi_research.reproduce.experiment import Value
-from dpi_research.reproduce.page import write
 from dpi_research.reproduce.play import SYSTEMS, System
 from dpi_research.reproduce.rows import column, mean, select
-from dpi_research.reproduce.running import Outcome, Result
 
 BINS, SLOTS, WINDOW = 50, 60, 20
 STEPS: dict[System, int] = {"strict": 10, "converging": 5, "ledger": 1}
@@ -21,7 +21,9 @@ STEPS: dict[System, int] = {"strict": 10, "converging": 5, "ledger": 1}
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Value]]:
     """All systems."""
-    return [row for system in SYSTEMS for row in course("published", system, BINS, SLOTS, STEPS[system], WINDOW, 0)]
+    return [
+        row for system in SYSTEMS for row in follow_stream("published", system, BINS, SLOTS, STEPS[system], WINDOW, 0)
+    ]
 
 
 def test_every_system_has_the_same_windows(rows: list[dict[str, Value]]) -> None:

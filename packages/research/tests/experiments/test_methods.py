@@ -4,23 +4,31 @@ import numpy as np
 import pytest
 
 from dpi_research.compare.tables import EPSILON
-from dpi_research.experiments.methods import ALGORITHM, NAMES, algorithm_losses, errors, losses, own_losses, sheet
+from dpi_research.experiments.methods import (
+    ALGORITHM,
+    NAMES,
+    list_algorithm_losses,
+    list_losses,
+    list_own_losses,
+    measure_errors,
+    sheet,
+)
 from dpi_research.reproduce.play import SYSTEMS
 from dpi_research.reproduce.rows import column, select, value
 
 
 @pytest.fixture(scope="module")
 def course():
-    """Losses over 60 slots."""
-    others = [row for name in NAMES for row in losses(name, 0.5, 60, 3)]
-    return [*others, *(row for s in SYSTEMS for row in own_losses(s, 60, 3, 0)), *algorithm_losses(60, 3)]
+    """Losses over 50 slots."""
+    others = [row for name in NAMES for row in list_losses(name, 0.5, 50, 2)]
+    return [*others, *(row for s in SYSTEMS for row in list_own_losses(s, 50, 2, 0)), *list_algorithm_losses(50, 2)]
 
 
 @pytest.fixture(scope="module")
 def compared():
     """Three slots of the zipf stream, five of the published one."""
-    small = errors("drift.01", 0.05, None, 3, 0)
-    return [*small, *errors("published", 0.05, None, 5, 0), *errors("published", 0.05, 1, 5, 0)]
+    small = measure_errors("drift.01", 0.05, None, 3, 0)
+    return [*small, *measure_errors("published", 0.05, None, 5, 0), *measure_errors("published", 0.05, 1, 5, 0)]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +46,7 @@ def test_losses_are_those_of_the_table(course, name, after):
 
 def test_ten_times_the_records_lose_ten_times_as_much():
     """A user with 13.4 records in a slot."""
-    few, many = (losses("pegasus", seconds, 10, 2) for seconds in (0.5, 5.0))
+    few, many = (list_losses("pegasus", seconds, 10, 2) for seconds in (0.5, 5.0))
     assert column(many, "pure") == pytest.approx([10 * loss for loss in column(few, "pure")])
 
 

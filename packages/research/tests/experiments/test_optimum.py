@@ -17,9 +17,9 @@ from dpi_research.experiments.optimum import (
     TEN,
     budgets,
     cases,
-    errors,
-    losses,
+    list_losses,
     optimum,
+    play_budget,
     spence_name,
     spreads,
 )  # fmt: skip
@@ -35,7 +35,7 @@ def test_all_ways_spend_the_same() -> None:
 
 def test_losses_are_those_of_the_theory() -> None:
     """Three of the ways stand in `dpi.theory`."""
-    found = {str(row["name"]): row["log_loss"] for row in losses(2.0, 5, 2, 0)}
+    found = {str(row["name"]): row["log_loss"] for row in list_losses(2.0, 5, 2, 0)}
     known = concentration(2.0)
     assert found[FIRST] == pytest.approx(known.first_slot)
     assert found[INVERSE] == pytest.approx(known.inverse_square, rel=1e-3)
@@ -65,14 +65,14 @@ def test_budgets_add_up_to_epsilon() -> None:
 def test_one_slot_is_precise_and_then_grows_old(tmp_path: Path) -> None:
     """On a stream that moves fast: of one population, all in slot 1 is best there, and worst in slot 12."""
     names = (FIRST, spence_name(0.05, 0.1), TEN, LEDGER)
-    rows: list[dict[str, Value]] = [row for name in names for row in errors(name, "fast", 12, 0)]
+    rows: list[dict[str, Value]] = [row for name in names for row in play_budget(name, "fast", 12, 0)]
     kl = {(row["name"], row["slot"]): float(row["kl"] or 0) for row in rows}
     assert kl[FIRST, 1] < min(kl[name, 1] for name in names[1:-1])
     assert kl[FIRST, 12] > max(kl[name, 12] for name in names[1:])
-    for part in (rows + losses(2.0, 4, 2, 0), losses(2.0, 4, 2, 0), rows):
+    for part in (rows + list_losses(2.0, 4, 2, 0), list_losses(2.0, 4, 2, 0), rows):
         for name, (figure, _) in drawn_sheet(part).figures.items():
             figure.savefig(tmp_path / f"{name}.svg")
             assert (tmp_path / f"{name}.svg").stat().st_size > 1_000
-    assert any("100.00 %" in text for text in drawn_sheet(losses(2.0, 4, 2, 0)).found)
-    assert OPTIMUM in {row["name"] for row in losses(2.0, 4, 2, 0)}
+    assert any("100.00 %" in text for text in drawn_sheet(list_losses(2.0, 4, 2, 0)).found)
+    assert OPTIMUM in {row["name"] for row in list_losses(2.0, 4, 2, 0)}
     assert len({case.digest for case in cases(False)}) == len(cases(False))

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 import figures
-from dpi_research.experiments.queries import GIVEN, Answers, answered, cases, opened
+from dpi_research.experiments.queries import GIVEN, Answers, ask, cases, open_system
 from dpi_research.experiments.queries import sheet as drawn_sheet
 from dpi_research.reproduce.experiment import Value
 from dpi_research.reproduce.play import SYSTEMS, System
-from dpi_research.reproduce.streams import RealStream, drawn
+from dpi_research.reproduce.streams import RealStream, draw_people
 from pandemic import pandemic
 
 
 @pytest.fixture(scope="module")
 def people() -> RealStream:
     """6,000 people in 12 days."""
-    return drawn(pandemic(), 6_000, first=0, days=12)
+    return draw_people(pandemic(), 6_000, first=0, days=12)
 
 
 def test_errors_by_hand() -> None:
@@ -45,7 +45,7 @@ def test_a_perfect_answer_has_no_error_and_an_empty_slot_none_at_all() -> None:
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_totals_are_bought(people: RealStream, system: System) -> None:
     """Every system, the strict one too, releases a total of its own."""
-    stream = opened(system, people.domain, "10", 1)
+    stream = open_system(system, people.domain, "10", 1)
     assert np.isfinite(stream.release(*people.slots[0]).total)
 
 
@@ -54,7 +54,7 @@ def test_the_ledger_answers_and_the_sheet_draws(people: RealStream, tmp_path: Pa
     rows: list[dict[str, Value]] = []
     for system in SYSTEMS:
         shared: dict[str, Value] = {"people": 6_000, "epsilon": 2.0, "seed": 0}
-        for name, errors in answered(opened(system, people.domain, "2", 1), people).errors(system).items():
+        for name, errors in ask(open_system(system, people.domain, "2", 1), people).errors(system).items():
             rows.append({"system": name, **shared, "slot": None, **errors.whole()})
             rows += [{"system": name, **shared, **point} for point in errors.thinned()]
     whole = {str(row["system"]): float(row["sum"] or 0) for row in rows if row["slot"] is None}

@@ -10,7 +10,7 @@ import pytest
 from dpi.domain import Categories, Product
 from dpi.release.queries import Distribution
 from dpi_research.experiments import recommender
-from dpi_research.experiments.recommender import BEST, clustered, compared, measured, sheet, stream_of
+from dpi_research.experiments.recommender import BEST, cluster_groups, compare_system, measure_lists, sheet, stream_of
 from dpi_research.reproduce.experiment import Value
 from dpi_research.reproduce.rows import mean, select
 
@@ -61,7 +61,7 @@ def rows() -> list[dict[str, Value]]:
         return [
             row
             for system in ("ledger", "strict")
-            for row in compared("retail", COUNTRIES, PRODUCTS - 1, system, "0.1 2", 0)  # type: ignore[arg-type]
+            for row in compare_system("retail", COUNTRIES, PRODUCTS - 1, system, "0.1 2", 0)  # type: ignore[arg-type]
         ]
 
 
@@ -98,7 +98,7 @@ def test_groups_of_like_taste_share_their_list() -> None:
     """Two planted clusters: a group gets what its cluster likes, though it has hardly any of it itself."""
     domain = Product(group=Categories(list("abcd"), other=None), item=Categories(["p", "q", "r"], other=None))
     shares = np.array([[8, 1, 0], [7, 2, 0], [0, 1, 8], [0, 2, 7]]) / 36
-    lists = clustered(Distribution(domain, shares.ravel(), np.zeros(12)))
+    lists = cluster_groups(Distribution(domain, shares.ravel(), np.zeros(12)))
     assert lists == [["p", "q", "r"]] * 2 + [["r", "q", "p"]] * 2
 
 
@@ -106,7 +106,7 @@ def test_precision_and_recall_are_means_over_groups() -> None:
     """Counted by hand: 10 wanted; of the five, ten and twenty first found, 3, 4 and 8."""
     wanted = [[f"w{i}" for i in range(20)]]
     found = [[*(f"w{i}" for i in range(3)), "x", "x2", "w3", *"abcd", *(f"w{i}" for i in range(4, 8)), *"efghij"]]
-    assert measured(wanted, found) == {"share": 0.4, "precision": 0.6, "recall": 0.8}
+    assert measure_lists(wanted, found) == {"share": 0.4, "precision": 0.6, "recall": 0.8}
 
 
 def test_the_unit_of_the_farm_data_is_stated_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpi.theory import spence_series
-from dpi_research.experiments.remaining import BINS, DRAWN, MEAN, RBA_4, RBA_8, cases, drawn, ledger
+from dpi_research.experiments.remaining import BINS, DRAWN, MEAN, RBA_4, RBA_8, cases, draw_allocation, play_ledger
 from dpi_research.experiments.remaining import sheet as drawn_sheet
 from dpi_research.reproduce.experiment import Value
 
@@ -15,8 +15,8 @@ from dpi_research.reproduce.experiment import Value
 @pytest.fixture(scope="module")
 def rows() -> list[dict[str, Value]]:
     """All lines at ε = 2, 40 slots."""
-    found = [row for name in DRAWN for row in drawn(name, 2, 40, 0)]
-    return found + [row for churn in (0.0, 0.05, 1.0) for row in ledger(2, churn, 40, 0)]
+    found = [row for name in DRAWN for row in draw_allocation(name, 2, 40, 0)]
+    return found + [row for churn in (0.0, 0.05, 1.0) for row in play_ledger(2, churn, 40, 0)]
 
 
 def numbers(rows: list[dict[str, Value]], name: str, key: str, churn: float | None = None) -> np.ndarray:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dpi_research.datasets.dataset import FOLDER
+from dpi_research.datasets._dataset import FOLDER
 from dpi_research.experiments import NAMES, experiment
 from dpi_research.reproduce import Outcome, run, write
 
@@ -14,7 +14,7 @@ LARGEST = 200_000
 """Bytes of a figure, or of the data of an experiment."""
 
 SLOW = bool(os.environ.get("DPI_SLOW"))
-SHORT = NAMES if SLOW else ("recommender", "remaining", "datasets", "optimum")
+SHORT = NAMES if SLOW else ("recommender", "remaining", "datasets")
 """Those that are computed: the others take most of the time, and their parts have tests of their own."""
 
 

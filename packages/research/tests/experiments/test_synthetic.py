@@ -12,15 +12,15 @@ from dpi_research.experiments.synthetic import (
     ERRORS,
     SLOTS,
     deviations,
-    errors,
+    measure_errors,
     normal,
     sheet,
 )
+from dpi_research.reproduce._page import write
+from dpi_research.reproduce._running import Outcome, Result
 from dpi_research.reproduce.experiment import Value
-from dpi_research.reproduce.page import write
 from dpi_research.reproduce.play import SYSTEMS
 from dpi_research.reproduce.rows import column, mean, select
-from dpi_research.reproduce.running import Outcome, Result
 
 SIZE = BINS[0]
 
@@ -30,8 +30,8 @@ def rows() -> list[dict[str, Value]]:
     """Two data sets of 1,000 items, six slots, twelve for one of them."""
     played = [("uniform", 0, 0), *((system, epsilon, 0.05) for system in SYSTEMS for epsilon in (2, 100))]
     played.append(("ledger", 100, 1))
-    short = [errors(*case, 0, 2, 6, 6) for case in _with_size(played)]  # type: ignore[arg-type]
-    long = [errors(*case, 0, 1, 9, 12) for case in _with_size(played) if case[2] != 100]  # type: ignore[arg-type]
+    short = [measure_errors(*case, 0, 2, 6, 6) for case in _with_size(played)]  # type: ignore[arg-type]
+    long = [measure_errors(*case, 0, 1, 9, 12) for case in _with_size(played) if case[2] != 100]  # type: ignore[arg-type]
     return [row for part in (*short, *long) for row in part]
 
 
@@ -66,9 +66,9 @@ def test_accumulative_errors_shrink_with_the_slots(rows: list[dict[str, Value]])
 
 def test_the_same_data_for_every_length(rows: list[dict[str, Value]]) -> None:
     """However long a data set is played, and with how many others, its first slots are the same."""
-    first, *_ = errors("uniform", SIZE, 0, 0, 0, 2, 6, 12)
+    first, *_ = measure_errors("uniform", SIZE, 0, 0, 0, 2, 6, 12)
     assert first["kl"] == mean(rows, "kl", system="uniform", variance=1, slots=6)
-    *_, last = errors("uniform", SIZE, 0, 0, 0, 1, 6, 12)
+    *_, last = measure_errors("uniform", SIZE, 0, 0, 0, 1, 6, 12)
     assert last["kl"] == mean(rows, "kl", system="uniform", variance=25, slots=12)
 
 

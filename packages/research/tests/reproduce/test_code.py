@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dpi_research.reproduce import code as of_modules
-from dpi_research.reproduce.code import code
+from dpi_research.reproduce import _code as of_modules
+from dpi_research.reproduce._code import code
 
 FIRST = '''"""A sentence."""
 import json

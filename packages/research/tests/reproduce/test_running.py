@@ -7,8 +7,8 @@ import pytest
 
 from dpi.release.plots import blank
 from dpi_research.reproduce import Case, Experiment, Sheet, Summary, Table, run, write
+from dpi_research.reproduce._running import left
 from dpi_research.reproduce.experiment import Rows, Value
-from dpi_research.reproduce.running import left
 
 
 def square(number: int, log: str) -> list[dict[str, Value]]:

@@ -22,7 +22,7 @@ from dpi_research.baselines import PublicFacts
 from dpi_research.compare import Comparison, Terms, compare_named, compare_slots
 from dpi_research.compare import published_tables as make_tables
 from dpi_research.compare.comparison import plot_error, plot_loss, plot_trade_off
-from dpi_research.compare.run import KEY, USUAL, Mode, coded, mechanisms
+from dpi_research.compare.run import KEY, USUAL, Mode, mechanisms, number_slots
 from dpi_research.datasets.generators import Slot, stream_named
 
 ERRORS: tuple[Literal["l1", "kl"], ...] = ("l1", "kl")
@@ -49,7 +49,7 @@ class Played:
 
     def slots(self) -> Iterator[Slot]:
         """From the beginning."""
-        return coded(self.events.slots(Admission(self.clock, self.domain, KEY, *self.period)), self.domain.size)
+        return number_slots(self.events.slots(Admission(self.clock, self.domain, KEY, *self.period)), self.domain.size)
 
 
 def compare_events(names: Sequence[str], played: Played, terms: Sequence[Terms]) -> list[Comparison]:
@@ -158,7 +158,7 @@ def compare(
         else:
             print(recomputed.text())
         return
-    names, files = sorted_words(words or ())
+    names, files = sort_words(words or ())
     said = _records(records, made_up.stream, files)
     terms = [Terms(each, _mode(mode), cap, said, delta) for each in epsilon or ["1"]]
     if files:
@@ -187,10 +187,10 @@ def compare(
         say("", f"Look at {plots}.")
 
 
-def sorted_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+def sort_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """Mechanisms and files; the usual mechanisms if none is named.
 
-    >>> sorted_words(["dpi", "visits.csv", "noisy"])
+    >>> sort_words(["dpi", "visits.csv", "noisy"])
     (['dpi', 'noisy'], ['visits.csv'])
     """
     files = [word for word in words if word not in mechanisms() and (set(word) & set("./*?") or word == "-")]

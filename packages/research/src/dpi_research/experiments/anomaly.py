@@ -83,7 +83,9 @@ def alerts(releases: Iterable[Release], first: int) -> set[int]:
     return places
 
 
-def compared(stream: str, slots: int, listed: int, system: System, detector: str, epsilons: str, seed: int) -> Made:
+def compare_system(
+    stream: str, slots: int, listed: int, system: System, detector: str, epsilons: str, seed: int
+) -> Made:
     """Precision and recall at every ε, and slot by slot at the one that is shown."""
     real = stream_of(stream, slots, listed)
     truths = {"instantaneous": scores(detector, real.pdfs), "accumulative": scores(detector, real.accumulated)}
@@ -101,12 +103,7 @@ def compared(stream: str, slots: int, listed: int, system: System, detector: str
 
 
 def _rows(
-    system: System,
-    releases: Sequence[Release],
-    noisy: Sequence[Floats],
-    detector: str,
-    form: str,
-    truth: Floats,
+    system: System, releases: Sequence[Release], noisy: Sequence[Floats], detector: str, form: str, truth: Floats
 ) -> Made:
     """What a detector finds in releases of a system, against the scores of the truth.
 
@@ -122,9 +119,9 @@ def _rows(
         counts = noisy if now else np.cumsum(noisy, axis=0)
         found["noisy"] = highest(scores(detector, [as_pdf(slot) for slot in counts]), SHARE)
         found["popular"] = highest(np.stack(pdfs[first:]), SHARE)
-    rows = [{"system": name, "form": form, **_measured(agreement(wanted, cells))} for name, cells in found.items()]
+    rows = [{"system": name, "form": form, **_measure(agreement(wanted, cells))} for name, cells in found.items()]
     if now and detector == "hbos":
-        rows.append({"system": system, "form": "alerts", **_measured(agreement(wanted, alerts(releases, first)))})
+        rows.append({"system": system, "form": "alerts", **_measure(agreement(wanted, alerts(releases, first)))})
     if now:
         rows += [
             {"system": system, "form": "slot", **cells} for cells in _by_slot(wanted, found[system], truth.shape, first)
@@ -132,7 +129,7 @@ def _rows(
     return rows
 
 
-def _measured(both: Agreement) -> dict[str, Value]:
+def _measure(both: Agreement) -> dict[str, Value]:
     return {"precision": both.precision, "recall": both.recall}
 
 
@@ -158,7 +155,7 @@ def cases(quick: bool) -> list[Case]:
         runs += [(stream, system, "forest", FOREST_EPSILONS, 0) for stream, system in every]
     return [
         Case(
-            compared,
+            compare_system,
             {"stream": stream, "slots": sizes[stream][0], "listed": sizes[stream][1], "system": system,
              "detector": detector, "epsilons": epsilons, "seed": seed},
             data=stream,

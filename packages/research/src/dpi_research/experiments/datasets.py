@@ -51,7 +51,7 @@ USES = {
 }
 
 
-def measured(name: str) -> Made:
+def measure_set(name: str) -> Made:
     """Counts of one data set, and in how many slots its users are seen. For public data: nothing here is private."""
     import polars as pl
 
@@ -125,7 +125,7 @@ MADE_UP = {
 }
 
 
-def made_up(name: str, seed: int) -> Made:
+def measure_made_up(name: str, seed: int) -> Made:
     """A generated stream, measured on some of its slots."""
     stream = MADE_UP[name]
     known = [
@@ -142,8 +142,8 @@ def made_up(name: str, seed: int) -> Made:
 def cases(quick: bool) -> list[Case]:
     """Each data set once; the quick form is the full one."""
     return [
-        *(Case(measured, {"name": name}, data=name) for name in DATASETS),
-        *every(made_up, name=tuple(MADE_UP), seed=0),
+        *(Case(measure_set, {"name": name}, data=name) for name in DATASETS),
+        *every(measure_made_up, name=tuple(MADE_UP), seed=0),
     ]
 
 

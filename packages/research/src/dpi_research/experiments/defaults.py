@@ -38,7 +38,7 @@ LEDGERS = {"": Ledger(), "spend first": Ledger(policy=spend_first)}
 OF_DRAWS = {name: Style.numbered(index) for name, index in zip(DRAWS, (3, 5, 4), strict=True)}
 
 
-def spent(draw: str, epsilon: float, slots: int, seed: int) -> Made:
+def sum_budgets(draw: str, epsilon: float, slots: int, seed: int) -> Made:
     """Σ ε_t, at some slots."""
     allocation = Converging(SPENCE, DRAWS[draw]).allocation(Epsilon.at_most(epsilon))
     source = UnsafeSeededSource(seed)
@@ -47,7 +47,7 @@ def spent(draw: str, epsilon: float, slots: int, seed: int) -> Made:
     return [{"kind": "spent", "draw": draw, "epsilon": epsilon, "slot": t, "spent": float(total[t - 1])} for t in times]
 
 
-def told(stream: str, epsilon: float, slots: int, seed: int) -> Made:
+def measure_gain(stream: str, epsilon: float, slots: int, seed: int) -> Made:
     """How much nearer to the slot's own PDF than the uniform guess releases are, in nats, by mechanism and budget.
 
     A boosted mechanism gets budgets by the same rule as the published one (same spent), and others the same total ε.
@@ -55,14 +55,14 @@ def told(stream: str, epsilon: float, slots: int, seed: int) -> Made:
     rows = []
     for draw in DRAWS:
         budget = Converging(SPENCE, DRAWS[draw])
-        rows += [_played(system, draw, stream, epsilon, budget, slots, seed) for system in ("published", "boosted")]
-    rows.append(_played("converging", "", stream, epsilon, Converging(LogSquared()), slots, seed))
+        rows += [_play(system, draw, stream, epsilon, budget, slots, seed) for system in ("published", "boosted")]
+    rows.append(_play("converging", "", stream, epsilon, Converging(LogSquared()), slots, seed))
     for name, ledger in LEDGERS.items():
-        rows += [_played("ledger", name, stream, epsilon, ledger, slots, seed, churn) for churn in CHURNS]
+        rows += [_play("ledger", name, stream, epsilon, ledger, slots, seed, churn) for churn in CHURNS]
     return rows
 
 
-def _played(
+def _play(
     system: str,
     draw: str,
     stream: str,
@@ -82,22 +82,22 @@ def _played(
     played = Played(opened, churn=churn, seed=seed)
     data = [counts for counts, _ in made.make(np.random.default_rng([seed, 0]), slots)]
     releases = [played.release(counts) for counts in data]
-    gained = _gained(data, [release.pdf for release in releases])
+    gained = _measure_gain(data, [release.pdf for release in releases])
     about: dict[str, Value] = {"kind": "told", "system": system, "draw": draw, "stream": stream, "epsilon": epsilon}
     return {**about, "churn": churn, "spent": releases[-1].epsilon_spent, **gained}
 
 
-def demo(stream: str, slots: int, seed: int) -> Made:
+def play_demo(stream: str, slots: int, seed: int) -> Made:
     """The same of the authors' public demo, which looks at no data; its counts become a PDF as in comparisons."""
     made = stream_named(stream)
     mechanism = Demo(bins=made.bins, unsafe_source=UnsafeSeededSource(seed))
     data = [counts for counts, _ in made.make(np.random.default_rng([seed, 0]), slots)]
-    gained = _gained(data, [as_pdf(mechanism.update(counts)) for counts in data])
+    gained = _measure_gain(data, [as_pdf(mechanism.update(counts)) for counts in data])
     about: dict[str, Value] = {"kind": "told", "system": "demo", "draw": "", "stream": stream, "epsilon": None}
     return [{**about, "churn": None, "spent": 0.0, **gained}]
 
 
-def _gained(data: Sequence[Integers], released: Sequence[Floats]) -> dict[str, Value]:
+def _measure_gain(data: Sequence[Integers], released: Sequence[Floats]) -> dict[str, Value]:
     """Means over slots: the gain with its standard error, what could be gained, and in how many slots there was one."""
     truths = [counts / counts.sum() for counts in data]
     uniform = np.array([divergence(truth, np.full(truth.size, 1 / truth.size)) for truth in truths])
@@ -113,10 +113,12 @@ def cases(quick: bool) -> list[Case]:
     slots = 500 if quick else max(TABLED)
     lengths = {"published": 12, "drift.01": 8} if quick else {"published": 300, "drift.01": 200}
     epsilons = (2.0,) if quick else EPSILONS
-    found = every(spent, draw=tuple(DRAWS), epsilon=EPSILONS, slots=slots, seed=0)
+    found = every(sum_budgets, draw=tuple(DRAWS), epsilon=EPSILONS, slots=slots, seed=0)
     for stream, length in lengths.items():
-        found += every(told, stream=stream, epsilon=epsilons, slots=length, seed=0)
-    return found + [case for name, length in lengths.items() for case in every(demo, stream=name, slots=length, seed=0)]
+        found += every(measure_gain, stream=stream, epsilon=epsilons, slots=length, seed=0)
+    return found + [
+        case for name, length in lengths.items() for case in every(play_demo, stream=name, slots=length, seed=0)
+    ]
 
 
 def sheet(rows: Rows) -> Sheet:

@@ -37,7 +37,7 @@ ACCUMULATED = {"accumulated_kl": "accumulative KL", "accumulated_mse": "accumula
 QUANTILES = {"p05": 0.05, "lq": 0.25, "m": 0.5, "uq": 0.75, "p95": 0.95}
 
 
-def course(
+def follow_stream(
     stream: str,
     system: System | Reference,
     epsilon: float,
@@ -81,10 +81,10 @@ def cases(quick: bool) -> list[Case]:
     common: dict[str, Value] = {"slots": slots, "window": window, "every": reshuffled, "seed": 0}
     found = []
     for stream in STREAMS:
-        found += every(course, stream=stream, system=("truth", "uniform"), epsilon=0, churn=0, **common)
+        found += every(follow_stream, stream=stream, system=("truth", "uniform"), epsilon=0, churn=0, **common)
         for epsilon in SHOWN if quick or stream == "zipf" else EPSILONS:
-            found += every(course, stream=stream, system=SYSTEMS, epsilon=epsilon, churn=CHURN, **common)
-        found += every(course, stream=stream, system="ledger", epsilon=EPSILON, churn=(0, 1), **common)
+            found += every(follow_stream, stream=stream, system=SYSTEMS, epsilon=epsilon, churn=CHURN, **common)
+        found += every(follow_stream, stream=stream, system="ledger", epsilon=EPSILON, churn=(0, 1), **common)
     return found
 
 

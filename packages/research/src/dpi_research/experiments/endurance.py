@@ -34,7 +34,7 @@ next, so that some of them are a sample; but a series that is drawn from less of
 STEPS = {system: " and ".join(f"{steps[system]:,}" for steps in STEP.values()) for system in SYSTEMS}
 
 
-def course(stream: str, system: System, bins: int, slots: int, step: int, window: int, seed: int) -> Made:
+def follow_stream(stream: str, system: System, bins: int, slots: int, step: int, window: int, seed: int) -> Made:
     """Mean errors over windows of so many slots, and the median time of a slot."""
     data = STREAMS[stream](np.random.default_rng([seed, 0]), slots // step, bins)
     even = np.full(bins, 1 / bins)
@@ -63,7 +63,7 @@ def cases(quick: bool) -> list[Case]:
     lengths = {stream: length // part for stream, length in LENGTH.items()}
     return [
         Case(
-            course,
+            follow_stream,
             {"stream": stream, "system": system, "bins": bins, "slots": length, "step": STEP[stream][system],
              "window": length // windows, "seed": 0},
         )

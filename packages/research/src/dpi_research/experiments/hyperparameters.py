@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DEFAULT = {"lam": 0.1, "mu": 0.05, "zeta": 0.1}
-VALUES = {
-    "lam": (0.05, 0.1, 0.2, 0.5),
-    "mu": (0.05, 0.1, 0.2, 0.3),
-    "zeta": (0.1, 0.2, 0.3, 0.4, 0.5),
-}
+VALUES = {"lam": (0.05, 0.1, 0.2, 0.5), "mu": (0.05, 0.1, 0.2, 0.3), "zeta": (0.1, 0.2, 0.3, 0.4, 0.5)}
 SIGNS = {"lam": "λ", "mu": "μ", "zeta": "ζ"}
 EPSILONS, SOME = "0.1 0.2 0.5 1 2 5 10", "0.1 0.5 2 10"
 ALL_EPSILONS, SOME_EPSILONS = len(EPSILONS.split()), len(SOME.split())
@@ -38,12 +34,7 @@ LATE = PEOPLE * (DAYS - LATE_START) // DAYS
 """People of the stream that begins when the pandemic has: as many a day as in the whole one."""
 STRICT = ("#7f1d0e", "#c8553d", "#e08a6d", "#8d6a9f", "#e0a458")
 """Shades for the values of a parameter."""
-MEASURES = {
-    "acc_mse": "MSE, accumulative",
-    "mse": "MSE, slot",
-    "acc_kl": "KL, accumulative",
-    "kl": "KL, slot",
-}
+MEASURES = {"acc_mse": "MSE, accumulative", "mse": "MSE, slot", "acc_kl": "KL, accumulative", "kl": "KL, slot"}
 
 NAMES = {"kl": "KL of a slot", "mse": "MSE of a slot", "last_kl": "KL of the last slot",
          "last_mse": "MSE of the last slot", "acc_kl": "accumulative KL", "acc_mse": "accumulative MSE"}  # fmt: skip
@@ -51,7 +42,7 @@ DRAWS = 20
 """Queries, and as many synopses, that the published mechanism chooses in a slot."""
 
 
-def course(
+def play_setting(
     system: str, lam: float, mu: float, zeta: float, epsilons: str, people: int, first: int, days: int, per_day: int,
     seed: int,
 ) -> Made:  # fmt: skip
@@ -60,16 +51,16 @@ def course(
     rows: Made = []
     for epsilon in epsilons.split():
         noise = own_seed(system, lam, mu, zeta, epsilon, per_day, seed)
-        stream = opened(system, data.domain, epsilon, Hyper(lam, mu, zeta), noise)
+        stream = open_system(system, data.domain, epsilon, Hyper(lam, mu, zeta), noise)
         options: dict[str, Value] = {
             "system": system, "lam": lam, "mu": mu, "zeta": zeta, "epsilon": float(epsilon), "people": people,
             "slots": len(data.slots), "per_day": per_day, "seed": seed,
         }  # fmt: skip
-        rows.append({**options, **errors(stream, data)})
+        rows.append({**options, **measure_errors(stream, data)})
     return rows
 
 
-def errors(stream: Stream, data: RealStream) -> dict[str, Value]:
+def measure_errors(stream: Stream, data: RealStream) -> dict[str, Value]:
     """What was spent, and all errors of one run with those of the uniform guess."""
     even = np.full(data.domain.size, 1 / data.domain.size)
     found, so_far, largest = [], np.zeros(data.domain.size), 0.0
@@ -92,7 +83,7 @@ def errors(stream: Stream, data: RealStream) -> dict[str, Value]:
     return row
 
 
-def opened(system: str, domain: Domain, epsilon: str, hyper: Hyper, seed: int) -> Stream:
+def open_system(system: str, domain: Domain, epsilon: str, hyper: Hyper, seed: int) -> Stream:
     """A stream of a system, or of the boosted mechanism on the published series."""
     if system == "spence":
         mechanism, budget, source = Boosted(), Converging(Spence(hyper.mu, hyper.zeta)), UnsafeSeededSource(seed)
@@ -133,7 +124,7 @@ def cases(quick: bool) -> list[Case]:
     if not quick:
         half_days = {**shared, "days": 500, "per_day": 2}
         work += [{"system": system, **DEFAULT, "epsilons": "2", **half_days} for system in SYSTEMS]
-    return [Case(course, options, data="covid19") for options in work]
+    return [Case(play_setting, options, data="covid19") for options in work]
 
 
 def sheet(rows: Rows) -> Sheet:
@@ -157,7 +148,7 @@ def sheet(rows: Rows) -> Sheet:
             "beside it the "
             "boosted mechanism on its own series and with the ledger"
             + (f", from day {LATE_START} on." if late else "."),
-        ),
+        )
     }
     return Sheet(
         found=(*_found(grid), *_found_series(series), *_worse(grid), *(_worse(late, f", from day {LATE_START} on"))),

@@ -66,7 +66,7 @@ def times(slots: int, points: int) -> list[int]:
     return sorted({5, 50, *np.geomspace(1, slots, points).astype(int).tolist()})
 
 
-def losses(name: str, slot_seconds: float, slots: int, points: int) -> Made:
+def list_losses(name: str, slot_seconds: float, slots: int, points: int) -> Made:
     """What a user with the records of the most active source has lost by a method, purely and at δ."""
     made, records = mechanism(name), RATE * Fraction(slot_seconds)
     rows: Made = []
@@ -77,7 +77,7 @@ def losses(name: str, slot_seconds: float, slots: int, points: int) -> Made:
     return rows
 
 
-def own_losses(system: System, slots: int, points: int, seed: int) -> Made:
+def list_own_losses(system: System, slots: int, points: int, seed: int) -> Made:
     """What a user in every slot has lost by one of ours, however many records; the ledger is played."""
     stream = open_stream(system, Categories(range(10), other=None), EPSILON, seed=seed)
     wanted, spent = set(times(slots, points)), []
@@ -91,7 +91,7 @@ def own_losses(system: System, slots: int, points: int, seed: int) -> Made:
     return [_own(system, slot, loss) for slot, loss in enumerate(spent, 1) if slot in wanted]
 
 
-def algorithm_losses(slots: int, points: int) -> Made:
+def list_algorithm_losses(slots: int, points: int) -> Made:
     """The worst case of Algorithm 1 with its own coefficients and 20 draws; see the experiment `accounting`."""
     hyper = Hyper()
     mu, zeta = float(hyper.mu), float(hyper.zeta)
@@ -141,7 +141,7 @@ class Uniform:
         return 0.0
 
 
-def errors(stream: str, churn: float, cap: int | None, slots: int, seed: int) -> Made:
+def measure_errors(stream: str, churn: float, cap: int | None, slots: int, seed: int) -> Made:
     """Errors at ε = 1 for all records of a user, for ever: of the four with a cap, or (no cap) of ours."""
     source = stream_named(stream)
     terms = Terms(1, cap=cap or 1)
@@ -170,13 +170,13 @@ def cases(quick: bool) -> list[Case]:
     churns = (0.05,) if quick else CHURNS
     return [
         Case(tables, {}),
-        *every(losses, name=tuple(NAMES), slot_seconds=(0.5, 5.0), slots=slots, points=points),
-        *every(own_losses, system=SYSTEMS, slots=slots, points=points, seed=0),
-        *every(algorithm_losses, slots=slots, points=points),
+        *every(list_losses, name=tuple(NAMES), slot_seconds=(0.5, 5.0), slots=slots, points=points),
+        *every(list_own_losses, system=SYSTEMS, slots=slots, points=points, seed=0),
+        *every(list_algorithm_losses, slots=slots, points=points),
         *(
             case
             for stream, length in lengths.items()
-            for case in every(errors, stream=stream, churn=churns, cap=caps, slots=length, seed=0)
+            for case in every(measure_errors, stream=stream, churn=churns, cap=caps, slots=length, seed=0)
         ),
     ]
 

@@ -81,7 +81,7 @@ def optimum(total: float, slots: int, starts: int, seed: int) -> Floats:
     return best
 
 
-def losses(total: float, slots: int, starts: int, seed: int) -> Made:
+def list_losses(total: float, slots: int, starts: int, seed: int) -> Made:
     """The log-loss of every spread, and the objective of the trade-off problem with both families alike."""
     rows: Made = []
     for name, spread in {**spreads(total), OPTIMUM: optimum(total, slots, starts, seed)}.items():
@@ -103,7 +103,7 @@ def budgets() -> dict[str, Converging | Ledger]:
     return {**{name: Converging(rule) for name, rule in series.items()}, TEN: Ledger(slots=10)}
 
 
-def errors(name: str, drift: str, slots: int, seed: int) -> Made:
+def play_budget(name: str, drift: str, slots: int, seed: int) -> Made:
     """KL of the boosted mechanism's releases with one of the series, on a zipf stream that stands still or moves."""
     domain = Categories(range(BINS), other=None)
     noise = own_seed(name, drift, seed)
@@ -147,8 +147,8 @@ def cases(quick: bool) -> list[Case]:
     slots, starts = (6, 3) if quick else (20, 20)
     length, drifts, seeds = (25, ("slow",), 1) if quick else (200, tuple(DRIFTS), 2)
     return [
-        *every(losses, total=TOTALS, slots=slots, starts=starts, seed=0),
-        *every(errors, seed=range(seeds), drift=drifts, name=names(), slots=length),
+        *every(list_losses, total=TOTALS, slots=slots, starts=starts, seed=0),
+        *every(play_budget, seed=range(seeds), drift=drifts, name=names(), slots=length),
     ]
 
 

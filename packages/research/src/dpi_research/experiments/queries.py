@@ -44,21 +44,21 @@ MEASURES = {
 }
 
 
-def course(system: System, epsilons: str, people: int, first: int, days: int, seed: int) -> Made:
+def play_system(system: System, epsilons: str, people: int, first: int, days: int, seed: int) -> Made:
     """Errors of both queries, of all slots together for each ε, and at one of them over time."""
     data = stream_of(people, first=first, days=days)
     rows: Made = []
     for epsilon in epsilons.split():
-        stream = opened(system, data.domain, epsilon, own_seed(system, epsilon, people, seed))
+        stream = open_system(system, data.domain, epsilon, own_seed(system, epsilon, people, seed))
         shared: dict[str, Value] = {"people": people, "epsilon": float(epsilon), "seed": seed}
-        for name, answers in answered(stream, data).errors(system).items():
+        for name, answers in ask(stream, data).errors(system).items():
             rows.append({"system": name, **shared, "slot": None, **answers.whole()})
             if float(epsilon) == OVER_TIME and people <= PEOPLE:
                 rows += [{"system": name, **shared, **point} for point in answers.thinned()]
     return rows
 
 
-def answered(stream: Stream, data: RealStream) -> Answers:
+def ask(stream: Stream, data: RealStream) -> Answers:
     """Both queries asked in every slot."""
     answers = Answers(data.domain.size)
     for (users, values), counts in zip(data.slots, data.counts, strict=True):
@@ -68,7 +68,7 @@ def answered(stream: Stream, data: RealStream) -> Answers:
     return answers
 
 
-def opened(system: System, domain: Domain, epsilon: str, seed: int) -> Stream:
+def open_system(system: System, domain: Domain, epsilon: str, seed: int) -> Stream:
     """A stream of a system; the published mechanism buys a total."""
     if system != "strict":
         return open_stream(system, domain, epsilon, seed=seed, ledger=ONCE)
@@ -155,7 +155,7 @@ def cases(quick: bool) -> list[Case]:
     found = []
     for people, first, days, epsilons in [(5_400, 480, 60, few)] if quick else work:
         where = {"people": people, "first": first, "days": days}
-        found += every(course, "covid19", system=SYSTEMS, epsilons=epsilons, **where, seed=0)
+        found += every(play_system, "covid19", system=SYSTEMS, epsilons=epsilons, **where, seed=0)
     return found
 
 

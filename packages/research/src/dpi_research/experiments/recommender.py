@@ -70,7 +70,7 @@ def stream_of(name: str, groups: int, items: int) -> RealStream:
     return RealStream(domain, in_slots(table, numbers, ["group", "item"]))
 
 
-def ranked(known: Sequence[Release] | Distribution, algorithm: str) -> list[list[str]]:
+def rank_items(known: Sequence[Release] | Distribution, algorithm: str) -> list[list[str]]:
     """The best items of every group, the best first."""
     if algorithm == "svd":
         domain = known.domain if isinstance(known, Distribution) else known[-1].domain
@@ -78,10 +78,10 @@ def ranked(known: Sequence[Release] | Distribution, algorithm: str) -> list[list
         return [[found.item for found in made.top(group, MANY)] for group in parts(domain)[0]]
     if not isinstance(known, Distribution):
         known = Distribution(known[-1].domain, known[-1].accumulated, known[-1].variance)
-    return clustered(known)
+    return cluster_groups(known)
 
 
-def clustered(known: Distribution) -> list[list[str]]:
+def cluster_groups(known: Distribution) -> list[list[str]]:
     """K-means: √groups clusters of like taste; a group gets what is most frequent in its cluster."""
     groups, items = parts(known.domain)
     shares = known.pdf.reshape(len(groups), -1)
@@ -109,10 +109,10 @@ def parts(domain: Domain) -> tuple[list[str], list[str]]:
     return group.values, item.values
 
 
-def measured(wanted: list[list[str]], found: list[list[str]]) -> dict[str, Value]:
+def measure_lists(wanted: list[list[str]], found: list[list[str]]) -> dict[str, Value]:
     """Means over groups. The ten best of both are sets of one size, so that `share` is precision and recall.
 
-    >>> measured([["a", "b"]], [["b", "c"]])
+    >>> measure_lists([["a", "b"]], [["b", "c"]])
     {'share': 0.5, 'precision': 0.5, 'recall': 0.5}
     """
     pairs = list(zip(wanted, found, strict=True))
@@ -123,7 +123,7 @@ def measured(wanted: list[list[str]], found: list[list[str]]) -> dict[str, Value
     }
 
 
-def compared(
+def compare_system(
     stream: str, groups: int, items: int, system: System, epsilons: str, seed: int, points: int = POINTS
 ) -> Made:
     """What is found after the last slot at every ε, and after some slots at the one that is shown."""
@@ -131,7 +131,7 @@ def compared(
     nothing, last = np.zeros(real.domain.size), len(real.slots) - 1
     places = sorted({*np.linspace(0, last, points).astype(int).tolist()}) if seed == 0 else [last]
     truths = {
-        (algorithm, place): ranked(Distribution(real.domain, real.accumulated[place], nothing), algorithm)
+        (algorithm, place): rank_items(Distribution(real.domain, real.accumulated[place], nothing), algorithm)
         for algorithm in ALGORITHMS
         for place in places
     }
@@ -149,10 +149,10 @@ def compared(
                 "last": int(place == last), "items": items,
             }  # fmt: skip
             so_far = releases[: place + 1]
-            found = {name: ranked(known, algorithm) for name, known in _known(system, so_far, mechanism).items()}
+            found = {name: rank_items(known, algorithm) for name, known in _known(system, so_far, mechanism).items()}
             if system == "ledger":
                 found["popular"] = popular(real, place)
-            rows += [{**head, "system": name, **measured(wanted, best)} for name, best in found.items()]
+            rows += [{**head, "system": name, **measure_lists(wanted, best)} for name, best in found.items()]
     return rows
 
 
@@ -183,7 +183,7 @@ def cases(quick: bool) -> list[Case]:
     epsilons = "0.1 2 10" if quick else " ".join(EPSILONS)
     return [
         Case(
-            compared,
+            compare_system,
             {"stream": stream, "groups": 6 if quick else GROUPS[stream], "items": ITEMS, "system": system,
              "epsilons": epsilons, "seed": seed, **({"points": 6} if quick else {})},
             data=stream.partition("-")[0],

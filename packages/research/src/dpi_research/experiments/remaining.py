@@ -50,17 +50,17 @@ def budget(name: str, epsilon: int) -> Converging:
     return Converging(IN_ORDER["Spence in order"], draw)
 
 
-def drawn(name: str, epsilon: int, slots: int, seed: int) -> Made:
+def draw_allocation(name: str, epsilon: int, slots: int, seed: int) -> Made:
     """What an allocation hands out, and the noise of a count that it buys."""
     allocation = budget(name, epsilon).allocation(Epsilon.at_most(epsilon), BINS)
     source = UnsafeSeededSource(own_seed(name, epsilon, seed))
     spent = [float(allocation.draw(source)) for _ in range(slots)]
     left = epsilon - np.cumsum(spent)
     table = [_row(slot, left[slot], left[slot], left[slot], spent[slot], _noise(spent[slot])) for slot in range(slots)]
-    return [{"name": name, "epsilon": epsilon, "churn": None, **row} for row in _thinned(table)]
+    return [{"name": name, "epsilon": epsilon, "churn": None, **row} for row in _thin(table)]
 
 
-def ledger(epsilon: int, churn: float, slots: int, seed: int) -> Made:
+def play_ledger(epsilon: int, churn: float, slots: int, seed: int) -> Made:
     """What is left on the accounts of the users of a slot: mean, and the 5 % and 95 % quantiles over users.
 
     A class whose users have paid p on average over all users of the slot tells a count to √2/p; classes are measured
@@ -80,7 +80,7 @@ def ledger(epsilon: int, churn: float, slots: int, seed: int) -> Made:
         precision.append(sum(paid**2 for paid in played.paid))
         bought = math.sqrt(fmean(precision[-WINDOW:]))
         table.append(_row(slot, mean, low, high, release.epsilon, _noise(bought)))
-    return [{"name": "ledger", "epsilon": epsilon, "churn": churn, **row} for row in _thinned(table)]
+    return [{"name": "ledger", "epsilon": epsilon, "churn": churn, **row} for row in _thin(table)]
 
 
 def _noise(epsilon: float) -> float:
@@ -93,7 +93,7 @@ def _row(slot: int, left: float, low: float, high: float, spent: float, noise: f
             "noise": noise if math.isfinite(noise) else None}  # fmt: skip
 
 
-def _thinned(table: list[dict[str, Value]]) -> Made:
+def _thin(table: list[dict[str, Value]]) -> Made:
     """The first ten slots, some of the others, and the last."""
     step = max(1, len(table) // (POINTS - 10))
     return [row for at, row in enumerate(table) if at < 10 or at % step == 0 or at == len(table) - 1]
@@ -104,8 +104,8 @@ def cases(quick: bool) -> list[Case]:
     slots = 40 if quick else SLOTS
     found = []
     for epsilon in EPSILONS:
-        found += every(drawn, name=DRAWN, epsilon=epsilon, slots=slots, seed=0)
-        found += every(ledger, epsilon=epsilon, churn=CHURNS, slots=slots, seed=0)
+        found += every(draw_allocation, name=DRAWN, epsilon=epsilon, slots=slots, seed=0)
+        found += every(play_ledger, epsilon=epsilon, churn=CHURNS, slots=slots, seed=0)
     return found
 
 

@@ -50,7 +50,7 @@ def deviations(datasets: int) -> list[int]:
     return [5] if datasets == 1 else [round(deviation) for deviation in np.linspace(1, 10, datasets)]
 
 
-def errors(
+def measure_errors(
     system: System | Reference,
     bins: int,
     epsilon: float,
@@ -81,11 +81,11 @@ def cases(quick: bool) -> list[Case]:
     whole: dict[str, Value] = {"repeat": 0, "datasets": long, "middle": middle, "slots": slots}
     epsilons = SHOWN if quick else EPSILONS
     return [
-        *every(errors, system="uniform", epsilon=0, churn=0, **short, bins=BINS),
-        *every(errors, epsilon=epsilons, system=SYSTEMS, churn=CHURN, **short, bins=BINS),
-        *every(errors, system="ledger", epsilon=EPSILON, churn=(0, 1), **short, bins=BINS),
-        *every(errors, system="uniform", epsilon=0, churn=0, **whole, bins=BINS),
-        *every(errors, system=SYSTEMS, epsilon=EPSILON, churn=CHURN, **whole, bins=BINS),
+        *every(measure_errors, system="uniform", epsilon=0, churn=0, **short, bins=BINS),
+        *every(measure_errors, epsilon=epsilons, system=SYSTEMS, churn=CHURN, **short, bins=BINS),
+        *every(measure_errors, system="ledger", epsilon=EPSILON, churn=(0, 1), **short, bins=BINS),
+        *every(measure_errors, system="uniform", epsilon=0, churn=0, **whole, bins=BINS),
+        *every(measure_errors, system=SYSTEMS, epsilon=EPSILON, churn=CHURN, **whole, bins=BINS),
     ]
 
 

@@ -1,7 +1,7 @@
 """How an evaluation is run, kept, drawn and written down; what is evaluated stands in `dpi_research.experiments`."""
 
+from dpi_research.reproduce._page import write
+from dpi_research.reproduce._running import Outcome, run
 from dpi_research.reproduce.experiment import Case, Experiment, Row, Sheet, Summary, Table
-from dpi_research.reproduce.page import write
-from dpi_research.reproduce.running import Outcome, run
 
 __all__ = ["Case", "Experiment", "Outcome", "Row", "Sheet", "Summary", "Table", "run", "write"]

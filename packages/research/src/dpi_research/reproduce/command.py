@@ -39,7 +39,7 @@ def reproduce(
     """
     from dpi_research import experiments
     from dpi_research.reproduce import run, write
-    from dpi_research.reproduce.running import left
+    from dpi_research.reproduce._running import left
 
     if processes < 1:
         raise OptionError(f"`processes` must be at least 1. Got {processes}.")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING
 
-from dpi_research.reproduce.code import code
+from dpi_research.reproduce._code import code
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

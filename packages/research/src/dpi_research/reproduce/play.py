@@ -279,12 +279,7 @@ class Moment:
     def errors(self) -> dict[str, float]:
         """Of both PDFs, by the name of the column."""
         own, accumulated = self.own, self.accumulated
-        return {
-            "mse": own.mse,
-            "kl": own.kl,
-            "accumulated_mse": accumulated.mse,
-            "accumulated_kl": accumulated.kl,
-        }
+        return {"mse": own.mse, "kl": own.kl, "accumulated_mse": accumulated.mse, "accumulated_kl": accumulated.kl}
 
 
 def follow(

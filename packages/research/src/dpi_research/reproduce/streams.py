@@ -54,18 +54,18 @@ class RealStream:
     @cached_property
     def pdfs(self) -> list[Floats]:
         """The truth as PDFs; an empty slot has that of the slot before."""
-        return known_pdfs(self.counts)
+        return fill_pdfs(self.counts)
 
     @cached_property
     def accumulated(self) -> list[Floats]:
         """The truth over all slots so far, as PDFs."""
-        return known_pdfs(np.cumsum(self.counts, axis=0))
+        return fill_pdfs(np.cumsum(self.counts, axis=0))
 
 
-def known_pdfs(counts: Sequence[Floats] | Floats) -> list[Floats]:
+def fill_pdfs(counts: Sequence[Floats] | Floats) -> list[Floats]:
     """Counts as PDFs; where there are none, the PDF before, and the uniform one at the beginning.
 
-    >>> [pdf.tolist() for pdf in known_pdfs([np.zeros(2), np.array([1.0, 3.0]), np.zeros(2)])]
+    >>> [pdf.tolist() for pdf in fill_pdfs([np.zeros(2), np.array([1.0, 3.0]), np.zeros(2)])]
     [[0.5, 0.5], [0.25, 0.75], [0.25, 0.75]]
     """
     pdfs: list[Floats] = []
@@ -147,10 +147,10 @@ ONCE = Ledger(returning=False)
 @lru_cache(maxsize=2)
 def stream_of(people: int = PEOPLE, *, first: int = 0, days: int = DAYS, per_day: int = 1) -> RealStream:
     """The stream of some days, from `first` on, out of the folder that DPI_DATA names."""
-    return drawn(load("covid19"), people, first=first, days=days, per_day=per_day)
+    return draw_people(load("covid19"), people, first=first, days=days, per_day=per_day)
 
 
-def drawn(table: pl.DataFrame, people: int, *, first: int, days: int, per_day: int = 1) -> RealStream:
+def draw_people(table: pl.DataFrame, people: int, *, first: int, days: int, per_day: int = 1) -> RealStream:
     """So many people of a table of counts, and their slots; with `per_day`, each is in a random part of the day."""
     rng = np.random.default_rng([0, 19])
     table = table.filter(pl.col("value") > 0)

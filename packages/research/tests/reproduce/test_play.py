@@ -1,4 +1,4 @@
-"""A crowd without users is played as a `Stream` with all its users would be."""
+"""A crowd without users is played as a `Stream` with all its users would be; the truth stands beside its releases."""
 
 import numpy as np
 import polars as pl
@@ -9,8 +9,19 @@ from dpi.domain import Categories
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.stream.closing import Offer
-from dpi_research.datasets.generators import populate, published
-from dpi_research.reproduce.play import SYSTEMS, Cohorts, Played, System, open_stream, without_replacement
+from dpi_research.datasets.generators import drifting, populate, published
+from dpi_research.reproduce.play import (
+    SYSTEMS,
+    Cohorts,
+    Pair,
+    Played,
+    Reference,
+    System,
+    follow,
+    open_stream,
+    without_replacement,
+)
+from strategies import few
 
 BINS = 12
 
@@ -43,7 +54,8 @@ def test_payers_of_a_mixed_crowd_have_the_same_mean() -> None:
     domain, budget = Categories(range(BINS), other=None), dpi.Ledger(slots=2)
     counts = np.full(BINS, 200)
     totals: dict[str, list[float]] = {"crowd": [], "everybody": []}
-    for seed in range(12):
+    runs = few(6, 12)
+    for seed in range(runs):
         crowd = Played(open_stream("ledger", domain, 200, seed=seed, ledger=budget), churn=0.3, seed=seed)
         everybody = open_stream("ledger", domain, 200, seed=seed, ledger=budget)
         pairs = populate(((counts, counts / counts.sum()) for _ in range(6)), np.random.default_rng(seed), churn=0.3)
@@ -53,7 +65,7 @@ def test_payers_of_a_mixed_crowd_have_the_same_mean() -> None:
         totals["everybody"].append(last[1])
     expected = counts.sum() * (1 - 0.7**2)
     for found in totals.values():
-        assert np.mean(found) == pytest.approx(expected, abs=4 * np.std(found) / np.sqrt(12) + 1)
+        assert np.mean(found) == pytest.approx(expected, abs=4 * np.std(found) / np.sqrt(runs) + 1)
 
 
 def test_cohorts_keep_the_number_of_users_and_lose_a_share() -> None:
@@ -134,8 +146,8 @@ def test_each_user_is_in_one_class_with_at_most_one_unit() -> None:
 
 def test_values_are_dealt_to_classes_at_random() -> None:
     """The users of a class have the values that a draw without replacement gives, on average and in its spread."""
-    counts, drawn = np.array([900, 90, 10]), []
-    for seed in range(300):
+    counts, drawn, runs = np.array([900, 90, 10]), [], few(100, 300)
+    for seed in range(runs):
         stream = open_stream("ledger", Categories(range(3), other=None), 1, seed=0)
         crowd = Played(stream, churn=0.3, seed=seed)
         grains_of(crowd, counts)
@@ -145,5 +157,57 @@ def test_values_are_dealt_to_classes_at_random() -> None:
         drawn.append(grains[0] / GRAINS - newcomers * counts / 1000)
     found = np.array(drawn)
     variance = 300 * counts / 1000 * (1 - counts / 1000) * 700 / 999
-    assert np.abs(found.mean(axis=0)).max() < 4 * np.sqrt(variance.max() / 300)
-    assert found.var(axis=0) == pytest.approx(variance, rel=0.35)  # 4 standard errors: √(2/300) each
+    assert np.abs(found.mean(axis=0)).max() < 4 * np.sqrt(variance.max() / runs)
+    assert found.var(axis=0) == pytest.approx(variance, rel=4.3 * np.sqrt(2 / runs))  # 4.3 standard errors
+
+
+FEW_BINS = 8
+
+
+def test_errors_are_those_by_hand() -> None:
+    """Two bins: KL = 0.75·ln 1.5 + 0.25·ln 0.5, MSE = 0.25²."""
+    pair = Pair(np.array([0.75, 0.25]), np.array([0.5, 0.5]))
+    assert pair.mse == pytest.approx(0.0625)
+    assert pair.kl == pytest.approx(0.75 * np.log(1.5) + 0.25 * np.log(0.5))
+
+
+@pytest.mark.parametrize("system", ["truth", "uniform"])
+def test_references_know_all_or_nothing(system: Reference) -> None:
+    """The truth has no error, and the uniform guess that of 1/bins; neither costs anything."""
+    data = list(published(np.random.default_rng(0), 5, FEW_BINS, 50))
+    sums = np.zeros(FEW_BINS)
+    for (counts, _), moment in zip(data, follow(system, iter(data), FEW_BINS, 0, churn=0.0, seed=0), strict=True):
+        sums += counts
+        assert moment.users == counts.sum()
+        assert moment.own.truth == pytest.approx(counts / counts.sum())
+        assert moment.accumulated.truth == pytest.approx(sums / sums.sum())
+        expected = moment.own.truth if system == "truth" else np.full(FEW_BINS, 1 / FEW_BINS)
+        assert np.array_equal(moment.own.released, expected)
+        assert moment.spent == 0
+
+
+def test_the_truth_is_the_slots_own() -> None:
+    """Not the PDF that its users were drawn from."""
+    [(counts, rate)] = drifting(np.random.default_rng(0), 1, FEW_BINS, 30)
+    [moment] = follow("uniform", iter([(counts, rate)]), FEW_BINS, 0, churn=0.0, seed=0)
+    assert np.array_equal(moment.own.truth, counts / 30)
+    assert not np.allclose(moment.own.truth, rate)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_nobody_loses_more_than_epsilon(system: System) -> None:
+    """What is spent grows up to ε and no further."""
+    data = published(np.random.default_rng(0), 30, FEW_BINS, 50)
+    spent = [moment.spent for moment in follow(system, data, FEW_BINS, 0.5, churn=0.05, seed=0)]
+    assert spent == sorted(spent)
+    assert 0 < spent[0] <= spent[-1] <= 0.5
+
+
+@pytest.mark.parametrize("system", ["strict", "converging"])
+def test_a_series_does_not_depend_on_churn(system: System) -> None:
+    """Everybody pays in every slot: the tables show one number for all churns."""
+    data = list(published(np.random.default_rng(0), 4, FEW_BINS, 50))
+    some, others = (list(follow(system, iter(data), FEW_BINS, 1, churn=churn, seed=3)) for churn in (0.0, 1.0))
+    for one, other in zip(some, others, strict=True):
+        assert np.array_equal(one.own.released, other.own.released)
+        assert np.array_equal(one.accumulated.released, other.accumulated.released)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpi._version import __version__
+from dpi_research.reproduce._running import Outcome
 from dpi_research.reproduce.experiment import Sheet, Summary, Table, Value
-from dpi_research.reproduce.running import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
