@@ -123,7 +123,7 @@ def test_what_lies_on_the_disk_is_private_and_unreadable(tmp_path: Path, monkeyp
     file.flush()
     data = os.pread(file.fileno(), 1 << 30, 0)
     assert len(data) > 100_000
-    accounts = [name(f"secret-user-{number}")[0].to_bytes(8, sys.byteorder) for number in range(2000)]
+    accounts = [name(f"secret-user-{number}")[0].to_bytes(8, sys.byteorder) for number in range(0, 2000, 20)]
     assert not any(account in data for account in accounts)
     found.close()
     assert file.closed
