@@ -1,4 +1,4 @@
-"""`dpi backup`: a copy of a store that is in use; `dpi backup restore`: such a copy in the place of a lost store."""
+"""Copies of a store: `dpi backup` and `dpi backup restore` for its owner, `dpi export` for analysts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Annotated
 
 from dpi.certificates.signature import Signer
+from dpi.cli._overwrite_check import TEXT
 from dpi.cli.options import Json, KeyFile, StoreArgument
 from dpi.cli.output import address, document, note, say
 from dpi.cli.signals import Signals
+from dpi.errors import OptionError
 from dpi.settings.declaration import Setting
 from dpi.store import open_store
 from dpi.store.backup import back_up
 from dpi.store.backup import restore as put_back
+from dpi.store.export import export as write_export
 
 
 def backup(
@@ -75,3 +78,34 @@ def restore(
     say(f"{address(store)}: {head.sequence + 1} certificates, up to {head.digest}.")
     if charged is not None:
         say("Every account was charged for the slots that the back-up lacks; the last entry of the chain says so.")
+
+
+def export(
+    store: StoreArgument,
+    target: Annotated[str, Setting("FILE", "The new file, such as public.db.", argument=True)],
+    json: Json = False,
+) -> None:
+    """Write releases, certificates, options and domains of a store to a new file that may be handed to analysts.
+
+    Never hand out the store itself: it holds accounts, and even a copy without its key tells how many there are. The
+    file is made from a list of public columns and of released slots alone; `query`, `report` and `verify`
+    read it like a store, and nothing can be written to it. A file that is there is not replaced.
+
+    Examples:
+      dpi export visits.db public.db
+      dpi verify public.db
+      dpi query public.db top 5
+    """
+    if "://" in target or Path(target).suffix in (".parquet", *TEXT):
+        raise OptionError(f"an export is a file of its own kind: give it a name such as public.db. Got {target!r}.")
+    with Signals(), open_store(store, read_only=True) as opened:
+        if not opened.streams():
+            raise OptionError("the store holds no stream yet.")
+        write_export(opened, target)
+    with open_store(target, read_only=True) as made:
+        found = {"export": target, "store": address(store), "streams": list(made.streams())}
+        head = made.head()
+    if json:
+        document({**found, "entries": head.sequence + 1, "head": head.digest})
+    else:
+        say(f"{target}: {head.sequence + 1} certificates, up to {head.digest}. It may be handed out.")
