@@ -46,7 +46,7 @@ def test_a_command_loads_no_research(words):
 EXPORTED = {
     "Bins", "Boosted", "Categories", "Converging", "Discovery", "Hashed", "Ledger", "MemoryStore", "OptionError",
     "Product", "Published", "Release", "Signer", "Slots", "StateError", "StoreError", "Stream", "Texts", "__version__",
-    "advance", "broker", "connect", "follow", "open", "open_store", "plan", "plot_series", "read",
+    "advance", "broker", "connect", "follow", "open", "open_store", "plan", "plot_series", "read", "spend_first",
 }  # fmt: skip
 """Every name that a program may rely on; one that goes, or is renamed, breaks somebody's."""
 

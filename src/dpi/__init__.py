@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
     from dpi import sources as sources
     from dpi import store as store
     from dpi import stream as stream
-    from dpi.budget import Converging, Ledger
+    from dpi.budget import Converging, Ledger, spend_first
     from dpi.certificates.signature import Signer
     from dpi.client import connect
     from dpi.discovery import Discovery
@@ -42,13 +42,13 @@ if TYPE_CHECKING:  # the same names, for those who read types; a test compares t
 __all__ = [
     "Bins", "Boosted", "Categories", "Converging", "Discovery", "Hashed", "Ledger", "MemoryStore", "OptionError",
     "Product", "Published", "Release", "Signer", "Slots", "StateError", "StoreError", "Stream", "Texts", "__version__",
-    "advance", "broker", "connect", "follow", "open", "open_store", "plan", "plot_series", "read",
+    "advance", "broker", "connect", "follow", "open", "open_store", "plan", "plot_series", "read", "spend_first",
 ]  # fmt: skip
 
 _HOME = {
     name: module
     for module, names in {
-        "dpi.budget": ("Converging", "Ledger"),
+        "dpi.budget": ("Converging", "Ledger", "spend_first"),
         "dpi.certificates.signature": ("Signer",),
         "dpi.client": ("connect",),
         "dpi.discovery": ("Discovery",),
