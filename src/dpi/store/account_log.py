@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -110,7 +111,7 @@ class AccountLog:
 
     def _seal(self, ledger: str, options: str) -> bytes:
         layout = None if self.folder is None else self.buckets.bits
-        runs = [(run.bucket, run.number, run.name, run.size, run.seal.hex()) for run in self._rows(ledger)]
+        runs = [(*run, bytes(seal).hex()) for *run, seal in self._rows(ledger)]
         text = json.dumps([ledger, options, layout, runs, self._levies(ledger)])
         return hashlib.blake2b(text.encode(), key=self.key, person=b"dpi ledger", digest_size=32).digest()
 
@@ -124,20 +125,17 @@ class AccountLog:
         """Return how the runs of a log are read and written."""
         return RunFiles(self.folder, ledger, run_key(self.key))
 
-    def _rows(self, ledger: str) -> list[Run]:
-        rows = self.engine.rows(
+    def _rows(self, ledger: str) -> list[tuple[Any, ...]]:
+        return self.engine.rows(
             "SELECT bucket, run, name, size, seal FROM account_runs WHERE ledger = ? AND part = 0 ORDER BY bucket, run",
             (ledger,),
         )
-        return [
-            Run(int(bucket), int(number), str(name), int(size), bytes(seal))
-            for bucket, number, name, size, seal in rows
-        ]
 
     def runs(self, ledger: str, *, loaded: bool = False) -> dict[int, list[Run]]:
         """Return the runs of each bucket that has any, oldest first; with `loaded`, the records of rows as well."""
         found: dict[int, list[Run]] = {}
-        for run in self._rows(ledger):
+        for bucket, number, name, size, seal in self._rows(ledger):
+            run = Run(int(bucket), int(number), str(name), int(size), bytes(seal))
             found.setdefault(run.bucket, []).append(self._loaded(ledger, run) if loaded else run)
         return found
 
