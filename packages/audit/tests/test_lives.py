@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpi.budget import charge
+from dpi.budget import accounts
 from dpi.budget.accounts import Accounts
 from dpi.budget.classes import level
 from dpi.budget.epsilon import UNITS, Epsilon
@@ -16,7 +16,7 @@ from dpi_audit.lives import LIVES, AccountLife, account_life, by_class, by_cost
 from dpi_audit.neighbours import staying, straying
 from dpi_audit.small import VALUES
 
-after_payment = charge.after_payment
+after_payment = accounts.after_payment
 
 
 def free(which):
@@ -55,7 +55,7 @@ def test_every_life_holds_and_uses_what_it_claims(index):
 @pytest.mark.parametrize("which", FREE.values(), ids=FREE.keys())
 def test_a_payment_that_is_not_charged_for_is_found_by_the_quick_form(which, monkeypatch):
     """Whether it is free by the number of payments, now and then, or by class."""
-    monkeypatch.setattr(charge, "after_payment", free(which))
+    monkeypatch.setattr(accounts, "after_payment", free(which))
     assert any(verdict(index) == "VIOLATED" for index in range(len(LIVES)))
 
 
@@ -63,7 +63,7 @@ def test_a_payment_that_is_not_charged_for_is_found_by_the_quick_form(which, mon
 def test_every_life_with_accounts_sees_a_free_payment(index, monkeypatch):
     """Streams too, on disk and with quotas: each life has more than 64 payments within 160 slots."""
     monkeypatch.setattr(_running, "LIVES", [replace(life, quick=min(life.quick, 160)) for life in LIVES])
-    monkeypatch.setattr(charge, "after_payment", free(FREE["after 64 payments"]))
+    monkeypatch.setattr(accounts, "after_payment", free(FREE["after 64 payments"]))
     assert verdict(index) == ("holds" if "Zeta" in LIVES[index].name else "VIOLATED")  # a series has no accounts
 
 
