@@ -67,9 +67,9 @@ def timed() -> None:
         setattr(owner, name, work)
 
     Metrics.__init__ = noted  # type: ignore[method-assign]
-    wrapped(driver, "weighed", "ledger")
-    wrapped(driver, "measured", "mechanism")
-    wrapped(driver, "released", "mechanism")
+    wrapped(driver, "weigh", "ledger")
+    wrapped(driver, "measure", "mechanism")
+    wrapped(driver, "release_slot", "mechanism")
     for name in ("events", "pay", "publish"):
         wrapped(SQLStore, name, "store")
 
