@@ -25,9 +25,7 @@ def named(cell):
 
 def defined(file, *names):
     """Whether a file of tests defines this function, inside these classes."""
-    package, _, name = file.partition("/")
-    other = TESTS.parent / "packages" / package / "tests" / name
-    path = other if other.is_file() else TESTS / file
+    path = (TESTS.parent if file.startswith("packages/") else TESTS) / file
     body = ast.parse(path.read_text(encoding="utf-8")).body if path.is_file() else []
     for name in names[:-1]:
         body = [inner for node in body if isinstance(node, ast.ClassDef) and node.name == name for inner in node.body]
