@@ -15,8 +15,7 @@ from pathlib import Path
 
 from dpi._version import __version__
 from dpi.errors import WeakPromise
-from dpi_research.datasets import DATASETS
-from dpi_research.datasets._dataset import FOLDER
+from dpi_research.datasets import DATASETS, FOLDER
 from dpi_research.reproduce.experiment import Case, Experiment, Value
 
 Progress = Callable[[str], None]
