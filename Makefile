@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: run test suite test-slow test-spark lint picture sbom bench peers tables mutate reproduce docs clean
+.PHONY: run test suite test-all lint picture sbom bench peers tables mutate reproduce docs clean
 
 run: .venv/core
 	$(BIN)/dpi demo --folder out
@@ -17,12 +17,9 @@ test: .venv/dev
 suite: .venv/dev
 	$(BIN)/python -m pytest -q -n auto
 
-test-slow: .venv/dev
+# Everything: long forms, the page in a browser, servers, Spark (half a gigabyte and a Java). What is missing is skipped, and said.
+test-all: .venv/spark
 	DPI_SLOW=1 $(BIN)/python -m pytest -q -n auto
-
-# Half a gigabyte and a Java: what `make test` skips.
-test-spark: .venv/spark
-	$(BIN)/python -m pytest -q packages/spark/tests
 
 lint: .venv/dev
 	$(BIN)/ruff check .

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from xdist.remote import Producer
 
-# What decides whether a change may land is the same on every machine; `make test-slow` looks for new examples.
+# What decides whether a change may land is the same on every machine; `make test-all` looks for new examples.
 settings.register_profile(
     "default", deadline=None, derandomize=True, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -39,7 +39,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 collect_ignore_glob = [] if find_spec("pyspark") else ["packages/spark/src/*"]
-"""Examples in docstrings run where what they need is installed: Spark is an extra (`make test-spark`)."""
+"""Examples in docstrings run where what they need is installed: Spark is an extra (`make test-all`)."""
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a folder of its own there
 ROOM = 4 << 30
@@ -53,49 +53,33 @@ TOGETHER = ("packages/spark/tests/", "tests/service/page/")
 """All tests of these have something in common that takes long to start: a JVM, a browser."""
 
 LONGEST = (
-    "tests/service/page/test_page.py",
+    "tests/store/test_kill.py",
+    "tests/docs/test_blocks.py",
     "tests/cli/test_follow.py",
-    "tests/service/test_on_time.py",
     "packages/audit/tests/test_report.py",
     "tests/service/test_commands.py",
-    "tests/service/test_leader.py",
-    "packages/audit/tests/test_zoo.py",
-    "tests/sources/test_slot_sorter.py",
-    "tests/docs/test_blocks.py",
+    "tests/service/test_on_time.py",
+    "tests/service/page/test_page.py",
     "packages/research/tests/test_reproduce_command.py",
-    "tests/store/test_kill.py",
     "tests/service/test_kills.py",
-    "tests/engine/test_failures.py",
-    "packages/audit/tests/test_reach_commands.py",
-    "packages/research/tests/experiments/test_reproduction.py",
-    "tests/engine/test_same.py",
-    "tests/sources/test_one_rule.py",
     "tests/cli/test_broker_run.py",
-    "tests/cli/test_docs.py",
-    "tests/mechanism/test_estimator.py",
-    "tests/cli/test_signals.py",
-    "tests/test_extremes.py",
-    "tests/test_hot_paths.py",
-    "tests/engine/test_engine_docs.py",
-    "packages/audit/tests/test_empirical.py",
-    "tests/service/test_request_limit.py",
-    "tests/service/test_described.py",
     "tests/sources/test_brokers.py",
-    "tests/discovery/test_discovery_page.py",
-    "tests/service/test_following.py",
-    "tests/service/test_feeding.py",
-    "tests/mechanism/test_rotation.py",
+    "tests/service/page/test_measured.py",
+    "tests/service/test_leader.py",
+    "tests/sources/test_one_rule.py",
+    "packages/audit/tests/test_reach_commands.py",
     "tests/docs/test_notebooks.py",
-    "packages/audit/tests/test_exact.py",
-    "tests/noise/test_selection.py",
-    "tests/service/test_once.py",
+    "packages/research/tests/experiments/test_reproduction.py",
+    "tests/mechanism/test_estimator.py",
+    "packages/audit/tests/test_empirical.py",
     "tests/sources/test_slot_sorter.py",
-    "tests/test_wheel.py",
-    "tests/cli/test_commands.py",
-    "tests/mechanism/test_published.py",
-    "tests/store/test_export.py",
+    "packages/research/tests/compare/test_compare.py",
+    "tests/service/test_feeding.py",
+    "tests/sources/test_broker_troubles.py",
+    "packages/research/tests/experiments/test_recommender.py",
+    "tests/stream/test_live.py",
 )
-"""Files that take about ten seconds or more, waiting included, the longest first (see `pytest --durations=0`)."""
+"""Files that take about five seconds or more, waiting included, the longest first (see `pytest --durations=0`)."""
 
 PATIENCE = 60.0
 """Seconds after which a process compiles tests itself: the first one may have been stopped."""

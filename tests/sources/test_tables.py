@@ -488,7 +488,7 @@ def test_a_table_of_mariadb_without_snapshots_is_refused() -> None:
     feed.close()
 
 
-@pytest.mark.skipif(not os.environ.get("DPI_SLOW"), reason="takes a minute: make test-slow")
+@pytest.mark.skipif(not os.environ.get("DPI_SLOW"), reason="takes a minute: make test-all")
 def test_a_backlog_of_millions_is_counted(postgres: Postgres) -> None:
     """Four million rows lie in the table when it is followed first."""
     into = f'INSERT INTO {postgres.table} ("user", time, value) '

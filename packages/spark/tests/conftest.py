@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def has_spark() -> None:
     """Skip where Spark cannot run, and say what is missing."""
-    pytest.importorskip("pyspark", reason="tests of the Spark engine need pyspark: `make test-spark`")
+    pytest.importorskip("pyspark", reason="tests of the Spark engine need pyspark: `make test-all`")
     from dpi_spark.session import java
 
     try:

@@ -33,7 +33,7 @@ PUBLIC_OUTPUT = {
         "epsilon_spent_by_all",
     ),
     "export": ("export", "store", "streams", "entries"),
-    "compact": ("store", "keep", "dropped", "thinned"),
+    "ledger": ("store", "keep", "dropped", "thinned"),
 }  # fmt: skip
 """What commands say besides what they make of noise."""
 
