@@ -213,3 +213,12 @@ def key_file(tmp_path: Path) -> Path:
     path.write_text(KEY.hex())
     path.chmod(0o600)
     return path
+
+
+@pytest.fixture(scope="session")
+def workers() -> Iterator[object]:
+    """Two processes for all tests: starting them takes longer than most of what they do."""
+    from dpi.engine import pool
+
+    with pool(2) as engine:
+        yield engine.executor

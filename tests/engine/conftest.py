@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from dpi.engine import BucketEngine, pool
-from dpi.engine.executor import Local, Pool
-
-
-@pytest.fixture(scope="session")
-def workers() -> Iterator[Pool]:
-    """Two processes for all tests: starting them takes longer than most of what they do."""
-    with pool(2) as engine:
-        yield engine.executor
+from dpi.engine import BucketEngine
+from dpi.engine.executor import Local
 
 
 @pytest.fixture(params=["local", "pool"])

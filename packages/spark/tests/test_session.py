@@ -60,7 +60,7 @@ def test_a_java_that_is_new_enough_is_taken(monkeypatch, tmp_path):
 def test_spark_that_is_not_installed_is_said_in_a_sentence(monkeypatch):
     """What to install."""
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(OptionError, match="dpi\\[spark\\]") as caught:
+    with pytest.raises(OptionError, match="install dpi-streams-spark") as caught:
         installed()
     assert str(caught.value) == MISSING
 

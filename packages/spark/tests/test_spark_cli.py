@@ -62,5 +62,5 @@ def test_a_run_without_spark_says_what_to_install_and_leaves_nothing(tmp_path, m
     monkeypatch.setitem(sys.modules, "pyspark", None)
     status, words = dpi_run(tmp_path)
     assert status != 0
-    assert "pip install" in words
+    assert "install dpi-streams-spark" in words
     assert not list(tmp_path.glob("visits.db*"))

@@ -88,8 +88,8 @@ def test_a_giant_user_is_one_row_of_a_piece(running, tmp_path, key_file):
         frame = running.createDataFrame(rows, "user string, time string, value string").repartition(2)
         driver = stream.driver
         with driver.folder.attempt() as attempt:
-            reading = driver.reading(stream.slots)
-            sections = read(frame, Reader(type(COLUMNS)(), reading, driver.folder, attempt, durable=False))
+            how = driver.ingest(stream.slots, attempt, durable=False)
+            sections = read(frame, Reader(type(COLUMNS)(), how))
         assert sum(section.events for section in sections) == 20_000
         assert sum(section.rows for section in sections) == len(sections) == 2
 

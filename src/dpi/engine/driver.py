@@ -175,15 +175,17 @@ class BucketDriver(Driver):
     # Closing.
 
     def close(self, number: int, rows: SlotRows) -> Release:
-        """Close a slot; rows that are at hand go to the tasks of this process in a file that passes."""
+        """Close a slot; rows that are at hand go to the tasks of this process in a file that passes.
+
+        What tasks that failed or ran twice have written is removed with it.
+        """
         parts = [rows] if isinstance(rows, Rows) else rows
         sections = [part for part in parts if isinstance(part, Section)]
         loose = Rows.join([part for part in parts if isinstance(part, Rows)])
-        if not len(loose):
-            return self._close(number, sections)
         with self.passing() as attempt:
-            ordered = sorted_by_bucket(Rows.sum([loose]), self.buckets)
-            sections += write_sections(self.folder, attempt, *ordered, durable=False)
+            if len(loose):
+                ordered = sorted_by_bucket(Rows.sum([loose]), self.buckets)
+                sections += write_sections(self.folder, attempt, *ordered, durable=False)
             return self._close(number, sections)
 
     def _close(self, number: int, sections: Sequence[Section]) -> Release:
