@@ -26,6 +26,7 @@ from dpi.errors import SchemaError
 from dpi.service import _batch_reader as ingest
 from dpi.service._batch_reader import MOST_PARTS, unpack
 from dpi.service._problems import Problem
+from dpi.sources import columnar
 from dpi.sources.textual import Ndjson
 from service.batches import LETTERS, arrow, kept
 
@@ -297,6 +298,41 @@ def test_many_small_batches_have_no_more_rows_than_one():
         kept(body, ingest.ARROW)
     assert refused.value.status == 413
     assert kept(batches(dict.fromkeys(ingest.NAMES, pa.nulls(1 << 10)), 128), ingest.ARROW) == []
+
+
+def test_an_odd_value_of_a_plain_column_refuses_nobody():
+    """A date of milliseconds inside of a day, a decimal of more digits than its type has: both are one row's matter."""
+    dates = pa.Array.from_buffers(pa.date64(), 2, [None, pa.py_buffer(np.array([0, 1], "<i8"))])
+    wide = pa.Array.from_buffers(pa.decimal128(3, 0), 2, [None, pa.py_buffer(np.array([1, 0, 10**6, 0], "<i8"))])
+    for column in (dates, wide):
+        table = pa.table({"user": ["ada", "bob"], "time": ["2026-01-01", "2026-01-02"], "value": column})
+        assert len(ingest.read_batch(streamed(table), ingest.ARROW, None, dpi.Categories(["a"])).users) == 2
+
+
+def streamed(*tables):
+    """Tables as one Arrow stream, a batch for each."""
+    file = io.BytesIO()
+    with pa.ipc.new_stream(file, tables[0].schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+    return file.getvalue()
+
+
+def test_a_dictionary_that_batches_share_is_read_once(monkeypatch):
+    """A body of few bytes with many batches takes no more time for each of them; inner ones are counted as rows."""
+    texts, columns = pa.array([f"user {number}" for number in range(1000)]), {"time": ["2026-01-01"], "value": ["a"]}
+    users = [pa.DictionaryArray.from_arrays(pa.array([number]), texts) for number in range(50)]
+    one = [pa.table({"user": user, **columns}) for user in users]
+    read, calls = columnar._series, []
+    monkeypatch.setattr(columnar, "_series", lambda *given: calls.append(given[2]) or read(*given))
+    found = ingest.read_batch(streamed(*one), ingest.ARROW, None, dpi.Categories(["a"]))
+    assert list(found.users) == [f"user {number}" for number in range(50)]
+    assert sum(len(array) == 1000 for array in calls) == 1
+    many = pa.array([str(number) for number in range(ingest.MOST_ROWS + 1)])
+    inner = pa.StructArray.from_arrays([pa.DictionaryArray.from_arrays(pa.array([0]), many)], names=["p"])
+    table = pa.table({"user": ["ada"], "time": ["2026-01-01"], "value": inner})
+    with pytest.raises(Problem, match="split it"):
+        ingest.read_batch(streamed(table), ingest.ARROW, None, dpi.Product(p=dpi.Categories(["a"])))
 
 
 def test_a_column_that_nobody_reads_refuses_nothing():

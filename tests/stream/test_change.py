@@ -350,7 +350,7 @@ def test_rows_of_another_slots_domain_are_refused():
     for bin in (OLD.size, -1):
         rows = Rows(np.zeros((1, 2), np.uint64), np.zeros(1, np.int64), np.array([bin]), np.ones(1, np.int64))
         with pytest.raises(OptionError, match="slot's own domain"):
-            opened.release_rows(rows)
+            opened.driver.close(opened.next_slot, rows)
     assert opened.next_slot == opened.setting.start
 
 

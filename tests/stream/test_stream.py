@@ -539,3 +539,33 @@ def test_users_who_return_against_the_declaration_are_ignored():
         found.append(s.release(["late", *back], ["b", *["a"] * len(back)]))
     assert found[0].epsilon == found[0].epsilon_spent == 1
     assert (found[0].pdf == found[1].pdf).all()
+
+
+def test_rows_are_closed_by_the_stream_that_has_played_them(tmp_path):
+    """Another store has other accounts, another domain other bins: both are refused, whatever the rows are."""
+    terms = {"epsilon": 1, "slot": "1h", "start": "1970-01-01T00:00"}
+    letters, nine = dpi.Categories(["a", "b"]), dpi.Categories([f"v{number}" for number in range(9)])
+    path = tmp_path / "events.csv"
+    for value in ("a", "v0", "v8"):
+        path.write_text(f"user,time,value\nada,1970-01-01T00:10,{value}\n")
+        store = dpi.MemoryStore()
+        stream = dpi.Stream(domain=letters, store=store, **terms)
+        elsewhere = dpi.Stream(domain=letters, store=dpi.MemoryStore(), **terms)
+        of_nine = dpi.Stream(domain=nine, store=store, name="nine", **terms)
+        own, later = (rows for _, rows in stream.play(dpi.read(path), 0, 2))
+        others = [rows for each in (elsewhere, of_nine) for _, rows in each.play(dpi.read(path), 0, 1)]
+        for rows in (*others, later):
+            with pytest.raises(OptionError, match="`play` of this stream"):
+                stream.release_rows(rows, slot=0)
+        assert stream.release_rows(own, slot=0).slot == 0
+
+
+@pytest.mark.parametrize("table", [dict, pl.DataFrame, pa.table, pd.DataFrame])
+def test_a_late_row_refuses_no_others(table):
+    """The parts of a product are read alike, whether all rows count or not."""
+    domain = dpi.Product(country=dpi.Categories(["DE"]), kind=dpi.Categories(["x"]))
+    for last in ("00:30", "07:00"):
+        stream = dpi.Stream(domain=domain, epsilon=1, slot="1h", start="2026-01-01T00:00")
+        values = table({"country": ["DE", "DE"], "kind": ["x", "x"]})
+        times = ["2026-01-01T00:10", f"2026-01-01T{last}"]
+        assert stream.append(["ada", "bob"], times, values, now="2026-01-01T00:40")

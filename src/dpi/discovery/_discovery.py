@@ -29,7 +29,7 @@ from dpi.release import Release
 from dpi.sources import FileEvents, TableEvents
 from dpi.store import Store
 from dpi.stream import Stream
-from dpi.stream.driver import SlotRows
+from dpi.stream.driver import PlayedRows
 
 MOST_USERS = 10**10
 """More than there are people: a threshold beyond it is passed by nobody's value."""
@@ -182,9 +182,10 @@ class Discovery:
 
     def release(self, users: object, values: object, *, slot: int | None = None) -> Found:
         """Look at one slot's events: measure them once, pay, and show what is frequent."""
-        return self.release_rows(self._driver.read(users, values), slot=slot)
+        release = self._driver.close(self._driver.meant(slot), self._driver.read(users, values))
+        return self._found(self._state.last, release)
 
-    def release_rows(self, rows: SlotRows, *, slot: int | None = None) -> Found:
+    def release_rows(self, rows: PlayedRows, *, slot: int | None = None) -> Found:
         """Look at one slot's events as `release` does, with rows that `play` gave."""
         release = self.stream.release_rows(rows, slot=slot)
         return self._found(self._state.last, release)

@@ -232,7 +232,7 @@ class Product(Domain):
 
     def encode(self, column: object) -> Integers:
         """Return the codes of a table: a mapping or a data frame with one column for each part."""
-        code, *others = (part.encode(_column(column, name)) for name, part in self.parts.items())
+        code, *others = (part.encode(column_of(column, name)) for name, part in self.parts.items())
         if any(other.size != code.size for other in others):
             raise SchemaError("`value` must have columns of the same length.")
         for part, here in zip([*self.parts.values()][1:], others, strict=True):
@@ -271,7 +271,8 @@ class Product(Domain):
         return f"Product({', '.join(f'{name}={part!r}' for name, part in self.parts.items())})"
 
 
-def _column(table: object, name: str) -> object:
+def column_of(table: object, name: str) -> object:
+    """Return a column of a table of any kind."""
     import polars as pl
 
     try:

@@ -6,14 +6,14 @@ Sees events and the secret that names accounts; no randomness, no budget.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dpi.domain.overlap import Domains, encode
+from dpi.domain import Domain, Product, column_of
+from dpi.domain.overlap import Domains, by_slot, encode
 from dpi.errors import SchemaError
 from dpi.events.columns import read, take
 from dpi.events.identity import name_users
@@ -71,7 +71,7 @@ class Admission:
             inside &= known
         if self.last is not None:
             inside &= numbers < self.last
-        values = events.values
+        values = _read(by_slot(self.domain).newest, events.values)  # all rows: whether it can be done depends on none
         if not inside.all():
             names, numbers, values = names.compress(inside, 0), numbers[inside], _select(values, inside)
         bins = encode(self.domain, numbers, values)
@@ -83,9 +83,16 @@ class Admission:
         return Rows.sum([self.admit(events, window)])
 
 
+def _read(domain: Domain, values: object) -> object:
+    """Return columns of values, whatever kind of table they came in."""
+    if isinstance(domain, Product):
+        return {name: _read(part, column_of(values, name)) for name, part in domain.parts.items()}
+    return read(values, "value")
+
+
 def _select(values: object, rows: npt.NDArray[np.bool_]) -> object:
-    """Return some rows of a column, or of each part: others' values are not even looked at."""
-    if isinstance(values, Mapping):
+    """Return some rows of the columns: others' values are not even looked at."""
+    if isinstance(values, dict):
         return {part: _select(column, rows) for part, column in values.items()}
     column = read(values, "value")
     if len(column) != rows.size:

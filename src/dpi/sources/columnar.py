@@ -173,10 +173,18 @@ def is_packed(body: bytes) -> bool:
 
 def count_rows(table: Any, names: Sequence[str]) -> int:
     """Return how many rows a table has or, if that is more, the longest dictionary of these columns."""
+    import pyarrow as pa
+
+    arrays = [chunk for name in names for chunk in table.column(name).chunks]
     rows = int(table.num_rows)
-    for chunk in (chunk for name in names for chunk in table.column(name).chunks if hasattr(chunk, "dictionary")):
-        chunk.dictionary.validate()  # refuses one that says it has less than none
-        rows = max(rows, len(chunk.dictionary))
+    while arrays:
+        array = arrays.pop()
+        if hasattr(array, "dictionary"):
+            array.dictionary.validate()  # refuses one that says it has less than none
+            rows = max(rows, len(array.dictionary))
+        elif isinstance(array, pa.StructArray):
+            array.validate()
+            arrays += array.flatten()
     return rows
 
 
@@ -188,30 +196,38 @@ def to_columns(table: Any, schema: Any, names: Sequence[str]) -> list[pl.Series]
     columns = []
     for name in names:
         kind, column = schema.field(name).type, table.column(name)
-        chunks = [_series(name, kind, chunk) for chunk in column.chunks or [pa.array([], column.type)]]
+        shared = dict[object, pl.Series]()
+        chunks = [_series(name, kind, chunk, shared) for chunk in column.chunks or [pa.array([], column.type)]]
         columns.append(chunks[0] if len(chunks) == 1 else pl.concat(chunks, rechunk=True))
     return columns
 
 
-def _series(name: str, kind: Any, array: Any) -> pl.Series:
+def _series(name: str, kind: Any, array: Any, shared: dict[object, pl.Series]) -> pl.Series:
     """Return a column of plain values, with a dictionary or without, or of structures of such.
 
-    No text is one before it was found to be UTF-8, and no number leads out of a dictionary or a buffer.
+    No text is one before it was found to be UTF-8, and no number leads out of a dictionary or a buffer. A dictionary
+    that batches have in common is read once (`shared`).
     """
     import polars as pl
     import pyarrow as pa
 
     if pa.types.is_dictionary(kind):  # a text that many rows share stays one
-        texts = _series(name, kind.value_type, array.dictionary)
-        return texts.gather(_series(name, kind.index_type, array.indices))
+        texts = array.dictionary
+        buffers = ((each.address, each.size) for each in texts.buffers() if each is not None)
+        at = (kind, texts.offset, len(texts), *buffers)
+        if at not in shared:
+            shared[at] = _series(name, kind.value_type, texts, shared)
+        return shared[at].gather(_series(name, kind.index_type, array.indices, shared))
     if pa.types.is_struct(kind):
         array.validate()
         fields = zip(kind, array.flatten(), strict=True)
-        return pl.DataFrame({field.name: _series(name, field.type, each) for field, each in fields}).to_struct(name)
+        return pl.DataFrame({field.name: _series(name, field.type, each, shared) for field, each in fields}).to_struct(
+            name
+        )
     if pa.types.is_nested(kind):
         raise SchemaError(f"the column {name!r} must hold plain values. Got a column of {kind}.")
-    if str(kind) not in _TEXTS:
-        array.validate(full=True)
+    if str(kind) not in _TEXTS:  # the sizes of buffers alone: a value that is odd is its row's own matter
+        array.validate(full=pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or str(kind) == "binary_view")
         return pl.Series(name, array)
     if array.null_count == 0 and not pa.types.is_string_view(kind):  # what lies below a null may be anything
         with suppress(pa.ArrowInvalid):

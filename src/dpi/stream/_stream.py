@@ -42,7 +42,7 @@ from dpi.store.opening import find_store
 from dpi.stream._option_history import read_options
 from dpi.stream._statements import make_card
 from dpi.stream.accumulation import PrefixTree
-from dpi.stream.driver import Driver, Engine, Played, SlotRows
+from dpi.stream.driver import Driver, Engine, Played, PlayedRows
 from dpi.stream.options import LATENESS, ORIGIN, ZONE, StreamOptions, make_options, need_clock
 from dpi.stream.registration import Change, declare, stop
 
@@ -286,9 +286,10 @@ class Stream:
         number = self._driver.meant(slot)  # a slot that was interrupted may have been the last of its domain
         return self._driver.close(number, Rows.of(users, self.domain.encode(values), self.store.key, number))
 
-    def release_rows(self, rows: SlotRows, *, slot: int | None = None) -> Release:
-        """Close a slot as `release` does, with rows that `play` gave."""
-        return self._driver.close(self._driver.meant(slot), rows)
+    def release_rows(self, rows: PlayedRows, *, slot: int | None = None) -> Release:
+        """Close a slot as `release` does, with rows that `play` gave for it; those of another stream are refused."""
+        number = self._driver.meant(slot)
+        return self._driver.close(number, rows.of(number, self._driver.options.domain, self.store.key))
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
         """Close a slot whose histogram is of declared counts (`dpi.histogram.counts`); needs a converging budget."""
@@ -350,14 +351,22 @@ class Stream:
 
     def play(
         self, events: Played, first: int, last: int, *, memory: int = 1 << 30, progress: Progress | None = None
-    ) -> Generator[tuple[int, SlotRows], None, None]:
+    ) -> Generator[tuple[int, PlayedRows], None, None]:
         """Yield number and rows of the slots `first`, which must be next, to before `last`: `release_rows` closes them.
 
         All events are read before the first slot is given. About `memory` bytes of them are held at a time.
         """
-        return self._driver.play(events, need_clock(self.slots, "play"), first, last, memory, progress)
+        driver, key = self._driver, self.store.key
+        slots, domains = need_clock(self.slots, "play"), driver.domains
 
-    def _released(self, slots: Generator[tuple[int, SlotRows], None, None]) -> Generator[Release, None, None]:
+        def played() -> Generator[tuple[int, PlayedRows], None, None]:
+            with closing(driver.play(events, slots, first, last, memory, progress)) as found:
+                for number, rows in found:
+                    yield number, PlayedRows(rows, number, domains.at(number), key)
+
+        return played()
+
+    def _released(self, slots: Generator[tuple[int, PlayedRows], None, None]) -> Generator[Release, None, None]:
         with closing(slots):
             for number, rows in slots:
                 yield self.release_rows(rows, slot=number)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dpi.budget.accounts import Accounts
@@ -24,7 +24,7 @@ from dpi.certificates.chain import extend
 from dpi.certificates.declared import DeclaredOptions, assigned, declared
 from dpi.certificates.signature import Signer
 from dpi.domain import Domain
-from dpi.errors import ClockError, StateError
+from dpi.errors import ClockError, OptionError, StateError
 from dpi.events.rows import Rows
 from dpi.events.slots import Slots, Window
 from dpi.histogram.compression import Histogram, finish
@@ -45,6 +45,26 @@ Played = FileEvents | TableEvents
 """Events that are all there: of files, or of a table."""
 SlotRows = Rows | Sequence[Rows | Section]
 """The rows of one slot: at hand, or in files for the tasks of an engine."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PlayedRows:
+    """The rows of a slot as `Stream.play` gives them, with what they were made by. Private.
+
+    Names of accounts are of one key, bins of one domain: rows of another would be paid by accounts that nobody has, and
+    whether their bins are there would depend on the events. So whose rows they are is looked at, and never the rows.
+    """
+
+    rows: SlotRows
+    slot: int
+    domain: Domain
+    key: bytes
+
+    def of(self, slot: int, domain: Domain, key: bytes) -> SlotRows:
+        """Return the rows; refuse those of another slot, domain or store."""
+        if (self.slot, self.domain, self.key) != (slot, domain, key):
+            raise OptionError("`rows` must be those of this slot that `play` of this stream has given.")
+        return self.rows
 
 
 class Engine(Protocol):

@@ -201,7 +201,7 @@ def a_stream_keeps_its_budget(mechanism: Mechanism[State], domain: Domain) -> No
         )
         for users, bins in ((["ada", "bob"], [0, last]), ([], []), (["ada", "ada"], [0, last])):
             codes = np.array(bins, dtype=np.int64)
-            release = stream.release_rows(Rows.of(users, codes, store.key))
+            release = stream.driver.close(stream.next_slot, Rows.of(users, codes, store.key))
             require(0 <= release.epsilon_spent <= 1, "a stream says that more than ε was spent.")
     require(len([*store.releases("")]) == 6, "a slot was not released.")
 

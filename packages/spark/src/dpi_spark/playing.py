@@ -52,7 +52,7 @@ def replay(
 
     with closing(driver.play_sections(sections, first, last)) as played:
         for number, rows in played:
-            yield stream.release_rows(rows, slot=number)
+            yield driver.close(driver.meant(number), rows)
 
 
 def buckets_of(stream: Stream) -> BucketDriver:
