@@ -289,7 +289,7 @@ class Stream:
     def release_rows(self, rows: PlayedRows, *, slot: int | None = None) -> Release:
         """Close a slot as `release` does, with rows that `play` gave for it; those of another stream are refused."""
         number = self._driver.meant(slot)
-        return self._driver.close(number, rows.of(number, self._driver.options.domain, self.store.key))
+        return self._driver.close(number, rows.of(number, self._driver))
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
         """Close a slot whose histogram is of declared counts (`dpi.histogram.counts`); needs a converging budget."""
@@ -356,13 +356,14 @@ class Stream:
 
         All events are read before the first slot is given. About `memory` bytes of them are held at a time.
         """
-        driver, key = self._driver, self.store.key
-        slots, domains = need_clock(self.slots, "play"), driver.domains
+        driver, slots = self._driver, need_clock(self.slots, "play")
+        domains = driver.domains
+        only = domains.newest if len(domains.entries) == 1 else None
 
         def played() -> Generator[tuple[int, PlayedRows], None, None]:
             with closing(driver.play(events, slots, first, last, memory, progress)) as found:
                 for number, rows in found:
-                    yield number, PlayedRows(rows, number, domains.at(number), key)
+                    yield number, PlayedRows(rows, number, domains.at(number) if only is None else only, driver)
 
         return played()
 

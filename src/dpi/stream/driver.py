@@ -58,11 +58,11 @@ class PlayedRows:
     rows: SlotRows
     slot: int
     domain: Domain
-    key: bytes
+    driver: Driver
 
-    def of(self, slot: int, domain: Domain, key: bytes) -> SlotRows:
-        """Return the rows; refuse those of another slot, domain or store."""
-        if (self.slot, self.domain, self.key) != (slot, domain, key):
+    def of(self, slot: int, driver: Driver) -> SlotRows:
+        """Return the rows; refuse those of another slot, of a domain that was changed, or of another driver."""
+        if (self.slot, self.domain, self.driver) != (slot, driver.state.setting.domain, driver):
             raise OptionError("`rows` must be those of this slot that `play` of this stream has given.")
         return self.rows
 
