@@ -13,7 +13,9 @@ from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.errors import ClockError, OptionError, SchemaError, StateError
 from dpi.exact.integers import GRAINS
 from dpi.noise import UnsafeSeededSource
+from dpi.options.schedule import Schedule
 from dpi.release import Release, from_frame, to_frame
+from dpi.sources import Admission, Events
 
 DOMAIN = dpi.Categories(["a", "b", "c"], other=None)
 
@@ -569,3 +571,14 @@ def test_a_late_row_refuses_no_others(table):
         values = table({"country": ["DE", "DE"], "kind": ["x", "x"]})
         times = ["2026-01-01T00:10", f"2026-01-01T{last}"]
         assert stream.append(["ada", "bob"], times, values, now="2026-01-01T00:40")
+
+
+def test_a_product_that_changes_its_parts_has_the_columns_of_both():
+    """A slot before the change is read by the old parts, one after it by the new ones."""
+    old, new = dpi.Product(country=dpi.Categories(["DE"])), dpi.Product(kind=dpi.Categories(["x"]))
+    domains = Schedule.of(old).changed(1, new)
+    events = Events(
+        ["ada", "bob"], ["1970-01-01T00:10", "1970-01-01T01:10"], {"country": ["DE", "?"], "kind": ["?", "x"]}
+    )
+    rows = Admission(dpi.Slots("1h"), domains, bytes(32), first=0).admit(events)
+    assert (rows.slots.tolist(), rows.bins.tolist()) == ([0, 1], [0, 0])

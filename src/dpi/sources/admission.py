@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dpi.domain import Domain, Product, column_of
+from dpi.domain import Product, column_of
 from dpi.domain.overlap import Domains, by_slot, encode
 from dpi.errors import SchemaError
 from dpi.events.columns import read, take
@@ -71,7 +71,7 @@ class Admission:
             inside &= known
         if self.last is not None:
             inside &= numbers < self.last
-        values = _read(by_slot(self.domain).newest, events.values)  # all rows: whether it can be done depends on none
+        values = _read(self.domain, events.values)  # all rows: whether that can be done depends on none of them
         if not inside.all():
             names, numbers, values = names.compress(inside, 0), numbers[inside], _select(values, inside)
         bins = encode(self.domain, numbers, values)
@@ -83,11 +83,12 @@ class Admission:
         return Rows.sum([self.admit(events, window)])
 
 
-def _read(domain: Domain, values: object) -> object:
-    """Return columns of values, whatever kind of table they came in."""
-    if isinstance(domain, Product):
-        return {name: _read(part, column_of(values, name)) for name, part in domain.parts.items()}
-    return read(values, "value")
+def _read(domains: Domains, values: object) -> object:
+    """Return a column of values, or one for each part of a product that any slot has, whatever table they came in."""
+    products = [each for _, each in by_slot(domains).entries if isinstance(each, Product)]
+    if not products:
+        return read(values, "value")
+    return {name: read(column_of(values, name), "value") for product in products for name in product.parts}
 
 
 def _select(values: object, rows: npt.NDArray[np.bool_]) -> object:
