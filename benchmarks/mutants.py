@@ -19,7 +19,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-SOURCE = Path(__file__).parents[1] / "src" / "dpi"
+ROOT = Path(__file__).parents[1]
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -131,10 +131,16 @@ def numbered(node: ast.AST) -> Iterator[ast.AST]:
             yield from numbered(child)
 
 
+def path_of(module: str) -> Path:
+    """The file of a module: one of dpi, unless its path begins with dpi_research."""
+    package = ROOT / "packages/research/src" if module.startswith("dpi_research/") else ROOT / "src/dpi"
+    return package / module
+
+
 def mutants(module: str) -> list[Mutant]:
     """All changes of a module."""
     found = []
-    for number, node in enumerate(numbered(ast.parse((SOURCE / module).read_text()))):
+    for number, node in enumerate(numbered(ast.parse(path_of(module).read_text()))):
         for at, change in enumerate(changes(node)):
             after, place = change(copy.deepcopy(node)), node.test if isinstance(node, ast.If | ast.While) else node
             after = after.test if isinstance(after, ast.If | ast.While) else after
@@ -145,7 +151,7 @@ def mutants(module: str) -> list[Mutant]:
 
 def changed(mutant: Mutant) -> CodeType:
     """The code of the module with that change."""
-    path = SOURCE / mutant.module
+    path = path_of(mutant.module)
     tree = ast.parse(path.read_text())
     node = list(numbered(tree))[mutant.node]
     after = list(changes(node))[mutant.change](copy.copy(node))
@@ -160,7 +166,7 @@ def changed(mutant: Mutant) -> CodeType:
 
 def owner(mutant: Mutant) -> tuple[str, ...] | None:
     """The class and function around a change, outermost function last; None where it is made when modules load."""
-    tree = ast.parse((SOURCE / mutant.module).read_text())
+    tree = ast.parse(path_of(mutant.module).read_text())
     node = list(numbered(tree))[mutant.node]
 
     def search(body: list[ast.stmt], path: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -194,7 +200,8 @@ class Hook(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _name(module: str) -> str:
-    return "dpi." + module.removesuffix(".py").replace("/", ".")
+    name = module.removesuffix(".py").replace("/", ".")
+    return name if name.startswith("dpi_research.") else f"dpi.{name}"
 
 
 def patch(mutant: Mutant, path: tuple[str, ...]) -> None:

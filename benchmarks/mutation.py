@@ -31,9 +31,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from mutants import SOURCE, Hook, Mutant, mutants, owner, patch
+from mutants import ROOT, Hook, Mutant, mutants, owner, patch, path_of
 
-ROOT = SOURCE.parents[1]
 HEAVY = ("numpy", "polars", "hypothesis", "pytest", "cryptography", "mpmath", "z3", "pandas", "pyarrow", "zoneinfo")
 MEMORY = 8 << 30
 """Bytes that a run may take: a mutant that wants more has failed."""
@@ -214,7 +213,7 @@ def covered(module: str, files: Sequence[str]) -> Coverage:
 
     def work() -> object:
         found: list[Coverage | None] = []
-        served(files, lambda session: found.append(traced(session, str(SOURCE / module))))
+        served(files, lambda session: found.append(traced(session, str(path_of(module)))))
         return found[0]
 
     coverage = forked(work, 1200)
@@ -227,7 +226,7 @@ def outcomes(module: str, chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, st
     """Each mutant with its end, as they come: "killed", "timeout" (killed as well) or "survived"."""
     if not chosen:
         return
-    files = [f for f in (*TESTS[module], str(SOURCE.relative_to(ROOT) / module)) if Path(f).exists()]
+    files = [f for f in (*TESTS[module], str(path_of(module).relative_to(ROOT))) if Path(f).exists()]
     coverage = covered(module, files)
     paths = [None if module.startswith(tuple(SETTINGS["anew"])) else owner(mutant) for mutant in chosen]
     reader, writer = os.pipe()
@@ -268,7 +267,7 @@ def _end_of(good: object) -> str:
 def main() -> None:
     """Run the mutants of the named modules, or of all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("modules", nargs="*", help="paths below src/dpi, such as budget/accounts.py")
+    parser.add_argument("modules", nargs="*", help="paths below src/dpi, such as budget/accounts.py, or dpi_research/…")
     parser.add_argument("--sample", type=int, help="at most so many mutants of each module, drawn at random")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--report", type=Path, help="a JSON file of all outcomes; who is dead in it is not tried again")
@@ -306,7 +305,7 @@ def _say(module: str, total: int, chosen: Sequence[Mutant], known: dict[str, dic
     """One row of the table in docs/mutation.md."""
     ends = [known[m.key] for m in chosen]
     alive = [end for end in ends if end["outcome"] == "survived"]
-    source = (SOURCE / module).read_text().splitlines()
+    source = path_of(module).read_text().splitlines()
     reasons = [e for e in SETTINGS["explained"] if e["module"] == module]
     equal = sum(
         any(e["line"] in source[end["line"] - 1] and [end["before"], end["after"]] in e["changes"] for e in reasons)

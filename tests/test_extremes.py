@@ -14,8 +14,9 @@ from dpi.histogram.compression import Histogram, whole_pdf
 from dpi.mechanism.published import Published
 from dpi.mechanism.published.linear import Matrix, points
 from dpi.mechanism.published.pool import Multinomial, Pool
-from dpi.noise import SystemSource, add_gaussian, add_laplace, exponential_mechanism, permute_and_flip
+from dpi.noise import SystemSource, add_laplace, exponential_mechanism, permute_and_flip
 from dpi.stream.accumulation import PrefixTree
+from dpi_research.baselines._gaussian import add_gaussian
 
 LARGEST = np.iinfo(np.int64).max
 SIZES = [0, 1, GRAINS, 1 << 50, 1 << 60, (1 << 60) + 1, 1 << 62, LARGEST]

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import z3
 
-from dpi.noise._gaussian import cut
 from dpi.noise.exponential import FAST_BITS, split
 from dpi.noise.laplace import LARGEST_VALUE, SATURATION, saturated
 from dpi.noise.source import WORD_BITS, appended, leading
 from dpi.stream.accumulation import node_cut, slot_cut
+from dpi_research.baselines._gaussian import cut
 from solver import counterexample
 
 MOST_BITS = 81 - FAST_BITS

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from dpi.budget import billing
 from dpi.exact.integers import GRAINS, capped, fraction_ceil, fraction_floor, halves, proportional
-from dpi.noise._gaussian import cut
 from dpi.noise.exponential import split
 from dpi.noise.laplace import saturated
 from dpi.stream.accumulation import node_cut, slot_cut
+from dpi_research.baselines._gaussian import cut
 from solver import counterexample
 
 LARGEST = (1 << 63) - 1

@@ -4,7 +4,6 @@ It sees numbers and no users. Scales and rates are rationals; every law below is
 `os.urandom`, with random bits that are extended until the result is decided.
 """
 
-from dpi.noise._gaussian import add_gaussian
 from dpi.noise._selection import exponential_choices, exponential_mechanism, permute_and_flip
 from dpi.noise.exponential import bernoulli_exp, geometric
 from dpi.noise.laplace import add_laplace
@@ -15,7 +14,6 @@ __all__ = [
     "RandomSource",
     "SystemSource",
     "UnsafeSeededSource",
-    "add_gaussian",
     "add_laplace",
     "bernoulli_exp",
     "exponential_choices",

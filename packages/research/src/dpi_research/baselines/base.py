@@ -24,8 +24,9 @@ import numpy.typing as npt
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
-from dpi.noise import RandomSource, SystemSource, add_gaussian, add_laplace
+from dpi.noise import RandomSource, SystemSource, add_laplace
 from dpi.noise.laplace import LARGEST_VALUE
+from dpi_research.baselines._gaussian import add_gaussian
 from dpi_research.baselines.accounting import Floats, Loss, check_delta, delta_of, epsilon_of, rho_of
 
 FACTS: dict[str, dict[str, Any]] = tomllib.loads((files(__package__) / "facts.toml").read_text(encoding="utf-8"))

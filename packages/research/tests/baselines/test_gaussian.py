@@ -7,10 +7,10 @@ import pytest
 
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS
-from dpi.noise import SystemSource, UnsafeSeededSource, add_gaussian, geometric
-from dpi.noise import _gaussian as gaussian
-from dpi.noise._gaussian import _below_exp, _proposals
+from dpi.noise import SystemSource, UnsafeSeededSource, geometric
 from dpi.noise.laplace import SATURATION
+from dpi_research.baselines import _gaussian as gaussian
+from dpi_research.baselines._gaussian import _below_exp, _proposals, add_gaussian
 from statistics_ import assert_law
 
 VARIANCES = [Fraction(1, 3), Fraction(1), Fraction(25, 3), Fraction(100)]
@@ -74,7 +74,7 @@ def test_coins_in_doubt_are_never_decided_by_floats():
 def test_the_exact_path_gives_the_same_law(monkeypatch):
     """With every coin sent to exact arithmetic, the frequencies are those of the law (false alarm 10^-7)."""
     nothing = lambda words, x, error: (np.zeros(x.size, dtype=bool), np.ones(x.size, dtype=bool))  # noqa: E731
-    monkeypatch.setattr("dpi.noise._gaussian._below_exp", nothing)
+    monkeypatch.setattr("dpi_research.baselines._gaussian._below_exp", nothing)
     z = add_gaussian(np.zeros(4_000, dtype=np.int64), Fraction(5, 2), UnsafeSeededSource(3))
     counts = np.bincount(np.where(np.abs(z) <= 8, z + 8, 17), minlength=18)
     assert_law(counts, gaussian_law(Fraction(5, 2), 8))
