@@ -50,7 +50,8 @@ def weighed(
     options: StreamOptions, rows: Rows, accounts: Accounts | None, offer: Offer, slot: int
 ) -> tuple[Histogram, Charge | None]:
     """The histogram of a slot, and what it changes on the accounts."""
-    found, charge = weigh(Counting.of(options), rows, accounts, offer, slot)
+    counting = Counting.of(options)
+    found, charge = weigh(counting, Groups(rows, counting.bins), accounts, offer, slot)
     return finish(found, options.compression, offer.histograms), charge
 
 

@@ -29,6 +29,7 @@ from dpi.events.rows import Rows
 from dpi.events.slots import Slots, Window
 from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import TextHistogram
+from dpi.histogram.grouping import Groups
 from dpi.noise import RandomSource
 from dpi.release import Release
 from dpi.sources import Events, Progress
@@ -164,7 +165,8 @@ class DiscoveryDriver(Driver):
         offer, (guarantee, assigned) = self._offered(number), self._promise()
         self.accounts.assign(assigned)
         counting = replace(Counting.of(self.options), bins=len(texts) + 1)
-        grains, charge = weigh(counting, replace(rows, bins=places, grouped=False), self.accounts, offer, number)
+        groups = Groups(replace(rows, bins=places, grouped=False), counting.bins)
+        grains, charge = weigh(counting, groups, self.accounts, offer, number)
         return self._pay(TextHistogram(grains[1:], GRAINS, texts=texts), offer, number, charge, guarantee)
 
 

@@ -34,6 +34,7 @@ from dpi.events.identity import KEY_BYTES
 from dpi.events.rows import Rows, changes
 from dpi.events.slots import FOR_EVER, Window
 from dpi.exact.integers import MOST, Integers
+from dpi.histogram.grouping import Groups
 from dpi.sources import Admission, Events, FileEvents
 from dpi.store.account_files import Run, RunFiles
 from dpi.store.arrival_files import Section, read_segments, sorted_by_bucket, write_sections
@@ -136,7 +137,7 @@ def close_rows(
         accounts.assign(closing.assigned)
         for levy in closing.levies:
             accounts.levy(levy.units, levy.slot)
-    return weigh(closing.counting, rows, accounts, closing.offer, closing.slot)
+    return weigh(closing.counting, Groups(rows, closing.counting.bins), accounts, closing.offer, closing.slot)
 
 
 @dataclass(frozen=True, repr=False)

@@ -207,43 +207,47 @@ def extend(names: Digests, content: Digests, key: bytes) -> Digests:
     return _words(_cipher(key)((names ^ content).tobytes()))
 
 
+def sort_first_bits(names: Digests) -> tuple[npt.NDArray[np.uint64], np.uint64, np.uint64]:
+    """Return the first bits of each name with the row's number behind them, as sorted words; and where the number is.
+
+    That is how many of a word's last bits the number takes, and the mask of these.
+    """
+    words = names[:, 0].copy()
+    spare = np.uint64(max(1, words.size - 1).bit_length())
+    mask = (np.uint64(1) << spare) - np.uint64(1)
+    words &= ~mask
+    for start in range(0, words.size, _SLICE):
+        words[start : start + _SLICE] |= np.arange(start, min(start + _SLICE, words.size), dtype=np.uint64)
+    words.sort()
+    return words, spare, mask
+
+
 def by_first_half(names: Digests) -> Integers:
     """The order of rows by the first half of their names; rows that agree in it stay as they are.
-
-    The first bits of a name and the row's number are sorted as one word; rows that agree in these bits are then put in
-    order among themselves.
 
     >>> by_first_half(np.array([[2, 5], [1, 1], [2, 4]], dtype=np.uint64)).tolist()
     [1, 0, 2]
     """
-    half = np.ascontiguousarray(names[:, 0])
-    spare = np.uint64(max(1, half.size - 1).bit_length())
-    mask = (np.uint64(1) << spare) - np.uint64(1)
-    words = (half & ~mask) | np.arange(half.size, dtype=np.uint64)
-    words.sort()
+    words, spare, mask = sort_first_bits(names)
     order = (words & mask).view(np.int64)
     words >>= spare
     alike = words[1:] == words[:-1]
-    if alike.any():
+    if alike.any():  # rows that agree in their first bits are put in order among themselves
         near = np.flatnonzero(np.append(alike, False) | np.append(False, alike))
-        order[near] = order[near][np.argsort(half[order[near]], kind="stable")]
+        order[near] = order[near][np.argsort(names[order[near], 0], kind="stable")]
     return order
 
 
 def by_name(names: Digests, then: Integers) -> Integers:
     """The order of rows by name and, for one name, by a whole number from 0 on: as `np.lexsort` has it, and faster.
 
-    The first bits of a name and the row's number are sorted as one word. Should two different names agree in these
-    bits, which is rare, all columns are sorted one after the other.
+    Should two different names agree in their first bits, which is rare, all columns are sorted one after the other.
 
     >>> by_name(np.array([[2, 5], [1, 1], [2, 5]], dtype=np.uint64), np.array([1, 0, 0])).tolist()
     [1, 2, 0]
     """
     size = len(names)
-    spare = np.uint64(max(1, size - 1).bit_length())
-    rows, mask = np.arange(size, dtype=np.uint64), (np.uint64(1) << spare) - np.uint64(1)
-    words = (names[:, 0] & ~mask) | rows
-    words.sort()
+    words, spare, mask = sort_first_bits(names)
     order = (words & mask).astype(np.int64)
     found, first = names.take(order, axis=0), words >> spare
     new = (found[1:, 0] != found[:-1, 0]) | (found[1:, 1] != found[:-1, 1])
@@ -251,6 +255,6 @@ def by_name(names: Digests, then: Integers) -> Integers:
     width = int(then.max(initial=0)) + 1
     if (new & (first[1:] == first[:-1])).any() or size * width >= 1 << (63 - int(spare)):
         return np.lexsort((then, names[:, 1], names[:, 0]))
-    words = ((users * width + then[order]).astype(np.uint64) << spare) | rows
+    words = ((users * width + then[order]).astype(np.uint64) << spare) | np.arange(size, dtype=np.uint64)
     words.sort()
     return order[(words & mask).astype(np.int64)]

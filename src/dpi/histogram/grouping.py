@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpi.errors import OptionError
-from dpi.events.identity import Digests
+from dpi.events.identity import Digests, sort_first_bits
 from dpi.events.rows import Rows, changes
 from dpi.exact import heap
 from dpi.exact.integers import MOST, Integers
@@ -43,7 +43,7 @@ class Pairs:
 
 
 class Groups:
-    """One slot's rows by account; the equal rows of an account are cut at `MOST` events.
+    """One slot's rows by account; the equal rows of an account are cut at `MOST` events. The rows are needed no more.
 
     >>> names = np.array([[1, 1], [0, 2], [1, 1], [1, 1]], dtype=np.uint64)
     >>> rows = Rows(names, np.zeros(4, np.int64), np.array([1, 0, 0, 1]), np.array([5, 1, 1, 2]))
@@ -62,19 +62,13 @@ class Groups:
         self._bins = bins
         self._step = min(max(_CHUNK, 2 * bins), _LARGEST_CHUNK)  # as many rows as make it worth to look at all bins
         self._parts: list[tuple[Keys, Integers | None]] = []
-        self._grouped: tuple[Rows, Integers] | None = None
+        self._grouped: tuple[Integers, Integers, Integers] | None = None
         if rows.grouped:
-            new = changes(rows.names[:, 0], rows.names[:, 1])
-            self.names, self._grouped = rows.names.compress(new, 0), (rows, np.flatnonzero(new))
+            new = changes(*rows.names.T)
+            self.names, self._grouped = rows.names.compress(new, 0), (rows.bins, rows.counts, np.flatnonzero(new))
             return
         counts = rows.counts if int(rows.counts.max(initial=1)) > 1 else None  # else each row is one event
-        words = rows.names[:, 0].copy()
-        spare = np.uint64(max(1, words.size - 1).bit_length())
-        mask = (np.uint64(1) << spare) - np.uint64(1)
-        words &= ~mask
-        for start in range(0, words.size, _CHUNK):
-            words[start : start + _CHUNK] |= np.arange(start, min(start + _CHUNK, words.size), dtype=np.uint64)
-        words.sort()
+        words, spare, mask = sort_first_bits(rows.names)
         start, names = 0, [np.empty((0, 2), dtype=np.uint64)]
         while start < words.size:
             end = min(start + self._step, words.size)
@@ -101,14 +95,14 @@ class Groups:
         """Yield the pairs of some accounts at a time, each with the number of accounts before them."""
         first = 0
         if self._grouped is not None:
-            grouped, begins = self._grouped
+            all_bins, all_counts, begins = self._grouped
             while first < begins.size:
                 after = max(first + 1, int(np.searchsorted(begins, begins[first] + self._step)))
-                here, end = begins[first:after], int(begins[after]) if after < begins.size else len(grouped)
+                here, end = begins[first:after], int(begins[after]) if after < begins.size else all_bins.size
                 rows = slice(int(here[0]), end)
                 users = np.repeat(np.arange(here.size), np.diff(here, append=end))
-                events = np.add.reduceat(grouped.counts[rows], here - here[0])
-                yield first, Pairs(users, grouped.bins[rows], grouped.counts[rows], events)
+                events = np.add.reduceat(all_counts[rows], here - here[0])
+                yield first, Pairs(users, all_bins[rows], all_counts[rows], events)
                 first = after
         for keys, counts in self._parts:
             last = None

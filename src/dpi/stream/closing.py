@@ -38,7 +38,6 @@ from dpi.budget.allocation import Allocation
 from dpi.budget.charge import Charge
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
-from dpi.events.rows import Rows
 from dpi.histogram.compression import Compression, Histogram, count
 from dpi.histogram.grouping import Groups
 from dpi.mechanism.base import Measurement
@@ -117,14 +116,14 @@ class Counting:
 
 
 def weigh(
-    counting: Counting, rows: Rows, accounts: Accounts | None, offer: Offer, slot: int
+    counting: Counting, groups: Groups, accounts: Accounts | None, offer: Offer, slot: int
 ) -> tuple[Integers, Charge | None]:
     """Return the grains of a slot's rows, and what they change on the accounts: both private. Nothing is changed yet.
 
     With accounts, each user has the weight that theirs can pay; without, everybody counts in full. Rows and accounts
     may be those of a part of the users: the slot's grains are the sum over all parts (`dpi.histogram.compression`).
     """
-    groups, weights, member, charge = Groups(rows, counting.bins), None, None, None
+    weights, member, charge = None, None, None
     if accounts is not None:
         bill = accounts.bill(
             groups.names,

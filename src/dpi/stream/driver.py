@@ -28,6 +28,7 @@ from dpi.errors import ClockError, OptionError, StateError
 from dpi.events.rows import Rows
 from dpi.events.slots import Slots, Window
 from dpi.histogram.compression import Histogram, finish
+from dpi.histogram.grouping import Groups
 from dpi.noise import RandomSource
 from dpi.options.schedule import Schedule
 from dpi.release import Release
@@ -227,8 +228,10 @@ class Driver:
         offer, counting, (guarantee, assigned) = self._offered(number), Counting.of(self.options), self._promise()
         if self.accounts is not None and self.accounts.assigned != assigned:
             self.accounts.assign(assigned)
-        grains, charge = weigh(counting, rows, self.accounts, offer, number)
-        del rows  # what was made of a large slot's rows is memory that paying can use
+        groups = Groups(rows, counting.bins)
+        del rows  # of a large slot they are memory that weighing can use,
+        grains, charge = weigh(counting, groups, self.accounts, offer, number)
+        del groups  # and this is memory for paying
         clean = finish(grains, counting.compression, max(1, len(offer.classes)))
         return self._pay(clean, offer, number, charge, guarantee)
 
