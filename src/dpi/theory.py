@@ -37,19 +37,21 @@ class Bound:
     corrected: float
 
 
-def check_share(value: float, name: str) -> None:
+def _check_shares(**shares: float) -> None:
     """Refuse a parameter outside (0, 1]; μ and ζ are such."""
-    if not 0 < value <= 1:
-        raise OptionError(f"`{name}` must be above 0 and at most 1. Got {value}.")
+    for name, value in shares.items():
+        if not 0 < value <= 1:
+            raise OptionError(f"`{name}` must be above 0 and at most 1. Got {value}.")
 
 
-def check_count(value: int, name: str) -> None:
+def _check_counts(**counts: int) -> None:
     """Refuse a number of slots, draws or categories below one."""
-    if value < 1:
-        raise OptionError(f"`{name}` must be a whole number of at least 1. Got {value}.")
+    for name, value in counts.items():
+        if value < 1:
+            raise OptionError(f"`{name}` must be a whole number of at least 1. Got {value}.")
 
 
-def check_range(smallest: float, largest: float) -> None:
+def _check_range(smallest: float, largest: float) -> None:
     """Refuse limits m and M of u = 2η that do not satisfy 0 ≤ m ≤ M ≤ 1."""
     if not 0 <= smallest <= largest <= 1:
         raise OptionError(
@@ -73,20 +75,20 @@ def log_ratio_integral(smallest: float, largest: float) -> float:
     >>> round(log_ratio_integral(0, 0.7), 4), round(log_loss_integral(0, 0.7), 4)
     (1.4945, 0.2842)
     """
-    check_range(smallest, largest)
+    _check_range(smallest, largest)
     with localcontext(CONTEXT):
-        return float(log_ratio_tail(Decimal(smallest)) - log_ratio_tail(Decimal(largest)))
+        return float(_log_ratio_tail(Decimal(smallest)) - _log_ratio_tail(Decimal(largest)))
 
 
 def log_loss_integral(smallest: float, largest: float) -> float:
     """∫ -ln(1-u²)/u du from m to M: the difference of ½Li₂(z²) at the two ends, by v = u²."""
-    check_range(smallest, largest)
+    _check_range(smallest, largest)
     with localcontext(CONTEXT):
         low, high = Decimal(smallest), Decimal(largest)
         return float((complement(low * low) - complement(high * high)) / 2)
 
 
-def log_ratio_tail(smallest: Decimal) -> Decimal:
+def _log_ratio_tail(smallest: Decimal) -> Decimal:
     """∫ ln((1+u)/(1-u))/u du from m to 1, which is π²/4 for m = 0."""
     with localcontext(CONTEXT):
         return 2 * complement(smallest) - complement(smallest * smallest) / 2
@@ -98,36 +100,28 @@ def largest_epsilon(mu: float, zeta: float) -> float:
     >>> round(largest_epsilon(mu=0.1, zeta=0.1), 3)
     328.987
     """
-    check_share(mu, "mu")
-    check_share(zeta, "zeta")
+    _check_shares(mu=mu, zeta=zeta)
     return 2 / (mu * zeta) * math.pi**2 / 6
 
 
-def spence_epsilon(t: int, epsilon: float, mu: float, zeta: float) -> float:
-    """Budget of slot t in the published series: ε_t = C(1 - m^{2t})/t² with m² = Li₂⁻¹(π²/6 - ε/C).
+def spence_series(slots: int, epsilon: float, mu: float, zeta: float) -> Floats:
+    """Return the budgets of the published series: ε_t = C(1 - m^{2t})/t² with m² = Li₂⁻¹(π²/6 - ε/C).
 
     C is 2/(μζ) in the proof of the final theorem and Δ_Q/(μζ) in its statement, equal for Δ_Q = 2. The
     series sums to ε exactly, because Σ (1 - m^{2t})/t² = π²/6 - Li₂(m²) = ε/C. In the statement |ζ| is a
     supremum of e^{|η - η|}, hence at least 1; in the experiments it is a rate from 0.1 to 0.5. Here it is a
     parameter in (0, 1].
 
-    >>> round(spence_epsilon(1, epsilon=1, mu=0.1, zeta=0.1), 4)
-    0.1186
+    >>> spence_series(2, epsilon=1, mu=0.1, zeta=0.1).round(4).tolist()
+    [0.1186, 0.0593]
     """
-    check_count(t, "t")
-    logarithm = _log_square(epsilon, mu, zeta)
-    return -2 / (mu * zeta) * math.expm1(t * logarithm) / t**2
-
-
-def spence_series(slots: int, epsilon: float, mu: float, zeta: float) -> Floats:
-    """Return ε_1, …, ε_t, the elements of `spence_epsilon`, as one array."""
-    check_count(slots, "slots")
+    _check_counts(slots=slots)
     logarithm = _log_square(epsilon, mu, zeta)
     t = np.arange(1, slots + 1, dtype=np.float64)
     return np.asarray(-2 / (mu * zeta) * np.expm1(t * logarithm) / t**2)
 
 
-def exponent(t: int, epsilon: float, mu: float, zeta: float, form: Form = "proof") -> float:
+def exponents(slots: int, epsilon: float, mu: float, zeta: float, form: Form = "proof") -> Floats:
     """X_t = ln((1+2η_t)/(1-2η_t)) of the published series; α_t = X_t/2.
 
     Theorem 1 charges (4/μ)·X_t to a family, queries or synopses, so that X_t = (μ/4)·(the family's budget):
@@ -140,30 +134,15 @@ def exponent(t: int, epsilon: float, mu: float, zeta: float, form: Form = "proof
     * ``sound``: X_t = ε_t/(4t). Theorem 1 itself charges too little (`privacy_after`); here the true loss
       of slot t is ε_t, for one draw from each of the two families at 4tα_t = 2tX_t.
 
-    >>> [round(exponent(2, 1, 0.1, 0.1, form), 6) for form in ("theorem", "proof", "corrected", "sound")]
+    >>> [round(float(exponents(2, 1, 0.1, 0.1, form)[1]), 6) for form in ("theorem", "proof", "corrected", "sound")]
     [0.002964, 0.001482, 0.000741, 0.007409]
     """
-    budget = spence_epsilon(t, epsilon, mu, zeta)
-    return budget / (4 * t) if form == "sound" else budget * mu / _DIVISOR[form]
-
-
-def exponents(slots: int, epsilon: float, mu: float, zeta: float, form: Form = "proof") -> Floats:
-    """Return X_1, …, X_t of `exponent` as one array."""
     series = spence_series(slots, epsilon, mu, zeta)
     return series / (4 * np.arange(1, slots + 1)) if form == "sound" else series * mu / _DIVISOR[form]
 
 
-def eta(t: int, epsilon: float, mu: float, zeta: float, form: Form = "proof") -> float:
-    """Learning rate of slot t, η_t = ½(e^X - 1)/(e^X + 1) = ½·tanh(X/2), for the X_t of `exponent`.
-
-    >>> round(eta(1, 1, 0.1, 0.1, "theorem"), 6), round(eta(1, 1, 0.1, 0.1, "corrected"), 6)
-    (0.001482, 0.000371)
-    """
-    return math.tanh(exponent(t, epsilon, mu, zeta, form) / 2) / 2
-
-
 def rates(exponents: Rates) -> Floats:
-    """Learning rates ½·tanh(X/2) of a vector of exponents."""
+    """Learning rates η = ½(e^X - 1)/(e^X + 1) = ½·tanh(X/2) of a vector of exponents."""
     return np.asarray(np.tanh(np.asarray(exponents, dtype=np.float64) / 2) / 2)
 
 
@@ -207,8 +186,8 @@ def privacy_after(eta_synopses: Rates, eta_queries: Rates, mu: float, draws: int
     >>> round(late.printed, 2), round(late.corrected, 2)
     (32.44, 162.19)
     """
-    check_share(mu, "mu")
-    check_count(draws, "draws")
+    _check_shares(mu=mu)
+    _check_counts(draws=draws)
     families = (log_ratios(eta_synopses), log_ratios(eta_queries))
     printed = 4 / mu * sum(float(ratios.sum()) for ratios in families)
     return Bound(printed, draws * sum(_loss_of_one_draw(ratios) for ratios in families))
@@ -245,7 +224,7 @@ def true_loss(
     5.2 0.86
     70 1
     """
-    check_count(draws, "draws")
+    _check_counts(draws=draws)
     _check_families(families)
     return families * draws * _loss_of_one_draw(exponents(slots, epsilon, mu, zeta, form))
 
@@ -266,8 +245,7 @@ def total_privacy(smallest: float, largest: float, mu: float, zeta: float) -> Bo
     >>> total_privacy(0, 0.7, mu=0.1, zeta=0.1)  # doctest: +ELLIPSIS
     Bound(printed=227.37..., corrected=597.81...)
     """
-    check_share(mu, "mu")
-    check_share(zeta, "zeta")
+    _check_shares(mu=mu, zeta=zeta)
     printed = 2 * log_loss_integral(smallest, largest)
     return Bound(4 / (mu * zeta) * printed, 4 / (mu * zeta) * log_ratio_integral(smallest, largest))
 
@@ -359,15 +337,14 @@ def utility_bound(smallest: float, largest: float, zeta: float) -> Bound:
     >>> utility_bound(0, 0.7, zeta=0.1)  # doctest: +ELLIPSIS
     Bound(printed=-7.47..., corrected=1.42...)
     """
-    check_share(zeta, "zeta")
+    _check_shares(zeta=zeta)
     printed = -log_ratio_integral(smallest, largest) / (2 * zeta)
     return Bound(printed, log_loss_integral(smallest, largest) / (2 * zeta))
 
 
 def final_constant(mu: float, zeta: float) -> Bound:
     """C of the final theorem: 2/(μζ); with the corrected integral 4/(μζ), and ε can reach π²/(μζ)."""
-    check_share(mu, "mu")
-    check_share(zeta, "zeta")
+    _check_shares(mu=mu, zeta=zeta)
     return Bound(2 / (mu * zeta), 4 / (mu * zeta))
 
 
@@ -401,11 +378,11 @@ def final_utility(epsilon: float, mu: float, zeta: float) -> Bound:
 
 
 def _start_of_tail(y: Decimal) -> Decimal:
-    """Return the m with `log_ratio_tail(m)` = y, by bisection to 36 digits."""
+    """Return the m with `_log_ratio_tail(m)` = y, by bisection to 36 digits."""
     low, high = Decimal(0), Decimal(1)
     for _ in range(120):
         middle = (low + high) / 2
-        low, high = (middle, high) if log_ratio_tail(middle) > y else (low, middle)
+        low, high = (middle, high) if _log_ratio_tail(middle) > y else (low, middle)
     return high
 
 
@@ -423,8 +400,7 @@ def multinomial_entropy(trials: int, categories: int) -> float:
     >>> round(multinomial_entropy(10_000, 100), 2)
     366.05
     """
-    check_count(trials, "trials")
-    check_count(categories, "categories")
+    _check_counts(trials=trials, categories=categories)
     if categories == 1:
         return 0.0
     mean = trials / categories
@@ -454,8 +430,7 @@ def entropy_approximation(trials: int, categories: int) -> Bound:
     >>> entropy_approximation(10_000, 100)  # doctest: +ELLIPSIS
     Bound(printed=-136.28..., corrected=366.1...)
     """
-    check_count(trials, "trials")
-    check_count(categories, "categories")
+    _check_counts(trials=trials, categories=categories)
     gauss = math.log(2 * math.pi * trials * math.e)
     shared = categories / 2 * math.log(categories)
     return Bound(categories - gauss / 2 - shared, (categories - 1) / 2 * gauss - shared)
@@ -470,7 +445,7 @@ def pool_entropy(size: int) -> float:
     >>> round(pool_entropy(6_500), 1)
     8.8
     """
-    check_count(size, "size")
+    _check_counts(size=size)
     return math.log(size)
 
 

@@ -22,9 +22,9 @@ def on_terminal(*words):
 def test_a_terminal_sees_bytes_and_slots_and_nothing_else(cli, visits):
     """The progress bar tells megabytes, slots and seconds; no count of rows or users."""
     text = on_terminal("run", *visits, *PERIOD, "--store", "visits.db")
-    bars = text[: text.index(" slots released")].rpartition("\n")[0].replace("\r", "\n").splitlines()
-    assert any(line.startswith("releasing") and "6/6 slots" in line for line in bars)
-    shape = r"(reading\s+[━╸╺]* +(\d+/\d+ MB)?|releasing\s+[━╸╺]* +\d/6 slots) +\d:\d\d:\d\d\s*"
+    bars = text[: text.index("6 slots released, up to")].replace("\r", "\n").splitlines()
+    assert any("6 of 6 slots released" in line for line in bars)
+    shape = r"[━╸╺]* +((\d+\.\d of \d+\.\d MB read, )?\d of 6 slots released)? +\d:\d\d:\d\d\s*"
     for line in filter(str.strip, bars):
         assert re.fullmatch(rf"({shape})+", line), line
 

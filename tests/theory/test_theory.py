@@ -41,8 +41,8 @@ def test_swapped_integral_is_off_by_a_factor_of_five():
 def test_published_series_sums_to_epsilon(epsilon):
     """The first million elements and the exact tail of 1/t² bracket ε: the series sums to it."""
     slots = 10**6
-    first = float(theory.spence_series(slots, epsilon, MU, ZETA).sum())
-    last = theory.spence_epsilon(slots, epsilon, MU, ZETA)
+    series = theory.spence_series(slots, epsilon, MU, ZETA)
+    first, last = float(series.sum()), float(series[-1])
     constant = 2 / (MU * ZETA)
     assert first <= epsilon * (1 + 1e-12)
     # After T the numerator lies between its value at T and 1, and Σ 1/t² between 1/(T+1) and 1/T.
@@ -50,23 +50,19 @@ def test_published_series_sums_to_epsilon(epsilon):
     assert first + constant / slots >= epsilon * (1 - 1e-12)
 
 
-def test_series_and_single_elements_agree():
-    """The array and the scalar functions are the same series, in every form."""
+def test_rates_and_exponents_are_inverse():
+    """The exponents of the learning rates of a series are those of the series, in every form."""
     for form in ("theorem", "proof", "corrected", "sound"):
-        array = theory.exponents(5, *PUBLISHED, form)
-        single = [theory.exponent(t, *PUBLISHED, form) for t in range(1, 6)]
-        assert array == pytest.approx(single, rel=1e-12)
-        rates = [theory.eta(t, *PUBLISHED, form) for t in range(1, 6)]
-        assert theory.rates(array) == pytest.approx(rates, rel=1e-12)
-        assert theory.log_ratios(rates) == pytest.approx(single, rel=1e-12)
+        exponents = theory.exponents(5, *PUBLISHED, form)
+        assert theory.log_ratios(theory.rates(exponents)) == pytest.approx(exponents, rel=1e-12)
 
 
 def test_largest_epsilon_is_reached_and_not_passed():
     """At the largest ε, m is 0 and ε_t = C/t²; above it the error names it."""
     largest = theory.largest_epsilon(MU, ZETA)
-    assert theory.spence_epsilon(3, largest, MU, ZETA) == pytest.approx(2 / (MU * ZETA) / 9, rel=1e-7)
+    assert theory.spence_series(3, largest, MU, ZETA)[-1] == pytest.approx(2 / (MU * ZETA) / 9, rel=1e-7)
     with pytest.raises(ValueError, match=r"at most 328\.987"):
-        theory.spence_epsilon(1, largest * 1.001, MU, ZETA)
+        theory.spence_series(1, largest * 1.001, MU, ZETA)[-1]
 
 
 @pytest.mark.parametrize(
@@ -74,8 +70,8 @@ def test_largest_epsilon_is_reached_and_not_passed():
 )
 def test_what_theorem_1_charges_for_each_form_of_the_rates(form, one_family):
     """A family is charged 2ε_t by the theorem's rates, ε_t by the proof's, ε_t/2 by the corrected ones."""
-    budget = theory.spence_epsilon(7, *PUBLISHED)
-    charged = 4 / MU * theory.exponent(7, *PUBLISHED, form)
+    budget = theory.spence_series(7, *PUBLISHED)[-1]
+    charged = 4 / MU * theory.exponents(7, *PUBLISHED, form)[-1]
     if one_family is None:
         assert charged == pytest.approx(4 / MU * budget / 28)
     else:
@@ -360,9 +356,9 @@ def test_one_of_the_two_published_approximations_is_never_an_entropy():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: theory.spence_epsilon(0, *PUBLISHED),
-        lambda: theory.spence_epsilon(1, 0.0, MU, ZETA),
-        lambda: theory.spence_epsilon(1, 1.0, 0.0, ZETA),
+        lambda: theory.spence_series(0, *PUBLISHED)[-1],
+        lambda: theory.spence_series(1, 0.0, MU, ZETA)[-1],
+        lambda: theory.spence_series(1, 1.0, 0.0, ZETA)[-1],
         lambda: theory.spence_series(3, 1.0, MU, 1.5),
         lambda: theory.log_ratios([0.5]),
         lambda: theory.privacy_after([0.1], [-0.1], MU),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpi.apps.scoring import import_learn
-from dpi.domain import Categories, Domain, Product
+from dpi.domain import Domain, Product
 from dpi.errors import OptionError
 from dpi.release import Release
 from dpi.release.choice import Floats
@@ -71,8 +71,8 @@ class Recommender:
         warm = np.flatnonzero(~self.cold)
         if warm.size:
             self._scores[warm] = _tastes(pdf[warm], variance[warm], factors, clusters)
-        if isinstance(self._items, Categories) and self._items.other is not None:
-            self._scores[:, -1] = -1.0
+        if self._items.outside >= 0:
+            self._scores[:, self._items.outside] = -1.0
 
     def top(self, group: object, n: int = 10) -> list[Recommendation]:
         """Return the n best items of a group; a value that is no group of its own is of `other`, or refused."""
@@ -143,13 +143,11 @@ def _matrix(distribution: Distribution, group: str, item: str) -> tuple[Floats, 
     domain = distribution.domain
     if not isinstance(domain, Product) or not {group, item} <= domain.parts.keys() or group == item:
         raise OptionError("a recommender needs a Product domain with the parts `group` and `item`.")
-    shape = tuple(part.size for part in domain.parts.values())
-    names = list(domain.parts)
-    rest = tuple(i for i, name in enumerate(names) if name not in (group, item))
-    both = [array.reshape(shape).sum(axis=rest) for array in (distribution.pdf, distribution.variance)]
-    if names.index(group) > names.index(item):
-        both = [matrix.T for matrix in both]
-    return both[0], both[1], domain.parts[group], domain.parts[item]
+    rest = tuple(i for i, name in enumerate(domain.parts) if name not in (group, item))
+    turned = list(domain.parts).index(group) > list(domain.parts).index(item)
+    both = (array.reshape(domain.shape).sum(axis=rest) for array in (distribution.pdf, distribution.variance))
+    pdf, variance = (matrix.T if turned else matrix for matrix in both)
+    return pdf, variance, domain.parts[group], domain.parts[item]
 
 
 def _popular(pdf: Floats) -> Floats:

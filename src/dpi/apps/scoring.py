@@ -191,13 +191,9 @@ class HBOS:
 class IsolationForest:
     """Isolation forest (Liu, Ting and Zhou, 2008): the fewer random cuts set a cell apart, the higher its score."""
 
-    def __init__(self, trees: int = 100, seed: int = 0) -> None:
-        self._trees, self._seed = trees, seed
-
     def fit(self, cells: Floats) -> None:
-        """Grow the trees."""
-        forest = import_learn("ensemble").IsolationForest(n_estimators=self._trees, random_state=self._seed)
-        self._forest = forest.fit(cells)
+        """Grow 100 trees, the same ones from the same cells."""
+        self._forest = import_learn("ensemble").IsolationForest(n_estimators=100, random_state=0).fit(cells)
 
     def score(self, cells: Floats) -> Floats:
         """Return minus scikit-learn's score, so that unusual is high."""

@@ -10,59 +10,38 @@ declared; chosen after a look at the rows, they would be read off the data, and 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
-from dpi.cli.output import Bars, note
-from dpi.domain import OUTSIDE, Categories, Domain, Product
+from dpi.cli.output import Steps, note
+from dpi.domain import OUTSIDE, Domain, Product
 from dpi.events.identity import users
 from dpi.events.slots import UNREADABLE, Slots
 from dpi.sources import Events, FileEvents
 
 Rows = npt.NDArray[np.bool_]
 
-PRIVATE = (
-    "dry run: nothing was paid and nothing was written. What follows is made from the rows: it is private, for the "
-    "curator alone."
-)
-ADVICE = (
-    "columns, unit, format and separator may be corrected after this, for they say how rows are read. A period "
-    "or a domain that is chosen after it would be read off the data: the guarantee would be none."
-)
-
-
-@dataclass
-class Tally:
-    """How many rows pass each test. Private."""
-
-    rows: int = 0
-    passed: dict[str, int] = field(default_factory=dict)
-
-    def add(self, tests: Mapping[str, Rows]) -> None:
-        """Count some more rows."""
-        for name, rows in tests.items():
-            self.passed[name] = self.passed.get(name, 0) + int(rows.sum())
-        self.rows += next(iter(tests.values())).size
-
-    def words(self) -> list[str]:
-        """A word for each test."""
-        return [f"  {name}: {self._word(passed)}" for name, passed in self.passed.items()]
-
-    def _word(self, passed: int) -> str:
-        return "none" if passed == 0 else "few" if 2 * passed < self.rows else "most"
-
 
 def rehearse(events: FileEvents, domain: Domain, slots: Slots, first: int, end: int | None) -> None:
     """Read all events, and tell the curator whether none, few or most of the rows can be used, cause by cause."""
-    tally = Tally()
-    with Bars(events.size, 0) as bars:
-        for batch in events.batches(progress=bars.read):
-            tally.add(_tests(batch, domain, slots, first, end))
-    note(PRIVATE, *(tally.words() if tally.rows else ["There are no rows that can be read."]), ADVICE)
+    rows, passed = 0, Counter[str]()
+    with Steps("MB read", events.size // 10**6) as steps:
+        for batch in events.batches(progress=lambda done: steps.over(done // 10**6)):
+            tests = _tests(batch, domain, slots, first, end)
+            rows += next(iter(tests.values())).size
+            passed.update({name: int(passing.sum()) for name, passing in tests.items()})
+    words = [f"  {name}: {'few' if 2 * n < rows else 'most'}" if n else f"  {name}: none" for name, n in passed.items()]
+    note(
+        "dry run: nothing was paid and nothing was written. What follows is made from the rows: it is private, for the "
+        "curator alone.",
+        *(words if rows else ["There are no rows that can be read."]),
+        "columns, unit, format and separator may be corrected after this, for they say how rows are read. A period "
+        "or a domain that is chosen after it would be read off the data: the guarantee would be none.",
+    )
 
 
 def _tests(batch: Events, domain: Domain, slots: Slots, first: int, end: int | None) -> dict[str, Rows]:
@@ -84,6 +63,4 @@ def _listed(domain: Domain, values: object) -> Rows:
     if isinstance(domain, Product) and isinstance(values, Mapping):
         listed = [_listed(part, values[name]) for name, part in domain.parts.items()]
         return reduce(np.ndarray.__and__, listed)
-    codes = domain.encode(values)
-    rest = domain.size - 1 if isinstance(domain, Categories) and domain.other is not None else OUTSIDE
-    return np.not_equal(codes, rest)
+    return np.not_equal(domain.encode(values), domain.outside)

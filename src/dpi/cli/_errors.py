@@ -18,16 +18,7 @@ from typing import NoReturn, ParamSpec
 import typer
 
 from dpi.cli.signals import Interrupted
-from dpi.errors import (
-    BudgetExceeded,
-    ClockError,
-    OptionError,
-    SchemaError,
-    Spelling,
-    StateError,
-    StoreError,
-    WeakPromise,
-)
+from dpi.errors import AboutOptions, BudgetExceeded, ClockError, OptionError, SchemaError, Spelling, WeakPromise
 
 FOUND = 1
 """A check found something wrong."""
@@ -55,12 +46,10 @@ def exit_on_error(command: Callable[P, None], spelling: Spelling = lambda option
         except Interrupted as stop:
             print(f"dpi: {stop}", file=sys.stderr)
             raise typer.Exit(stop.code) from None
-        except (OptionError, SchemaError) as error:
-            fail(error.spelled(spelling), USAGE)
+        except AboutOptions as error:
+            fail(error.spelled(spelling), USAGE if isinstance(error, OptionError | SchemaError) else STORE)
         except (ClockError, BudgetExceeded) as error:
             fail(str(error), USAGE)
-        except (StateError, StoreError) as error:
-            fail(error.spelled(spelling), STORE)
         except BrokenPipeError:
             raise  # the reader of our output has gone; typer ends quietly
         except OSError as error:
@@ -93,6 +82,12 @@ def fail(text: str, code: int) -> NoReturn:
     """Print one line and end."""
     print(f"dpi: error: {' '.join(text.split())}", file=sys.stderr)
     raise typer.Exit(code)
+
+
+def check_folder(path: Path, option: str) -> None:
+    """Refuse a file that has no folder to lie in, before anything is done for it."""
+    if not path.absolute().parent.is_dir():
+        raise OptionError(f"`{option}` must lie in a folder that exists. Got {str(path)!r}.")
 
 
 def usage_error(error: typer.TyperException) -> int:

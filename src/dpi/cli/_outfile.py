@@ -3,94 +3,130 @@
 The store is what survives a crash; the file is made from it. A text file (.ndjson, .jsonl) is made anew from the store
 when a run begins, put in place whole, and then grows by a line for each release. A Parquet file cannot grow: it is made
 when the run ends, also when it is interrupted. So after any crash the next run leaves the file that an uninterrupted
-run would have left, byte by byte. A file that holds any other release is left alone (`dpi.cli._overwrite_check`).
+run would have left, byte by byte.
+
+A file that is there is replaced only if no release is lost by it. A release says by its certificate which entry of
+which chain it is, so each one in the file must be of the same stream of the same store, and in the period that the run
+writes. What is decided here is public: certificates, names and periods.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING
 
-from dpi.cli._overwrite_check import TEXT, OverwriteCheck
-from dpi.errors import OptionError
+from dpi.cli._errors import check_folder
+from dpi.errors import OptionError, StateError
+from dpi.events.slots import Slots
 from dpi.files import draft_of, put
 from dpi.reader import Releases
 from dpi.release import Release, from_frame, to_frame
+from dpi.store import Store, open_store, store_exists
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpi.domain import Domain
 
+TEXT = (".ndjson", ".jsonl")
+"""Suffixes of files with a line for each release."""
+FORMS = (".parquet", *TEXT)
+"""Suffixes of all files of releases."""
 _ROWS = 64
 """Releases in memory at a time."""
 _START = b'{"accumulated":'
 """How every release begins as text."""
 
 
-def check_out(path: Path, *, grows: bool) -> None:
-    """Refuse a name that no file of releases can have, before anything is done."""
-    if path.suffix not in (".parquet", *TEXT):
-        raise OptionError(f"`--out` must end in .parquet, .ndjson or .jsonl. Got {str(path)!r}.")
-    if not path.parent.is_dir():
-        raise OptionError(f"`--out` must lie in a folder that exists. Got {str(path)!r}.")
-    if path.exists() and not _holds_releases(path):
-        raise OptionError(f"`--out` {str(path)!r} is there and holds no releases: it is not replaced.")
-    if grows and path.suffix not in TEXT:
-        raise OptionError("a Parquet file cannot grow: with `--follow`, `--out` must end in .ndjson or .jsonl.")
-
-
+@dataclass(frozen=True)
 class OutFile:
-    """Releases of one stream of a store, as a file."""
+    """The releases of one stream, from slot `first` to before `end`, as a file."""
 
-    def __init__(self, path: Path, stored: Releases, first: int, end: int | None) -> None:
-        self.path = path
-        self._stored, self._first, self._end = stored, first, end
-        self._file: TextIO | None = None
+    path: Path
+    name: str
+    slots: Slots
+    first: int
+    end: int | None
 
-    def __enter__(self) -> Self:
-        stored = self._stored
-        OverwriteCheck(self.path, stored.name, stored.slots, self._first, self._end).check(stored.store)
-        self._new = not self.path.exists()
-        if self.path.suffix in TEXT:
-            draft = draft_of(self.path)
-            self._file = draft.open("w", encoding="utf-8")
-            for release in self._released():
-                self.add(release)
-            self._sync()
+    def check_at(self, target: str, *, grows: bool) -> None:
+        """Refuse a file before a store is opened for writing, so that a run that is refused makes and changes nothing.
+
+        A store that cannot be read yet, because an older program has written it, is looked at when it is open.
+        """
+        if self.path.suffix not in FORMS:
+            raise OptionError(f"`--out` must end in .parquet, .ndjson or .jsonl. Got {str(self.path)!r}.")
+        check_folder(self.path, "--out")
+        if grows and self.path.suffix not in TEXT:
+            raise OptionError("a Parquet file cannot grow: with `--follow`, `--out` must end in .ndjson or .jsonl.")
+        next(_certificates(self.path), None)  # refuses a file of something else, whatever the store is
+        if not store_exists(target):
+            self._check(None)
+            return
+        with suppress(StateError), open_store(target, read_only=True) as store:
+            self._check(store)
+
+    def _check(self, store: Store | None) -> None:
+        """Refuse to replace a file that holds anything else; `store` is None if it is not there yet."""
+        held: list[int] = []
+        head = -1 if store is None else store.head().sequence
+        for stream, slot, entry, digest in _certificates(self.path):
+            known = store is not None and 0 <= entry <= head and store.link(entry).digest == digest
+            if stream != self.name or not known:
+                raise OptionError(
+                    f"`--out` {str(self.path)!r} holds releases that are not of this stream of this store: it is not "
+                    "replaced. Name another file, or move it away."
+                )
+            held.append(slot)
+        if held and (min(held) < self.first or (self.end is not None and max(held) >= self.end)):
+            begin, last = (self.slots.start(slot).isoformat() for slot in (min(held), max(held)))
+            raise OptionError(
+                f"`--out` {str(self.path)!r} holds the slots from {begin} to the one at {last}, and some of them lie "
+                "outside `--from` … `--to`: it is not cut. Give a period that has them all, or another file."
+            )
+
+    @contextmanager
+    def open(self, store: Store) -> Iterator[Callable[[Release], None]]:
+        """Give what hands out a release that the store holds by now."""
+        self._check(store)
+        stored = Releases(store, self.name).between(self.first, self.end)
+        if self.path.suffix not in TEXT:
+            try:
+                yield lambda release: None
+            finally:
+                self._write_table(iter(stored))
+            return
+        new, draft = not self.path.exists(), draft_of(self.path)
+        with draft.open("w", encoding="utf-8") as file:
+
+            def add(release: Release) -> None:
+                file.write(release.to_json() + "\n")
+                file.flush()
+
+            for release in stored:
+                add(release)
+            os.fsync(file.fileno())
             put(draft, self.path)
-        return self
+            try:
+                yield add
+            except BaseException:
+                if new and self.path.stat().st_size == 0:
+                    self.path.unlink()  # nothing was handed out
+                raise
+            finally:
+                os.fsync(file.fileno())
 
-    def __exit__(self, *error: object) -> None:
-        if self._file is not None:
-            self._sync()
-            self._file.close()
-            if self._new and error[0] is not None and self.path.stat().st_size == 0:
-                self.path.unlink()  # nothing was handed out
-        else:
-            self._write_table()
-
-    def add(self, release: Release) -> None:
-        """Hand out a release that the store holds."""
-        if self._file is not None:
-            self._file.write(release.to_json() + "\n")
-            self._file.flush()
-
-    def _released(self) -> Iterator[Release]:
-        return iter(self._stored.between(self._first, self._end))
-
-    def _sync(self) -> None:
-        if self._file is not None:
-            self._file.flush()
-            os.fsync(self._file.fileno())
-
-    def _write_table(self) -> None:
+    def _write_table(self, releases: Iterator[Release]) -> None:
         """Write the releases as Parquet, some at a time: a year of a large domain need not fit in memory."""
         import polars as pl
 
-        releases, schema = self._released(), None
+        schema = None
         with TemporaryDirectory() as folder:
             for number in count():
                 frame = to_frame(islice(releases, _ROWS))
@@ -104,18 +140,53 @@ class OutFile:
                 put(draft, self.path)
 
 
-def _holds_releases(path: Path) -> bool:
-    """Return whether a file was written here, whole or cut: another, such as the events, must not be lost."""
+def _certificates(path: Path) -> Iterator[tuple[str, int, int, str]]:
+    """Stream, slot, entry and digest of each release in a file; a last line that a crash has cut is none.
+
+    A file that was not written here, such as the events, or is damaged, is refused: it must not be lost.
+    """
     import polars as pl
 
+    if not path.exists():
+        return
+    foreign = OptionError(f"`--out` {str(path)!r} is there and holds no releases: it is not replaced.")
+    found: Iterator[object]
     if path.suffix in TEXT:
         with path.open("rb") as file:
-            start = file.read(len(_START))
-        return _START.startswith(start)
+            if not _START.startswith(file.read(len(_START))):
+                raise foreign
+        found = _read_lines(path)
+    else:
+        try:
+            if not {"slot", "pdf", "certificate"} <= pl.read_parquet_schema(path).keys():
+                raise foreign
+        except (pl.exceptions.PolarsError, OSError):
+            raise foreign from None
+        found = (_parse(str(text)) for text in pl.read_parquet(path, columns=["certificate"])["certificate"])
+    for certificate in found:
+        match certificate:
+            case {"stream": str(stream), "slot": int(slot), "sequence": int(entry), "digest": str(digest)}:
+                yield stream, slot, entry, digest
+            case _:
+                raise OptionError(f"`--out` {str(path)!r} is damaged, and it is not replaced: move it away.")
+
+
+def _read_lines(path: Path) -> Iterator[object]:
+    """The certificate in each line, None where there is none; not of a last line without an end."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            release = _parse(line)
+            if isinstance(release, dict):
+                yield release.get("certificate")
+            elif line.endswith("\n"):
+                yield None
+
+
+def _parse(text: str) -> object:
     try:
-        return {"slot", "pdf", "certificate"} <= pl.read_parquet_schema(path).keys()
-    except (pl.exceptions.PolarsError, OSError):
-        return False
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def read_releases(path: Path, domains: Sequence[Domain]) -> list[Release]:

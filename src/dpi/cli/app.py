@@ -120,7 +120,7 @@ def function(name: str) -> Command:
     """Return what a command does: the function of its last word, in a module of its name or in a further package."""
     if name in ELSEWHERE:
         return cast("Command", load_plugin("dpi.commands", name, ELSEWHERE[name]))
-    homes = {"backup restore": "backup", "export": "backup", "ledger compact": "ledger"}
+    homes = {"backup restore": "backup", "export": "backup", "ledger compact": "ledger", "serve token": "serve"}
     module = homes.get(name, name.split()[-1])
     found: Callable[..., None] = getattr(import_module(f"dpi.cli.commands.{module}"), name.split()[-1])
     return found

@@ -40,20 +40,20 @@ def document(value: object) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False), flush=True)
 
 
-def table(
-    headings: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1, title: str | None = None
-) -> None:
+def answer(as_json: bool, value: object, *lines: str) -> None:
+    """What a command found: as one JSON document if that is asked for, or in sentences."""
+    document(value) if as_json else say(*lines)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> None:
     """A plain table; the first `left` columns hold names, the others numbers."""
-    drawn = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="", header_style="bold")
-    drawn.show_header = any(headings)
+    drawn = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headings))
     for index, heading in enumerate(headings):
         drawn.add_column(heading, justify="left" if index < left else "right", overflow="fold")
     for row in rows:
         drawn.add_row(*(Text(visible(str(cell))) for cell in row))
-    console = Console(highlight=False, emoji=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, emoji=False, width=160)
-    console.print(drawn)
+    width = None if Console().is_terminal else 160
+    Console(highlight=False, emoji=False, width=width).print(drawn)
 
 
 def visible(text: str) -> str:
@@ -93,20 +93,21 @@ def number(value: float | None, digits: int = 4) -> str:
     return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
 
 
-class _OnTerminal:
-    """Bars that are drawn while a `with` lasts, and leave nothing behind."""
+class Steps:
+    """A bar on a terminal: how many of some steps are over, and which one was last.
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    It is there while a `with` lasts, and leaves nothing behind; with `lines`, it is told also where there is no
+    terminal.
+    """
+
+    def __init__(self, name: str, steps: int, *, lines: bool = False) -> None:
         console = Console(stderr=True, highlight=False)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[done]}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=quiet or not console.is_terminal,
-        )
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]}"))
+        hidden = not console.is_terminal
+        self._progress = Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden)
+        self._name, self._of, self._over = name, f"/{steps}" if steps else "", 0
+        self._said = time.monotonic() if lines and hidden else None
+        self._task = self._progress.add_task(name, total=steps or None, done=f"0{self._of}")
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -115,39 +116,10 @@ class _OnTerminal:
     def __exit__(self, *error: object) -> None:
         self._progress.stop()
 
-
-class Bars(_OnTerminal):
-    """How many bytes were read and how many slots were released."""
-
-    def __init__(self, size: int, slots: int, *, quiet: bool = False) -> None:
-        super().__init__(quiet=quiet)
-        self._size, self._slots = size, slots
-        self._reading = self._progress.add_task("reading", total=size or None, done="")
-        self._releasing = self._progress.add_task("releasing", total=slots, visible=slots > 0, done=f"0/{slots} slots")
-
-    def read(self, done: int) -> None:
-        """Bytes read so far."""
-        of = f"/{self._size / 1e6:,.0f}" if self._size else ""
-        self._progress.update(self._reading, completed=done, done=f"{done / 1e6:,.0f}{of} MB")
-
-    def released(self, done: int) -> None:
-        """Slots released so far."""
-        self._progress.update(self._releasing, completed=done, done=f"{done}/{self._slots} slots")
-
-
-class Steps(_OnTerminal):
-    """How many of some steps are over, and which one was last; with `lines`, also where there is no terminal."""
-
-    def __init__(self, name: str, steps: int, *, lines: bool = False) -> None:
-        super().__init__()
-        self._name, self._steps, self._over = name, steps, 0
-        self._said = time.monotonic() if lines and self._progress.disable else None
-        self._task = self._progress.add_task(name, total=steps, done=f"0/{steps}")
-
     def over(self, done: int, what: str = "") -> None:
         """So many are over."""
         self._over = done
-        text = f"{done}/{self._steps} {what}".rstrip()
+        text = f"{done}{self._of} {what}".rstrip()
         self._progress.update(self._task, completed=done, done=text)
         if self._said is not None and time.monotonic() - self._said >= EVERY:
             self._said = time.monotonic()

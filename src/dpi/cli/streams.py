@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, cast
 
 from dpi._version import load_plugin
 from dpi.certificates.signature import Signer
-from dpi.cli._outfile import OutFile
-from dpi.cli.output import Bars, note
+from dpi.cli._errors import check_folder
+from dpi.cli.output import note
 from dpi.cli.signals import Signals
+from dpi.display.progress import Meter
 from dpi.domain import Domain, Product
 from dpi.engine import BucketEngine, local, pool
 from dpi.errors import OptionError, meant
 from dpi.events.slots import Slots
 from dpi.reader import Releases
+from dpi.release import Release
 from dpi.settings.declaration import EVENTS, STORE, Setting
 from dpi.sources import FileEvents, FollowedEvents, broker, read
 from dpi.store import Store, open_store
@@ -29,6 +31,7 @@ ANEW = (
     "a new store begins. Every user has all of ε once more: what an earlier store has published about the same users "
     "adds to it."
 )
+ENGINES = ("local", "pool", "spark")
 END = Setting("TIME", "End of the public period.", "Period and clock", name="to")
 
 
@@ -153,8 +156,8 @@ class OpenedStoreSettings(StoreSettings):
         if self.no_witness and self.witness is not None:
             raise OptionError("give `witness` or `no_witness`, not both.", options=("witness", "no_witness"))
         for option, path in (("key_file", self.key_file), ("witness", self.witness)):
-            if path is not None and not path.absolute().parent.is_dir():
-                raise OptionError(f"`{option}` must lie in a folder that exists. Got {str(path)!r}.")
+            if path is not None:
+                check_folder(path, option)
 
     @contextmanager
     def open(self, signer: Signer | None) -> Iterator[Store]:
@@ -208,18 +211,16 @@ class EngineSettings:
                     raise OptionError(text, options=(option, "engine"))
             yield None
             return
-        engines: dict[str, Callable[[], BucketEngine]] = {
-            "local": lambda: local(self.path),
-            "pool": lambda: pool(self.workers, self.path),
-            "spark": lambda: cast(
-                "Callable[..., BucketEngine]", load_plugin("dpi.executors", "spark", "spark")
-            )(path=self.path),
-        }  # fmt: skip
-        if self.engine not in engines:
-            raise OptionError(f"there is no engine {self.engine!r}{meant(self.engine, engines)}")
+        if self.engine not in ENGINES:
+            raise OptionError(f"there is no engine {self.engine!r}{meant(self.engine, ENGINES)}")
         if self.workers is not None and self.engine != "pool":
             raise OptionError("`workers` is for the engine `pool`.")
-        with engines[self.engine]() as engine:
+        if self.engine == "spark":
+            start = cast("Callable[..., BucketEngine]", load_plugin("dpi.executors", "spark", "spark"))
+            made = start(path=self.path)
+        else:
+            made = local(self.path) if self.engine == "local" else pool(self.workers, self.path)
+        with made as engine:
             yield engine
 
 
@@ -250,19 +251,27 @@ def find_period(slots: Slots, begin: str, end: str | None) -> tuple[int, int | N
 
 
 def play(
-    stream: Stream, events: FileEvents, end: int, out: OutFile | None, signals: Signals, bars: Bars, memory: int
+    stream: Stream,
+    events: FileEvents,
+    end: int,
+    signals: Signals,
+    hand: Callable[[Release], None] | None = None,
+    memory: int = 1 << 30,
 ) -> None:
-    """Release every slot from the stream's next one to before `end`, from a file's events."""
+    """Release every slot from the stream's next one to before `end` from a file's events, and hand each release out."""
     first = stream.next_slot
-    if stream.slots is None or first >= end:
+    if first >= end:
         return
-    slots = stream.play(events, first, end, memory=memory, progress=bars.read)
-    try:
-        for number, rows in slots:
-            with signals.deferred():
-                release = stream.release_rows(rows, slot=number)
-                if out is not None:
-                    out.add(release)
-            bars.released(number + 1 - first)
-    finally:
-        slots.close()  # removes what was spilled to disk
+    meter = Meter(events.size, end - first)
+
+    def released() -> Generator[None, None, None]:
+        with closing(stream.play(events, first, end, memory=memory, progress=meter.read)) as slots:
+            for number, rows in slots:
+                with signals.deferred():
+                    release = stream.release_rows(rows, slot=number)
+                    if hand is not None:
+                        hand(release)
+                yield
+
+    for _ in meter.watch(released()):
+        pass

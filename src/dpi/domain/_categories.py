@@ -62,6 +62,7 @@ class Categories(Domain):
             raise OptionError("`other` must be a name that is not one of the categories, or None.")
         self.other = other
         self.size = self._texts.len() + (other is not None)
+        self.outside = OUTSIDE if other is None else self.size - 1
 
     @property
     def values(self) -> list[str]:
@@ -98,13 +99,9 @@ class Categories(Domain):
         span = int(keys[-1]) - int(keys[0]) + 1 if keys.size else 0
         if not 0 < span <= max(1 << 17, 8 * keys.size):
             return None
-        table = np.full(span + 1, self._outside, dtype=np.int64)  # the last cell is for what lies beyond
+        table = np.full(span + 1, self.outside, dtype=np.int64)  # the last cell is for what lies beyond
         table[keys - keys[0]] = codes
         return table
-
-    @property
-    def _outside(self) -> int:
-        return OUTSIDE if self.other is None else self.size - 1
 
     @cached_property
     def _codes(self) -> dict[str, int]:
@@ -171,7 +168,7 @@ class Categories(Domain):
         other = texts.set(codes.is_not_null(), None)
         if (written := whole(other)) is not other:
             codes = self._listed(written).zip_with(codes.is_null(), codes)
-        return codes.cast(pl.Int64).fill_null(self._outside).to_numpy()
+        return codes.cast(pl.Int64).fill_null(self.outside).to_numpy()
 
     def _listed(self, texts: pl.Series) -> pl.Series:
         """Codes of the texts, missing where one is on no list."""
@@ -191,11 +188,11 @@ class Categories(Domain):
             coded: Integers = self._table[np.minimum(steps, np.uint64(self._table.size - 1)).view(np.int64)]
         elif keys.size:
             at = np.minimum(np.searchsorted(keys, known), keys.size - 1)
-            coded = np.where(keys[at] == known, codes[at], self._outside)
+            coded = np.where(keys[at] == known, codes[at], self.outside)
         else:
-            coded = np.full(known.size, self._outside, dtype=np.int64)
+            coded = np.full(known.size, self.outside, dtype=np.int64)
         if column.has_nulls():
-            coded[column.is_null().to_numpy()] = self._outside
+            coded[column.is_null().to_numpy()] = self.outside
         return coded
 
     def label(self, code: int) -> str:

@@ -32,6 +32,8 @@ class Domain(ABC):
     """A finite, public set of bins."""
 
     size: int
+    outside: int = OUTSIDE
+    """The declared bin of values that belong to no other; `OUTSIDE` if they are dropped."""
 
     @abstractmethod
     def encode(self, column: object) -> Integers:
@@ -226,7 +228,8 @@ class Product(Domain):
     def __init__(self, **parts: Domain) -> None:
         if not parts or not all(isinstance(part, Domain) for part in parts.values()):
             raise OptionError("`Product` needs domains by name, for example Product(a=Categories(…), b=Bins(…)).")
-        self.parts, self.size = parts, math.prod(part.size for part in parts.values())
+        self.parts = parts
+        self.size = math.prod(self.shape)
         if self.size >= 1 << 40:
             raise OptionError("`Product` must have fewer than 2^40 combinations.")
 
@@ -245,17 +248,19 @@ class Product(Domain):
             raise OptionError("`value` must be a mapping from each part's name to its value.")
         return int(self.encode({name: [item] for name, item in value.items()})[0])
 
-    def codes(self, code: int) -> dict[str, int]:
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The parts' sizes: a vector over all combinations is an array of that shape."""
+        return tuple(part.size for part in self.parts.values())
+
+    def codes(self, code: Integers | int) -> dict[str, Integers]:
         """Return the parts' own codes."""
-        result = {}
-        for name, part in reversed(self.parts.items()):
-            code, result[name] = divmod(code, part.size)
-        return dict(reversed(result.items()))
+        return dict(zip(self.parts, np.unravel_index(code, self.shape), strict=True))
 
     def label(self, code: int) -> str:
         """Return the combination's parts."""
         self._check_code(code)
-        return ", ".join(f"{name}={self.parts[name].label(c)}" for name, c in self.codes(code).items())
+        return ", ".join(f"{name}={self.parts[name].label(int(c))}" for name, c in self.codes(code).items())
 
     def _description(self) -> Iterable[object]:
         return [{name: part.digest for name, part in self.parts.items()}, list(self.parts)]

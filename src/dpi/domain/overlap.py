@@ -71,12 +71,11 @@ class Overlap:
     def _of_categories(cls, old: Categories, new: Categories) -> Overlap:
         listed, coming = new.encode(old.values), old.encode(new.values)
         pairs = [(np.arange(listed.size), listed), (coming, np.arange(coming.size))]
-        other = OUTSIDE if new.other is None else new.size - 1
         if old.other is not None:
-            pairs.append((np.array([old.size - 1]), np.array([other])))
+            pairs.append((np.array([old.outside]), np.array([new.outside])))
         before, after = (np.concatenate(codes) for codes in zip(*pairs, strict=True))
         inside = (before >= 0) & (after >= 0)
-        into = listed if old.other is None else np.append(listed, other)
+        into = listed if old.other is None else np.append(listed, new.outside)
         return cls._of_pairs(old.size, new.size, before[inside], after[inside], into)
 
     @classmethod

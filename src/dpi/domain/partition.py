@@ -84,14 +84,9 @@ class Marginal(Partition):
         """Return the combination of the named parts of every bin."""
         if not isinstance(domain, Product) or not set(self.names) < set(domain.parts):
             raise OptionError(f"`{self!r}` must name some parts of a Product domain, and not all of them.")
-        left, label = np.arange(domain.size), np.zeros(domain.size, dtype=np.int64)
-        blocks = 1
-        for name, part in reversed(domain.parts.items()):
-            left, code = np.divmod(left, part.size)
-            if name in self.names:
-                label += code * blocks
-                blocks *= part.size
-        return label
+        codes = domain.codes(np.arange(domain.size))
+        named = [name for name in domain.parts if name in self.names]
+        return np.ravel_multi_index([codes[name] for name in named], [domain.parts[name].size for name in named])
 
     def __repr__(self) -> str:
         return f"Marginal({', '.join(map(repr, self.names))})"

@@ -52,15 +52,14 @@ def catch_all(domain: Domain) -> npt.NDArray[np.bool_]:
     """
     if isinstance(domain, Product):
         return np.asarray(reduce(np.logical_or.outer, map(catch_all, domain.parts.values()))).ravel()
-    other = isinstance(domain, Categories) and domain.other is not None
-    return np.isin(np.arange(domain.size), [domain.size - 1] if other else [])
+    return np.isin(np.arange(domain.size), domain.outside)
 
 
 def short_label(domain: Domain, code: int) -> str:
     """Return the bin's name; of a product its parts' labels alone, where what the parts are is said beside it."""
     if not isinstance(domain, Product):
         return domain.label(code)
-    return " · ".join(domain.parts[name].label(part) for name, part in domain.codes(code).items())
+    return " · ".join(domain.parts[name].label(int(part)) for name, part in domain.codes(code).items())
 
 
 def values_from_text(domain: Domain, texts: Iterable[str]) -> Values:
@@ -124,19 +123,18 @@ def _named(domain: Domain, values: Sequence[object]) -> Integers:
 def _combinations(domain: Domain, weight: Floats, values: Mapping[str, int | Sequence[object]]) -> Integers:
     if not isinstance(domain, Product):
         raise OptionError("`values` by parts are for a product domain: give a list of values.")
-    shape = tuple(part.size for part in domain.parts.values())
-    joint = weight.reshape(shape)
     for name in values:
         check_part(domain, name)
-    chosen = np.ones(1, dtype=np.bool_)
-    for place, (name, part) in enumerate(domain.parts.items()):
+    chosen = np.ones(domain.size, dtype=np.bool_)
+    for name, codes in domain.codes(np.arange(domain.size)).items():
+        part = domain.parts[name]
         inside = ~catch_all(part)
         if name in values:
-            alone = joint.sum(axis=tuple(axis for axis in range(len(shape)) if axis != place))
+            alone = np.bincount(codes, weight, part.size).astype(np.float64)
             inside = np.isin(np.arange(part.size), choose(part, alone, values[name]))
-        chosen = (chosen[:, None] & inside).ravel()
-    codes = np.flatnonzero(chosen)
-    return codes[np.argsort(-weight[codes], kind="stable")]
+        chosen &= inside[codes]
+    found = np.flatnonzero(chosen)
+    return found[np.argsort(-weight[found], kind="stable")]
 
 
 def check_part(domain: Product, name: str) -> Domain:
@@ -148,13 +146,10 @@ def check_part(domain: Product, name: str) -> Domain:
 
 def bin_of(domain: Domain, value: object) -> int:
     """Return the bin of a value that an analyst asks for; one that is not in the domain is refused, not `other`."""
+    if isinstance(domain, Categories) and domain.other is not None and value == domain.other:
+        return domain.outside
     code = domain.index(value)
-    listed = isinstance(domain, Hashed | Bins | Product) or value == getattr(domain, "other", None)
-    if isinstance(domain, Categories) and not listed:
-        listed = code != OUTSIDE and code < len(domain.values)
-    elif isinstance(domain, Categories):
-        code = domain.size - 1
-    if code == OUTSIDE or not listed:
+    if code in (OUTSIDE, domain.outside):
         raise OptionError(f"{value!r} is not in the domain.")
     return code
 

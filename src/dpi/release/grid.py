@@ -85,10 +85,9 @@ def grid(
     for name in values if isinstance(values, Mapping) else ():
         check_part(domain, name)
     names = list(domain.parts)
-    shape = tuple(part.size for part in domain.parts.values())
     others = tuple(place for place, name in enumerate(names) if name not in (rows, columns))
     summed, inside = _others(domain, {rows, columns}, values)
-    pdf, variance = (vector.reshape(shape)[inside].sum(axis=others) for vector in (found.pdf, found.variance))
+    pdf, variance = (vector.reshape(domain.shape)[inside].sum(axis=others) for vector in (found.pdf, found.variance))
     if names.index(rows) > names.index(columns):
         pdf, variance = pdf.T, variance.T
     everything = float(found.variance.sum())

@@ -186,11 +186,10 @@ class Distribution:
         rest = {name: part for name, part in domain.parts.items() if name not in given}
         if not rest:
             raise OptionError("`conditional` must leave at least one part open.")
-        shape = tuple(part.size for part in domain.parts.values())
         index = tuple(
             bin_of(part, given[name]) if name in given else slice(None) for name, part in domain.parts.items()
         )
-        pdf, variance = (array.reshape(shape)[index].ravel() for array in (self.pdf, self.variance))
+        pdf, variance = (array.reshape(domain.shape)[index].ravel() for array in (self.pdf, self.variance))
         mass = float(pdf.sum())
         left: Domain = Product(**rest) if len(rest) > 1 else next(iter(rest.values()))
         return Distribution(left, pdf / mass, variance / mass**2, self.total * mass, self.total_variance * mass**2)
@@ -198,18 +197,14 @@ class Distribution:
     def marginal(self, name: str) -> Distribution:
         """Return the distribution of one part of a product."""
         domain = self._product(name)
-        shape = tuple(part.size for part in domain.parts.values())
         others = tuple(i for i, part in enumerate(domain.parts) if part != name)
-        pdf, variance = (array.reshape(shape).sum(axis=others) for array in (self.pdf, self.variance))
+        pdf, variance = (array.reshape(domain.shape).sum(axis=others) for array in (self.pdf, self.variance))
         return Distribution(domain.parts[name], pdf, variance, self.total, self.total_variance)
 
     def correlation(self, one: str, other: str) -> Answer:
         """Pearson's correlation of two ordered parts of a product."""
         domain = self._product(one, other)
-        codes = {name: np.empty(domain.size, dtype=np.int64) for name in domain.parts}
-        rest = np.arange(domain.size)
-        for name, part in reversed(domain.parts.items()):
-            rest, codes[name] = np.divmod(rest, part.size)
+        codes = domain.codes(np.arange(domain.size))
         x, y = (_middles(domain.parts[name])[codes[name]] for name in (one, other))
         x, y = x - self.pdf @ x, y - self.pdf @ y
         xx, yy, xy = float(self.pdf @ (x * x)), float(self.pdf @ (y * y)), float(self.pdf @ (x * y))

@@ -31,8 +31,22 @@ class DomainSettings:
     domain_key: Annotated[list[Path] | None, DOMAIN_KEY] = None
 
     def read(self, events: Sequence[str | os.PathLike[str]] = ()) -> Domain:
-        """Return the domain; refuse a file that is one of the files of events."""
-        return read_domain(self.domain, self.other, self.domain_key, events)
+        """Return the domain; `other` names the bin of everything that a list of values does not name.
+
+        Refuses, before it is read, a file that is one of the files of events: its rows would be published as values.
+        """
+        path = self.domain
+        if events and _is_one_of(path, [os.fspath(name) for name in events]):
+            raise OptionError(
+                f"the domain file {path} is one of the files of events: its rows are private, and what a domain lists "
+                "is published. Declare the values in a file of their own, from a public list."
+            )
+        domain = domain_file.read(path, keys=domain_keys(self.domain_key))
+        if self.other is None:
+            return domain
+        if path.suffix == ".json" or not isinstance(domain, Categories):
+            raise OptionError("`other` is for a list of values; a JSON domain says it itself.")
+        return Categories(domain.values, other=self.other)
 
 
 def domain_keys(paths: Sequence[Path] | None) -> dict[str, bytes]:
@@ -52,26 +66,6 @@ def read_key(path: Path, *, make: bool = False) -> bytes:
     if key is None:
         raise OptionError(f"the key file {path} is damaged: it must hold 64 hexadecimal digits.")
     return key
-
-
-def read_domain(
-    path: Path, other: str | None, keys: Sequence[Path] | None, events: Sequence[str | os.PathLike[str]] = ()
-) -> Domain:
-    """Return the domain in a file; `other` names the bin of everything that a list of values does not name.
-
-    Refuses, before it is read, a file that is one of the files of events: its rows would be published as values.
-    """
-    if events and _is_one_of(path, [os.fspath(name) for name in events]):
-        raise OptionError(
-            f"the domain file {path} is one of the files of events: its rows are private, and what a domain lists is "
-            "published. Declare the values in a file of their own, from a public list."
-        )
-    domain = domain_file.read(path, keys=domain_keys(keys))
-    if other is None:
-        return domain
-    if path.suffix == ".json" or not isinstance(domain, Categories):
-        raise OptionError("`other` is for a list of values; a JSON domain says it itself.")
-    return Categories(domain.values, other=other)
 
 
 def _is_one_of(path: Path, events: Sequence[str]) -> bool:

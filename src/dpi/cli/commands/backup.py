@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from dpi.certificates.signature import Signer
-from dpi.cli._overwrite_check import TEXT
+from dpi.cli._outfile import FORMS
 from dpi.cli.options import Json, KeyFile, StoreArgument
-from dpi.cli.output import address, document, note, say
+from dpi.cli.output import address, answer, note, say
 from dpi.cli.signals import Signals
 from dpi.errors import OptionError
 from dpi.settings.declaration import Setting
@@ -36,13 +36,11 @@ def backup(
     """
     with Signals():
         back_up(store, target)
-    with open_store(target, read_only=True) as made:
-        head = made.head()
-    if json:
-        document({"backup": str(target), "store": address(store), "entries": head.sequence + 1, "head": head.digest})
-        return
-    say(f"{target}: {head.sequence + 1} certificates, up to {head.digest}.")
-    note("it holds accounts and events of open slots: encrypt it, keep it apart from the key, delete it on schedule.")
+    _tell(str(target), json, {"backup": str(target), "store": address(store)})
+    if not json:
+        note(
+            "it holds accounts and events of open slots: encrypt it, keep it apart from the key, delete it on schedule."
+        )
 
 
 def restore(
@@ -69,14 +67,11 @@ def restore(
             backup, store, witness=witness, key_file=key_file, path=path, charge_lost=charge_lost, signer=signer
         )
     with open_store(store, read_only=True) as made:
-        head = made.head()
-        entry = made.link(head.sequence).entry if head.sequence >= 0 else {}
+        newest = made.head().sequence
+        entry = made.link(newest).entry if newest >= 0 else {}
     charged = entry.get("charged_units") if entry.get("lost_head") == seen.digest else None
-    if json:
-        document({"store": address(store), "entries": head.sequence + 1, "head": head.digest, "charged_units": charged})
-        return
-    say(f"{address(store)}: {head.sequence + 1} certificates, up to {head.digest}.")
-    if charged is not None:
+    _tell(store, json, {"store": address(store), "charged_units": charged})
+    if charged is not None and not json:
         say("Every account was charged for the slots that the back-up lacks; the last entry of the chain says so.")
 
 
@@ -96,16 +91,19 @@ def export(
       dpi verify public.db
       dpi query public.db top 5
     """
-    if "://" in target or Path(target).suffix in (".parquet", *TEXT):
+    if "://" in target or Path(target).suffix in FORMS:
         raise OptionError(f"an export is a file of its own kind: give it a name such as public.db. Got {target!r}.")
     with Signals(), open_store(store, read_only=True) as opened:
         if not opened.streams():
             raise OptionError("the store holds no stream yet.")
         write_export(opened, target)
-    with open_store(target, read_only=True) as made:
-        found = {"export": target, "store": address(store), "streams": list(made.streams())}
-        head = made.head()
-    if json:
-        document({**found, "entries": head.sequence + 1, "head": head.digest})
-    else:
-        say(f"{target}: {head.sequence + 1} certificates, up to {head.digest}. It may be handed out.")
+        streams = list(opened.streams())
+    _tell(target, json, {"export": target, "store": address(store), "streams": streams}, " It may be handed out.")
+
+
+def _tell(made: str, json: bool, found: dict[str, object], more: str = "") -> None:
+    """Say how far the chain goes in the copy that was made."""
+    with open_store(made, read_only=True) as store:
+        head = store.head()
+    found |= {"entries": head.sequence + 1, "head": head.digest}
+    answer(json, found, f"{address(made)}: {head.sequence + 1} certificates, up to {head.digest}.{more}")

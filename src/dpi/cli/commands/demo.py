@@ -14,15 +14,15 @@ from dpi import demo as shop
 from dpi.cli._outfile import OutFile
 from dpi.cli.commands.report import write_page
 from dpi.cli.options import Json
-from dpi.cli.output import Bars, document, say, table
+from dpi.cli.output import document, say, table
 from dpi.cli.signals import Signals
 from dpi.cli.streams import OpenedStoreSettings, play
 from dpi.domain import Categories
 from dpi.errors import OptionError, StateError
 from dpi.histogram.compression import compress
-from dpi.mechanism.base import Floats
-from dpi.reader import Releases, open
+from dpi.reader import open
 from dpi.release import Release
+from dpi.release.queries import Distribution
 from dpi.settings.declaration import Setting
 from dpi.settings.streams import StreamSettings
 from dpi.sources import read
@@ -68,13 +68,9 @@ def demo(
     settings = StreamSettings(name=NAME, domain=domain, epsilon="1", slot="1h", begin=begin, season=24)
     with Signals() as signals, OpenedStoreSettings(store=str(files["shop.db"])).open(None) as store:
         stream = settings.open(store)
-        first = stream.next_slot
-        stored = Releases(stream.store, NAME)
-        with (
-            OutFile(files["releases.parquet"], stored, first, first + 24 * days) as out,
-            Bars(events.size, 24 * days, quiet=json) as bars,
-        ):
-            play(stream, events, first + 24 * days, out, signals, bars, 1 << 30)
+        first, last = stream.next_slot, stream.next_slot + 24 * days
+        with OutFile(files["releases.parquet"], NAME, settings.slots, first, last).open(store) as hand:
+            play(stream, events, last, signals, hand)
         seconds = time.perf_counter() - began
         guarantee = stream.guarantee
     with open(files["shop.db"], NAME) as stored:
@@ -83,14 +79,15 @@ def demo(
     if problems:
         raise StateError(problems[0])
     picture = _picture(releases, folder / "shop.svg")
-    truths = [compress(hour["user"], hour["page"], domain).grains.astype(np.float64) for hour in hours]
-    errors = [divergence(truth / truth.sum(), release.pdf) for truth, release in zip(truths, releases, strict=True)]
-    guess = [divergence(truth / truth.sum(), np.full(domain.size, 1 / domain.size)) for truth in truths]
+    grains = [compress(hour["user"], hour["page"], domain).grains for hour in hours]
+    nothing = np.zeros(domain.size)
+    truths = [Distribution(domain, each / each.sum(), nothing) for each in grains]
+    uniform = Distribution(domain, np.full(domain.size, 1 / domain.size), nothing)
     found = {
         "hours": len(releases),
         "seconds": round(seconds, 1),
-        "divergence": float(np.mean(errors)),
-        "divergence_of_uniform": float(np.mean(guess)),
+        "divergence": float(np.mean([t.kl(release).value for t, release in zip(truths, releases, strict=True)])),
+        "divergence_of_uniform": float(np.mean([truth.kl(uniform).value for truth in truths])),
         "epsilon_spent": releases[-1].epsilon_spent,
         "guarantee": guarantee,
         "files": [str(path) for path in (*files.values(), *([picture] if picture else []))],
@@ -99,12 +96,6 @@ def demo(
         document(found)
         return
     _print(releases, truths, found, files, picture)
-
-
-def divergence(truth: Floats, guess: Floats) -> float:
-    """KL(truth ‖ guess)."""
-    some = truth > 0
-    return float(truth[some] @ np.log(truth[some] / np.maximum(guess[some], 1e-12)))
 
 
 def _clear(files: dict[str, Path]) -> None:
@@ -147,24 +138,19 @@ def _picture(releases: list[Release], path: Path) -> Path | None:
 
 def _print(
     releases: list[Release],
-    truths: list[Floats],
+    truths: list[Distribution],
     found: dict[str, object],
     files: dict[str, Path],
     picture: Path | None,
 ) -> None:
+    def best(hour: Distribution) -> str:
+        return ", ".join(f"{label} {share:.3f}" for label, share in hour.top(3))
+
     shown = sorted({0, 60, shop.CROWD[0] - 1, shop.CROWD[1], len(releases) - 1} & set(range(len(releases))))
-    rows = []
-    for index in shown:
-        truth = truths[index] / truths[index].sum()
-        best = np.argsort(-truth, kind="stable")[:3]
-        rows.append(
-            [
-                (releases[index].start_text or "")[:16].replace("T", " "),
-                ", ".join(f"{label} {share:.3f}" for label, share in releases[index].top(3)),
-                ", ".join(f"{releases[index].domain.label(int(code))} {truth[code]:.3f}" for code in best),
-            ]
-        )
+    hours = [(releases[index], truths[index]) for index in shown]
+    rows = [[str(hour.start_text)[:16].replace("T", " "), best(hour), best(truth)] for hour, truth in hours]
     table(["hour", "most visited, as released", "the truth"], rows, left=3)
+    store = shlex.quote(str(files["shop.db"]))
     say(
         "",
         f"Mean divergence from the truth: {found['divergence']:.4f}; of a uniform guess: "
@@ -172,6 +158,6 @@ def _print(
         str(found["guarantee"]),
         "",
         f"Look at  {files['report.html']}" + ("" if picture is None else f" and {picture}"),
-        f"Ask      dpi query {shlex.quote(str(files['shop.db']))} top 3",
-        f"Check    dpi verify {shlex.quote(str(files['shop.db']))} --curator",
+        f"Ask      dpi query {store} top 3",
+        f"Check    dpi verify {store} --curator",
     )

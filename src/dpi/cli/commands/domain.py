@@ -13,9 +13,9 @@ from typing import Annotated
 
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Signer
-from dpi.cli._errors import FOUND, fail
+from dpi.cli._errors import FOUND, check_folder, fail
 from dpi.cli.options import Config, Json
-from dpi.cli.output import Bars, document, next_command, note, number, say, table
+from dpi.cli.output import answer, document, next_command, note, number, say, table
 from dpi.cli.signals import Interrupted, Signals
 from dpi.cli.streams import END, EventSettings, OpenedStoreSettings, find_first_slot, find_period, play
 from dpi.discovery import Discovery
@@ -32,7 +32,6 @@ from dpi.store import MemoryStore, Store, store_exists
 MOST_BINS = 1 << 20
 SHOWN = 20
 """Values that are printed; the file has all."""
-MEMORY = 1 << 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +132,7 @@ def domain(
         raise OptionError("`--store` is for `--discover`: any other domain is made of public things alone.")
     if out.suffix != ".json":
         raise OptionError(f"`--out` must end in .json: other files are read as lists of values. Got {str(out)!r}.")
-    if not out.absolute().parent.is_dir():
-        raise OptionError(f"`--out` must lie in a folder that exists. Got {str(out)!r}.")
+    check_folder(out, "--out")
     rest = None if no_other else other
     if discover:
         _discover(values or [], columns, looked, where, out, rest, json)
@@ -155,10 +153,8 @@ def domain(
             raise OptionError("every value must be listed once: one stands in two lists, or in a list and as VALUE.")
         made = Categories([*(values or []), *found], other=rest)
     domain_file.write(out, made)
-    if json:
-        document({"file": str(out), "bins": made.size, "digest": made.digest})
-    else:
-        say(f"{out}: {made}, {made.size:,} bins.")
+    told = {"file": str(out), "bins": made.size, "digest": made.digest}
+    answer(json, told, f"{out}: {made}, {made.size:,} bins.")
 
 
 def edges(text: str) -> list[float]:
@@ -227,8 +223,7 @@ def _discover(
         if following > first and not json:
             note(f"{min(following, last) - first} slots of the period were looked at already; nobody pays again.")
         try:
-            with Bars(events.size, max(last - following, 0)) as bars:
-                play(discovery.stream, events, last, None, signals, bars, MEMORY)
+            play(discovery.stream, events, last, signals)
         except Interrupted as stop:
             text = f"stopped after {discovery.stream.next_slot - following} slots; the same command goes on there."
             raise Interrupted(stop.number, text) from None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from dpi.certificates.signature import Signer
 from dpi.cli.options import Json
-from dpi.cli.output import document, say
+from dpi.cli.output import answer
 from dpi.errors import OptionError
 from dpi.settings.declaration import Setting
 
@@ -31,11 +31,10 @@ def keys(
             raise OptionError(f"{path} exists already; it is not replaced.")
     verifier = Signer.open(private).verifier
     public.write_text(verifier.pem())
-    if json:
-        document({"private": str(private), "public": str(public), "fingerprint": verifier.fingerprint})
-    else:
-        say(
-            f"{private}: keep it secret (its permissions are 600).",
-            f"{public}: give it to those who verify.",
-            f"Its fingerprint (SHA-256): {verifier.fingerprint}",
-        )
+    answer(
+        json,
+        {"private": str(private), "public": str(public), "fingerprint": verifier.fingerprint},
+        f"{private}: keep it secret (its permissions are 600).",
+        f"{public}: give it to those who verify.",
+        f"Its fingerprint (SHA-256): {verifier.fingerprint}",
+    )

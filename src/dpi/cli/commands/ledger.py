@@ -11,7 +11,7 @@ from typing import Annotated
 
 from dpi.certificates.declared import DeclaredOptions
 from dpi.cli.options import Json, KeyFile, StoreArgument, StreamName, WitnessFile
-from dpi.cli.output import address, document, note, say
+from dpi.cli.output import address, answer, document, note, say
 from dpi.cli.signals import Signals
 from dpi.errors import OptionError
 from dpi.events.identity import users
@@ -61,10 +61,7 @@ def ledger(
     if layout is not None:
         with open_store(store, key_file=key_file, witness=witness) as opened:
             move(opened, layout, path)
-        if json:
-            document({"layout": layout})
-        else:
-            say(f"the accounts of the store are {PLACES[layout.partition(':')[0]]}.")
+        answer(json, {"layout": layout}, f"the accounts of the store are {PLACES[layout.partition(':')[0]]}.")
         return
     ids = users([sys.stdin.readline().strip() if user == "-" else user])
     if ids.has_nulls():

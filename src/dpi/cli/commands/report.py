@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from dpi.certificates.signature import Verifier
-from dpi.cli._errors import FOUND
+from dpi.cli._errors import FOUND, check_folder
 from dpi.cli.options import Begin, End, Json, PublicKey, StoreArgument, StreamName
-from dpi.cli.output import document, note, say
+from dpi.cli.output import answer, document, note
 from dpi.errors import OptionError, StoreError
 from dpi.reader import Releases, stream_named
 from dpi.release import Release
@@ -74,13 +74,9 @@ def report(
         if not len(stored) and (begin is not None or end is not None):
             raise OptionError("no slot that begins from `--from` on and before `--to` was released.")
         problems = write_page(stored, target, title or Path(store).stem, public_key, _drawn(values))
-    if json:
-        document({"page": str(target), "problems": problems})
-    else:
-        say(f"Look at {target}.")
-        for problem in problems:
-            note(problem)
+    answer(json, {"page": str(target), "problems": problems}, f"Look at {target}.")
     if problems:
+        note(*([] if json else problems))
         raise typer.Exit(FOUND)
 
 
@@ -111,8 +107,7 @@ def write_page(
         spent=found.spent_by_all,
         problems=found.problems,
     )
-    if not target.absolute().parent.is_dir():
-        raise OptionError(f"`--out` must lie in a folder that exists. Got {str(target)!r}.")
+    check_folder(target, "--out")
     write(target, page(releases, title=title, verification=status, values=values))
     return list(found.problems)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 from dpi.cli._dry_run import rehearse
-from dpi.cli._outfile import OutFile, check_out
-from dpi.cli._overwrite_check import OverwriteCheck
+from dpi.cli._outfile import OutFile
 from dpi.cli.options import Config, Json
-from dpi.cli.output import Bars, address, document, next_command, note, say
+from dpi.cli.output import address, document, next_command, note, say
 from dpi.cli.signals import Interrupted, Signals
 from dpi.cli.streams import (
     END,
@@ -26,6 +26,7 @@ from dpi.cli.streams import (
 from dpi.domain import Product
 from dpi.errors import OptionError
 from dpi.reader import Releases
+from dpi.release import Release
 from dpi.report.empty_check import WARNING, looks_empty
 from dpi.settings.declaration import CLOCK, EVENTS, OUTPUT, STORE, Flags, Setting
 from dpi.settings.domains import DomainSettings
@@ -97,12 +98,11 @@ def run(
             "--to 2026-02-01 (with `--follow`, `--to` may be left out)."
         )
     held, store = read_size(memory, "memory"), where.place
-    if out is not None:
-        check_out(out, grows=follow)
     signer, settings, slots = where.signer, StreamSettings(domain=meant, **vars(terms)), terms.slots
     first, last = find_period(slots, terms.begin, end)
-    if out is not None:
-        OverwriteCheck(out, terms.name, slots, first, last).check_at(store)
+    file = None if out is None else OutFile(out, terms.name, slots, first, last)
+    if file is not None:
+        file.check_at(store, grows=follow)
     where.check()
     if dry_run or not store_exists(store):
         options = settings.make_options().resolved({})
@@ -117,15 +117,13 @@ def run(
         following = find_first_slot(stream, slots, first)
         if following > first and not json:
             note(f"{following - first} slots of the period are released already; going on after them.")
-        handing = nullcontext() if out is None else OutFile(out, Releases(opened, terms.name), first, last)
-        with handing as file:
+        with nullcontext() if file is None else file.open(opened) as hand:
             try:
                 source = live or events
                 if follow and source is not None:
-                    _follow(stream, source, None if last is None else slots.start(last), file, signals)
+                    _follow(stream, source, None if last is None else slots.start(last), hand, signals)
                 elif events is not None and last is not None:
-                    with Bars(events.size, max(last - following, 0)) as bars:
-                        play(stream, events, last, file, signals, bars, held)
+                    play(stream, events, last, signals, hand, held)
             except Interrupted as stop:
                 text = f"stopped after {stream.next_slot - following} slots; the same command goes on where it stopped."
                 raise Interrupted(stop.number, text) from None
@@ -133,13 +131,17 @@ def run(
 
 
 def _follow(
-    stream: Stream, events: FollowedEvents, end: datetime | None, out: OutFile | None, signals: Signals
+    stream: Stream,
+    events: FollowedEvents,
+    end: datetime | None,
+    hand: Callable[[Release], None] | None,
+    signals: Signals,
 ) -> None:
     """Keep events as they arrive, and release slots as the clock closes them, up to `end`."""
     with closing(follow_stream(stream, events, end=end, whole=signals.deferred, tell=note)) as releases:
         for release in releases:
-            if out is not None:
-                out.add(release)
+            if hand is not None:
+                hand(release)
 
 
 def _summarise(stream: Stream, following: int, store: str, out: Path | None, json: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -55,32 +54,26 @@ def top(
     """
     if not every >= 0:
         raise OptionError(f"`--every` must be 0 or above. Got {every!r}.")
-    remote = target.startswith(("http://", "https://"))
-    opened = _service(target, token_file) if remote else _store(target, key_file)
-    with opened as look:
-        if json:
-            document(look())
-        else:
-            _show(look, every)
+    if target.startswith(("http://", "https://")):
+        from dpi.client import connect
+
+        with connect(target, _token(token_file), patience=PATIENCE) as connection:
+            _show(connection.operations, every, json)
+    else:
+        _show(partial(_look, target, key_file), every, json)
 
 
-def _show(look: Look, every: float) -> None:
+def _show(look: Look, every: float, json: bool) -> None:
     console = Console(highlight=False, emoji=False)
-    if every == 0 or not console.is_terminal:
+    if json:
+        document(look())
+    elif every == 0 or not console.is_terminal:
         console.print(picture(look()))
-        return
-    with Signals(), Live(picture(look()), console=console, auto_refresh=False, screen=True) as live:
-        while True:
-            time.sleep(every)
-            live.update(picture(look()), refresh=True)
-
-
-@contextmanager
-def _service(url: str, token_file: Path | None) -> Iterator[Look]:
-    from dpi.client import connect
-
-    with connect(url, _token(token_file), patience=PATIENCE) as connection:
-        yield connection.operations
+    else:
+        with Signals(), Live(picture(look()), console=console, auto_refresh=False, screen=True) as live:
+            while True:
+                time.sleep(every)
+                live.update(picture(look()), refresh=True)
 
 
 def _token(path: Path | None) -> str:
@@ -97,19 +90,14 @@ def _token(path: Path | None) -> str:
         raise OptionError(f"the token {path} cannot be read: {error.strerror}.") from None
 
 
-@contextmanager
-def _store(target: str, key_file: Path | None) -> Iterator[Look]:
+def _look(target: str, key_file: Path | None) -> Mapping[str, object]:
+    """Return how a store does."""
     from dpi.service.operations import store_operations
     from dpi.store import open_store
 
-    def look() -> Mapping[str, object]:
-        curator = key_file is not None
-        with open_store(target, read_only=True, curator=curator, key_file=key_file) as opened:
-            return store_operations(
-                opened, tuple(opened.streams()), time.time_ns() // 1000, accounts=curator
-            ).document()
-
-    yield look
+    curator, now = key_file is not None, time.time_ns() // 1000
+    with open_store(target, read_only=True, curator=curator, key_file=key_file) as opened:
+        return store_operations(opened, tuple(opened.streams()), now, accounts=curator).document()
 
 
 class Columns:
@@ -139,16 +127,11 @@ def picture(found: Mapping[str, object]) -> Group:
     lines = [Text(f"{at}  {len(streams)} stream{'' if len(streams) == 1 else 's'}")]
     if failing is not None:
         lines.append(Text(f"Slots cannot be closed at the moment ({failing}).", BAD))
-    lines += [
-        Text(f"Slots of {_name(each)} cannot be closed at the moment ({each['failing']}).", BAD)
-        for each in streams
-        if failing is None and each.get("failing") is not None
-    ]
-    lines += [
-        Text(f"{_name(each)} is silent: no batch has come for {each['quiet']} slots.", BAD)
-        for each in streams
-        if each["silent"]
-    ]
+    for each in streams:
+        if failing is None and each.get("failing") is not None:
+            lines.append(Text(f"Slots of {_name(each)} cannot be closed at the moment ({each['failing']}).", BAD))
+        if each["silent"]:
+            lines.append(Text(f"{_name(each)} is silent: no batch has come for {each['quiet']} slots.", BAD))
     budgets = [Text(f"{_name(each)}: {' '.join(cast('list[str]', each['budget']))}") for each in streams]
     return Group(*lines, Text(), Columns([_cells(each, at) for each in streams]), Text(), *budgets)
 
@@ -160,17 +143,14 @@ def _cells(each: Mapping[str, object], at: str) -> list[Text]:
     dry = held["dry"] / held["number"] if held.get("number") else None
     return [
         Text(_name(each)),
-        Text(_since(each["measured"], at)),
+        Text("–" if each["measured"] is None else f"{duration(max(0.0, -_seconds(each['measured'], at)))} ago"),
         Text(_until(each["closes"], at)),
         Text("–" if lag is None else duration(lag), BAD if lag else ""),
         Text(number(late, 9), BAD if late else ""),
         Text(number(cast("int | None", each["quiet"]), 9), BAD if each["silent"] else ""),
-        Text(_slot(each["newest"])),
-        Text(_slot(each["next"])),
+        *(Text("–" if each[slot] is None else str(each[slot])) for slot in ("newest", "next")),
         Text(number(cast("float", each["releases"]), 9)),
-        Text(number(arrivals.get("kept"), 9)),
-        Text(number(arrivals.get("refused"), 9)),
-        Text(number(held.get("number"), 9)),
+        *(Text(number(count, 9)) for count in (arrivals.get("kept"), arrivals.get("refused"), held.get("number"))),
         Text("–" if dry is None else f"{dry:.0%}"),
         Text(f"{each['spent_at_most']:.3g} of {each['epsilon']:g}"),
     ]
@@ -178,15 +158,6 @@ def _cells(each: Mapping[str, object], at: str) -> list[Text]:
 
 def _name(each: Mapping[str, object]) -> str:
     return str(each["stream"] or "(no name)")
-
-
-def _slot(slot: object) -> str:
-    return "–" if slot is None else str(slot)
-
-
-def _since(measured: object, at: str) -> str:
-    """How long ago a picture was measured."""
-    return "–" if measured is None else f"{duration(max(0.0, -_seconds(measured, at)))} ago"
 
 
 def _until(closes: object, at: str) -> str:

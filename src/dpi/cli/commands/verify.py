@@ -13,18 +13,17 @@ import typer
 from dpi.certificates.declared import DeclaredOptions
 from dpi.certificates.signature import Verifier
 from dpi.cli._errors import FOUND
-from dpi.cli._outfile import read_releases
-from dpi.cli._overwrite_check import TEXT
+from dpi.cli._outfile import FORMS, read_releases
 from dpi.cli.options import Json, KeyFile, PublicKey
 from dpi.cli.output import document, say, table
 from dpi.domain import Domain
 from dpi.domain.file import from_description
 from dpi.errors import OptionError, StateError
 from dpi.settings.declaration import Setting
-from dpi.settings.domains import read_domain
+from dpi.settings.domains import DomainSettings
 from dpi.store import Store, open_store
 from dpi.store.witness import Seen, Witness
-from dpi.verification import Span, Verification, check_accounts
+from dpi.verification import Verification, check_accounts
 from dpi.verification import verify as verify_store
 from dpi.verification.releases import verify_releases
 from dpi.verification.result import Restored
@@ -57,37 +56,26 @@ def verify(
       dpi verify releases.parquet --domain before.txt --domain after.txt
     """
     verifier = None if public_key is None else Verifier.open(public_key)
-    if Path(target).suffix in (".parquet", *TEXT):
+    of_file = Path(target).suffix in FORMS
+    if of_file:
         if curator:
             raise OptionError("`--curator` is for a store.")
         if not Path(target).exists():
             raise OptionError(f"there is no file {target}.")
         found = _file(Path(target), verifier, _seen(witness), domain, other, store)
     else:
-        found = _store(target, curator, key_file, verifier, witness)
+        with open_store(target, read_only=True, curator=curator, key_file=key_file) as opened:
+            found = verify_store(opened, verifier=verifier, seen=_seen(witness))
+            if curator:
+                problems = (*found.problems, *check_accounts(opened))
+                found = replace(found, problems=problems, accounts_checked=True)
     if json:
-        document(
-            {
-                "intact": found.intact,
-                "entries": found.entries,
-                "head": found.head,
-                "problems": list(found.problems),
-                "whole": found.whole,
-                "missing": list(found.missing),
-                "first_entry": found.first_entry,
-                "last_entry": found.last_entry,
-                "slots": {name: [span.first, span.last] for name, span in found.spans.items()},
-                "end_known": found.end_known,
-                "signed": found.signed,
-                "accounts_checked": found.accounts_checked,
-                "epsilon_spent": found.spent,
-                "epsilon_spent_by_all": found.spent_by_all,
-                "thinned": found.thinned,
-                "restored": [asdict(each) for each in found.restored],
-            }
-        )
+        plain = {"intact": found.intact, "whole": found.whole, **asdict(found)}
+        plain["slots"] = {name: [span["first"], span["last"]] for name, span in plain.pop("spans").items()}
+        plain |= {f"epsilon_{name}": plain.pop(name) for name in ("spent", "spent_by_all")}
+        document(plain)
     else:
-        _print(found, of_store=Path(target).suffix not in (".parquet", *TEXT))
+        _print(found, of_store=not of_file)
     if not found.intact:
         raise typer.Exit(FOUND)
 
@@ -104,9 +92,12 @@ def _file(
     if bool(domain) == (store is not None):
         raise OptionError("to read a file of releases, give its `--domain`, or the `--store` it was made from.")
     with nullcontext() if store is None else open_store(store, read_only=True) as opened:
-        meant = [read_domain(path, other, None) for path in domain or ()] if opened is None else _domains(opened)
+        if opened is None:
+            domains = [DomainSettings(domain=each, other=other).read() for each in domain or ()]
+        else:
+            domains = _domains(opened)
         try:
-            return verify_releases(read_releases(path, meant), verifier=verifier, store=opened, seen=seen)
+            return verify_releases(read_releases(path, domains), verifier=verifier, store=opened, seen=seen)
         except StateError as error:
             return Verification(0, "", (str(error),))
 
@@ -126,16 +117,6 @@ def _seen(witness: Path | None) -> Seen | None:
     return seen
 
 
-def _store(
-    target: str, curator: bool, key_file: Path | None, verifier: Verifier | None, witness: Path | None
-) -> Verification:
-    with open_store(target, read_only=True, curator=curator, key_file=key_file) as opened:
-        found = verify_store(opened, verifier=verifier, seen=_seen(witness))
-        if not curator:
-            return found
-        return replace(found, problems=(*found.problems, *check_accounts(opened)), accounts_checked=True)
-
-
 def _print(found: Verification, *, of_store: bool) -> None:
     good = "The releases that were seen are consistent."
     if of_store:
@@ -143,7 +124,9 @@ def _print(found: Verification, *, of_store: bool) -> None:
     say(good if found.intact else "Something is wrong:", *(f"  {problem}" for problem in found.problems))
     seen = f"{found.entries}, entries {found.first_entry} … {found.last_entry}" if found.entries else "none"
     facts: list[list[object]] = [["certificates", seen + " of the chain"], ["head", found.head or "–"]]
-    facts += [[f"slots, {_stream(name)}", _span(span)] for name, span in found.spans.items()]
+    for name, span in found.spans.items():
+        times = f" ({span.first_start} … {span.last_start})" if span.first_start else ""
+        facts.append([f"slots, {_stream(name)}", f"{span.first} … {span.last}{times}"])
     facts.append(["missing", "; ".join(found.missing) or _nothing(found, of_store)])
     facts += [["restored", _restored(each)] for each in found.restored]
     if not found.end_known:
@@ -183,8 +166,3 @@ def _restored(each: Restored) -> str:
 
 def _stream(name: str) -> str:
     return f"stream {name}" if name else "the stream without a name"
-
-
-def _span(span: Span) -> str:
-    times = f" ({span.first_start} … {span.last_start})" if span.first_start else ""
-    return f"{span.first} … {span.last}{times}"

@@ -15,7 +15,7 @@ from dpi.domain import Bins, Domain
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
 from dpi.settings.declaration import EVENTS, OUTPUT, Flags, Setting
-from dpi.settings.domains import DOMAIN, DOMAIN_KEY, OTHER, read_domain
+from dpi.settings.domains import DOMAIN, DOMAIN_KEY, OTHER, DomainSettings
 from dpi.settings.streams import BEGIN, ORIGIN, SLOT, ZONE
 from dpi.sources import Admission, FileEvents
 from dpi_research.baselines import PublicFacts
@@ -169,7 +169,8 @@ def compare(
             )
         if period.domain is None or period.slot is None or period.begin is None or period.end is None:
             raise OptionError("events of files need `--domain`, `--slot`, `--from` and `--to`, as in `dpi run`.")
-        meant = read_domain(period.domain, period.other, period.domain_key, files)
+        listed = DomainSettings(domain=period.domain, other=period.other, domain_key=period.domain_key)
+        meant = listed.read(files)
         slots = Slots(period.slot, origin=period.origin, zone=period.zone)
         played = Played(columns.open(files, meant), meant, slots, period.begin, period.end, period.rows)
         note("errors are made from the true data: what follows is no release.")
