@@ -23,7 +23,7 @@ from dpi.verification import verify
 from dpi_audit import neighbours
 from dpi_audit.exact import worst_of
 from dpi_audit.session import SeveralStreams, StreamSession
-from dpi_audit.small import EPSILON, VALUES, DiscoverySession, discovery_session, discovery_stream, stream
+from dpi_audit.small import EPSILON, VALUES, discovery_session, discovery_stream, stream
 from played_rows import play, users_of
 
 USERS = [f"user {number}" for number in range(1800)]
@@ -289,7 +289,7 @@ def test_two_streams_of_a_store_lose_epsilon_together():
         streams = SeveralStreams([], EPSILON)
         first = discovery_stream(budget=dpi.Ledger(slots=2, quota="0.25"), store=store, name="discovery")
         second = stream(budget=dpi.Ledger(per_slot="0.2"), store=store)
-        streams._sessions = [DiscoverySession(first), StreamSession(second)]
+        streams._sessions = [StreamSession(first), StreamSession(second)]
         return streams
 
     found = worst_of(both, [neighbours.alone(16, VALUES)])

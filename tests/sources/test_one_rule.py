@@ -141,7 +141,7 @@ def in_memory(make: Callable[[list[Row]], Iterator[object]]) -> Callable[[list[R
 
     def wrap(table: list[Row], folder: Path) -> Iterator[TableEvents]:
         for each in make(table):
-            yield TableEvents(Table(each), unit="ns")
+            yield TableEvents(unit="ns", table=Table(each))
 
     return wrap
 

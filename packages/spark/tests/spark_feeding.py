@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from random_streams import SLOTS, batches, opened, run
 
 import dpi
+from dpi.sources import Columns
 from dpi.store.sql import SQLStore
 from dpi_spark import SparkExecutor
 from dpi_spark.following import Follower
-from dpi_spark.reading import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

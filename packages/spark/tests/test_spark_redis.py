@@ -10,8 +10,8 @@ from random_streams import opened, outcome
 
 import dpi
 from dpi.errors import OptionError, StateError
+from dpi.sources import Columns
 from dpi_spark.following import Follower
-from dpi_spark.reading import Columns
 from spark_feeding import on_spark
 
 HOST, PORT = os.environ.get("DPI_REDIS", "127.0.0.1:6379").split(":")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,15 +17,13 @@ from dpi.budget.epsilon import Amount, Epsilon, promised
 from dpi.budget.ledger import Ledger
 from dpi.budget.policy import spend_first
 from dpi.certificates.signature import Signer
-from dpi.discovery.driver import DiscoveryDriver, TextEngine
+from dpi.discovery.driver import TextEngine
 from dpi.domain import Categories, Texts
 from dpi.errors import OptionError
-from dpi.events.columns import Table
 from dpi.exact.integers import GRAINS
 from dpi.mechanism.sparse import FoundTexts, SparseHistogram
 from dpi.noise import RandomSource
 from dpi.release import Release
-from dpi.sources import FileEvents, TableEvents
 from dpi.store import Store
 from dpi.stream import Stream
 from dpi.stream.driver import PlayedRows
@@ -111,7 +108,8 @@ class Discovery:
             )
         mechanism = SparseHistogram(failure, most)
         budget = Ledger(slots=slots, policy=spend_first, quota=quota)
-        self._mechanism, self._texts, self._cost = mechanism, texts, _cost(budget, epsilon)
+        self._mechanism, self._texts = mechanism, texts
+        self._cost = Epsilon.at_most(budget.held(promised(epsilon)).fraction / slots)
         if min(self.thresholds.values()) > MOST_USERS:
             raise OptionError(
                 f"a slot has {float(self._cost):g} of ε, with which no value can be found: give a larger `quota`, or "
@@ -162,15 +160,9 @@ class Discovery:
         return self._found(self._state.all, None)
 
     @property
-    def _driver(self) -> DiscoveryDriver:
-        driver = self.stream.driver
-        assert isinstance(driver, DiscoveryDriver)  # noqa: S101 - `TextEngine` has made it
-        return driver
-
-    @property
     def _state(self) -> FoundTexts:
-        self._driver.following()
-        state = self._driver.state.state
+        self.stream.driver.following()
+        state = self.stream.driver.state.state
         assert isinstance(state, FoundTexts)  # noqa: S101 - of its own mechanism
         return state
 
@@ -182,7 +174,7 @@ class Discovery:
 
     def release(self, users: object, values: object, *, slot: int | None = None) -> Found:
         """Look at one slot's events: measure them once, pay, and show what is frequent."""
-        release = self._driver.close(self._driver.meant(slot), self._driver.read(users, values))
+        release = self.stream.release(users, values, slot=slot)
         return self._found(self._state.last, release)
 
     def release_rows(self, rows: PlayedRows, *, slot: int | None = None) -> Found:
@@ -202,14 +194,6 @@ class Discovery:
         unit: str | None = None,
     ) -> Iterator[Found]:
         """Look at every slot of the public period [start, end); `events` are as in `Stream.replay`."""
-        first, last = self.stream.period(start, end)
-        played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
-        with closing(self.stream.play(played, first, last)) as slots:
-            for number, rows in slots:
-                yield self.release_rows(rows, slot=number)
-
-
-def _cost(budget: Ledger, epsilon: Amount) -> Epsilon:
-    """What a slot costs a user of weight one: the quota, or an equal part of it."""
-    assert budget.slots is not None  # noqa: S101 - of a discovery
-    return Epsilon.at_most(budget.held(promised(epsilon)).fraction / budget.slots)
+        replayed = self.stream.replay(events, start=start, end=end, user=user, time=time, value=value, unit=unit)
+        for release in replayed:
+            yield self._found(self._state.last, release)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,9 +36,6 @@ from dpi.store.bank import Bank
 from dpi.stream.closing import Counting, weigh
 from dpi.stream.driver import Driver, Played, SlotRows
 from dpi.stream.options import StreamOptions
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ELSEWHERE = 0
 """The number of all texts that are not of the universe: they are part of what a user did, and never shown."""
@@ -72,7 +68,7 @@ class SeenTexts(Domain):
         texts = whole(short(canonical(column, "value", exact=False))).cast(pl.String).alias("value")
         different = texts.drop_nulls().unique()
         numbers = [self._number(text) for text in different.to_list()]
-        known = different.to_frame().with_columns(_column("number", numbers))
+        known = different.to_frame().with_columns(pl.Series("number", numbers, dtype=pl.Int64))
         found = texts.to_frame().join(known, on="value", how="left", maintain_order="left")["number"]
         return found.fill_null(OUTSIDE).to_numpy()
 
@@ -106,12 +102,6 @@ class SeenTexts(Domain):
         raise OptionError("texts that were seen are private, and no public domain.")
 
 
-def _column(name: str, values: list[int]) -> pl.Series:
-    import polars as pl
-
-    return pl.Series(name, values, dtype=pl.Int64)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class TextRows(Rows):
     """Rows whose bins are numbers of texts, which mean nothing without the reading that gave them."""
@@ -133,10 +123,10 @@ class DiscoveryDriver(Driver):
         assert isinstance(universe, Texts)  # noqa: S101 - the mechanism has refused any other
         return SeenTexts(universe)
 
-    def read(self, users: object, values: object) -> TextRows:
-        """Return the rows of one slot's events."""
+    def rows(self, users: object, values: object, number: int) -> TextRows:
+        """Return the rows of a slot's events, by their texts."""
         seen = self.seen()
-        return TextRows.read(Rows.of(users, seen.encode(values), self._store.key), seen)
+        return TextRows.read(Rows.of(users, seen.encode(values), self._store.key, number), seen)
 
     def play(
         self, events: Played, slots: Slots, first: int, last: int, memory: int, progress: Progress | None

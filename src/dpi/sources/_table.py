@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpi.errors import SchemaError
 from dpi.events.columns import Table, take
-from dpi.sources._source import PlayedSlots, Progress
+from dpi.sources._source import Columns, PlayedSlots, Progress
 from dpi.sources.admission import Admission, Events
 
 if TYPE_CHECKING:
     import polars as pl
 
-Column = Union["pl.Series", list[object]]
 _BATCH = 1 << 20
 """Rows of a batch."""
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class TableEvents:
+@dataclass(frozen=True, repr=False, eq=False, kw_only=True)
+class TableEvents(Columns):
     """The events in a table of any library; `FileEvents` of what lies in memory.
 
     >>> from dpi.domain import Categories
     >>> from dpi.events.slots import Slots
     >>> table = {"user": ["a", "b", "c"], "time": ["1970-01-01T02:10", "1970-01-01T00:20", "never"], "value": [1, 2, 3]}
-    >>> slots = TableEvents(Table(table)).slots(Admission(Slots("1h"), Categories([1, 2, 3]), bytes(32), 0, 3))
+    >>> slots = TableEvents(table=Table(table)).slots(Admission(Slots("1h"), Categories([1, 2, 3]), bytes(32), 0, 3))
     >>> [(number, rows.bins.tolist()) for number, rows in slots]
     [(0, [1]), (1, []), (2, [0])]
     """
 
     table: Table
-    user: str = "user"
-    time: str = "time"
-    value: str | Mapping[str, str] = "value"
-    """The column of values or, for a Product domain, a column for each part."""
-    unit: str | None = None
-
     size = 0
     """A table has no bytes that are read one after the other."""
 
@@ -49,19 +42,17 @@ class TableEvents:
 
     def batches(self, *, progress: Progress | None = None) -> Iterator[Events]:
         """Return all events in the order of the table, some at a time."""
-        users, times, columns = self._columns()
-        for start in range(0, len(times), _BATCH):
-            rows = np.arange(start, min(start + _BATCH, len(times)))
-            values = {part: take(column, rows) for part, column in columns.items()}
-            yield Events(take(users, rows), take(times, rows), values.get("", values), self.unit)
+        columns = self._columns()
+        size = len(columns[self.time])
+        for start in range(0, size, _BATCH):
+            rows = np.arange(start, min(start + _BATCH, size))
+            yield self.events({name: take(column, rows) for name, column in columns.items()})
 
-    def _columns(self) -> tuple[Column, Column, dict[str, Column]]:
-        users, times = self.table.column(self.user), self.table.column(self.time)
-        parts = self.value if isinstance(self.value, Mapping) else {"": self.value}
-        columns = {part: self.table.column(name) for part, name in parts.items()}
-        if {len(users), *(len(column) for column in columns.values())} != {len(times)}:
+    def _columns(self) -> dict[str, pl.Series | list[object]]:
+        columns = {name: self.table.column(name) for name in self.names}
+        if len({len(column) for column in columns.values()}) > 1:
             raise SchemaError("`events` must have columns of the same length.")
-        return users, times, columns
+        return columns
 
     def slots(self, admission: Admission, *, memory: int = 0, progress: Progress | None = None) -> PlayedSlots:
         """Return number and rows of every slot of the admission's period, also of one without events.
@@ -70,8 +61,7 @@ class TableEvents:
         there at once, so that `progress` is told nothing, and `memory` is not asked for.
         """
         assert admission.last is not None  # noqa: S101 - what is played has an end
-        users, times, columns = self._columns()
-        rows = admission.admit(Events(users, times, columns.get("", columns), self.unit))
+        rows = admission.admit(self.events(self._columns()))
         order = np.argsort(rows.slots, kind="stable")
         borders = np.searchsorted(rows.slots[order], np.arange(admission.first, admission.last + 1))
         for at, number in enumerate(range(admission.first, admission.last)):

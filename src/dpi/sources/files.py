@@ -24,7 +24,7 @@ from dpi.events.identity import users as canonical_users
 from dpi.sources._growing import GrowingFile, input_name
 from dpi.sources._inputs import unpacked_name
 from dpi.sources._slot_sorter import SlotSorter, Spill
-from dpi.sources._source import EventFile, FollowedEvents, PlayedSlots, Progress, check_unit
+from dpi.sources._source import Columns, EventFile, FollowedEvents, PlayedSlots, Progress
 from dpi.sources._spool import Spool
 from dpi.sources.admission import Admission, Events
 from dpi.sources.columnar import Columnar
@@ -44,21 +44,15 @@ _SUFFIXES = {
 """Formats, and by which suffixes they are told."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class FileEvents(FollowedEvents):
     """The events in some files. Made by `read`; holds no event itself."""
 
     path: str
     """What was asked for."""
-    user: str
-    time: str
-    value: str | Mapping[str, str]
-    unit: str | None
     sources: tuple[EventFile, ...] = field(compare=False)
     kinds: Mapping[str, pl.DataType] = field(compare=False)
     """The type of each column of values, the same in all files."""
-    arrived: str | None = None
-    """The column that says when an event reached the input, if there is one."""
 
     def __repr__(self) -> str:
         return f"FileEvents({self.path!r}, user={self.user!r}, time={self.time!r}, value={self.value!r})"
@@ -82,7 +76,7 @@ class FileEvents(FollowedEvents):
                 progress(before + done)
 
         for source in self.sources:
-            for frame in source.frames(self._names, tell):
+            for frame in source.frames(self.names, tell):
                 yield self.events(frame.rechunk())  # what follows is many times slower on columns in pieces
             before += source.size
 
@@ -112,7 +106,7 @@ class FileEvents(FollowedEvents):
             raise OptionError(f"`memory` must be a number of bytes above 0. Got {memory!r}.")
         domains = by_slot(admission.domain).since(first, last)
         for _, each in domains.entries:  # refuses a type that it cannot take, before any row is read
-            each.encode(self._values(pl.DataFrame(schema=dict(self.kinds))))
+            each.encode(self.values(pl.DataFrame(schema=dict(self.kinds))))
         bins = max(domain.size for _, domain in domains.entries)
 
         def play() -> PlayedSlots:
@@ -134,10 +128,10 @@ class FileEvents(FollowedEvents):
             if source.input is not None:
                 if len(self.sources) > 1:
                     raise OptionError("standard input is followed by itself, without files.")
-                inputs.append(Spool(source, source.input, self._names, done))
+                inputs.append(Spool(source, source.input, self.names, done))
             elif os.path.realpath(source.path) not in seen:
                 seen.add(os.path.realpath(source.path))
-                inputs.append(GrowingFile(source, self._names, done, known.get(input_name(source.path), ())))
+                inputs.append(GrowingFile(source, self.names, done, known.get(input_name(source.path), ())))
         return inputs
 
 
@@ -170,7 +164,7 @@ def read(
     ...     events.size, [batch.values.to_list() for batch in events.batches()]
     (50, [['DE', 'FR']])
     """
-    check_unit(unit)
+    wanted = Columns(user, time, value, unit, arrived)
     if format not in (None, *_SUFFIXES):
         raise OptionError(f"`format` must be one of {', '.join(map(repr, _SUFFIXES))}. Got {format!r}.")
     if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\r\n\0'):
@@ -187,11 +181,11 @@ def read(
     sources = tuple(_open(each, format, separator, columns, longest_line) for each in find_files(asked))
     if not sources:
         raise SchemaError("`path` must name at least one file.")
-    events = FileEvents(", ".join(asked), user, time, value, unit, sources, {}, arrived)
     for source in sources:
-        source.check(events._names)
+        source.check(wanted.names)
         _check_kinds(source, user, time, unit)
-    return replace(events, kinds={name: _find_kind(name, sources) for name in events._parts.values()})
+    kinds = {name: _find_kind(name, sources) for name in wanted.parts.values()}
+    return FileEvents(user, time, value, unit, arrived, path=", ".join(asked), sources=sources, kinds=kinds)
 
 
 def find_files(paths: Sequence[str]) -> list[str]:

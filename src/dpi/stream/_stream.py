@@ -27,7 +27,6 @@ from dpi.domain import Domain
 from dpi.domain.file import keys_of
 from dpi.errors import OptionError, StoreError
 from dpi.events.columns import Table
-from dpi.events.rows import Rows
 from dpi.events.slots import Clock, Slots, Window
 from dpi.histogram.compression import Compression, Histogram, normalise
 from dpi.mechanism.base import Mechanism
@@ -284,7 +283,7 @@ class Stream:
         is given, a slot that was closed in this way makes `release` raise, so that no event counts twice.
         """
         number = self._driver.meant(slot)  # a slot that was interrupted may have been the last of its domain
-        return self._driver.close(number, Rows.of(users, self.domain.encode(values), self.store.key, number))
+        return self._driver.close(number, self._driver.rows(users, values, number))
 
     def release_rows(self, rows: PlayedRows, *, slot: int | None = None) -> Release:
         """Close a slot as `release` does, with rows that `play` gave for it; those of another stream are refused."""
@@ -333,7 +332,7 @@ class Stream:
         """
         first, last = self.period(start, end)
         self._driver.following(first)
-        played = events if isinstance(events, FileEvents) else TableEvents(Table(events), user, time, value, unit)
+        played = events if isinstance(events, FileEvents) else TableEvents(user, time, value, unit, table=Table(events))
         if not progress:
             return self._released(self.play(played, first, last))
         from dpi.display.progress import Meter

@@ -198,6 +198,10 @@ class Driver:
         """The domain of the next slot and of those after it, by the first slot that each holds for."""
         return self.history.domains(self.following())
 
+    def rows(self, users: object, values: object, number: int) -> Rows:
+        """Return the rows of a slot's events, which are all at hand."""
+        return Rows.of(users, self.options.domain.encode(values), self._store.key, number)
+
     def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
         """Keep the events of open slots that a window admits; False if the (producer, sequence) was there already."""
         if self.newest.end is not None:

@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 import dpi
-from dpi.discovery.driver import DiscoveryDriver, TextEngine
+from dpi.discovery.driver import TextEngine
 from dpi.exact.integers import Integers
 from dpi.mechanism.base import Mechanism
 from dpi.mechanism.published import Published
@@ -98,16 +98,6 @@ UNIVERSE = dpi.Texts(1, characters="".join(VALUES))
 """So small that the law of all texts can be written down."""
 
 
-class DiscoverySession(StreamSession):
-    """Rows go by their texts, as in `dpi.Discovery`."""
-
-    def _release(self) -> Release:
-        driver = self.stream.driver
-        assert isinstance(driver, DiscoveryDriver)  # noqa: S101 - of its engine
-        rows = driver.read([user for user, _ in self.rows], [value for _, value in self.rows])
-        return driver.close(driver.meant(None), rows)
-
-
 def discovery_stream(mechanism: SparseHistogram | None = None, **options: object) -> MakeStream:
     """Return how to make a small stream of discovery."""
     chosen = SparseHistogram(most=len(VALUES)) if mechanism is None else mechanism
@@ -116,7 +106,7 @@ def discovery_stream(mechanism: SparseHistogram | None = None, **options: object
 
 def discovery_session(mechanism: SparseHistogram | None = None, **options: object) -> Open:
     """Return how to open sessions of discovery."""
-    return lambda: DiscoverySession(discovery_stream(mechanism, **options))
+    return lambda: StreamSession(discovery_stream(mechanism, **options))
 
 
 POOL_SIZE = 1_000

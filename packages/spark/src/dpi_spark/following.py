@@ -28,12 +28,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from dpi.errors import OptionError, StateError
 from dpi.release import Release
+from dpi.sources import Columns
 from dpi.store.sql import SQLStore
 from dpi.stream import Stream
 from dpi.stream.marks import LISTENING, system_clock
 from dpi.stream.options import need_clock
 from dpi_spark.playing import buckets_of
-from dpi_spark.reading import Columns, Reader, check_columns, quoted, read
+from dpi_spark.reading import Reader, check_columns, quoted, read
 from dpi_spark.tasks import failed
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from dpi.engine.driver import BucketDriver
 from dpi.errors import OptionError
 from dpi.release import Release
+from dpi.sources import Columns
 from dpi.store.arrival_files import Section
 from dpi.stream import Stream
 from dpi.stream.options import need_clock
-from dpi_spark.reading import Columns, Reader, check_columns, read
+from dpi_spark.reading import Reader, check_columns, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -15,7 +15,7 @@ Sees events, on the workers; the driver sees sections.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ import polars as pl
 from dpi.engine.tasks import Ingest, ingest
 from dpi.errors import SchemaError
 from dpi.events.slots import FOR_EVER
-from dpi.sources import Admission, Events, stamp_window
+from dpi.sources import Admission, Columns
 from dpi.store.arrival_files import Section
 from dpi_spark.session import without_pandas
 from dpi_spark.tasks import Guarded, Refused, failed, told
@@ -38,35 +38,6 @@ PIECE = 1 << 20
 """Rows of a partition that are worked on at once."""
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Which columns of a DataFrame are what."""
-
-    user: str = "user"
-    time: str = "time"
-    value: str | Mapping[str, str] = "value"
-    """The column of values or, for a Product domain, a column for each part."""
-    unit: str | None = None
-    """Of times that are numbers."""
-    arrived: str | None = None
-    """When an event reached the input."""
-
-    @property
-    def _parts(self) -> dict[str, str]:
-        return dict(self.value) if isinstance(self.value, Mapping) else {"": self.value}
-
-    @property
-    def names(self) -> list[str]:
-        """All of them, each once."""
-        arrived = () if self.arrived is None else (self.arrived,)
-        return list(dict.fromkeys([self.user, self.time, *self._parts.values(), *arrived]))
-
-    def events(self, frame: pl.DataFrame) -> Events:
-        """The columns of some events."""
-        values = {part: frame[name] for part, name in self._parts.items()}
-        return Events(frame[self.user], frame[self.time], values.get("", values), self.unit)
-
-
 @dataclass(frozen=True, repr=False)
 class Reader:
     """What a task does with its partition. Holds the key of the accounts' names: private."""
@@ -78,11 +49,10 @@ class Reader:
 
     def sections(self, piece: pl.DataFrame) -> list[Section]:
         """Some events, in a file."""
-        events, window = self.columns.events(piece), FOR_EVER
-        if self.columns.arrived is not None and self.until is not None:
-            stamps = piece[self.columns.arrived]
-            window = stamp_window(stamps, self.columns.unit, self.how.admission.slots, self.until)
-        return ingest(self.how, (events, window))
+        window = FOR_EVER
+        if self.until is not None:
+            window = self.columns.narrow(window, piece, self.how.admission.slots, self.until)
+        return ingest(self.how, (self.columns.events(piece), window))
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All of a partition, piece by piece; one result for each."""
@@ -125,8 +95,7 @@ def check_columns(frame: DataFrame, columns: Columns, admission: Admission) -> N
         empty = pl.from_arrow(frame.sparkSession.createDataFrame([], kinds).toArrow())
     assert isinstance(empty, pl.DataFrame)  # noqa: S101 - a table is no series
     admission.admit(columns.events(empty))
-    if columns.arrived is not None:
-        stamp_window(empty[columns.arrived], columns.unit, admission.slots, 0)
+    columns.narrow(FOR_EVER, empty, admission.slots, 0)
 
 
 def read(frame: DataFrame, reader: Reader) -> list[Section]:

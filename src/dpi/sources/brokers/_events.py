@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from dpi.errors import OptionError
-from dpi.sources._source import FollowedEvents, check_unit
+from dpi.sources._source import FollowedEvents
 from dpi.sources.brokers._address import Address, parse_address
-from dpi.sources.brokers.log import Setup, TableName
 from dpi.sources.live import Done, Known, LiveInput
 from dpi.sources.textual import LONGEST_LINE
 
@@ -21,12 +20,12 @@ BROKERS = {
     "rabbitmq": "_rabbitmq.RabbitStream",
     "redis": "_redis.RedisStream",
 }
-"""By what an address begins with, who reads it: a class that is made of a `Setup`, in a module beside this one."""
+"""By what an address begins with, who reads it: a class in a module beside this one."""
 TABLES = {"mariadb": "_mariadb.MariaTable", "mysql": "_mariadb.MariaTable", "postgresql": "_postgresql.PostgresTable"}
 """Of these a table is polled."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, kw_only=True)
 class BrokerEvents(FollowedEvents):
     """The events of a broker. Holds no event itself.
 
@@ -35,13 +34,12 @@ class BrokerEvents(FollowedEvents):
     """
 
     address: Address
-    user: str
-    time: str
-    value: str | Mapping[str, str]
-    unit: str | None = None
-    arrived: str | None = None
-    table: TableName | None = None
-    longest: int = LONGEST_LINE
+    table: str | None
+    """What is polled of a database …"""
+    id: str
+    """… and by which column."""
+    longest: int
+    """Bytes of the longest line that is read."""
 
     def __repr__(self) -> str:
         return f"BrokerEvents({self.address.shown!r}, user={self.user!r}, time={self.time!r}, value={self.value!r})"
@@ -49,8 +47,8 @@ class BrokerEvents(FollowedEvents):
     def live(self, done: Done, known: Known) -> list[LiveInput]:
         """Return the broker as an input that grows."""
         module, _, name = (BROKERS | TABLES)[self.address.scheme].partition(".")
-        reader: Callable[[Setup], LiveInput] = getattr(import_module(f"dpi.sources.brokers.{module}"), name)
-        return [reader(Setup(self.address, self._names, self.longest, self.table, done, known))]
+        make: Callable[..., LiveInput] = getattr(import_module(f"dpi.sources.brokers.{module}"), name)
+        return [make(self, done, known)]
 
 
 def broker(
@@ -76,7 +74,6 @@ def broker(
     >>> broker("kafka://localhost:9092/visits", value="country")
     BrokerEvents('kafka://localhost:9092/visits', user='user', time='time', value='country')
     """
-    check_unit(unit)
     if longest_line < 1:
         raise OptionError(f"`longest_line` must be a number of bytes above 0. Got {longest_line!r}.")
     where = parse_address(address, {*BROKERS, *TABLES}, password_file)
@@ -84,5 +81,7 @@ def broker(
         raise OptionError(f"a {where.scheme}:// address is read by a table: name it by `table`.")
     if where.scheme in BROKERS and table is not None:
         raise OptionError(f"`table` is for databases; {where.shown!r} is none.")
-    named = None if table is None else TableName(table, id)
-    return BrokerEvents(where, user, time, value, unit, arrived, named, longest_line)
+    for option, name in (("table", "-" if table is None else table), ("id", id)):
+        if not name or "\0" in name or name.startswith(".") or name.endswith("."):
+            raise OptionError(f"`{option}` must be a name.")
+    return BrokerEvents(user, time, value, unit, arrived, address=where, table=table, id=id, longest=longest_line)

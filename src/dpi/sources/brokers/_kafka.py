@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from dpi.sources.brokers._address import load_client
-from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
+from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Span
 
 QUIET = 10.0
 """Seconds without a word after which the connection is made anew."""
@@ -34,11 +34,8 @@ class KafkaTopic(Log):
     named: ClassVar[str] = "topic"
     options: ClassVar[tuple[str, ...]] = ("tls", "sasl", "ca")
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        self._kafka = load_client("confluent_kafka", "kafka")
-        self._admin = load_client("confluent_kafka.admin", "kafka")
-        self.errors = (self._kafka.KafkaException, TimeoutError)
+    client: ClassVar[tuple[str, str]] = ("confluent_kafka", "kafka")
+    failures: ClassVar[tuple[str, ...]] = ("KafkaException",)
 
     def _config(self, **more: object) -> dict[str, object]:
         address, tls = self.address, self.address.flag("tls")
@@ -60,22 +57,25 @@ class KafkaTopic(Log):
         return config | more
 
     def _partition(self, part: str, offset: int = 0) -> Any:
-        return self._kafka.TopicPartition(self.address.name, int(part), offset)
+        return self._library.TopicPartition(self.address.name, int(part), offset)
 
     def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
+        admin = load_client("confluent_kafka.admin", "kafka")
         if self._look is None:
-            self._look = self._admin.AdminClient(self._config())
+            self._look = admin.AdminClient(self._config())
         topic = self._look.list_topics(self.address.name, timeout=LOOK).topics[self.address.name]
         if topic.error is not None:
-            raise self._kafka.KafkaException(topic.error)
-        asked = {self._partition(str(part)): self._admin.OffsetSpec.latest() for part in sorted(topic.partitions)}
-        high = self._kafka.IsolationLevel.READ_UNCOMMITTED
+            raise self._library.KafkaException(topic.error)
+        asked = {
+            self._partition(str(part)): self._library.admin.OffsetSpec.latest() for part in sorted(topic.partitions)
+        }
+        high = self._library.IsolationLevel.READ_UNCOMMITTED
         told = self._look.list_offsets(asked, isolation_level=high, request_timeout=LOOK)
         return {str(each.partition): End(answer.result(2 * LOOK).offset) for each, answer in told.items()}
 
     def _pieces(self, spans: Mapping[str, Span]) -> Iterator[Piece]:
         if self._reader is None:
-            self._reader = self._kafka.Consumer(
+            self._reader = self._library.Consumer(
                 self._config(**{
                     "group.id": "dpi",  # the library wants a name; nothing is committed under it
                     "enable.auto.commit": False,
@@ -122,8 +122,8 @@ class KafkaTopic(Log):
             if error is None:
                 if number in found:
                     found[number].append(each)
-            elif error.code() != self._kafka.KafkaError._PARTITION_EOF:
-                raise self._kafka.KafkaException(error)
+            elif error.code() != self._library.KafkaError._PARTITION_EOF:
+                raise self._library.KafkaException(error)
             elif number in bounds and each.offset() >= bounds[number].end:
                 following[number] = bounds[number].end
         for number, messages in found.items():
@@ -135,7 +135,7 @@ class KafkaTopic(Log):
                 following.setdefault(number, messages[-1].offset() + 1)
             if number not in following:
                 continue
-            yield Piece(part, self.setup.events([each.value() or b"" for each in messages]), following[number])
+            yield Piece(part, self._parse([each.value() or b"" for each in messages]), following[number])
             spans[part] = Span(following[number], end)
             if following[number] >= end:
                 del spans[part]

@@ -27,7 +27,6 @@ from typing import Any, ClassVar
 from dpi.errors import StateError
 from dpi.sources.brokers._holes import Running
 from dpi.sources.brokers._table import Made, Table
-from dpi.sources.brokers.log import Setup
 
 _NO_TABLE, _NO_COLUMN, _DENIED, _DENIED_COLUMN, _NO_PRIVILEGE = 1146, 1054, 1142, 1143, 1227
 _STALE = 0.11
@@ -45,13 +44,8 @@ class MariaTable(Table):
     """One table of MariaDB."""
 
     quote: ClassVar[str] = "`"
-    library: ClassVar[tuple[str, str]] = ("pymysql", "mariadb")
+    client: ClassVar[tuple[str, str]] = ("pymysql", "mariadb")
     options: ClassVar[tuple[str, ...]] = ("socket", "tls")
-
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        schema, _, self._table = self.names.table.rpartition(".")
-        self._schema = schema or self.address.name
 
     def _connect(self, timeout: float) -> Any:
         host, port = self.address.host(3306)
@@ -82,7 +76,8 @@ class MariaTable(Table):
         return self._made(connection)
 
     def _made(self, connection: Any) -> Made:
-        found = self._rows(connection, _TABLE, self._schema, self._table, self.names.id)
+        schema = ".".join(self.path[:-1]) or self.address.name
+        found = self._rows(connection, _TABLE, schema, self.path[-1], self.source.id)
         if not found:
             raise self._lacking()
         ((engine, following, extra, step, read_only, replica),) = found

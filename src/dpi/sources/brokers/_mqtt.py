@@ -17,7 +17,8 @@ from typing import Any
 from dpi.errors import OptionError, StateError
 from dpi.sources._spool import Spooled
 from dpi.sources.brokers._address import load_client
-from dpi.sources.brokers.log import Setup
+from dpi.sources.brokers._events import BrokerEvents
+from dpi.sources.live import Done, Known
 from dpi.sources.textual import Ndjson
 
 CONNECTING = 10.0
@@ -27,10 +28,10 @@ CONNECTING = 10.0
 class MqttTopic(Spooled):
     """The messages of one topic, or of a pattern of topics (`#`, `+`)."""
 
-    def __init__(self, setup: Setup) -> None:
-        self.address = address = setup.address
+    def __init__(self, source: BrokerEvents, done: Done, known: Known) -> None:
+        self.address = address = source.address
         address.check(("qos", "client", "tls"), "topic")
-        super().__init__(f"mqtt:{address.name}", Ndjson(setup.names), setup.longest, setup.done)
+        super().__init__(f"mqtt:{address.name}", Ndjson(source.names), source.longest, done)
         said, self._id = address.options.get("qos", "0"), address.options.get("client")
         if said not in ("0", "1", "2"):
             raise OptionError("`qos` of an address must be 0, 1 or 2.")

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from dpi.errors import StateError
 from dpi.sources.brokers._address import Address
-from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
+from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Span
 
 PULL = 5.0
 """Seconds that a pull may last."""
@@ -44,10 +44,9 @@ class JetStream(Log):
     named: ClassVar[str] = "stream"
     options: ClassVar[tuple[str, ...]] = ("tls", "ca")
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        self._missing = False
-        self._consumer: tuple[str, int] | None = None  # its name, and the position that it gives next
+    _missing = False
+    _consumer: tuple[str, int] | None = None
+    """Its name, and the position that it gives next."""
 
     def _state(self, connection: _Connection) -> tuple[str, int, int]:
         """Return when the stream was made, its first sequence, and the one after the last."""
@@ -94,7 +93,7 @@ class JetStream(Log):
                 if at > end:
                     messages = [message for message in messages if message.sequence < end]
                 at = min(at, end)
-                yield Piece(part, self.setup.events([message.payload for message in messages]), at)
+                yield Piece(part, self._parse([message.payload for message in messages]), at)
 
     def _pull(self, connection: _Connection, at: int, count: int) -> list[_Message]:
         """Return up to `count` messages from a position on; none if there are none."""

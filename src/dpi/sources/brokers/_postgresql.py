@@ -47,8 +47,7 @@ WHERE locktype = 'relation' AND database = (SELECT oid FROM pg_database WHERE da
 class PostgresTable(Table):
     """One table of PostgreSQL."""
 
-    quote: ClassVar[str] = '"'
-    library: ClassVar[tuple[str, str]] = ("psycopg", "postgres")
+    client: ClassVar[tuple[str, str]] = ("psycopg", "postgres")
     options: ClassVar[None] = None
 
     def _connect(self, timeout: float) -> Any:
@@ -79,7 +78,7 @@ class PostgresTable(Table):
         return self._made(connection)  # the first query takes the snapshot
 
     def _made(self, connection: Any) -> Made:
-        ((oid, standby, plain, dense, drawn),) = self._rows(connection, _TABLE, self.table, self.names.id, self.table)
+        ((oid, standby, plain, dense, drawn),) = self._rows(connection, _TABLE, self.table, self.source.id, self.table)
         if standby:
             raise StateError(f"{self.address.shown!r} is a standby: transactions in flight are seen by the primary.")
         if not plain:

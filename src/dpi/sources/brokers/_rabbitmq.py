@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from dpi.sources.brokers._address import Address, load_client
-from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
+from dpi.sources.brokers._address import Address
+from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Span
 
 OFFSET = "x-stream-offset"
 _UNACKNOWLEDGED, _AT_END = 1 << 14, 1 << 9
@@ -30,15 +30,15 @@ class RabbitStream(Log):
     named: ClassVar[str] = "stream"
     options: ClassVar[tuple[str, ...]] = ("tls", "vhost")
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        self._amqp = load_client("amqp", "rabbitmq")
-        self.errors = (self._amqp.AMQPError, OSError)
-        self._at: int | None = None  # what the reader is sent next
-        self._told = 0  # how many messages there were at the last look
+    client: ClassVar[tuple[str, str]] = ("amqp", "rabbitmq")
+    failures: ClassVar[tuple[str, ...]] = ("AMQPError",)
+    _at: int | None = None
+    """What the reader is sent next."""
+    _told = 0
+    """How many messages there were at the last look."""
 
     def _consume(self, offset: int | str, ahead: int = _AT_END) -> _Consumer:
-        return _Consumer(self._amqp, self.address, offset, ahead)
+        return _Consumer(self._library, self.address, offset, ahead)
 
     def _ends(self, last: Mapping[str, int]) -> dict[str, End]:
         if self._look is None:
@@ -82,7 +82,7 @@ class RabbitStream(Log):
                 del self._reader.messages[: MESSAGES if following < end else _upto(self._reader.messages, end)]
                 at = self._at = following
                 if fresh:
-                    yield Piece(part, self.setup.events(taken), at)
+                    yield Piece(part, self._parse(taken), at)
 
 
 def _upto(messages: list[tuple[int, bytes]], end: int) -> int:

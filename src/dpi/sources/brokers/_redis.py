@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from dpi.errors import StateError
-from dpi.sources.brokers._address import load_client
-from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Setup, Span
+from dpi.sources.brokers.log import LOOK, MESSAGES, End, Log, Piece, Span
 
 WITHIN = 21
 """Bits of the number within a millisecond."""
@@ -46,15 +45,14 @@ class RedisStream(Log):
     named: ClassVar[str] = "key"
     options: ClassVar[tuple[str, ...]] = ("tls", "db")
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        self._redis = redis = load_client("redis", "redis")
-        self.errors = (redis.ConnectionError, redis.TimeoutError, redis.AuthenticationError, OSError)
-        self._added = 0
+    client: ClassVar[tuple[str, str]] = ("redis", "redis")
+    failures: ClassVar[tuple[str, ...]] = ("ConnectionError", "TimeoutError", "AuthenticationError")
+    _added = 0
+    """How many entries there had been at the last look."""
 
     def _connect(self, timeout: float) -> Any:
         host, port = self.address.host(6379)
-        return self._redis.Redis(
+        return self._library.Redis(
             host=host,
             port=port,
             db=int(self.address.options.get("db", "0")),
@@ -81,7 +79,7 @@ class RedisStream(Log):
                 self.lost = True
             while at < end and (entries := self._range(at, end, MESSAGES)):
                 at = position(entries[-1][0]) + 1
-                yield Piece(part, self.setup.events([_message(fields) for _, fields in entries]), at)
+                yield Piece(part, self._parse([_message(fields) for _, fields in entries]), at)
             self.lost = self.lost or at < end
 
     def _range(self, at: int, end: int, count: int) -> list[tuple[bytes, dict[bytes, bytes]]]:

@@ -46,10 +46,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from dpi.errors import SchemaError, StateError
-from dpi.sources.brokers._address import load_client
+from dpi.sources.brokers._events import BrokerEvents
 from dpi.sources.brokers._holes import Hole, Holes, Pending, Running, contains, difference, intersection, ranks, width
-from dpi.sources.brokers.log import AGAIN, AWAY, MESSAGES, End, Log, Piece, Setup, Span
-from dpi.sources.live import Block, Look, Reach
+from dpi.sources.brokers.log import AGAIN, AWAY, MESSAGES, End, Log, Piece, Span
+from dpi.sources.live import Block, Done, Known, Look, Reach
 from dpi.sources.textual import texts
 
 if TYPE_CHECKING:
@@ -92,17 +92,12 @@ class Table(Log):
     start_at: ClassVar[int] = 1
     named: ClassVar[str] = "database"
     quote: ClassVar[str] = '"'
-    library: ClassVar[tuple[str, str]]
-    """What speaks with the database, and the extra that has it."""
+    failures: ClassVar[tuple[str, ...]] = ("OperationalError", "InterfaceError", "InternalError")
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        assert setup.table is not None  # noqa: S101 - `broker` has seen to it
-        self.names = setup.table
-        self.table = ".".join(map(self._quoted, self.names.table.split(".")))
-        self.id = self._quoted(self.names.id)
-        self._library = library = load_client(*self.library)
-        self.errors = (library.OperationalError, library.InterfaceError, library.InternalError, OSError)
+    def __init__(self, source: BrokerEvents, done: Done, known: Known) -> None:
+        super().__init__(source, done, known)
+        self.path = str(source.table).split(".")
+        self.table, self.id = ".".join(map(self._quoted, self.path)), self._quoted(source.id)
         self._idle: list[Any] = []
         self._snapshots: list[Any] = []
         self._pending = Pending()
@@ -359,7 +354,7 @@ class Table(Log):
                 at += MESSAGES
 
     def _page(self, holes: Holes) -> Sequence[Sequence[Any]]:
-        names = ", ".join(map(self._quoted, self.setup.names))
+        names = ", ".join(map(self._quoted, self.source.names))
         query = f"SELECT {self.id}, {names} {self._among(holes)} ORDER BY {self.id}"
         return self._rows(self._reader, query, *chain(*holes))
 
@@ -367,10 +362,10 @@ class Table(Log):
         """Return canonical texts of the columns, as those of lines are."""
         import polars as pl
 
-        columns = list(zip(*rows, strict=True))[1:] or [()] * len(self.setup.names)
+        columns = list(zip(*rows, strict=True))[1:] or [()] * len(self.source.names)
         return pl.DataFrame({
-            name: texts(list(map(_plain, column)), name, exact=name == self.setup.names[0])
-            for name, column in zip(self.setup.names, columns, strict=True)
+            name: texts(list(map(_plain, column)), name, exact=name == self.source.names[0])
+            for name, column in zip(self.source.names, columns, strict=True)
         })  # fmt: skip
 
     # Both sides.
@@ -390,7 +385,7 @@ class Table(Log):
     def _lacking(self) -> SchemaError:
         return SchemaError(
             f"{self.address.shown!r} must have a table {self.table} with the columns {self.id} and "
-            f"{', '.join(map(self._quoted, self.setup.names))}, for this reader to read."
+            f"{', '.join(map(self._quoted, self.source.names))}, for this reader to read."
         )
 
     def _execute(self, connection: Any, statement: str) -> None:

@@ -18,11 +18,11 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from dpi.errors import OptionError, StateError
-from dpi.sources.brokers._address import Address
+from dpi.errors import StateError
+from dpi.sources.brokers._address import load_client
+from dpi.sources.brokers._events import BrokerEvents
 from dpi.sources.live import Block, Done, Known, PositionedInput, Reach
 from dpi.sources.textual import Lines, Ndjson
 
@@ -63,40 +63,6 @@ class Span(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True)
-class TableName:
-    """Which table is polled, and by which column."""
-
-    table: str
-    id: str
-
-    def __post_init__(self) -> None:
-        for option, name in (("table", self.table), ("id", self.id)):
-            if not name or "\0" in name or name.startswith(".") or name.endswith("."):
-                raise OptionError(f"`{option}` must be a name.")
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What an input is made of: where the broker is, how events stand in it, and what is known of it."""
-
-    address: Address
-    names: Sequence[str]
-    """Of columns; the first one holds ids."""
-    longest: int
-    table: TableName | None
-    done: Done
-    known: Known
-
-    def events(self, messages: Sequence[bytes]) -> pl.DataFrame:
-        """Return the events in some messages: one JSON object in each, or in each of its lines.
-
-        A line ends where its message does: one that is broken, or too long, is dropped by itself.
-        """
-        lines = Lines(self.longest).feed(b"\n".join([*messages, b""]))
-        return Ndjson(self.names).parse(lines)
-
-
 class Log(PositionedInput):
     """A broker whose messages have positions."""
 
@@ -104,14 +70,18 @@ class Log(PositionedInput):
     """What its address names."""
     options: ClassVar[tuple[str, ...] | None] = ()
     """The options of its address; None if any may stand there."""
-    errors: tuple[type[BaseException], ...] = (OSError,)
-    """What the library raises when the broker is away."""
+    client: ClassVar[tuple[str, str] | None] = None
+    """The library that speaks with it, and the extra that has it; None if none is needed."""
+    failures: ClassVar[tuple[str, ...]] = ()
+    """The names of what the library raises when the broker is away, beside an `OSError`."""
 
-    def __init__(self, setup: Setup) -> None:
-        self.setup, self.address = setup, setup.address
+    def __init__(self, source: BrokerEvents, done: Done, known: Known) -> None:
+        self.source, self.address = source, source.address
         self.address.check(self.options, self.named)
-        name = f"{self.address.scheme}:{self.address.name if setup.table is None else setup.table.table}"
-        super().__init__(name, setup.done, setup.known.get(name, ()))
+        name = f"{self.address.scheme}:{source.table or self.address.name}"
+        super().__init__(name, done, known.get(name, ()))
+        self._library: Any = None if self.client is None else load_client(*self.client)
+        self.errors = (OSError, *(getattr(self._library, name) for name in self.failures))
         self._reaches: dict[str, Reach] = {}
         self._look: Any = None
         """The timer's connection."""
@@ -143,6 +113,14 @@ class Log(PositionedInput):
         if self._look is not None:
             self._look.close()
         self._look = None
+
+    def _parse(self, messages: Sequence[bytes]) -> pl.DataFrame:
+        """Return the events in some messages: one JSON object in each, or in each of its lines.
+
+        A line ends where its message does: one that is broken, or too long, is dropped by itself.
+        """
+        lines = Lines(self.source.longest).feed(b"\n".join([*messages, b""]))
+        return Ndjson(self.source.names).parse(lines)
 
     # The timer's side.
 

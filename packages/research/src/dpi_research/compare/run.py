@@ -223,6 +223,6 @@ def slots_of(
     >>> [(slot.users.tolist(), slot.values.tolist()) for slot in slots]
     [([0, 1], [0, 1]), ([], []), ([0], [0])]
     """
-    played = TableEvents(Table(events), user, time, value, unit)
+    played = TableEvents(user, time, value, unit, table=Table(events))
     period = Admission(clock, domain, KEY, clock.number(start), clock.number(end))
     return number_slots(played.slots(period), domain.size)
