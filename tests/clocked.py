@@ -13,7 +13,6 @@ from dpi.budget.adaptive_allocation import ClassAllocation
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import level
 from dpi.budget.epsilon import UNITS
-from dpi.noise import SystemSource
 from dpi.testing.class_sums import ClassSums
 
 KEY = bytes(range(32))
@@ -53,8 +52,7 @@ class Clocked:
 
     def pay(self, active, chosen=None):
         """One slot: {user: (class, grains, ε of the class in units)} of those who are in a due class."""
-        self.allocation.hear(self.slot, due_shares(self.slot, self.top, chosen))
-        epsilon = self.allocation.draw(SystemSource())
+        epsilon = self.allocation.draw_classes(self.slot, due_shares(self.slot, self.top, chosen))
         present = sorted(active)
         classes = self.allocation.classes
         series = pl.Series(present, dtype=pl.Int64)

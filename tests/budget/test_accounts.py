@@ -236,7 +236,7 @@ def test_a_bill_is_for_its_own_accounts_and_cannot_be_changed():
     with pytest.raises(OptionError, match="missing"):
         one.bill(pl.Series(["a", None]), Epsilon.at_most("0.5"), 0)
     one.debit(bill)
-    assert one.last_slot() == 0
+    assert one._slots == {"": 0}
 
 
 def test_a_log_of_changes_amounts_to_the_last_of_each_name():

@@ -118,8 +118,7 @@ def test_streams_count_payments_each_for_itself():
 def test_two_rows_of_one_account_pay_once():
     """Should two ids of a slot share an account, one of them has weight zero and it is one payment."""
     ledger = Clocked()
-    ledger.allocation.hear(0, due_shares(0))
-    epsilon = ledger.allocation.draw(None)
+    epsilon = ledger.allocation.draw_classes(0, due_shares(0))
     bill = ledger.accounts.bill(pl.Series(["1", "x", "1"]), epsilon, 0, classes=ledger.allocation.classes)
     assert sorted(bill.weights.tolist()) == [0, GRAINS, GRAINS]
     ledger.accounts.debit(bill)
@@ -131,8 +130,7 @@ def test_a_bill_that_asks_too_much_is_refused():
     ledger = Clocked()
     for _ in range(4):
         ledger.pay({1})
-    ledger.allocation.hear(7, due_shares(7, TOP, [SHARE_STEPS] * (TOP + 1)))
-    epsilon = ledger.allocation.draw(None)
+    epsilon = ledger.allocation.draw_classes(7, due_shares(7, TOP, [SHARE_STEPS] * (TOP + 1)))
     bill = ledger.accounts.bill(pl.Series([1]), epsilon, 7, classes=ledger.allocation.classes)
     parts = (bill.place, bill.version, bill.classes, np.zeros(1, dtype=np.int64), bill.own)
     with pytest.raises(BudgetExceeded):
@@ -142,8 +140,7 @@ def test_a_bill_that_asks_too_much_is_refused():
 def test_classes_need_clocked_accounts():
     """Accounts of another policy, or of a lower top class, know no such classes."""
     allocation = ClassAllocation(Epsilon(UNITS), TOP)
-    allocation.hear(1, due_shares(1))
-    epsilon = allocation.draw(None)
+    epsilon = allocation.draw_classes(1, due_shares(1))
     for accounts in (Accounts(Epsilon(UNITS), key=KEY), Accounts(Epsilon(UNITS), key=KEY, policy=clocked(2))):
         with pytest.raises(OptionError):
             accounts.bill(pl.Series([1]), epsilon, 1, classes=allocation.classes)
@@ -181,8 +178,7 @@ def test_restored_equals_never_interrupted(history, cut):
             stored.resume(records, {"": slot - 1}, [], {"": payments})
             assert stored._table.to_bytes() == AccountTable.from_bytes(other._table.to_bytes()).to_bytes()
             one.accounts = other
-        one.allocation.hear(slot, due_shares(slot, TOP, chosen))
-        epsilon = one.allocation.draw(None)
+        epsilon = one.allocation.draw_classes(slot, due_shares(slot, TOP, chosen))
         series = pl.Series(sorted(active), dtype=pl.Int64)
         charge = one.accounts.charge(one.accounts.bill(series, epsilon, slot, classes=one.allocation.classes))
         records, payments = records + charge.records(), payments + charge.payments()

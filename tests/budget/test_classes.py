@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clocked import TOP, Clocked, due_shares, histories, steps
 from dpi.budget import Epsilon
-from dpi.budget.adaptive_allocation import ClassAllocation, bounds_of, classes_of, with_bounds
+from dpi.budget.adaptive_allocation import ClassAllocation, bounds_of, read_snapshot, with_bounds
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import HIGHEST, Bounds, ClassBudget, level, most_taken, steps_of
 from dpi.budget.epsilon import LARGEST, UNITS
@@ -232,8 +232,7 @@ def test_where_an_old_copy_went_on_everybody_may_be_in_any_class():
 
 def drawn(allocation, slot, chosen=None):
     """The budgets of a slot."""
-    allocation.hear(slot, due_shares(slot, TOP, chosen))
-    return allocation.draw(SystemSource()), allocation.classes
+    return allocation.draw_classes(slot, due_shares(slot, TOP, chosen)), allocation.classes
 
 
 @given(histories)
@@ -243,8 +242,7 @@ def test_saved_and_restored_goes_on_exactly(history):
     for slot, (_, chosen) in enumerate(history):
         epsilon, classes = drawn(one, slot, chosen)
         assert epsilon == max(due.epsilon for due in classes)
-        assert classes_of(one.snapshot()) == classes
-        assert bounds_of(one.snapshot()) == one.bounds
+        assert read_snapshot(one.snapshot()) == (one.bounds, classes)
         other.restore(one.snapshot())
         assert (other.bounds, other.classes) == (one.bounds, one.classes)
         fresh = ClassAllocation(Epsilon(UNITS), TOP)
@@ -318,7 +316,7 @@ def test_a_snapshot_with_other_bounds():
     drawn(allocation, 2)
     after = allocation.bounds.after_lost(range(3, 9), allocation.bounds.largest)
     text = with_bounds(allocation.snapshot(), after)
-    assert (bounds_of(text), classes_of(text)) == (after, ())
+    assert read_snapshot(text) == (after, ())
     allocation.restore(text)
     assert allocation.bounds == after
 
@@ -365,7 +363,7 @@ def test_every_number_of_a_snapshot_is_a_whole_one(name):
 def test_other_allocations_know_no_classes():
     """A snapshot of a constant has neither bounds nor classes."""
     text = '{"rule": "constant 5", "state": null}'
-    assert (bounds_of(text), classes_of(text)) == (None, ())
+    assert read_snapshot(text) == (None, ())
 
 
 def test_a_share_is_a_step():

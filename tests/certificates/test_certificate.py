@@ -7,7 +7,6 @@ import pytest
 
 import dpi
 from dpi.certificates.chain import canonical, link_of
-from dpi.mechanism._certificate_options import parameters
 from dpi.mechanism.published.linear import dyadic, points
 from dpi.release import Release, from_frame, to_frame
 from dpi.report import page
@@ -58,7 +57,7 @@ def test_parameters_are_readable():
 
 def test_long_columns_are_told_by_number_and_digest():
     """Every release repeats the parameters, so of many queries their number is told, and what tells them apart."""
-    found = [parameters(dpi.Published(queries=q(100)).to_options())["queries"] for q in (points, dyadic)]
+    found = [dpi.Published(queries=q(100)).parameters["queries"] for q in (points, dyadic)]
     assert found[0]["starts"]["number"] == 100
     assert found[0]["starts"] != found[1]["starts"]
     assert len(json.dumps(found)) < 1000

@@ -282,14 +282,13 @@ def test_thousands_of_debits_add_up_to_what_accounts_have_spent(policy):
     """Accounts alone: one stream by class where the policy has classes, another with costs of any size."""
     chance, life = random.Random(repr(policy)), Life(repr(policy))
     accounts = Accounts(Epsilon(UNITS), key=bytes(32), policy=policy)
-    allocation, source = ClassAllocation(Epsilon(UNITS), 3), UnsafeSeededSource(1)
+    allocation = ClassAllocation(Epsilon(UNITS), 3)
     owed, paid = dict.fromkeys(USERS, 0), dict.fromkeys(USERS, 0)
     for slot in range(5 * SLOTS):
         users, options, stream = life.users(slot), {}, "cost"
         cost = Epsilon(chance.choice((1, 999, chance.randrange(1, UNITS // 1_300), UNITS // 1_000)))
         if policy == dpi.budget.clocked(3) and chance.random() < 0.5:
-            allocation.hear(slot, [SHARE] * (level(slot, 3) + 1))
-            cost, stream = allocation.draw(source), "class"
+            cost, stream = allocation.draw_classes(slot, [SHARE] * (level(slot, 3) + 1)), "class"
             options = {"classes": allocation.classes}
         elif chance.random() < 0.2:
             options = {"share": Fraction(chance.randrange(1, 4097), 4096), "whole": chance.random() < 0.3}

@@ -209,10 +209,6 @@ class AccountTable:
         accounts._runs[0] = _Run(name["high"].copy(), name["low"].copy(), records["standing"].copy())
         return accounts
 
-    def largest(self) -> int:
-        """The most that any account has spent."""
-        return largest(self)
-
 
 def largest(table: AccountsByName) -> int:
     """The most that any account has spent."""
@@ -250,12 +246,10 @@ def merged(*logs: bytes) -> bytes:
 
     >>> names = np.array([[2, 0], [1, 0], [2, 0]], dtype=np.uint64)
     >>> log = to_records(names, np.array([(5, 1, 0), (6, 1, 0), (7, 2, 0)], dtype=STANDING))
-    >>> AccountTable.from_bytes(merged(log)).largest(), len(merged(log, log)) // 36
+    >>> largest(AccountTable.from_bytes(merged(log))), len(merged(log, log)) // 36
     (7, 2)
     """
-    if any(len(log) % RECORD.itemsize for log in logs):
-        raise StateError("the saved accounts are damaged: a record is incomplete.")
-    runs = [run for log in logs for run in _ascending(np.frombuffer(log, dtype=RECORD))]
+    runs = [run for log in logs for run in _ascending(_whole_records(log))]
     if not runs:
         return b""
     if len(runs) > _MOST_RUNS:
@@ -269,6 +263,12 @@ def merged(*logs: bytes) -> bytes:
         sides = [slice(cut[at - 1] if at else 0, cut[at] if at < ranges - 1 else None) for cut in cuts]
         found.write(newest([run[side] for run, side in zip(runs, sides, strict=True)]).data)
     return found.getvalue()
+
+
+def _whole_records(data: bytes) -> npt.NDArray[np.void]:
+    if len(data) % RECORD.itemsize:
+        raise StateError("the saved accounts are damaged: a record is incomplete.")
+    return np.frombuffer(data, dtype=RECORD)
 
 
 def _ascending(records: npt.NDArray[np.void]) -> list[npt.NDArray[np.void]]:
@@ -297,11 +297,9 @@ def newest(runs: Sequence[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
 
 def by_bucket(data: bytes, buckets: Buckets) -> list[tuple[int, bytes]]:
     """Return the records of each bucket that has any, in their order."""
-    if len(data) % RECORD.itemsize:
-        raise StateError("the saved accounts are damaged: a record is incomplete.")
-    if not data or buckets.number == 1:
+    records = _whole_records(data)
+    if not data or buckets.bits == 0:
         return [(0, data)] if data else []
-    records = np.frombuffer(data, dtype=RECORD)
     at = buckets.of(records["name"]["high"].reshape(-1, 1))
     order = np.argsort(at, kind="stable")
     found, first = np.unique(at[order], return_index=True)

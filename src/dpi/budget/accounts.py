@@ -96,6 +96,7 @@ class Accounts:
         if period is not None and (type(period) is not int or period < 1):
             raise OptionError(f"`period` must be a whole number of slots. Got {period!r}.")
         self.epsilon, self.policy, self.period = epsilon, policy, period
+        self._top = policy.top if isinstance(policy, Clocked) else 0
         self._key = check_key(key)
         self._table: AccountsByName = AccountTable()
         self._payments: dict[str, AccountsByName] = {}
@@ -110,11 +111,6 @@ class Accounts:
 
     def __repr__(self) -> str:
         return f"Accounts({self.epsilon!r}, policy={self.policy!r}, period={self.period})"
-
-    @property
-    def _top(self) -> int:
-        """The top class of those who pay by class; other accounts know none."""
-        return self.policy.top if isinstance(self.policy, Clocked) else 0
 
     def _epoch(self, slot: int) -> int:
         return 0 if self.period is None else slot // self.period
@@ -157,7 +153,7 @@ class Accounts:
     def _available(self, slot: int) -> int:
         """What an account holds at first, after levies."""
         levied = sum([units for epoch, units in self._levies if epoch >= self._epoch(slot)]) if self._levies else 0
-        return billing.available(self.held.units, levied)
+        return billing.available(self.epsilon.units - self.assigned, levied)
 
     def names(self, users: pl.Series) -> Digests:
         """The accounts' names of canonical ids. Private."""
@@ -196,13 +192,13 @@ class Accounts:
             raise OptionError("`share` must be a fraction above 0 and at most 1, in steps of 2^-12.")
         if classes and (not isinstance(self.policy, Clocked) or len(classes) > self.policy.top + 1):
             raise OptionError("classes need accounts of the policy `clocked`, and are at most its top class.")
-        place, available = self._table.find(users), self._available(slot)
-        own = self._own(stream).here(place) if classes else None
+        place, available, table = self._table.find(users), self._available(slot), self._own(stream) if classes else None
+        own = None if table is None else table.here(place)
         grains, member = np.empty(len(users), dtype=np.int64), np.empty(len(users), dtype=np.int64) if classes else None
         for rows, here in place.pieces():
             standing = self._standing(here, slot)
             if own is not None and member is not None:
-                payments = self._standing(own.rows(rows), slot, self._own(stream))["active"]
+                payments = self._standing(own.rows(rows), slot, table)["active"]
                 left = billing.left(available, standing["spent"])
                 grains[rows], member[rows] = weights_by_class(classes, left, payments, self._top)
             else:
@@ -228,7 +224,7 @@ class Accounts:
         if bill.weights.size and not (int(bill.weights.min()) >= 0 and int(bill.weights.max()) <= GRAINS):
             raise OptionError("a bill's weights must be between 0 and 2^24 grains.")
         available, everybody = self._available(bill.slot), np.empty(bill.weights.size, dtype=np.bool_)
-        worst = (0, 0, 0)
+        worst, table = (0, 0, 0), None if bill.own is None else self._own(bill.stream)
         after: list[Standings] = []
         after_own: list[Standings] = []
         for rows, here in bill.place.pieces():
@@ -240,7 +236,7 @@ class Accounts:
             worst = max(worst, (int(missing[most]), int(cost[most]), int(standing["spent"][most])))
             after.append(after_payment(standing, cost, paying))
             if bill.own is not None:
-                payments = self._standing(bill.own.rows(rows), bill.slot, self._own(bill.stream))
+                payments = self._standing(bill.own.rows(rows), bill.slot, table)
                 after_own.append(after_payment(payments, cost, paying))
         if worst[0] > 0:
             _, requested, spent = worst
@@ -261,10 +257,6 @@ class Accounts:
             self._payments.setdefault(charge.stream, self._own(charge.stream)).put(*charge.own)
         self._slots[charge.stream] = charge.slot
         self._version = object()
-
-    def last_slot(self, stream: str = "") -> int | None:
-        """The last slot that a stream has paid for."""
-        return self._slots.get(stream)
 
     def remaining(self, users: pl.Series, slot: int) -> list[Fraction]:
         """What the named users have left in the epoch of `slot`. Private: for the curator alone."""
@@ -352,12 +344,6 @@ class Accounts:
         self._table, self._payments, self._begun = table, dict(payments), begun
         self._slots, self._levies = slots, levies
         self._version = object()
-
-    def tables(self, charge: Charge) -> Iterator[tuple[str | None, AccountsByName, Place, Standings]]:
-        """Where a charge is written: all accounts, and the payments of its stream, which has a name then."""
-        yield None, self._table, charge.place, charge.standing
-        if charge.own is not None:
-            yield charge.stream, self._payments.setdefault(charge.stream, self._own(charge.stream)), *charge.own
 
     @classmethod
     def of_description(cls, text: str, key: bytes) -> Accounts:

@@ -179,31 +179,27 @@ class ClassAllocation(Allocation):
     (`dpi.budget.classes`) and the budgets of the slot that was drawn last, so that a slot that is paid for can be
     released from what is stored.
 
-    >>> from dpi.noise import SystemSource
     >>> allocation = ClassAllocation(Epsilon.at_most(1), top=20)
-    >>> allocation.hear(1, [Fraction(1, 2), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4)])
-    >>> allocation.draw(SystemSource()), [round(float(due.epsilon), 4) for due in allocation.classes]
-    (Epsilon(0.5), [0.5, 0.125, 0.0938, 0.0703, 0.0527])
+    >>> allocation.draw_classes(1, [Fraction(1, 2), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4), Fraction(1, 4)])
+    Epsilon(0.5)
+    >>> [round(float(due.epsilon), 4) for due in allocation.classes]
+    [0.5, 0.125, 0.0938, 0.0703, 0.0527]
     """
 
     def __init__(self, epsilon: Epsilon, top: int, period: int | None = None) -> None:
         self.bounds = Bounds.initial(epsilon, top, period)
         self.description = _rule(self.bounds)
-        self._heard: tuple[int, tuple[Fraction, ...]] | None = None
         self._told: tuple[Bounds, tuple[ClassBudget, ...], str] | None = None
 
-    def hear(self, slot: int, shares: Sequence[Fraction]) -> None:
-        """Hear the number of the next slot, and what share each class that is due in it is asked for."""
-        self._heard = slot, tuple(shares)
-
     def draw(self, source: RandomSource) -> Epsilon:
-        """Return the largest of the classes' budgets; `classes` has all of them."""
-        if self._heard is None:
-            raise ClockError("budgets of classes need the slot's number and shares: `hear` comes before `draw`.")
-        slot, shares = self._heard
-        self.bounds, self._heard = self.bounds.after(slot, shares), None
+        """Refuse: a budget that nobody asked a class for would be of no slot."""
+        raise ClockError("budgets of classes need the slot's number and shares: `draw_classes` has both.")
+
+    def draw_classes(self, slot: int, shares: Sequence[Fraction]) -> Epsilon:
+        """Return the largest budget of the classes that are due in a slot and asked for these shares; see `classes`."""
+        self.bounds = self.bounds.after(slot, shares)
         self.classes = self.bounds.budgets(shares)
-        return largest_budget(self.classes)
+        return max([due.epsilon for due in self.classes])
 
     def succeed(self, text: str) -> None:
         """Go on where a snapshot was taken; of accounts that held less, as their quota grew, with what was added."""
@@ -226,16 +222,6 @@ class ClassAllocation(Allocation):
         if not bounds.follows(self.bounds):
             raise StateError(OLDER)
         self.bounds, self.classes = bounds, classes
-
-
-def largest_budget(classes: Sequence[ClassBudget]) -> Epsilon:
-    """Return what a slot costs at most: the largest of its classes' budgets."""
-    return max([due.epsilon for due in classes])
-
-
-def classes_of(snapshot: str) -> tuple[ClassBudget, ...]:
-    """Return the budgets of the slot that a snapshot was taken for; none if its allocation knows no classes."""
-    return read_snapshot(snapshot)[1]
 
 
 def bounds_of(snapshot: str) -> Bounds | None:

@@ -16,8 +16,7 @@ from types import MappingProxyType
 from typing import Self, TypeVar
 
 from dpi.budget.classes import ClassBudget
-from dpi.budget.codecs import UNITS as AS_UNITS
-from dpi.budget.epsilon import UNITS, Amount, Epsilon, rational
+from dpi.budget.epsilon import AS_UNITS, UNITS, Amount, Epsilon, rational
 from dpi.budget.series import Series
 from dpi.errors import OptionError, StateError
 from dpi.noise import RandomSource, geometric, uniform_below
@@ -39,9 +38,6 @@ class Allocation(ABC):
     """The part of what is left on a user's account that the slot just drawn may take."""
     classes: tuple[ClassBudget, ...] = ()
     """The budgets of the classes that are due in the slot just drawn, if users are measured by class."""
-
-    def hear(self, slot: int, shares: Sequence[Fraction]) -> None:  # noqa: B027 - most allocations know no classes
-        """Hear which slot is next, and the shares that its classes are asked for."""
 
     @abstractmethod
     def draw(self, source: RandomSource) -> Epsilon:

@@ -94,7 +94,8 @@ def most_left(largest: int, share: Fraction) -> int:
 
     A weight is rounded down to grains, so that up to ceil(ε/2^24) units less than the share are charged.
     """
-    return min(largest, largest - part(largest, share) + -(-class_epsilon(largest, share) // GRAINS))
+    taken = part(largest, share)
+    return min(largest, largest - taken + -(-max(1, taken) // GRAINS))
 
 
 def most_spent(spent: int, share: Fraction, epsilon: int) -> int:

@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import zip_longest
 
@@ -49,6 +49,7 @@ HIGHEST = 40
 """The largest top class: a slot of such a level comes once in 2^40."""
 
 
+@lru_cache(maxsize=16)
 def level(slot: int, top: int) -> int:
     """The highest class that is due in a slot, at most `top`; slots before slot 0 have levels too.
 
@@ -162,11 +163,14 @@ class Bounds:
             raise OptionError("a slot needs one share for each class that is due in it.")
         steps = [steps_of(share) for share in shares]
         begun = self._entered(slot)
-        left, spent = list(begun.left), list(begun.spent)
-        for m, share in enumerate(shares[: self.top]):
-            _raise(left, m + 1, most_left(left[m], share))
-        for m in reversed(range(min(len(shares), len(spent)))):
-            _raise(spent, min(m + 1, self.top), most_spent(spent[m], shares[m], self.epsilon))
+        paying, leaving = min(len(shares), len(begun.spent)), min(len(shares), self.top)
+        left = [*begun.left, *[0] * (leaving + 1 - len(begun.left))]
+        for m in range(leaving):
+            left[m + 1] = max(left[m + 1], most_left(left[m], shares[m]))
+        spent = [*begun.spent, 0][: self.top + 1] if paying == len(begun.spent) else [*begun.spent]
+        for m in reversed(range(paying)):
+            after = min(m + 1, self.top)
+            spent[after] = max(spent[after], most_spent(spent[m], shares[m], self.epsilon))
         return replace(begun, left=tuple(left), spent=tuple(spent), largest=_larger(self.largest, steps))
 
     def after_lost(self, slots: Sequence[int], largest: Sequence[int], restored: Sequence[int] = ()) -> Bounds:
@@ -261,13 +265,6 @@ def most_taken(
                 taken[:] = taken.max(axis=0)
         result[here] = taken.max(axis=0)
     return result
-
-
-def _raise(bounds: list[int], m: int, bound: int) -> None:
-    """Let a bound of class m be at least this; a class may be the first of its number."""
-    if m == len(bounds):
-        bounds.append(bound)
-    bounds[m] = max(bounds[m], bound)
 
 
 def _larger(one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:

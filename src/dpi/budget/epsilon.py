@@ -1,4 +1,4 @@
-"""Exact amounts of privacy budget: whole numbers of 2^-40."""
+"""Exact amounts of privacy budget: whole numbers of 2^-40, and how they and other numbers are written in options."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Self
+from typing import Self, cast
 
 from dpi.errors import OptionError, WeakPromise
 from dpi.exact.integers import GRAINS
+from dpi.options import Codec, exact_text, fraction_of
 
 UNITS = 1 << 40
 """ε = 1 is this many units."""
@@ -105,3 +106,27 @@ def promised(value: Amount) -> Epsilon:
             stacklevel=3,
         )
     return epsilon
+
+
+def _units(stated: object) -> Epsilon:
+    if type(stated) is not int:
+        raise OptionError(f"an amount of budget is written as a whole number of 2^-40. Got {stated!r}.")
+    return Epsilon(stated)
+
+
+AS_UNITS = Codec(lambda value: Epsilon.at_most(cast("Amount | Epsilon", value)).units, _units)
+"""An `Epsilon`, as whole units of 2^-40."""
+AS_AMOUNT = Codec(AS_UNITS.write, lambda stated: _units(stated).fraction)
+"""An amount of budget, rounded down to whole units as it is where it is spent."""
+AS_NUMBER = Codec(lambda value: exact_text(rational(cast("Amount", value))), fraction_of)
+"""A number that counts as what a person wrote: 0.05, "0.05" and 1/20 are one."""
+AS_FLOAT = Codec(AS_NUMBER.write, lambda stated: float(fraction_of(stated)))
+"""A float, as its shortest decimal."""
+
+
+def or_word(codec: Codec, word: str) -> Codec:
+    """A value, or a word that stands in its place."""
+    return Codec(
+        lambda value: word if isinstance(value, str) and value == word else codec.write(value),
+        lambda stated: word if isinstance(stated, str) and stated == word else codec.read(stated),
+    )

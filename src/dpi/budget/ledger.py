@@ -11,8 +11,7 @@ from dpi.budget.accounts import Accounts
 from dpi.budget.adaptive_allocation import Auto, Saving
 from dpi.budget.allocation import DRAWS, SPREAD, Allocation, Concentrated, Constant, Draw, InOrder
 from dpi.budget.billing import quota_units
-from dpi.budget.codecs import AMOUNT, NUMBER, UNITS, or_word
-from dpi.budget.epsilon import Amount, Epsilon, rational
+from dpi.budget.epsilon import AS_AMOUNT, AS_NUMBER, AS_UNITS, Amount, Epsilon, or_word, rational
 from dpi.budget.policy import POLICIES, Policy, spend_first
 from dpi.budget.series import SERIES, Series
 from dpi.errors import OptionError
@@ -64,10 +63,10 @@ class Ledger(Option):
 
     codecs = MappingProxyType(
         {
-            "per_slot": or_word(AMOUNT, "auto"),
+            "per_slot": or_word(AS_AMOUNT, "auto"),
             "policy": or_word(POLICIES.codec, "auto"),
-            "quota": NUMBER.or_none,
-            "rest": UNITS.or_none,
+            "quota": AS_NUMBER.or_none,
+            "rest": AS_UNITS.or_none,
         }
     )
 
@@ -139,20 +138,11 @@ class Ledger(Option):
         return Accounts(epsilon, key=key, policy=self.policy, period=self.period)
 
     def __repr__(self) -> str:
-        parts = [f"slots={self.slots}"] if self.slots is not None else []
-        if self.per_slot != "auto":
-            parts.append(f"per_slot={self.per_slot!r}")
-        if self.every != 1:
-            parts.append(f"every={self.every!r}")
-        if self.policy != "auto" and (self.by_shares or self.policy != spend_first):
-            parts.append(f"policy={self.policy!r}")
-        if self.period is not None:
-            parts.append(f"period={self.period}")
-        if not self.returning:
-            parts.append("returning=False")
-        if self.quota is not None:
-            parts.append(f"quota={self.quota!r}")
-        return f"Ledger({', '.join(parts)})"
+        names = ["slots", "per_slot", "every", "policy", "period", "returning", "quota"]
+        if self.policy == spend_first and not self.by_shares:  # what "auto" is there
+            names.remove("policy")
+        given = [name for name in names if getattr(self, name) != getattr(Ledger, name)]
+        return f"Ledger({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"
 
 
 @BUDGETS.member

@@ -9,6 +9,8 @@ A mechanism knows a histogram, an amount of budget and the slot's number. It nev
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +26,6 @@ from dpi.domain import Domain
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import Histogram
-from dpi.mechanism._certificate_options import parameters
 from dpi.noise import RandomSource, add_laplace
 from dpi.options import Family, Option, kind_of
 
@@ -90,8 +91,8 @@ class Mechanism(Option, ABC, Generic[State]):
 
     @property
     def parameters(self) -> dict[str, object]:
-        """Its options with nothing left out, for certificates."""
-        return parameters(self.to_options())
+        """Its options for certificates, in the words of the stream's: of a long list its number and digest."""
+        return {name: _short(part) for name, part in self.to_options().items() if name != "kind"}
 
     @property
     def whole_weights(self) -> bool:
@@ -181,6 +182,23 @@ class Mechanism(Option, ABC, Generic[State]):
     @abstractmethod
     def from_bytes(self, domain: Domain, data: bytes) -> State:
         """The state of `to_bytes`, bit for bit; raises `StateError` if it is damaged."""
+
+
+LONGEST = 64
+"""Every release repeats the parameters: of a column with more numbers, how many there are and their digest is told."""
+
+
+def _short(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _short(part) for name, part in value.items()}
+    if not isinstance(value, list) or _numbers(value) <= LONGEST:
+        return value
+    digest = hashlib.blake2b(json.dumps(value).encode(), digest_size=16, person=b"dpi parameters")
+    return {"number": len(value), "digest": digest.hexdigest()}
+
+
+def _numbers(value: object) -> int:
+    return sum(map(_numbers, value)) if isinstance(value, list) else 1
 
 
 MECHANISMS: Family[Mechanism[object]] = Family(

@@ -14,8 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dpi.budget.codecs import NUMBER
-from dpi.budget.epsilon import Amount, Epsilon, rational
+from dpi.budget.epsilon import AS_NUMBER, Amount, Epsilon, rational
 from dpi.domain import Domain, Texts
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS, Integers
@@ -77,7 +76,7 @@ class SparseHistogram(Mechanism[FoundTexts]):
     most: int = 1024
 
     kind = "sparse_histogram"
-    codecs = MappingProxyType({"failure": NUMBER})
+    codecs = MappingProxyType({"failure": AS_NUMBER})
     largest_sensitivity = GRAINS
 
     def __post_init__(self) -> None:

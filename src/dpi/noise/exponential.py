@@ -29,9 +29,9 @@ _FLOAT_ERROR = 2.0**-49
 numpy and the C libraries stay below 4 (tests measure it)."""
 
 
-def decimal_context(digits: int) -> Context:
-    """Arithmetic with this many digits, rounding to nearest, with exponents that do not run out."""
-    return Context(prec=digits, rounding=ROUND_HALF_EVEN, Emin=-(10**17), Emax=10**17, traps=[])
+def decimal_context(digits: int, rounding: str = ROUND_HALF_EVEN) -> Context:
+    """Arithmetic with this many digits, to nearest unless said otherwise, with exponents that do not run out."""
+    return Context(prec=digits, rounding=rounding, Emin=-(10**17), Emax=10**17, traps=[])
 
 
 def to_decimal(value: Fraction, context: Context) -> Decimal:

@@ -24,7 +24,7 @@ import numpy as np
 
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
-from dpi.noise.exponential import geometric
+from dpi.noise.exponential import decimal_context, geometric
 from dpi.noise.laplace import SATURATION, add_laplace
 from dpi.noise.source import WORD_BITS, LazyUniform, RandomSource, uniform_below
 
@@ -44,12 +44,8 @@ class Rounding:
 
     @classmethod
     def to(cls, digits: int) -> Rounding:
-        """With exponents that do not run out."""
-        down, up = (
-            Context(prec=digits, rounding=side, Emin=-(10**17), Emax=10**17, traps=[])
-            for side in (ROUND_FLOOR, ROUND_CEILING)
-        )
-        return cls(down, up)
+        """With so many digits."""
+        return cls(decimal_context(digits, ROUND_FLOOR), decimal_context(digits, ROUND_CEILING))
 
     def exp_minus(self, x: Fraction) -> tuple[Decimal, Decimal]:
         """Bounds of e^-x, for x ≥ 0."""

@@ -117,7 +117,7 @@ class StreamSettings(StreamTerms):
         return make_options(
             domain=self.domain,
             epsilon=promised(self.epsilon),
-            slot=self.slots,
+            slots=self.slots,
             start=self.begin if new else None,
             budget=self.budget,
             mechanism=rules.read_mechanism(self.mechanism, self.season),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import BUDGETS, Converging, Ledger
@@ -20,9 +21,12 @@ from dpi.errors import OptionError, StateError
 from dpi.histogram.compression import COMPRESSIONS, Histogram, truncation_key
 from dpi.mechanism.base import MECHANISMS, Estimate, Measurement, Mechanism
 from dpi.noise import RandomSource
+from dpi.options import Family, Option
 from dpi.options.schedule import Schedule
 from dpi.store.base import Store
 from dpi.stream.options import StreamOptions
+
+Part = TypeVar("Part", bound=Option)
 
 
 class OptionHistory:
@@ -60,22 +64,21 @@ def make_earlier(newest: StreamOptions, text: str, store: Store) -> StreamOption
     known = DeclaredOptions.from_text(text)
     domain = read_domain(text, store, keys_of(newest.domain))
     stated, forgotten = known.stated, replace(newest, domain=domain, mechanism=Forgotten(), end=known.end)
-    budget, mechanism, compression = newest.budget, newest.mechanism, newest.compression
     try:
-        if budget.to_options() != stated["budget"]:
-            read = BUDGETS.read(stated["budget"])
-            assert isinstance(read, Ledger | Converging)  # noqa: S101 - the family has no other
-            budget = read
-        if mechanism.to_options() != stated["mechanism"]:
-            mechanism = MECHANISMS.read(stated["mechanism"])
-        if compression.to_options() != stated["compression"]:
-            compression = COMPRESSIONS.read(stated["compression"], key=truncation_key(store.key))
+        budget = _alike(newest.budget, stated["budget"], BUDGETS)
+        mechanism = _alike(newest.mechanism, stated["mechanism"], MECHANISMS)
+        compression = _alike(newest.compression, stated["compression"], COMPRESSIONS, key=truncation_key(store.key))
     except OptionError:
         return forgotten
+    assert isinstance(budget, Ledger | Converging)  # noqa: S101 - the family has no other
     made = replace(forgotten, budget=budget, mechanism=mechanism, compression=compression)
     if made.text != known.text:
         raise StateError("the stream's options were changed in the store: open it anew.")
     return made
+
+
+def _alike(known: Part, stated: object, family: Family[Part], **secrets: bytes) -> Part:
+    return known if known.to_options() == stated else family.read(stated, **secrets)
 
 
 def read_options(store: Store, name: str, keys: Mapping[str, bytes]) -> StreamOptions:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from dpi._version import __version__
-from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS
 from dpi.budget.odds import odds
@@ -86,21 +85,20 @@ def make_entry(state: StreamState, paid: PaidSlot, content: bytes, classes: Sequ
         "measurement": paid.digest,
         "release": content_digest(content),
         "program": PROGRAM,
-        **({"classes": [_state_class(due) for due in classes]} if classes else {}),
     }
+    if classes:
+        entry["classes"] = [
+            {
+                "epsilon": due.epsilon.units / UNITS,
+                "epsilon_units": due.epsilon.units,
+                "share_steps": due.steps,
+                "most_left_units": due.most_left,
+            }
+            for due in classes
+        ]
     if options.quota is not None:  # what of ε is this stream's alone, and so the most that it can cost a user
         entry |= {"epsilon_quota": options.held.units / UNITS, "epsilon_quota_units": options.held.units}
     return entry
-
-
-def _state_class(due: ClassBudget) -> Entry:
-    """Return the budget of one class."""
-    return {
-        "epsilon": due.epsilon.units / UNITS,
-        "epsilon_units": due.epsilon.units,
-        "share_steps": int(due.share * SHARE_STEPS),
-        "most_left_units": due.most_left,
-    }
 
 
 _UNKNOWN = "Where the stream is, the store knows: it is closed, or a slot was interrupted and `next_slot` tells."

@@ -13,7 +13,7 @@ streams of one store share one ledger, so that ε covers them together.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import cast
@@ -42,7 +42,7 @@ from dpi.stream._option_history import read_options
 from dpi.stream._statements import make_card
 from dpi.stream.accumulation import PrefixTree
 from dpi.stream.driver import Driver, Engine, Played, PlayedRows
-from dpi.stream.options import LATENESS, ORIGIN, ZONE, StreamOptions, make_options, need_clock
+from dpi.stream.options import StreamOptions, make_options, need_clock
 from dpi.stream.registration import Change, declare, stop
 
 
@@ -74,9 +74,9 @@ class Stream:
         domain: Domain,
         epsilon: Amount,
         slot: str | Slots | None = None,
-        origin: str | datetime = ORIGIN,
-        zone: str = ZONE,
-        lateness: str = LATENESS,
+        origin: str | datetime = "1970-01-01",
+        zone: str = "UTC",
+        lateness: str = "0s",
         start: str | datetime | None = None,
         budget: Ledger | Converging | None = None,
         mechanism: str | Mechanism[object] = "boosted",
@@ -90,13 +90,14 @@ class Stream:
         engine: Engine | None = None,
         unsafe_source: RandomSource | None = None,
     ) -> None:
+        if slot is not None and not isinstance(slot, Slots):
+            slot = Slots(slot, origin=origin, zone=zone, lateness=lateness)
+        elif slot is not None and (origin, zone, lateness) != ("1970-01-01", "UTC", "0s"):
+            raise OptionError("`slot` has `origin`, `zone` and `lateness` of its own: say them in dpi.Slots(…).")
         self._given = self._newest = make_options(
             domain=domain,
             epsilon=promised(epsilon),
-            slot=slot,
-            origin=origin,
-            zone=zone,
-            lateness=lateness,
+            slots=slot,
             start=start,
             budget=budget,
             mechanism=mechanism,
@@ -107,7 +108,7 @@ class Stream:
         )
         kept = MemoryStore(history=1) if store is None else find_store(store)
         self._owns_store = store is not None and kept is not store
-        self._open(kept, signer, Driver if engine is None else engine.driver, unsafe_source, separate, change)
+        self._open(kept, signer, engine, unsafe_source, separate, change)
 
     @classmethod
     def of(
@@ -137,24 +138,24 @@ class Stream:
         stream = cls.__new__(cls)
         stream._given = stream._newest = options
         stream._owns_store = False
-        stream._open(store, signer, Driver if engine is None else engine.driver, None, separate, change)
+        stream._open(store, signer, engine, None, separate, change)
         return stream
 
     def _open(
         self,
         store: Store,
         signer: Signer | None,
-        drive: Callable[[StreamOptions, Bank, Signer | None, RandomSource], Driver],
+        engine: Engine | None,
         source: RandomSource | None,
         separate: bool,
         change: Change,
     ) -> None:
-        self.store, self._signer, self._drive = store, signer, drive
+        self.store, self._signer, self._drive = store, signer, Driver if engine is None else engine.driver
         self._source: RandomSource = SystemSource() if source is None else source
         self._bank = Bank.of(self.store)
         try:
             self._newest = declare(self._given, self._bank, signer, separate=separate, change=change)
-            self._driver = drive(self._newest, self._bank, signer, self._source)
+            self._driver = self._drive(self._newest, self._bank, signer, self._source)
         except BaseException:
             self.close()
             raise

@@ -38,8 +38,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dpi.budget.codecs import AMOUNT
-from dpi.budget.epsilon import Amount, Epsilon
+from dpi.budget.epsilon import AS_AMOUNT, Amount, Epsilon
 from dpi.domain.overlap import Overlap
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS, Integers
@@ -163,7 +162,7 @@ class PrefixTree(Option):
     levels: int = 3
 
     kind = "prefix_tree"
-    codecs = MappingProxyType({"per_slot": AMOUNT})
+    codecs = MappingProxyType({"per_slot": AS_AMOUNT})
 
     def __post_init__(self) -> None:
         Epsilon.at_most(self.per_slot, "per_slot")  # refuses what is no amount

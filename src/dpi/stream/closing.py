@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpi.budget.accounts import Accounts
-from dpi.budget.adaptive_allocation import read_snapshot
+from dpi.budget.adaptive_allocation import ClassAllocation, read_snapshot
 from dpi.budget.allocation import Allocation
 from dpi.budget.charge import Charge
 from dpi.budget.classes import ClassBudget
@@ -76,9 +76,10 @@ class Offer:
     @classmethod
     def draw(cls, state: StreamState, allocation: Allocation, slot: int, source: RandomSource) -> Offer:
         """Return the budget of the slot after a state. The allocation is the one thing that a step moves on."""
-        if state.setting.classes > 1:
-            allocation.hear(slot, state.setting.mechanism.shares(state.state, slot))
-        epsilon = allocation.draw(source)
+        if isinstance(allocation, ClassAllocation):
+            epsilon = allocation.draw_classes(slot, state.setting.mechanism.shares(state.state, slot))
+        else:
+            epsilon = allocation.draw(source)
         return cls(state.last, epsilon, allocation.share, allocation.snapshot(), allocation.classes, slot)
 
 

@@ -22,7 +22,7 @@ from dpi.certificates.declared import FORMAT, DeclaredOptions, accounts_of, pool
 from dpi.domain import Domain, Texts
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
-from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, WholePDF, normalise
+from dpi.histogram.compression import COMPRESSIONS, Compression, Normalise, WholePDF
 from dpi.mechanism import mechanism_named
 from dpi.mechanism.base import MECHANISMS, Mechanism
 from dpi.options import Options
@@ -30,8 +30,6 @@ from dpi.stream.accumulation import PrefixTree
 
 CHANGEABLE = {"domain", "mechanism", "compression", "budget"}
 """Options that may change in mid-stream; the others are part of the promise."""
-ORIGIN, ZONE, LATENESS = "1970-01-01", "UTC", "0s"
-"""A clock for which nothing else is said."""
 STOPPED = "the stream was stopped: its releases stay, and nothing more is released of it. Use another `name`."
 
 
@@ -279,26 +277,18 @@ def make_options(
     *,
     domain: Domain,
     epsilon: Epsilon,
-    slot: str | Slots | None = None,
-    origin: str | datetime = ORIGIN,
-    zone: str = ZONE,
-    lateness: str = LATENESS,
-    start: str | datetime | None = None,
-    budget: Ledger | Converging | None = None,
-    mechanism: str | Mechanism[object] = "boosted",
-    compression: Compression = normalise,
-    accumulate: PrefixTree | None = None,
-    name: str = "",
-    separate: bool = False,
+    slots: Slots | None,
+    start: str | datetime | None,
+    budget: Ledger | Converging | None,
+    mechanism: str | Mechanism[object],
+    compression: Compression,
+    accumulate: PrefixTree | None,
+    name: str,
+    separate: bool,
 ) -> StreamOptions:
     """Return the options that the arguments of `Stream` mean; refuse what no stream takes."""
     if not isinstance(domain, Domain):
         raise OptionError("`domain` must be a domain, for example dpi.Categories([...]).")
-    if isinstance(slot, Slots) and (origin, zone, lateness) != (ORIGIN, ZONE, LATENESS):
-        raise OptionError("`slot` has `origin`, `zone` and `lateness` of its own: say them in dpi.Slots(…).")
-    slots = (
-        slot if slot is None or isinstance(slot, Slots) else Slots(slot, origin=origin, zone=zone, lateness=lateness)
-    )
     budget = Ledger() if budget is None else budget
     if not isinstance(budget, Ledger | Converging):
         raise OptionError(

@@ -55,7 +55,6 @@ def declare(
     streams = declared(store.streams())
     setting = given.resolved(streams)
     known = streams.get(setting.name)
-    facts: Entry = {"kind": "options", "stream": setting.name, "options": setting.to_options()}
     first, recoded = BEGINNING, None
     if known is None:
         setting.check_new(streams, separate=separate)
@@ -66,14 +65,24 @@ def declare(
         _check_classes(setting, known, store)
         following = _following(setting, store)
         if following is not None:
-            facts["from"] = first = _first(setting, store, change, following)
+            first = _first(setting, store, change, following)
             recoded = _recoded(setting, store, first)
     _check_ledger(setting, store, streams)
     _check_quota(setting, store, streams)
-    link = extend(store.head(), {**facts, "program": PROGRAM}, signer)
+    return _enter(setting, bank, signer, first, recoded)
+
+
+def _enter(
+    setting: StreamOptions, bank: Bank, signer: Signer | None, first: int, recoded: Schedule[Integers] | None
+) -> StreamOptions:
+    """Write options into the chain and the store, from a first slot on, with the bins that open slots have then."""
+    facts: Entry = {"kind": "options", "stream": setting.name, "options": setting.to_options(), "program": PROGRAM}
+    if first != BEGINNING:
+        facts["from"] = first
+    link = extend(bank.store.head(), facts, signer)
     domain = (setting.domain.digest, canonical(describe(setting.domain)))
     with bank.writing():
-        store.declare(setting.name, setting.text, domain, link, first, recoded)
+        bank.store.declare(setting.name, setting.text, domain, link, first, recoded)
     return setting
 
 
@@ -94,14 +103,8 @@ def stop(newest: StreamOptions, bank: Bank, signer: Signer | None) -> StreamOpti
     end = _following(newest, store)
     if end is None:
         raise OptionError("a stream is stopped after its first slot: this one has no beginning yet.")
-    ended = replace(newest, end=end)
-    options = {"kind": "options", "stream": ended.name, "options": ended.to_options(), "from": end}
-    link = extend(store.head(), {**options, "program": PROGRAM}, signer)
-    domain = (ended.domain.digest, canonical(describe(ended.domain)))
-    nothing = store.options(ended.name).since(end).of_each(lambda text: np.full(read_domain(text, store).size, -1))
-    with bank.writing():
-        store.declare(ended.name, ended.text, domain, link, end, nothing)
-    return ended
+    nothing = store.options(newest.name).since(end).of_each(lambda text: np.full(read_domain(text, store).size, -1))
+    return _enter(replace(newest, end=end), bank, signer, end, nothing)
 
 
 def _following(setting: StreamOptions, store: Store) -> int | None:

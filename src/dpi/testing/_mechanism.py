@@ -240,9 +240,8 @@ def classes_are_asked_for_public_shares(mechanism: Mechanism[State], domain: Dom
         shares = mechanism.shares(state, slot)
         again = mechanism.shares(mechanism.from_bytes(domain, mechanism.to_bytes(state)), slot)
         require(shares == again, "shares of a stored state are not those of the state.")
-        allocation.hear(slot, shares)
         try:
-            allocation.draw(source)
+            allocation.draw_classes(slot, shares)
         except OptionError as error:
             require(False, f"shares cannot be asked for: {error}")
         classes = allocation.classes

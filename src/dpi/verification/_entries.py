@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from dpi.budget.accounts import Accounts
-from dpi.budget.adaptive_allocation import largest_budget
 from dpi.budget.billing import SHARE_STEPS, assignable
 from dpi.budget.charge import LostSlots
 from dpi.budget.classes import HIGHEST, Bounds
@@ -224,7 +223,7 @@ class Streams:
         due = [(each.epsilon.units, each.steps, each.most_left) for each in budgets]
         told = [tuple(each.get(name) for name in CLASS_FACTS) for each in entry["classes"]]  # type: ignore[attr-defined]
         shown = all(_agrees(each, "epsilon") for each in entry["classes"])  # type: ignore[attr-defined]
-        if told != due or not shown or entry.get("epsilon_units") != largest_budget(budgets).units:
+        if told != due or not shown or entry.get("epsilon_units") != max(each.epsilon.units for each in budgets):
             yield "states other budgets of classes than follow from their shares"
         self.bounds[stream], self.units[stream] = after, after.most_spent
 

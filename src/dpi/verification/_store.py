@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dpi.budget.account_table import AccountTable
+from dpi.budget.account_table import AccountTable, largest
 from dpi.budget.epsilon import UNITS
 from dpi.certificates.chain import Entry, Head, Link, canonical, text_digest
 from dpi.certificates.declared import DeclaredOptions, assigned, declared
@@ -213,4 +213,4 @@ def check_accounts(store: Store) -> tuple[str, ...]:
 
 
 def _largest(parts: Iterable[bytes]) -> int:
-    return max((AccountTable.from_bytes(part).largest() for part in parts), default=0)
+    return max((largest(AccountTable.from_bytes(part)) for part in parts), default=0)

@@ -29,7 +29,6 @@ from dpi.budget.classes import ClassBudget, level, next_due
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.policy import Policy, clocked, fade, spend_first
 from dpi.events.identity import Digests
-from dpi.noise import UnsafeSeededSource
 from dpi.testing.class_sums import ClassSums, SumsState
 from dpi.testing.laws import Joint, Laplace, Law
 from dpi_audit.exact import Finding, Open, worst_of
@@ -71,11 +70,10 @@ def by_cost(parts: int, *, share: Fraction = Fraction(1), period: int | None = N
 
 def by_class(top: int, share: Fraction, stream: str = "") -> Iterator[Due]:
     """From one slot to the next in which somebody who was in all of them is due, in classes up to `top`."""
-    allocation, source, slot = ClassAllocation(WHOLE, top), UnsafeSeededSource(1), -1
+    allocation, slot = ClassAllocation(WHOLE, top), -1
     for payments in count():
         slot = next_due(slot, min(payments, top))
-        allocation.hear(slot, [share] * (level(slot, top) + 1))
-        drawn = allocation.draw(source)
+        drawn = allocation.draw_classes(slot, [share] * (level(slot, top) + 1))
         yield Due(slot, drawn, allocation.bounds.most_spent, stream=stream, classes=allocation.classes)
 
 

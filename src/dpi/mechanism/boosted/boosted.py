@@ -22,8 +22,7 @@ from typing import Literal, cast
 import numpy as np
 
 from dpi.budget.classes import level
-from dpi.budget.codecs import FLOAT, or_word
-from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.epsilon import AS_FLOAT, UNITS, Epsilon, or_word
 from dpi.domain import Domain
 from dpi.domain.overlap import Overlap
 from dpi.domain.partition import PARTITIONS, Partition
@@ -92,7 +91,7 @@ class Boosted(Mechanism[State]):
 
     largest_sensitivity = GRAINS
     by_class = True
-    codecs = MappingProxyType({"drifts": FLOAT.each, "partitions": or_word(PARTITIONS.codec.each, "auto")})
+    codecs = MappingProxyType({"drifts": AS_FLOAT.each, "partitions": or_word(PARTITIONS.codec.each, "auto")})
 
     def __post_init__(self) -> None:
         ExpertPool(self.drifts, self.season)

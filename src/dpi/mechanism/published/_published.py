@@ -18,8 +18,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dpi.budget.codecs import NUMBER
-from dpi.budget.epsilon import Amount, Epsilon, rational
+from dpi.budget.epsilon import AS_NUMBER, Amount, Epsilon, rational
 from dpi.domain import Domain
 from dpi.errors import OptionError, StateError
 from dpi.exact.integers import GRAINS, Integers, wide_sum
@@ -111,7 +110,7 @@ class Published(Mechanism[PublishedState]):
     total_share: Amount = 0
 
     codecs = MappingProxyType(
-        {"pool": POOLS.codec, "queries": QUERIES.codec.or_none, **dict.fromkeys(("lam", "mu", "total_share"), NUMBER)}
+        {"pool": POOLS.codec, "queries": QUERIES.codec.or_none} | dict.fromkeys(("lam", "mu", "total_share"), AS_NUMBER)
     )
 
     def __post_init__(self) -> None:

@@ -21,7 +21,7 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from dpi.budget.codecs import FLOAT
+from dpi.budget.epsilon import AS_FLOAT
 from dpi.errors import OptionError
 from dpi.exact.integers import Integers
 from dpi.mechanism.published.linear import LARGEST_BINS, LinearQueries
@@ -141,7 +141,7 @@ class DirichletPool(Pool):
     precision: int = 1 << 20
 
     kind = "dirichlet"
-    codecs = MappingProxyType({"concentration": FLOAT})
+    codecs = MappingProxyType({"concentration": AS_FLOAT})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,7 +166,7 @@ class MixedPool(Pool):
     precision: int = 1 << 20
 
     kind = "mixed"
-    codecs = MappingProxyType({"concentrations": FLOAT.each})
+    codecs = MappingProxyType({"concentrations": AS_FLOAT.each})
 
     def __post_init__(self) -> None:
         super().__post_init__()
