@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clocked import TOP, Clocked, due_shares, histories, steps
 from dpi.budget import Epsilon
-from dpi.budget.adaptive_allocation import ClassAllocation, bounds_of, read_snapshot, with_bounds
+from dpi.budget.adaptive_allocation import ClassAllocation, read_snapshot, with_bounds
 from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import HIGHEST, Bounds, ClassBudget, level, most_taken, steps_of
 from dpi.budget.epsilon import LARGEST, UNITS
@@ -357,7 +357,7 @@ def test_every_number_of_a_snapshot_is_a_whole_one(name):
         text = json.dumps(saved | {"state": saved["state"] | {name: numbers}})
         with pytest.raises(StateError, match="damaged"):
             ClassAllocation(Epsilon(UNITS), TOP, period=2).restore(text)
-    assert bounds_of(allocation.snapshot()).period == 2
+    assert read_snapshot(allocation.snapshot())[0].period == 2
 
 
 def test_other_allocations_know_no_classes():

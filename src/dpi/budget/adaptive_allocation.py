@@ -203,7 +203,7 @@ class ClassAllocation(Allocation):
 
     def succeed(self, text: str) -> None:
         """Go on where a snapshot was taken; of accounts that held less, as their quota grew, with what was added."""
-        before, here = bounds_of(text), self.bounds
+        before, here = read_snapshot(text)[0], self.bounds
         if before is not None and (before.top, before.period) == (here.top, here.period):
             self.restore(text if before.epsilon == here.epsilon else with_bounds(text, before.grown(here.epsilon)))
 
@@ -222,11 +222,6 @@ class ClassAllocation(Allocation):
         if not bounds.follows(self.bounds):
             raise StateError(OLDER)
         self.bounds, self.classes = bounds, classes
-
-
-def bounds_of(snapshot: str) -> Bounds | None:
-    """Return the bounds in a snapshot; None if its allocation knows no classes, or there is none."""
-    return read_snapshot(snapshot)[0]
 
 
 @lru_cache(maxsize=_LAST)

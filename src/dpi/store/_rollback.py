@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from dpi.budget.adaptive_allocation import bounds_of, with_bounds
+from dpi.budget.adaptive_allocation import read_snapshot, with_bounds
 from dpi.budget.charge import LostSlots
 from dpi.certificates.chain import Entry, extend
 from dpi.certificates.declared import DeclaredOptions, declared
@@ -61,7 +61,7 @@ def charge(store: Store, seen: Seen, signer: Signer | None = None) -> None:
         here, ledger = store.progress(name), DeclaredOptions.from_text(store.streams()[name]).accounts
         if here is None:
             raise StateError(f"the stream {name!r} had no release when this copy was made: start a new store.")
-        gone, bounds, spent = range(here.last + 1, last + 1), bounds_of(here.allocation), seen.spent[name]
+        gone, bounds, spent = range(here.last + 1, last + 1), read_snapshot(here.allocation)[0], seen.spent[name]
         allocation = here.allocation if ledger is not None else _skip(here.allocation, len(gone))
         again = tuple(seen.restored.get(name, ()))
         if bounds is not None:

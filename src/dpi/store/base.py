@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
 from dpi.budget.account_table import AccountsByName, AccountTable
-from dpi.budget.adaptive_allocation import bounds_of
+from dpi.budget.adaptive_allocation import read_snapshot
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
 from dpi.certificates.declared import declared
@@ -54,7 +54,7 @@ class PaidSlot:
 
     def spent_after(self, spent: int) -> int:
         """What `spent` of the stream's checkpoint is after this slot: with its budget or, by class, as bounds say."""
-        bounds = bounds_of(self.allocation)
+        bounds = read_snapshot(self.allocation)[0]
         return spent + self.epsilon if bounds is None else bounds.most_spent
 
     @property
@@ -200,7 +200,7 @@ class Store(ABC):
     def bounds(self, stream: str) -> Bounds | None:
         """What is public about the classes of a stream, if it measures by class."""
         at = self.progress(stream)
-        return None if at is None else bounds_of(at.allocation)
+        return None if at is None else read_snapshot(at.allocation)[0]
 
     @abstractmethod
     def pending(self, stream: str) -> PaidSlot | None:

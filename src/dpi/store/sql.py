@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from dpi.budget.adaptive_allocation import bounds_of
+from dpi.budget.adaptive_allocation import read_snapshot
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Link
 from dpi.errors import StateError
@@ -135,7 +135,7 @@ class SQLStore(SQLAccounts):
     def bounds(self, stream: str) -> Bounds | None:
         """What is public about the classes of a stream; the mechanism's state is not read for it."""
         rows = self.engine.rows("SELECT allocation FROM progress WHERE stream = ?", (stream,))
-        return bounds_of(str(rows[0][0]).rstrip()) if rows else None  # it is kept at one size
+        return read_snapshot(str(rows[0][0]).rstrip())[0] if rows else None  # it is kept at one size
 
     def pending(self, stream: str) -> PaidSlot | None:
         """The slot that was paid for and not yet released."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from dpi._version import __version__
+from dpi.budget.billing import SHARE_STEPS
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS
 from dpi.budget.odds import odds
@@ -91,7 +92,7 @@ def make_entry(state: StreamState, paid: PaidSlot, content: bytes, classes: Sequ
             {
                 "epsilon": due.epsilon.units / UNITS,
                 "epsilon_units": due.epsilon.units,
-                "share_steps": due.steps,
+                "share_steps": int(due.share * SHARE_STEPS),
                 "most_left_units": due.most_left,
             }
             for due in classes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 
 from dpi.budget.allocation import Allocation
 from dpi.budget.epsilon import Epsilon
@@ -83,7 +83,7 @@ class StreamState:
             last=self.last,
             spent=self.spent,
             allocation=allocation.snapshot(),
-            mechanism=lambda: self.setting.mechanism.to_bytes(self.state),
+            mechanism=partial(self.setting.mechanism.to_bytes, self.state),
             accumulated=self.accumulation.to_bytes(),
             tree=b"" if self.tree is None else self.tree.to_bytes(),
             digested=self.setting.mechanism.digested,
