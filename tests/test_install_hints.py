@@ -13,7 +13,7 @@ import pytest
 
 from dpi._version import DISTRIBUTION, how_to_install
 from dpi.cli._parameters import make_command, options_of
-from dpi.cli.app import function
+from dpi.cli.commands import function
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -75,7 +75,8 @@ if __name__ == "__main__":
 
     import dpi
     from dpi.cli import main
-    from dpi.cli.app import COMMANDS, ELSEWHERE, app
+    from dpi.cli.app import app
+    from dpi.cli.commands import COMMANDS, ELSEWHERE
 
     for _name in dpi.__all__:
         getattr(dpi, _name)

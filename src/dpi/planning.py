@@ -21,6 +21,7 @@ shares together by at most two; where the noise is larger, these are the error, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from dpi.errors import OptionError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+HEADINGS = ("ε of a slot", "slots", "paying users", "± share (95 %)", "Σ |error|", "accounts are empty")
 CHOICES = (1, 2, 4, 10, 20, 40, 100)
 NEWCOMERS, OTHERS, PAYMENTS = 0.5, 0.25, 6
 """By a public clock: the shares of what is left that are asked for where all return, and how many payments are told."""
@@ -124,30 +126,27 @@ class Plan:
         from dpi.display.card import card, table
         from dpi.display.markup import element
 
-        head = ["ε of a slot", "slots", "paying users", "± share (95 %)", "Σ |error|", "dry after"]
-        rows = [
-            [
-                f"{o.per_slot:.4g}",
-                f"{o.slots:,}",
-                f"{o.paying:,.0f}",
-                f"{o.half_width:.5f}",
-                f"{o.l1:.4f}",
-                "never" if o.dry_after is None else f"{o.dry_after:,.0f} slots",
-            ]
-            for o in self.options
-        ]
         note = element("p", "Bold: the smallest error of one slot, with accounts that last as long as wanted.")
-        return card("Plan", {"for": self.stated}, table(head, rows, marked=self.options.index(self.best)), note)
+        shown = table(HEADINGS, self.rows(), marked=self.options.index(self.best))
+        return card("Plan", {"for": self.stated}, shown, note)
 
     def __str__(self) -> str:
-        head = f"{self.stated}\n"
-        rows = ["  per slot    slots   paying users   ± share (95 %)   Σ |error|   dry after"]
-        rows += [
-            f"{o.per_slot:10.4g} {o.slots:8d} {o.paying:14,.4g} {o.half_width:15.3g} {o.l1:11.3g} "
-            + ("      never" if o.dry_after is None else f"{o.dry_after:11,.0f}")
+        lines = ["  ".join(f"{cell:>14}" for cell in row) for row in (HEADINGS, *self.rows())]
+        return "\n".join([self.stated, *lines])
+
+    def rows(self, time: Callable[[float], str] = "{:,.0f} slots".format) -> list[list[str]]:
+        """The options as texts, by `HEADINGS`; `time` writes a number of slots."""
+        return [
+            [f"{o.per_slot:.4g}", f"{o.slots:,}", f"{o.paying:,.0f}", f"{o.half_width:.4g}", f"{o.l1:.4g}",
+             self._dry(o, time)]
             for o in self.options
-        ]
-        return head + "\n".join(rows)
+        ]  # fmt: skip
+
+    def _dry(self, option: Option, time: Callable[[float], str]) -> str:
+        """When accounts are empty: all of them, or one where users come and go."""
+        if option.dry_after is not None:
+            return f"after {time(option.dry_after)}"
+        return f"after {option.slots} of {self.seen} slots" if option.slots < self.seen else "never"
 
 
 def plan(

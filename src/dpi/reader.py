@@ -11,7 +11,8 @@ import json
 import operator
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import nullcontext
+from copy import copy
 from datetime import datetime
 from importlib.util import find_spec
 from threading import Event
@@ -153,8 +154,8 @@ class Releases:
 
     def between(self, first: Where | None, end: Where | None) -> Releases:
         """The releases of the slots from `first` to before `end`, as far as they lie in these."""
-        part = Releases(self.store, self.name, self._keys)
-        part._address, part._owns_store, part._domains = self._address, False, self._domains
+        part = copy(self)  # the same store, and the domains that were read
+        part._owns_store = False
         given = [None if where is None else self.first_at(where) for where in (first, end)]
         part._first = max((n for n in (self._first, given[0]) if n is not None), default=None)
         part._end = min((n for n in (self._end, given[1]) if n is not None), default=None)
@@ -178,21 +179,13 @@ class Releases:
             raise OptionError(f"`every` must be above 0. Got {every!r}.")
         waiting, following = Event() if stop is None else stop, self._first
         while not waiting.is_set():
-            with self._look() as now:
+            with open(self._address, self.name, keys=self._keys) if self._address else nullcontext(self) as now:
                 for release in now.between(following, self._end):
                     yield release
                     following = release.slot + 1
             if following is not None and self._end is not None and following >= self._end:
                 return
             waiting.wait(every)
-
-    @contextmanager
-    def _look(self) -> Iterator[Releases]:
-        if not self._address:
-            yield self
-            return
-        with open(self._address, self.name, keys=self._keys) as opened:
-            yield opened
 
     @property
     def _last(self) -> int | None:

@@ -8,7 +8,7 @@ import pytest
 
 import dpi
 from cli_files import ENVIRONMENT, PROGRAM
-from dpi.cli.app import COMMANDS
+from dpi.cli.commands import COMMANDS
 from dpi.domain import file as domain_file
 
 NAMES = list(COMMANDS)

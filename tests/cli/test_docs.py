@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from dpi.cli._parameters import make_command, options_of
-from dpi.cli.app import COMMANDS, SUBCOMMANDS
+from dpi.cli.commands import COMMANDS, SUBCOMMANDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -16,6 +16,9 @@ GENEROUS = ["--epsilon", "1024", "--per-slot", "100"]
 """So much that a noisy count is half a user off with a probability below 10⁻²⁰."""
 
 
+PIPED = ["-", "--config", "format=ndjson", "--follow", "--domain", "countries.txt", "--epsilon", "1", "--slot", "1d"]
+
+
 def line(user, moment, country="DE"):
     """One event."""
     return json.dumps({"user": f"secret-user-{user}", "time": moment.isoformat(), "value": country}) + "\n"
@@ -208,20 +211,8 @@ def test_standard_input_is_followed_to_its_end(cli, warm):
     """Events of a pipe are kept; its end closes no slot, for it is data."""
     Path("countries.txt").write_text("DE\nFR\n")
     today = datetime.now(UTC).date().isoformat()
-    words = [
-        "-",
-        "--config",
-        "format=ndjson",
-        "--follow",
-        "--domain",
-        "countries.txt",
-        "--epsilon",
-        "1",
-        "--slot",
-        "1d",
-    ]
     done = subprocess.run(
-        [*warm, "run", *words, "--from", today, "--store", "live.db"],
+        [*warm, "run", *PIPED, "--from", today, "--store", "live.db"],
         input=line(0, datetime.now(UTC)), capture_output=True, text=True, env=ENVIRONMENT, check=True,
     )  # fmt: skip
     assert "0 slots released" in done.stdout
@@ -231,19 +222,7 @@ def test_standard_input_is_followed_to_its_end(cli, warm):
 def test_a_change_while_following_begins_with_a_slot_that_has_not_begun(cli, warm):
     """Events that were kept before it are those of their own slot's domain; a slot to come has the new one."""
     now = datetime.now(UTC)
-    words = [
-        "-",
-        "--config",
-        "format=ndjson",
-        "--follow",
-        "--domain",
-        "countries.txt",
-        "--epsilon",
-        "1",
-        "--slot",
-        "1d",
-    ]
-    words += ["--lateness", "1d", "--from", now.date().isoformat(), "--store", "live.db"]
+    words = [*PIPED, "--lateness", "1d", "--from", now.date().isoformat(), "--store", "live.db"]
     for countries, more in (("DE\nIT\n", []), ("IT\n", ["--change"])):
         Path("countries.txt").write_text(countries)
         subprocess.run(

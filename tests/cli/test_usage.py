@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from cli_files import PERIOD
-from dpi.cli.app import COMMANDS, function
+from dpi.cli.commands import COMMANDS, function
 
 
 @pytest.mark.parametrize(

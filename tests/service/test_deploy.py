@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from dpi.cli import app  # noqa: F401 - registers the commands
 from dpi.cli._parameters import options_of
 from dpi.service.config import Config, read_alerts, read_streams
 

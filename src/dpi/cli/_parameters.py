@@ -20,33 +20,26 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from dpi.cli._errors import USAGE, exit_on_error, fail
+from dpi.cli.commands import COMMANDS, SUBCOMMANDS, Command, function
 from dpi.errors import OptionError, meant
 from dpi.settings.declaration import Declared, find_groups, find_settings, read_table, read_toml, read_value
-
-Command = Callable[..., None]
 
 _WRITTEN = {"start": "from", "end": "to"}
 """Options that people write by another name; one that is true unless it is denied has `not-` before its own."""
 _BY_HAND = {"streams", "alerts"}
 """Tables of a file that `serve` reads itself, as it does [serve.oidc]."""
-_commands: dict[str, Callable[[], Command]] = {}
-
-
-def register(name: str, load: Callable[[], Command]) -> None:
-    """Learn of a command; its options are read off its signature when they are asked for."""
-    _commands[name] = load
 
 
 @cache
 def options_of(name: str) -> Mapping[str, Declared]:
     """Return the options of a command by their names, those without a flag among them."""
-    return find_settings(_commands[name]())
+    return find_settings(function(name))
 
 
 @cache
 def make_command(name: str) -> TyperCommand:
     """Return a command with its flags and its help."""
-    command, known = _commands[name](), options_of(name)
+    command, known = function(name), options_of(name)
     groups = find_groups(command)
 
     def run(context: typer.Context, **given: object) -> None:
@@ -77,23 +70,19 @@ def _identifier(each: Declared) -> str:
 
 def _parameter(command: str, each: Declared) -> inspect.Parameter:
     """Return a flag or an argument as a parameter that typer understands."""
-    setting, help_ = each.setting, _literal(each.setting.help)
-    if each.name == "config":
-        note: object = typer.Option(
-            "--config", metavar=_literal(setting.metavar), help=help_, is_eager=True, callback=_configure(command)
-        )
-        kind: object = list[str] | None
+    setting, one = each.setting, each.kind
+    more: dict[str, object] = {"metavar": setting.metavar or None, "help": _literal(setting.help)}
+    if each.name == "config":  # typer would take KEY=VALUE for a path
+        one, more = str, {**more, "is_eager": True, "callback": _configure(command)}
+    if setting.panel:
+        more["rich_help_panel"] = setting.panel
+    kind: object = list[one] if each.many else one  # type: ignore[valid-type]
+    if each.default is None:
+        kind = kind | None  # type: ignore[operator] # a type
+    if setting.argument:
+        note: object = typer.Argument(show_default=False, **more)  # type: ignore[arg-type]
     else:
-        one = list[each.kind] if each.many else each.kind  # type: ignore[name-defined] # a type
-        kind = one | None if each.default is None else one
-        names = [f"--{each.name}", *([setting.short] if setting.short else [])]
-        panel = {"rich_help_panel": setting.panel} if setting.panel else {}
-        metavar = setting.metavar or None
-        note = (
-            typer.Argument(metavar=metavar, help=help_, show_default=False)
-            if setting.argument
-            else typer.Option(*names, metavar=metavar, help=help_, **panel)  # type: ignore[arg-type] # a text
-        )
+        note = typer.Option(f"--{each.name}", *filter(None, [setting.short]), **more)  # type: ignore[arg-type]
     return inspect.Parameter(
         _identifier(each), inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=Annotated[kind, note]
     )
@@ -133,13 +122,14 @@ def _plain(value: object) -> object:
 def _read_file(path: Path, command: str) -> dict[str, object]:
     """Return the options of one command; the whole file is checked."""
     values: dict[str, dict[str, object]] = {}
+    known = (*COMMANDS, *SUBCOMMANDS)
     for name, table in read_toml(path).items():
         if not isinstance(table, dict):
             raise OptionError(f"`{name}` in {path} must stand in the table of a command, such as [run].")
         if name in _BY_HAND:
             continue
-        if name not in _commands:
-            raise OptionError(f"unknown table [{name}] in {path}{meant(name, _commands)}")
+        if name not in known:
+            raise OptionError(f"unknown table [{name}] in {path}{meant(name, known)}")
         said = {key: value for key, value in table.items() if (name, key) != ("serve", "oidc")}
         values[name] = read_table(options_of(name), said, f"[{name}] of {path}")
     return values.get(command, {})

@@ -1,54 +1,22 @@
-"""The commands, by name. A command's module is loaded when the command is asked for, and no other."""
+"""The program: the list of commands, and what is said of a call that is wrong."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import cache, partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, NoReturn, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from dpi._version import __version__, load_plugin
+from dpi._version import __version__
 from dpi.cli._errors import USAGE, fail, usage_error
-from dpi.cli._parameters import Command, make_command, register
+from dpi.cli._parameters import make_command
+from dpi.cli.commands import COMMANDS, SUBCOMMANDS
 from dpi.errors import OptionError
 
 if TYPE_CHECKING:
     from typer._click import Context
-
-COMMANDS = {
-    "demo": "Release three weeks of a made-up shop, hour by hour; write a store, a report and a picture.",
-    "plan": "Say what a budget buys before any data is touched.",
-    "domain": "Write a domain file. A domain is public: make it from a public list, or discover it; never copy it from "
-    "events.",
-    "run": "Release every slot of a public period from files of events, or go on where the store stopped.",
-    "query": "Answer a question about one slot, or about every slot of a period, with 95 % intervals.",
-    "report": "Write a self-contained HTML page: shares over time with their uncertainty, the budget, the certificate.",
-    "verify": "Recompute the chain of certificates and its sums. The exit code is 1 if anything is wrong.",
-    "export": "Write releases, certificates, options and domains of a store to a new file that may be handed to "
-    "analysts.",
-    "backup": "Copy a store to a new file while it is in use. Private: keep it closed, encrypted, and apart from the "
-    "key.",
-    "ledger": "Say how much of ε one user has left. Private: it tells whether the user was there.",
-    "keys": "Make a pair of Ed25519 keys: the private one, for its owner alone, signs; the public one checks.",
-    "serve": "Serve streams over HTTP: events come in, releases go out by the public clock.",
-    "audit": "Try to refute every claim: all mechanisms, what an analyst can reach, and broken ones that must be "
-    "caught.",
-    "compare": "Compare systems at an equal guarantee, or as they were published: errors of every slot, and what a "
-    "user loses.",
-    "reproduce": "Compute the published evaluation again and write one page: what is stated, and what each system "
-    "gives.",
-}
-"""The first sentence of each, as its docstring says it: the list of commands is shown without loading one."""
-
-SUBCOMMANDS = ("backup restore", "ledger compact", "serve token", "serve top")
-"""Commands that another one's name stands before; the help of that one names them."""
-
-ELSEWHERE = {"audit": "audit", "compare": "research", "reproduce": "research"}
-"""Commands that further packages bring (entry points of the group `dpi.commands`), and which package."""
 
 
 class Program(TyperGroup):
@@ -115,22 +83,9 @@ def dpi(
     """
 
 
-@cache
-def function(name: str) -> Command:
-    """Return what a command does: the function of its last word, in a module of its name or in a further package."""
-    if name in ELSEWHERE:
-        return cast("Command", load_plugin("dpi.commands", name, ELSEWHERE[name]))
-    homes = {"backup restore": "backup", "export": "backup", "ledger compact": "ledger", "serve token": "serve"}
-    module = homes.get(name, name.split()[-1])
-    found: Callable[..., None] = getattr(import_module(f"dpi.cli.commands.{module}"), name.split()[-1])
-    return found
-
-
 def _listed() -> None:
     """Stands for a command in the list."""
 
 
-for _name in (*COMMANDS, *SUBCOMMANDS):
-    register(_name, partial(function, _name))
 for _name, _sentence in COMMANDS.items():
     app.command(_name, cls=Listed, help=_sentence)(_listed)

@@ -23,8 +23,6 @@ Table = Mapping[str, object]
 """Options by name, as TOML or JSON has them."""
 EVENTS, CLOCK, PRIVACY, STORE, OUTPUT = "Events", "Period and clock", "Privacy", "Store", "Output"
 """Under which headings a long help has its options."""
-REQUIRED = inspect.Parameter.empty
-"""Stands for the default of an option that must be said."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +59,11 @@ class Declared:
     kind: type
     many: bool
     default: object
+    """`inspect.Parameter.empty` if it must be said."""
     setting: Setting
     group: str | None = None
     """The parameter that holds it together with others."""
     flag: bool = True
-
-    @property
-    def required(self) -> bool:
-        """Whether it must be said."""
-        return self.default is REQUIRED
 
     def read(self, value: object) -> object:
         """Return a value of TOML or JSON as one of the option's kind, or raise `OptionError`."""

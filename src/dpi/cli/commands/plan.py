@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from dpi.cli.options import Json
 from dpi.cli.output import document, number, say, table
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
-from dpi.planning import Option, Plan
+from dpi.planning import HEADINGS, Option, Plan
 from dpi.planning import plan as make_plan
 from dpi.settings.declaration import Setting
 
@@ -52,20 +53,9 @@ def plan(
 
 def _print(made: Plan, width: int | None) -> None:
     say(f"{made.stated}.", "")
-    headings = [
-        "per slot",
-        "slots an account pays",
-        "paying users",
-        "± share (95 %)",
-        "Σ |error|",
-        "accounts are empty",
-    ]
-    rows = [
-        [number(o.per_slot), o.slots, number(o.paying), number(o.half_width, 3), number(o.l1, 3), _dry(made, o, width),
-         "*" if o == made.best else ""]
-        for o in made.options
-    ]  # fmt: skip
-    table([*headings, ""], rows, left=0)
+    marks = ["*" if option == made.best else "" for option in made.options]
+    rows = [[*row, mark] for row, mark in zip(made.rows(partial(_time, width=width)), marks, strict=True)]
+    table([*HEADINGS, ""], rows, left=0)
     widths = [option.half_width for option in made.options]
     if max(widths) - min(widths) > 1e-9 * max(widths):  # equal bars would tell nothing
         say("", "± share of one value, by what a slot costs:")
@@ -98,13 +88,6 @@ def _advice(made: Plan, best: Option, width: int | None) -> str:
     if best.slots < made.seen:
         return f"{text}; users are ignored after {best.slots} of {made.seen} slots."
     return f"{text}, and accounts last as long as users stay."
-
-
-def _dry(made: Plan, option: Option, width: int | None) -> str:
-    """Return when accounts are empty: all of them, or one where users come and go."""
-    if option.dry_after is not None:
-        return f"after {_time(option.dry_after, width)}"
-    return f"after {option.slots} of {made.seen} slots" if option.slots < made.seen else "never"
 
 
 def _time(slots: float, width: int | None) -> str:
