@@ -37,3 +37,13 @@ PROGRAM = (sys.executable, "-m", "dpi.cli")
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(dpi.__file__).parents[1]), "COLUMNS": "120"}
 """With the package under test, whatever the working folder."""
+
+
+def kept() -> int:
+    """How many events the store live.db keeps for open slots."""
+    try:
+        with dpi.open_store("live.db", read_only=True) as store:
+            slots = {slot for (slot,) in store.engine.rows("SELECT slot FROM events")}
+            return sum(int(store.events("", slot).counts.sum()) for slot in slots)
+    except (dpi.StateError, dpi.StoreError):
+        return 0

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import dpi
 from broker_feeds import BrokerFeed, Kafka, Nats, Redis
-from cli_files import ENVIRONMENT, PROGRAM
+from cli_files import ENVIRONMENT, PROGRAM, kept
 
 KILLS = 20 if os.environ.get("DPI_SLOW") else 3
 SENT = 200
@@ -34,16 +33,6 @@ def run(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*PROGRAM, "run", *words, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     )
-
-
-def kept() -> int:
-    """How many events the store keeps for open slots."""
-    try:
-        with dpi.open_store("live.db", read_only=True) as store:
-            slots = {slot for (slot,) in store.engine.rows("SELECT slot FROM events")}
-            return sum(int(store.events("", slot).counts.sum()) for slot in slots)
-    except (dpi.StateError, dpi.StoreError):
-        return 0
 
 
 def event(number: int) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dpi
-from cli_files import ENVIRONMENT, PROGRAM, SECRETS
+from cli_files import ENVIRONMENT, PROGRAM, SECRETS, kept
 
 GENEROUS = ["--epsilon", "1024", "--per-slot", "100"]
 """So much that a noisy count is half a user off with a probability below 10⁻²⁰."""
@@ -39,16 +39,6 @@ def ended(process, code):
     for secret in SECRETS:
         assert secret not in stdout + stderr
     return stdout, stderr
-
-
-def kept():
-    """How many events the store keeps for open slots."""
-    try:
-        with dpi.open_store("live.db", read_only=True) as store:
-            slots = {slot for (slot,) in store.engine.rows("SELECT slot FROM events")}
-            return sum(int(store.events("", slot).counts.sum()) for slot in slots)
-    except (dpi.StateError, dpi.StoreError):
-        return 0
 
 
 def totals():

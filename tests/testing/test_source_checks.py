@@ -41,22 +41,16 @@ class Wrapped(LiveInput):
         self.right.close()
 
 
-class Repeating(Wrapped):
-    """Gives every block twice."""
-
-    def read(self, upto: Reached) -> Iterator[Block]:
-        """With the next sequence the second time."""
-        for block in self.right.read(upto):
-            yield block
-            yield replace(block, sequence=block.sequence + 1)
+def repeating(self, upto: Reached) -> Iterator[Block]:
+    """Every block twice, with the next sequence the second time."""
+    for block in self.right.read(upto):
+        yield block
+        yield replace(block, sequence=block.sequence + 1)
 
 
-class Greedy(Wrapped):
-    """Reads what is there, whatever the mark says."""
-
-    def read(self, upto: Reached) -> Iterator[Block]:
-        """Up to now."""
-        return self.right.read(self.right.reached())
+def greedy(self, upto: Reached) -> Iterator[Block]:
+    """What is there, whatever the mark says."""
+    return self.right.read(self.right.reached())
 
 
 class Locked(Wrapped):
@@ -75,18 +69,6 @@ class Locked(Wrapped):
         """Holds the turn."""
         with self.turn:
             yield from self.right.read(upto)
-
-
-class Hiding(Wrapped):
-    """Never says that something was lost."""
-
-    lost = False  # type: ignore[assignment]
-
-
-class Alarming(Wrapped):
-    """Always says that something was lost."""
-
-    lost = True  # type: ignore[assignment]
 
 
 class Anew(CSVFile):
@@ -140,30 +122,23 @@ class Held(CSVFile):
         return Stopped(super().follow(done, known))
 
 
-def spoilt(kind: type[Wrapped]) -> type[CSVFile]:
-    """A CSV file that is followed in this way."""
-
-    class Spoilt(CSVFile):
-        """See above."""
-
-        def follow(self, done: Done, known: Reached) -> LiveInput:
-            """In this way."""
-            return kind(super().follow(done, known))
-
-    return Spoilt
+def spoilt(base: type[Wrapped] = Wrapped, **members: object) -> type[CSVFile]:
+    """A CSV file that is followed in another way."""
+    kind = type("Spoilt", (base,), members)
+    return type("Feed", (CSVFile,), {"follow": lambda self, *known: kind(CSVFile.follow(self, *known))})
 
 
 @pytest.mark.parametrize(
     ("feed", "found"),
     [
-        (spoilt(Repeating), "every_event_is_read_once"),
-        (spoilt(Greedy), "an_event_is_read_when_it_is_complete"),
-        (spoilt(Greedy), "a_reader_resumes_where_it_stopped"),
+        (spoilt(read=repeating), "every_event_is_read_once"),
+        (spoilt(read=greedy), "an_event_is_read_when_it_is_complete"),
+        (spoilt(read=greedy), "a_reader_resumes_where_it_stopped"),
         (spoilt(Locked), "looking_takes_no_turn_of_reading"),
         (Anew, "a_reader_resumes_where_it_stopped"),
-        (spoilt(Alarming), "what_was_cut_after_it_was_read_is_not_lost"),
-        (spoilt(Hiding), "what_was_cut_away_unread_is_lost_and_stops_nothing"),
-        (spoilt(Alarming), "what_was_replaced_is_read_to_its_end"),
+        (spoilt(lost=True), "what_was_cut_after_it_was_read_is_not_lost"),
+        (spoilt(lost=False), "what_was_cut_away_unread_is_lost_and_stops_nothing"),
+        (spoilt(lost=True), "what_was_replaced_is_read_to_its_end"),
         (Held, "no_user_moves_anothers_events"),
         (Unknowing, "what_was_replaced_while_nobody_followed_is_found"),
     ],
@@ -186,6 +161,6 @@ def test_the_suite_runs_on_a_feed_for_each_check(tmp_path: Path) -> None:
         folder.mkdir()
         return kind(folder)
 
-    check_source(lambda: fresh(spoilt(Wrapped)))
+    check_source(lambda: fresh(spoilt()))
     with pytest.raises(AssertionError, match=r"^every_event_is_read_once: "):
-        check_source(lambda: fresh(spoilt(Repeating)))
+        check_source(lambda: fresh(spoilt(read=repeating)))
