@@ -18,7 +18,7 @@ from dpi.cli.app import app
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.service import logs
 from dpi.service.alerts import _alert_threads
-from dpi.service.alerts._delivery import MOST, Audience, Message, Outbox, Webhook, make_id, sign
+from dpi.service.alerts._delivery import MOST, Message, Outbox, Webhook, make_id, sign
 from dpi.service.alerts._private import Conditions, PrivateAlert
 from dpi.service.alerts._public import PublicAlert
 from dpi.service.config import AlertConfig, WebhookAddress, read_alerts
@@ -60,14 +60,15 @@ def test_audiences_take_their_own_kind():
     put = []
     box = type("Box", (), {"put": lambda self, message: put.append(message)})()
     found = Alert(7, None, "home", 0.5, 0.1, 0.01, 3.0, 0.001, "extreme")
-    public, secret = PublicAlert("visits", found), PrivateAlert("lag", "visits", 7, "late")
-    analysts, curators = Audience(PublicAlert, [box]), Audience(PrivateAlert, [box])
+    public, secret = PublicAlert.of("visits", found), PrivateAlert.of("lag", "visits", 7, "late")
+    analysts = _alert_threads.AlertThread("analysts", PublicAlert, list, [box])
+    curators = _alert_threads.AlertThread("curators", PrivateAlert, list, [box])
     analysts.tell(public)
     curators.tell(secret)
     assert [message.kind for message in put] == ["anomaly", "lag"]
     for audience, alert in (
         (analysts, secret), (curators, public), (analysts, a_message()),
-        (analysts, type("Sub", (PublicAlert,), {})("visits", found)),
+        (analysts, type("Sub", (PublicAlert,), {}).of("visits", found)),
     ):  # fmt: skip
         with pytest.raises(TypeError, match="told"):
             audience.tell(alert)
@@ -162,7 +163,7 @@ def test_a_condition_is_told_when_it_begins():
     assert [each.kind for each in conditions.look(operations(lag=95, held=(4, 2)))] == ["dry"]
     assert conditions.look(operations(held=(4, 1))) == []
     (again,) = conditions.look(operations(lag=61))
-    assert again.message().id == late.message().id
+    assert again.id == late.id
     assert [each.kind for each in conditions.look(operations(lag=61, failing="StoreError"))] == ["stopped"]
     assert Conditions(60, 0.5).look(operations(held=(0, 0))) == []
 

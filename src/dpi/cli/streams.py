@@ -21,6 +21,7 @@ from dpi.events.slots import Slots
 from dpi.reader import Releases
 from dpi.release import Release
 from dpi.settings.declaration import EVENTS, STORE, Setting
+from dpi.settings.streams import StoreSettings
 from dpi.sources import FileEvents, FollowedEvents, broker, read
 from dpi.store import Store, open_store
 from dpi.store.cleanup import remove_unused
@@ -116,24 +117,12 @@ class BrokerSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoreSettings:
-    """Where a stream is kept, and what guards it."""
+class OpenedStoreSettings(StoreSettings):
+    """The same for a command that opens the store itself."""
 
-    store: Annotated[str | None, Setting("STORE", "A path, or postgresql://…", STORE)] = None
-    key_file: Annotated[Path | None, Setting("FILE", "The ledger's key; STORE.key unless given.", STORE)] = None
-    witness: Annotated[
-        Path | None, Setting("FILE", "Remembers the chain's head; STORE.witness unless given.", STORE)
-    ] = None
-    no_witness: Annotated[bool, Setting("", "Of a new store: no old copy of it will be noticed.", STORE)] = False
-    new: Annotated[bool, Setting("", "The store is gone, its key is not: all have all of ε again.", STORE)] = False
-    sign: Annotated[Path | None, Setting("FILE", "Private key; see dpi keys.", STORE)] = None
-
-    @property
-    def place(self) -> str:
-        """The store, which must be said."""
-        if self.store is None:
-            raise OptionError("`store` must be said: what was released and who has paid is kept there.")
-        return self.store
+    charge_lost: Annotated[bool, Setting("", "Go on with an old copy; everybody pays for it.", STORE)] = False
+    new_witness: Annotated[bool, Setting("", "The old one is lost, and this store the newest.", STORE)] = False
+    wait: Annotated[float, Setting("SECONDS", "For another process.", STORE)] = 0.0
 
     @property
     def signer(self) -> Signer | None:
@@ -142,19 +131,8 @@ class StoreSettings:
             raise OptionError(f"there is no signing key {self.sign}: make one with `dpi keys {self.sign}`.")
         return None if self.sign is None else Signer.open(self.sign)
 
-
-@dataclass(frozen=True, kw_only=True)
-class OpenedStoreSettings(StoreSettings):
-    """The same for a command that opens the store itself."""
-
-    charge_lost: Annotated[bool, Setting("", "Go on with an old copy; everybody pays for it.", STORE)] = False
-    new_witness: Annotated[bool, Setting("", "The old one is lost, and this store the newest.", STORE)] = False
-    wait: Annotated[float, Setting("SECONDS", "For another process.", STORE)] = 0.0
-
     def check(self) -> None:
         """Refuse files that cannot be made, before any is."""
-        if self.no_witness and self.witness is not None:
-            raise OptionError("give `witness` or `no_witness`, not both.", options=("witness", "no_witness"))
         for option, path in (("key_file", self.key_file), ("witness", self.witness)):
             if path is not None:
                 check_folder(path, option)

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 
 from dpi.service._metrics import Metrics
 from dpi.service._problems import Problem
 from dpi.store.base import Arrival, Store
+from dpi.stream import Stream
 
 MOST = 256  # batches in one transaction
 OUT_OF_ORDER = "a batch before this one was not kept: send the batches of a producer one after the other, from 0 on."
@@ -24,11 +26,10 @@ Waiting = tuple[Arrival, Future[None]]  # a batch that is decoded, and whoever w
 
 
 class BatchWriter:
-    def __init__(self, store: Store, metrics: Metrics) -> None:
-        self._store, self._metrics = store, metrics
+    def __init__(self, store: Store, streams: Mapping[str, Stream], metrics: Metrics) -> None:
+        self._store, self._streams, self._metrics = store, streams, metrics
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
-        self.turn = threading.Lock()  # held while batches are written
-        self.stopped: set[str] = set()  # streams that take no more of them; changed while `turn` is held
+        self.turn = threading.Lock()  # held while batches are written, and while a stream is stopped
         self._thread = threading.Thread(target=self._run, name="dpi batch writer", daemon=True)
 
     def start(self) -> None:
@@ -44,9 +45,6 @@ class BatchWriter:
         kept: Future[None] = Future()
         self._queue.put((arrival, kept))
         return kept
-
-    def last(self, stream: str, producer: str) -> int:
-        return self._store.sequence(stream, producer)
 
     def _run(self) -> None:
         ended = False
@@ -67,7 +65,7 @@ class BatchWriter:
         try:
             for arrival, kept in sorted(group, key=lambda each: each[0].sequence):
                 stream, _, producer, sequence = arrival
-                if stream in self.stopped:
+                if self._streams[stream].stopped:
                     kept.set_exception(Problem(410, STOPPED))
                     continue
                 place = (stream, producer)

@@ -44,7 +44,7 @@ async def get_picture(call: Call) -> Response:
         new, old = await call.read_releases(
             lambda releases: (find_release(releases, slot), find_release(releases, beside))
         )
-        k = call.whole("k", MOVERS, 1, MOST_ROWS) or 1
+        k = call.whole("k", MOVERS, 1, MOST_ROWS)
         return document(await call.read(lambda: _draw_changes(new, old, k, call.level)))
     release, until = await call.read_releases(
         lambda releases: (found := find_release(releases, slot), find_measured(releases, found))
@@ -56,7 +56,7 @@ async def get_picture(call: Call) -> Response:
 
 def _draw_slot(call: Call, release: Release, until: str | None) -> Document:
     """Draw the largest values of a slot, those that are named, and those whose names have a text in them."""
-    k, level, search = call.whole("k", ROWS, 0, MOST_ROWS) or 0, call.level, (call.text("search") or "").casefold()
+    k, level, search = call.whole("k", ROWS, 0, MOST_ROWS), call.level, (call.text("search") or "").casefold()
     domain, (lower, upper), users = release.domain, release.interval(level), release.count()
     codes = [*_read_codes(call, domain), *_search(release, search), *_find_largest(release, k)]
     other = np.flatnonzero(catch_all(domain)).tolist()
@@ -138,8 +138,8 @@ def _draw_grid(release: Release, one: str | None, other: str | None) -> Document
 async def get_series(call: Call) -> Response:
     """Give many slots: the largest values over them, those that are named with intervals, users, and quantiles."""
     name, first, end, level = call.stream, call.where("first"), call.where("end"), call.level
-    columns, step = call.whole("columns", COLUMNS, 1, MOST_COLUMNS) or 1, call.whole("step", None, 1)
-    k, quantiles = call.whole("k", ROWS, 0, MOST_ROWS) or 0, [_read_share(text) for text in call.texts("quantile")]
+    columns, step = call.whole("columns", COLUMNS, 1, MOST_COLUMNS), call.whole("step", None, 1)
+    k, quantiles = call.whole("k", ROWS, 0, MOST_ROWS), [_read_share(text) for text in call.texts("quantile")]
 
     def read(releases: Releases) -> tuple[list[Release], int]:
         part = releases.between(first, end)

@@ -18,10 +18,12 @@ from dpi.release.interval import LEVEL
 from dpi.service._problems import Problem
 from dpi.service.config import NAME
 from dpi.service.service import Service
+from dpi.store.sql import SQLStore
 
 Schema = dict[str, object]
 Handler = Callable[["Call"], Awaitable[Response]]
 Found = TypeVar("Found")
+Default = TypeVar("Default", int, None)
 JSON = "application/json"
 FARTHEST = 1 << 53  # numbers of slots that a question may name
 
@@ -79,7 +81,7 @@ class Call:
     def texts(self, name: str) -> list[str]:
         return self.request.query_params.getlist(name)
 
-    def whole(self, name: str, default: int | None = None, least: int = -FARTHEST, most: int = FARTHEST) -> int | None:
+    def whole(self, name: str, default: Default, least: int = -FARTHEST, most: int = FARTHEST) -> int | Default:
         text = self.text(name)
         if text is None:
             return default
@@ -134,11 +136,20 @@ class Call:
         return parts
 
     async def read(self, reading: Callable[[], Found]) -> Found:
-        """Return what is read from the store, by a thread that may wait."""
+        """Return what a thread finds, which may wait."""
         return await run_in_threadpool(reading)
 
+    async def read_store(self, reading: Callable[[SQLStore], Found]) -> Found:
+        """Return what is read from the store, by such a thread."""
+
+        def read() -> Found:
+            with self.service.reading.store() as store:
+                return reading(store)
+
+        return await self.read(read)
+
     async def read_releases(self, reading: Callable[[Releases], Found]) -> Found:
-        """Return what is read from the releases of the stream that are seen by now, by a thread that may wait."""
+        """Return what is read from the releases of the stream that are seen by now, by such a thread."""
         name = self.stream
 
         def read() -> Found:

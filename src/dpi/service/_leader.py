@@ -28,7 +28,6 @@ from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dpi.certificates.signature import Signer
 from dpi.errors import StoreBusy, StoreError
 from dpi.service import logs
 from dpi.service._app import make_application
@@ -80,14 +79,13 @@ class Replica:
         self.config, self.clock, self.acts = config, clock, AuditLog(config.acts_file)
         self.failed: Exception | None = None  # why it can never lead, such as a store that is an old copy
         self.on_failure: Callable[[], None] = lambda: None
-        self._signer = None if config.sign is None else Signer.open(config.sign)
-        self._shared = is_remote(config.store)
+        self._shared = is_remote(config.place)
         self._app: ASGIApp | None = None
         self._service: Service | None = None
         self._requests: set[asyncio.Task[None]] = set()
         self._store: SQLStore | None = None
         try:  # what is wrong with it is told to whoever starts the program
-            self._store = open_service_store(config, self._signer)
+            self._store = open_service_store(config)
         except StoreBusy:
             if not self._shared:
                 raise
@@ -118,7 +116,7 @@ class Replica:
         """Lead for one term, if it can be had."""
         store, self._store = self._store, None
         if store is None:
-            store = await asyncio.to_thread(open_service_store, self.config, self._signer)
+            store = await asyncio.to_thread(open_service_store, self.config)
         over, lease = asyncio.Event(), None
         lost = partial(asyncio.get_running_loop().call_soon_threadsafe, over.set)
         try:

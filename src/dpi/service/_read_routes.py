@@ -21,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -29,7 +30,6 @@ from dpi.errors import StateError
 from dpi.events.slots import Slots
 from dpi.reader import Releases
 from dpi.release import Release, to_frame
-from dpi.service import _metrics
 from dpi.service._budgets import find_budget
 from dpi.service._endpoints import JSON, Call, document, read_place, read_whole
 from dpi.service._problems import Problem
@@ -38,6 +38,7 @@ from dpi.service._receipts import write_moment
 from dpi.service._watch_blocks import BLOCK, count_blocks
 from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, narrowed
 from dpi.store.export import export
+from dpi.store.sql import SQLStore
 
 LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
 DATABASE, STREAM = "application/vnd.sqlite3", "text/event-stream"
@@ -63,27 +64,22 @@ async def get_health(call: Call) -> Response:
 
 async def get_ready(call: Call) -> Response:
     """Say that the store can be read, and slots can be closed: of one stream at least, as none waits for another."""
-
-    def read() -> None:
-        with call.service.reading.store() as store:
-            store.head()
-
     if call.service.closing.all_failing:
         raise Problem(503, "slots cannot be closed at the moment.", retry=1)
-    await call.read(read)
+    await call.read_store(SQLStore.head)
     return document({"status": "ready"})
 
 
 async def get_metrics(call: Call) -> Response:
-    return Response(await call.read(call.service.metrics.text), media_type=_metrics.CONTENT_TYPE)
+    return Response(await call.read(call.service.metrics.text), media_type=CONTENT_TYPE_LATEST)
 
 
 async def get_operations(call: Call) -> Response:
-    return document((await call.read(call.service.overview.look)).document())
+    return document(await call.read(call.service.overview.look))
 
 
 async def get_acts(call: Call) -> Response:
-    after, acts = call.whole("after", -1, -1) or 0, call.service.acts
+    after, acts = call.whole("after", -1, -1), call.service.acts
 
     def read() -> dict[str, object]:
         try:
@@ -100,13 +96,9 @@ async def get_acts(call: Call) -> Response:
 
 
 async def get_streams(call: Call) -> Response:
-    def read() -> list[dict[str, object]]:
-        with call.service.reading.store() as store:
-            known = sorted(declared(store.streams()).items())
-            return [{"name": name, "options": options.stated} for name, options in known if not options.discovers]
-
-    role = str(call.request.state.by).partition(" ")[0]
-    return document({"streams": await call.read(read), "role": role})
+    known = declared(await call.read_store(SQLStore.streams))
+    served = [{"name": name, "options": each.stated} for name, each in sorted(known.items()) if not each.discovers]
+    return document({"streams": served, "role": str(call.request.state.by).partition(" ")[0]})
 
 
 async def get_stream(call: Call) -> Response:
@@ -152,15 +144,11 @@ async def get_budget(call: Call) -> Response:
 
 async def get_domain(call: Call) -> Response:
     digest = call.place("digest")
-
-    def read() -> str:
-        with call.service.reading.store() as store:
-            try:
-                return store.domain(digest)
-            except StateError:
-                raise Problem(404, "there is no such domain.") from None
-
-    return Response(await call.read(read), headers=FOR_EVER, media_type=JSON)
+    try:
+        text = await call.read_store(lambda store: store.domain(digest))
+    except StateError:
+        raise Problem(404, "there is no such domain.") from None
+    return Response(text, headers=FOR_EVER, media_type=JSON)
 
 
 # Releases.
@@ -171,8 +159,8 @@ async def get_releases(call: Call) -> Response:
 
     As JSON, as lines of JSON, or as Parquet with a row for each, as the reader accepts.
     """
-    since, first, end = call.whole("since"), call.where("first"), call.where("end")
-    limit = call.whole("limit", MOST_RELEASES, 1, MOST_RELEASES) or MOST_RELEASES
+    since, first, end = call.whole("since", None), call.where("first"), call.where("end")
+    limit = call.whole("limit", MOST_RELEASES, 1, MOST_RELEASES)
     kind = call.request.headers.get("accept", "").partition(";")[0].strip()
     if since is not None and first is not None:
         raise Problem(422, "`since` and `first` say the same: leave one of them out.")
@@ -375,17 +363,12 @@ async def get_chain(call: Call) -> Response:
     The key is public, in PEM form; null where the chain is not signed. Whoever checks compares it with what they were
     given elsewhere: a service could say any key.
     """
-    after = call.whole("after", -1, -1) or 0
-    limit = call.whole("limit", MOST_ENTRIES, 1, MOST_ENTRIES) or MOST_ENTRIES
+    after, limit = call.whole("after", -1, -1), call.whole("limit", MOST_ENTRIES, 1, MOST_ENTRIES)
     seen, verifier = call.service.publication.entry, call.service.verifier
-
-    def read() -> list[dict[str, object]]:
-        with call.service.reading.store() as store:
-            links = ((entry, store.link(entry)) for entry in range(after + 1, min(seen, after + limit) + 1))
-            return [{"entry": n, "text": x.text, "digest": x.digest, "signature": x.signature} for n, x in links]
-
-    key = None if verifier is None else verifier.pem()
-    return document({"entries": await call.read(read), "head": seen, "key": key})
+    numbers = range(after + 1, min(seen, after + limit) + 1)
+    links = await call.read_store(lambda store: [store.link(number) for number in numbers])
+    entries = [{"entry": number, **asdict(link)} for number, link in zip(numbers, links, strict=True)]
+    return document({"entries": entries, "head": seen, "key": None if verifier is None else verifier.pem()})
 
 
 async def get_export(call: Call) -> Response:
@@ -395,14 +378,13 @@ async def get_export(call: Call) -> Response:
     it goes with whoever reads it.
     """
 
-    def make() -> BinaryIO:
-        seen = call.service.publication.entry
-        with tempfile.TemporaryDirectory() as folder, call.service.reading.store() as store:
+    def make(store: SQLStore) -> BinaryIO:
+        with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "public.db"
-            export(store, target, seen)
+            export(store, target, call.service.publication.entry)
             return target.open("rb")
 
-    file = await call.read(make)
+    file = await call.read_store(make)
     headers = {"content-disposition": 'attachment; filename="public.db"', "content-length": str(file.seek(0, 2))}
     return FileAnswer(file, headers)
 

@@ -25,10 +25,10 @@ async def post_events(call: Call) -> Response:
     It is stamped when its last byte is there: nothing waits between the two.
     """
     service, stream, kind, unit = call.service, call.stream, call.kind(), call.text("unit")
-    producer, sequence = call.text("producer") or "", call.whole("sequence", least=0)
+    producer, sequence = call.text("producer") or "", call.whole("sequence", None, least=0)
     if not 0 < len(producer) <= LONGEST_PRODUCER or not producer.isprintable() or sequence is None:
         raise Problem(422, f"`producer` must be 1 to {LONGEST_PRODUCER} printable characters.")
-    if stream in service.writer.stopped:
+    if service.closing.streams[stream].stopped:
         raise Problem(410, STOPPED)
     if unit is not None and unit not in UNITS:
         raise Problem(422, f"`unit` must be one of {', '.join(UNITS)}.")
@@ -49,7 +49,7 @@ async def get_producer(call: Call) -> Response:
     service, stream, producer = call.service, call.stream, call.place("producer")
     if not producer.isprintable() or len(producer) > LONGEST_PRODUCER:
         raise Problem(404, "there is no such producer.")
-    last = await call.read(lambda: service.writer.last(stream, producer))
+    last = await call.read(lambda: service.store.sequence(stream, producer))
     return document({"producer": producer, "sequence": last})
 
 
@@ -80,7 +80,7 @@ async def put_stream(call: Call) -> Response:
 
 async def delete_stream(call: Call) -> Response:
     name = call.stream
-    if name not in call.service.writer.stopped:
+    if not call.service.closing.streams[name].stopped:
         await asyncio.wrap_future(call.service.end(name))
         await _note(call, "stream stopped", name)
     return document({"name": name})

@@ -10,23 +10,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
 
 from dpi import files
 from dpi.errors import OptionError, StateError, meant
 from dpi.events.slots import Slots, duration
-from dpi.service._oidc import Issuer, is_url, read_issuer
+from dpi.service._oidc import LOOPBACK, Issuer, is_url
 from dpi.service._receipts import SILENT
-from dpi.settings.declaration import read_toml
-from dpi.settings.streams import StreamSettings, read_stream_file
+from dpi.settings.declaration import STORE, Setting, read_toml
+from dpi.settings.streams import StoreSettings, StreamSettings, read_stream_file
 from dpi.sources import FollowedEvents, broker
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # names of streams that can stand in an address
 SHORTEST_SLOT = 1_000_000
 """Microseconds. Closing an empty slot takes 9 ms of computing, and one thread closes those of all streams: a stream
 of such slots takes a hundredth of it. A shorter slot would be seen no sooner, for a release waits for its delay."""
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+NETWORK, LIMITS = "Network", "Limits"  # headings of the command's help
 
 
 class WebhookAddress(NamedTuple):
@@ -50,43 +50,35 @@ class AlertConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    """The options of a service."""
+class Config(StoreSettings):
+    """The options of a service: `[serve]` of `dpi.toml`, and what its other tables state."""
 
-    store: str
-    tokens: Path
-    host: str = "127.0.0.1"
-    port: int = 8321
-    delay: str = "1s"  # a release is seen so long after its slot has closed, or at a later whole number of delays
-    key_file: Path | None = None
-    witness: Path | None = None
-    no_witness: bool = False  # a new store keeps no witness; one beside it otherwise, if it is a file
-    new: bool = False  # begin a store though its key is there: every user then has all of ε once more
-    sign: Path | None = None
-    certificate: Path | None = None
-    private_key: Path | None = None  # the files of TLS
-    behind_proxy: bool = False
+    tokens: Annotated[Path, Setting("FILE", "As dpi serve token makes it.", NETWORK)] = Path("tokens.json")
+    host: Annotated[str, Setting("ADDRESS", "Where to listen.", NETWORK)] = "127.0.0.1"
+    port: Annotated[int, Setting("N", "Where to listen.", NETWORK)] = 8321
+    certificate: Annotated[Path | None, Setting("FILE", "Of TLS.", NETWORK)] = None
+    private_key: Annotated[Path | None, Setting("FILE", "Of TLS.", NETWORK)] = None
+    behind_proxy: Annotated[bool, Setting("", "A proxy in front does TLS.", NETWORK)] = False
+    delay: Annotated[str, Setting("DURATION", "A release is seen so long after its slot has closed.", LIMITS)] = "1s"
+    requests: Annotated[int, Setting("N", "Batches taken at a time.", LIMITS)] = 32
+    """With those that wait to be kept; so many times `body` is what they can take of memory."""
+    of_one_token: Annotated[int, Setting("N", "Batches of one, with waiting.", LIMITS)] = 64
+    patience: Annotated[float, Setting("SECONDS", "For a body or a reader.", LIMITS)] = 30.0
+    connections: Annotated[int, Setting("N", "At a time, readers included.", LIMITS)] = 800
+    """A process has 1024 files unless it is given more."""
+    lease: Annotated[str, Setting("DURATION", "On PostgreSQL: silence of a replica.", STORE)] = "10s"
+    acts: Annotated[Path | None, Setting("FILE", "The log of acts; acts.ndjson beside the tokens.", NETWORK)] = None
+    keep_measurements: Annotated[int | None, Setting("SLOTS", "As dpi ledger compact; all unless given.", STORE)] = None
+    """Up to 100 more are kept of each stream."""
     body: int = 16 << 20  # bytes of one request at most, as sent and as unpacked
-    requests: int = 32
-    """Batches that are received or wait to be kept at a time; so many times `body` is what they can take of memory."""
-    of_one_token: int = 64  # batches of one token at a time, those that wait included
-    patience: float = 30.0  # seconds that the body of a request may take
-    connections: int = 800
-    """Connections at a time, readers who follow among them; a process has 1024 files unless it is given more."""
-    lease: str = "10s"  # on PostgreSQL: another replica takes over when nothing was heard of this one for so long
-    keep_measurements: int | None = None
-    """Of each stream, measurements of so many of the last slots are kept, and up to 100 more; None keeps all."""
-    acts: Path | None = None  # the log of administrative acts; `acts.ndjson` beside the tokens unless given
     oidc: Issuer | None = None  # an issuer whose tokens open something as well
     alerts: AlertConfig | None = None  # who is told of what by hooks; None tells nobody
     streams: dict[str, StreamSettings] = field(default_factory=dict)
     keys: dict[str, bytes] = field(default_factory=dict, repr=False)  # of hashed domains, by their fingerprints
-    sources: dict[str, FollowedEvents] = field(default_factory=dict, repr=False)
-    """Brokers that feed streams, by the names of these."""
+    sources: dict[str, FollowedEvents] = field(default_factory=dict, repr=False)  # brokers, by the streams they feed
 
     def __post_init__(self) -> None:
-        if self.no_witness and self.witness is not None:
-            raise OptionError("give `witness` or `no_witness`, not both.", options=("witness", "no_witness"))
+        super().__post_init__()
         if self.delay_us <= 0:
             raise OptionError(f"`delay` must be above 0. Got {self.delay!r}.")
         if not 1 <= self.lease_seconds <= 3600:
@@ -104,15 +96,14 @@ class Config:
                 options=("certificate", "private_key", "behind_proxy"),
             )
         for name, settings in self.streams.items():
-            check_name(name)
-            check_slot(settings.slots)
+            check_served(name, settings.slots)
         for name in self.sources:
             if name not in self.streams:
                 raise OptionError(f"there is no stream {name!r} for its source.")
 
     @property
     def delay_us(self) -> int:
-        """The delay in microseconds."""
+        """The delay in microseconds; a release that misses it is seen at a later whole number of delays."""
         return duration(self.delay, "delay")
 
     @property
@@ -126,16 +117,12 @@ class Config:
         return duration(self.lease, "lease") / 1e6
 
 
-def check_name(name: str) -> None:
-    """Refuse the name of a stream that cannot stand in an address."""
+def check_served(name: str, slots: Slots | None) -> None:
+    """Refuse a stream whose name cannot stand in an address, or whose slots are too short to be served."""
     if NAME.fullmatch(name) is None:
         raise OptionError(
             "the name of a stream that is served must be 1 to 100 letters, digits, dots, dashes or underscores."
         )
-
-
-def check_slot(slots: Slots | None) -> None:
-    """Refuse slots that are too short to be served."""
     if slots is not None and not slots.calendar and slots.width < SHORTEST_SLOT:
         raise OptionError("`slot` of a stream that is served must be at least 1s.", options=("slot",))
 
@@ -184,9 +171,8 @@ def _read_source(table: object, folder: Path) -> FollowedEvents:
     """Return the broker that `[streams.NAME.source]` states."""
     if not isinstance(table, dict) or not isinstance(table.get("address"), str):
         raise OptionError("`source` must be a table with the `address` of a broker.")
+    _check_known(table, _SOURCE, "option", " of a source")
     for key, value in table.items():
-        if key not in _SOURCE:
-            raise OptionError(f"unknown option `{key}` of a source{meant(key, _SOURCE)}")
         parts = key == "value" and isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
         if not isinstance(value, str) and not parts:
             raise OptionError(f"`{key}` of a source must be a text in quotes.")
@@ -200,6 +186,9 @@ def _read_source(table: object, folder: Path) -> FollowedEvents:
     return found
 
 
+_OIDC = ("issuer", "audience", "jwks", "roles", "claim", "algorithms", "skew")
+
+
 def read_oidc(path: Path) -> Issuer | None:
     """Return the issuer that a `dpi.toml` states in [serve.oidc], if any; a file of keys is looked for beside it."""
     serve = read_toml(path).get("serve", {})
@@ -208,10 +197,14 @@ def read_oidc(path: Path) -> Issuer | None:
         return None
     if not isinstance(table, dict):
         raise OptionError(f"`oidc` in {path} must be a table: [serve.oidc].")
-    keys = table.get("jwks")
+    _check_known(table, _OIDC, "key", " in [serve.oidc]")
+    missing = [f"`{key}`" for key in _OIDC[:4] if key not in table]
+    if missing:
+        raise OptionError(f"[serve.oidc] must say {', '.join(missing)}.")
+    keys = table["jwks"]
     if isinstance(keys, str) and keys and not is_url(keys):
         table = {**table, "jwks": str(path.parent / keys)}
-    return read_issuer(table)
+    return Issuer(**table)
 
 
 _HOOKS, _HOOK = ("analysts", "curators"), ("webhook", "secret-file")
@@ -229,6 +222,8 @@ def read_alerts(path: Path) -> AlertConfig | None:
 
 
 def _read_alerts(table: object, folder: Path) -> AlertConfig:
+    from dpi.apps import Watch
+
     if not isinstance(table, dict):
         raise OptionError("it must be a table.")
     _check_known(table, _ALERTS, "key")
@@ -238,25 +233,18 @@ def _read_alerts(table: object, folder: Path) -> AlertConfig:
         raise OptionError(f"`dry` must be a number above 0 and at most 1. Got {dry!r}.")
     if isinstance(silence, bool) or not isinstance(silence, int) or silence < 1:
         raise OptionError(f"`silence` must be a whole number of slots, at least 1. Got {silence!r}.")
-    listed = {name: table.get(name, []) for name in _HOOKS}
-    for name, each in listed.items():
-        if not isinstance(each, list):
+    hooks: dict[str, tuple[WebhookAddress, ...]] = {}
+    for name in _HOOKS:
+        if not isinstance(table.get(name, []), list):
             raise OptionError(f"`{name}` must be a list.")
-    hooks = {name: tuple(_read_hook(hook, folder) for hook in each) for name, each in listed.items()}
+        hooks[name] = tuple(_read_hook(hook, folder) for hook in table.get(name, []))
     place = folder / _read_text(table, "folder", "") if "folder" in table else None
-    return AlertConfig(lag=lag, silence=silence, dry=float(dry), watch=_read_watch(table), folder=place, **hooks)
-
-
-def _read_watch(table: Mapping[str, object]) -> dict[str, object]:
-    from dpi.apps import Watch
-
-    given = {name: value for name, value in table.items() if name in _WATCH}
-    found = {name: float(value) if isinstance(value, Decimal) else value for name, value in given.items()}
+    watch = {n: float(v) if isinstance(v, Decimal) else v for n, v in table.items() if n in _WATCH}
     try:
-        Watch(**found)  # type: ignore[arg-type]
+        Watch(**watch)  # type: ignore[arg-type]
     except TypeError:
         raise OptionError("`detector`, `window`, `share` and `level` are as `dpi query --alerts` has them.") from None
-    return found
+    return AlertConfig(lag=lag, silence=silence, dry=float(dry), watch=watch, folder=place, **hooks)
 
 
 def _read_hook(table: object, folder: Path) -> WebhookAddress:
@@ -273,10 +261,10 @@ def _read_hook(table: object, folder: Path) -> WebhookAddress:
     return WebhookAddress(url, folder / _read_text(table, "secret-file", ""))
 
 
-def _check_known(table: Mapping[str, object], known: tuple[str, ...], what: str) -> None:
+def _check_known(table: Mapping[str, object], known: tuple[str, ...], what: str, where: str = "") -> None:
     for name in table:
         if name not in known:
-            raise OptionError(f"unknown {what} `{name}`{meant(name, known)}")
+            raise OptionError(f"unknown {what} `{name}`{where}{meant(name, known)}")
 
 
 def _read_text(table: Mapping[str, object], name: str, default: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import TimeoutError as TooLong
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpi.budget.epsilon import UNITS
@@ -83,10 +83,6 @@ class Operations:
     at: str
     failing: str | None  # the kind of error that keeps the slots of all streams from being closed
     streams: tuple[StreamOperations, ...]
-
-    def document(self) -> dict[str, object]:
-        """Return all of it, as an answer."""
-        return asdict(self)
 
 
 def find_measured(releases: Releases, release: Release) -> str | None:

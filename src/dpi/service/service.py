@@ -34,7 +34,7 @@ from dpi.service._request_limit import RequestLimit
 from dpi.service._watch_blocks import WatchBlocks
 from dpi.service.alerts._alert_threads import make_alert_threads
 from dpi.service.audit_log import AuditLog
-from dpi.service.config import Config, check_name, check_slot
+from dpi.service.config import Config, check_served
 from dpi.service.operations import Overview
 from dpi.service.tokens import Tokens
 from dpi.settings.streams import StreamSettings
@@ -64,11 +64,16 @@ class Batch(NamedTuple):
     receipt: Receipt
 
 
-def open_service_store(config: Config, signer: Signer | None) -> SQLStore:
+def open_signer(config: Config) -> Signer | None:
+    """Return what signs the chain, if anything does; a key that is not there is made."""
+    return None if config.sign is None else Signer.open(config.sign)
+
+
+def open_service_store(config: Config) -> SQLStore:
     """Open the store of a service, for the one process that writes to it."""
     witness: Path | Literal[False] | None = False if config.no_witness else config.witness
-    new = config.new and not store_exists(config.store)  # a process may open it again
-    return open_store(config.store, key_file=config.key_file, witness=witness, new=new, signer=signer)
+    new = config.new and not store_exists(config.place)  # a process may open it again
+    return open_store(config.place, key_file=config.key_file, witness=witness, new=new, signer=open_signer(config))
 
 
 class Service:
@@ -76,9 +81,9 @@ class Service:
 
     def __init__(self, config: Config, *, store: SQLStore | None = None, clock: Clock = system_clock) -> None:
         self.config, self.clock = config, clock
-        self._signer = None if config.sign is None else Signer.open(config.sign)
+        self._signer = open_signer(config)
         self.verifier = None if self._signer is None else self._signer.verifier
-        self.store = open_service_store(config, self._signer) if store is None else store
+        self.store = open_service_store(config) if store is None else store
         try:
             self.tokens, self.acts, self.metrics = Tokens(config.tokens), AuditLog(config.acts_file), Metrics()
             self.issued = None if config.oidc is None else IssuedTokens(config.oidc)
@@ -87,8 +92,8 @@ class Service:
             self.silence = Silence(clock, SILENT if config.alerts is None else config.alerts.silence)
             self.publication = Publication(clock, config.delay_us)
             self.closing = Closing(self.receipts, self.publication, clock, self.metrics, self._thin)
-            self.writer = BatchWriter(self.store, self.metrics)
-            self.reading = Reading(config.store, self.publication, config.keys)
+            self.writer = BatchWriter(self.store, self.closing.streams, self.metrics)
+            self.reading = Reading(config.place, self.publication, config.keys)
             self.watch_blocks = WatchBlocks()
             self.overview = Overview(clock, self.reading, self.closing, self.metrics, self.silence)
             self._decoders: dict[str, ThreadPoolExecutor] = {}
@@ -117,15 +122,12 @@ class Service:
         for name, options in declared(self.store.streams()).items():
             # Discovery needs the texts of events, and a store keeps none: it is no stream that is served.
             if name not in self.closing.streams and not options.discovers:
-                check_name(name)
-                check_slot(options.slots)
+                check_served(name, options.slots)
                 self._take(Stream.of(self.store, name, keys=self.config.keys, signer=self._signer))
-        self.writer.stopped |= ended
         for name, events in self.config.sources.items():
-            if name in ended:
-                continue
-            admission, note = partial(self._find_admission, name), partial(self.silence.note, name)
-            self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock, note)
+            if name not in ended:
+                admission, note = partial(self._find_admission, name), partial(self.silence.note, name)
+                self.closing.feeding[name] = Feeding(name, events, self.store, admission, self.clock, note)
         self._take_up({name: slot.slot for name, slot in paid.items() if slot is not None})
 
     def _take_up(self, made: Mapping[str, int]) -> None:
@@ -137,9 +139,9 @@ class Service:
         hidden: list[tuple[int, str, int, int]] = []
         since = self.clock() - self.publication.delay
         for name, admission in self.admissions.items():
-            slots, reached = admission.slots, self.store.reached(name)
+            slots = admission.slots
             first = min(slots.first_open(since), made.get(name, 1 << 62))
-            if reached is not None and (found := self.store.extent(name, None, first - 1)) is not None:
+            if (found := self.store.extent(name, None, first - 1)) is not None:
                 seen[name] = found[2]
             for content, link in self.store.releases(name, first):
                 slot = int(json.loads(content.partition(b"\n")[0])["slot"])
@@ -199,8 +201,7 @@ class Service:
 
     def declare(self, settings: StreamSettings, *, change: Change = False) -> Future[None]:
         """Open a stream or, with `change`, go on with other options from a slot on that has not begun."""
-        check_name(settings.name)
-        check_slot(settings.slots)
+        check_served(settings.name, settings.slots)
         return self.closing.call(partial(self._declare, settings, change))
 
     def _declare(self, settings: StreamSettings, change: Change) -> None:
@@ -226,7 +227,6 @@ class Service:
             return
         with self.writer.turn, nullcontext() if feeding is None else feeding.turn:
             stream.stop()  # and erases what was kept: nothing may be written after that
-            self.writer.stopped.add(name)
             if feeding is not None:
                 feeding.leave()
         self.closing.leave(name)

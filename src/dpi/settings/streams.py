@@ -138,6 +138,31 @@ class StreamSettings(StreamTerms):
         return Stream.with_options(options, store, separate=self.separate, change=change, signer=signer, engine=engine)
 
 
+@dataclass(frozen=True, kw_only=True)
+class StoreSettings:
+    """Where a stream is kept, and what guards it."""
+
+    store: Annotated[str | None, Setting("STORE", "A path, or postgresql://…", STORE)] = None
+    key_file: Annotated[Path | None, Setting("FILE", "The ledger's key; STORE.key unless given.", STORE)] = None
+    witness: Annotated[
+        Path | None, Setting("FILE", "Remembers the chain's head; STORE.witness unless given.", STORE)
+    ] = None
+    no_witness: Annotated[bool, Setting("", "Of a new store: no old copy of it will be noticed.", STORE)] = False
+    new: Annotated[bool, Setting("", "The store is gone, its key is not: all have all of ε again.", STORE)] = False
+    sign: Annotated[Path | None, Setting("FILE", "Private key; see dpi keys.", STORE)] = None
+
+    @property
+    def place(self) -> str:
+        """The store, which must be said."""
+        if self.store is None:
+            raise OptionError("`store` must be said: what was released and who has paid is kept there.")
+        return self.store
+
+    def __post_init__(self) -> None:
+        if self.no_witness and self.witness is not None:
+            raise OptionError("give `witness` or `no_witness`, not both.", options=("witness", "no_witness"))
+
+
 KEYS = {name: each for name, each in find_settings(StreamTerms).items() if name != "name"}
 """The options by the names that people write."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -97,7 +98,7 @@ def _look(target: str, key_file: Path | None) -> Mapping[str, object]:
 
     curator, now = key_file is not None, time.time_ns() // 1000
     with open_store(target, read_only=True, curator=curator, key_file=key_file) as opened:
-        return store_operations(opened, tuple(opened.streams()), now, accounts=curator).document()
+        return asdict(store_operations(opened, tuple(opened.streams()), now, accounts=curator))
 
 
 class Columns:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dpi.files import write_file
 from dpi.service import logs
 from dpi.service._publication import Reading
 from dpi.service._watch_blocks import WatchBlocks
-from dpi.service.alerts._delivery import Audience, Outbox, Webhook, make_id
+from dpi.service.alerts._delivery import Message, Outbox, Webhook, make_id
 from dpi.service.alerts._private import Conditions, PrivateAlert
 from dpi.service.alerts._public import PublicAlert
 from dpi.service.config import AlertConfig, WebhookAddress, read_secret
@@ -26,12 +26,14 @@ NEVER = -(1 << 62)  # a slot before the first one of any stream
 
 
 class AlertThread:
-    """Looks again and again, and has what it finds delivered, from `start` to `stop`."""
+    """Looks again and again, and has alerts of one kind delivered, and never another, from `start` to `stop`."""
 
-    def __init__(self, name: str, look: Callable[[], None], boxes: Sequence[Outbox]) -> None:
-        self._name, self._look, self._boxes = name, look, tuple(boxes)
+    def __init__(
+        self, role: str, kind: type[Message], find: Callable[[], Iterable[Message]], boxes: Sequence[Outbox]
+    ) -> None:
+        self._role, self._kind, self._find, self._boxes = role, kind, find, tuple(boxes)
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"dpi alerts for {name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"dpi alerts for {role}", daemon=True)
 
     def start(self) -> None:
         for box in self._boxes:
@@ -46,34 +48,40 @@ class AlertThread:
         for box in self._boxes:
             box.stop()
 
+    def tell(self, alert: Message) -> None:
+        """Have an alert delivered; refuses anything that is not of its kind, also what is derived from it."""
+        if type(alert) is not self._kind:
+            raise TypeError(f"those who are told a {self._kind.__name__} are told nothing else")
+        for box in self._boxes:
+            box.put(alert)
+
     def _run(self) -> None:
         failing = False
         while not self._stopped.is_set():
             try:
-                self._look()
+                for alert in self._find():
+                    self.tell(alert)
                 failing = False
             except Exception as error:  # the store's, or a fault: the next look may fare better
                 if not failing:
-                    logs.failed("alerts cannot be looked for", error, role=self._name)
+                    logs.failed("alerts cannot be looked for", error, role=self._role)
                 failing = True
-            self._stopped.wait(EVERY[self._name])
+            self._stopped.wait(EVERY[self._role])
 
 
 class ReleaseWatch:
     """Watches what is public: the releases of all streams, as they are seen."""
 
-    def __init__(
-        self, streams: Iterable[str], reading: Reading, analysts: Audience, mark: Path, options: Mapping[str, object]
-    ) -> None:
-        self._streams, self._reading, self._analysts, self._mark = streams, reading, analysts, mark
+    def __init__(self, streams: Iterable[str], reading: Reading, mark: Path, options: Mapping[str, object]) -> None:
+        self._streams, self._reading, self._mark = streams, reading, mark
         self._blocks = WatchBlocks(options)
         try:
             self._told = {str(name): int(slot) for name, slot in json.loads(mark.read_bytes()).items()}
         except (OSError, ValueError, TypeError, AttributeError):
             self._told = {}
 
-    def look(self) -> None:
-        """Tell the alerts of releases that were not told before; those from before there were hooks are not."""
+    def find(self) -> Iterator[PublicAlert]:
+        """Give the alerts of releases that were not told before; those from before there were hooks are not."""
         for name in sorted(self._streams):
             upto = self._reading.publication.upto(name)
             told = self._told.get(name)
@@ -83,8 +91,8 @@ class ReleaseWatch:
                 with self._reading.releases(name) as releases:
                     alerts = self._blocks.find_alerts(releases, told + 1, upto)
                 for alert in alerts:
-                    self._analysts.tell(PublicAlert(name, alert))
-                self._note(name, upto)  # after they are durable: at least once
+                    yield PublicAlert.of(name, alert)
+                self._note(name, upto)  # after all of them were told, and are durable: at least once
 
     def _note(self, name: str, slot: int) -> None:
         self._told[name] = slot
@@ -95,27 +103,19 @@ def make_alert_threads(
     config: AlertConfig, folder: Path, streams: Iterable[str], reading: Reading, look: Callable[[], Operations]
 ) -> list[AlertThread]:
     """Return the threads that a configuration asks for; secrets are read here, and what is wrong with them is told."""
+
+    def make_boxes(role: str, hooks: Sequence[WebhookAddress]) -> list[Outbox]:
+        """Make an outbox for each hook, in a folder whose name is the same after a restart, and not its address."""
+        places = [folder / role / make_id(each.url)[:16] for each in hooks]
+        sends = [Webhook(each.url, read_secret(each.secret_file)).send for each in hooks]
+        return [Outbox(place, send, role) for place, send in zip(places, sends, strict=True)]
+
     found: list[AlertThread] = []
     if config.analysts:
-        boxes = _make_boxes(folder / "analysts", config.analysts, "analysts")
-        mark, analysts = folder / "analysts" / "told.json", Audience(PublicAlert, boxes)
-        watch = ReleaseWatch(streams, reading, analysts, mark, config.watch)
-        found.append(AlertThread("analysts", watch.look, boxes))
+        boxes = make_boxes("analysts", config.analysts)
+        watch = ReleaseWatch(streams, reading, folder / "analysts" / "told.json", config.watch)
+        found.append(AlertThread("analysts", PublicAlert, watch.find, boxes))
     if config.curators:
-        boxes = _make_boxes(folder / "curators", config.curators, "curators")
-        conditions, curators = Conditions(config.lag, config.dry), Audience(PrivateAlert, boxes)
-
-        def tell() -> None:
-            for alert in conditions.look(look()):
-                curators.tell(alert)
-
-        found.append(AlertThread("curators", tell, boxes))
+        boxes, conditions = make_boxes("curators", config.curators), Conditions(config.lag, config.dry)
+        found.append(AlertThread("curators", PrivateAlert, lambda: conditions.look(look()), boxes))
     return found
-
-
-def _make_boxes(folder: Path, hooks: Sequence[WebhookAddress], audience: str) -> tuple[Outbox, ...]:
-    """Return an outbox for each hook, in a folder whose name is the same after a restart, and not its address."""
-    return tuple(
-        Outbox(folder / make_id(each.url)[:16], Webhook(each.url, read_secret(each.secret_file)).send, audience)
-        for each in hooks
-    )

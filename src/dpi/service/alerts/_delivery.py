@@ -16,11 +16,10 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import httpx
 
@@ -160,23 +159,3 @@ class Outbox:
         self._send(message)
         with suppress(FileNotFoundError):
             path.unlink()
-
-
-class Alert(Protocol):
-    """Something that can be sent."""
-
-    def message(self) -> Message: ...
-
-
-class Audience:
-    """Those who are told one kind of alerts, and never another."""
-
-    def __init__(self, kind: type[Alert], boxes: Sequence[Outbox]) -> None:
-        self._kind, self._boxes = kind, tuple(boxes)
-
-    def tell(self, alert: Alert) -> None:
-        """Send an alert to all of them; refuses anything that is not of their kind, also what is derived from it."""
-        if type(alert) is not self._kind:
-            raise TypeError(f"those who are told a {self._kind.__name__} are told nothing else")
-        for box in self._boxes:
-            box.put(alert.message())

@@ -14,18 +14,13 @@ from dpi.service.operations import Operations, StreamOperations
 
 
 @dataclass(frozen=True)
-class PrivateAlert:
+class PrivateAlert(Message):
     """Something that an operator should look at."""
 
-    kind: str
-    stream: str
-    slot: int | None
-    sentence: str
-    facts: tuple[tuple[str, Fact], ...] = ()
-
-    def message(self) -> Message:
-        id = make_id(self.kind, self.stream, self.slot)
-        return Message(id, self.kind, self.stream, self.slot, self.sentence, dict(self.facts))
+    @classmethod
+    def of(cls, kind: str, stream: str, slot: int | None, sentence: str, **facts: Fact) -> PrivateAlert:
+        """Say what is wrong with a stream, or with all of them."""
+        return cls(make_id(kind, stream, slot), kind, stream, slot, sentence, facts)
 
 
 class Conditions:
@@ -50,21 +45,21 @@ class Conditions:
         if now.failing is not None:
             slots = [each.next for each in now.streams if each.next is not None]
             sentence = f"slots cannot be closed at the moment ({now.failing})."
-            yield PrivateAlert("stopped", "", min(slots, default=None), sentence, (("error", now.failing),))
+            yield PrivateAlert.of("stopped", "", min(slots, default=None), sentence, error=now.failing)
         for each in now.streams:
             if now.failing is None and each.failing is not None:
                 sentence = f"{each.stream}: slot {each.next} cannot be closed ({each.failing})."
-                yield PrivateAlert("stopped", each.stream, each.next, sentence, (("error", each.failing),))
+                yield PrivateAlert.of("stopped", each.stream, each.next, sentence, error=each.failing)
             yield from self._find_of(each)
 
     def _find_of(self, stream: StreamOperations) -> Iterator[PrivateAlert]:
         name, slot, held = stream.stream, stream.next, stream.accounts
         if stream.lag is not None and stream.lag > self._lag:
             sentence = f"{name}: slot {slot} should have been closed {stream.lag:.0f} s ago."
-            yield PrivateAlert("lag", name, slot, sentence, (("seconds", round(stream.lag, 1)),))
+            yield PrivateAlert.of("lag", name, slot, sentence, seconds=round(stream.lag, 1))
         if stream.silent and stream.quiet is not None:
             sentence = f"{name}: no batch has come for {stream.quiet} slots."
-            yield PrivateAlert("silence", name, slot, sentence, (("slots", stream.quiet),))
+            yield PrivateAlert.of("silence", name, slot, sentence, slots=stream.quiet)
         if held is not None and held.number and held.dry >= self._dry * held.number:
             sentence = f"{name}: {held.dry / held.number:.0%} of {held.number} accounts cannot pay slot {slot} in full."
-            yield PrivateAlert("dry", name, slot, sentence, (("accounts", held.number), ("dry", held.dry)))
+            yield PrivateAlert.of("dry", name, slot, sentence, accounts=held.number, dry=held.dry)

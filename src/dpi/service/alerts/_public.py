@@ -1,8 +1,8 @@
 """Alerts for analysts: anomalies, computed from releases that are seen, and from nothing else.
 
 **Guarantee.** What an analyst's hook gets, and that it gets something, is a function of releases and of public options.
-*Why:* a `PublicAlert` is made of an alert of `dpi.apps.Watch` alone, which sees releases; the audience of analysts
-takes nothing else; and this module imports nothing that knows more (a contract of imports holds it).
+*Why:* a `PublicAlert` is made of an alert of `dpi.apps.Watch` alone, which sees releases; the thread of analysts tells
+nothing else; and this module imports nothing that knows more (a contract of imports holds it).
 
 Sees releases; no store, no account, no metric.
 """
@@ -16,17 +16,16 @@ from dpi.service.alerts._delivery import Message, make_id
 
 
 @dataclass(frozen=True)
-class PublicAlert:
+class PublicAlert(Message):
     """Something that releases show."""
 
-    stream: str
-    found: Alert
-
-    def message(self) -> Message:
-        found, facts = self.found, asdict(self.found)
+    @classmethod
+    def of(cls, stream: str, found: Alert) -> PublicAlert:
+        """Say what was found in a release of a stream."""
+        facts = asdict(found)
         slot, value = facts.pop("slot"), found.value
         sentence = (
-            f"{self.stream}, slot {slot}: the share of {value} is {found.share:.4g}, {found.severity} beside "
+            f"{stream}, slot {slot}: the share of {value} is {found.share:.4g}, {found.severity} beside "
             f"{found.before:.4g} before."
         )
-        return Message(make_id("anomaly", self.stream, slot, value), "anomaly", self.stream, slot, sentence, facts)
+        return cls(make_id("anomaly", stream, slot, value), "anomaly", stream, slot, sentence, facts)
