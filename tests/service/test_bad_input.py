@@ -134,10 +134,10 @@ def test_a_body_that_is_cut_off_is_not_kept(found):
         ("Content-Length: 99999999999999999999999\r\n\r\n", whole),
     ):
         assert b" 200 " not in by_hand(found, (head + framing).encode() + body).partition(b"\r\n")[0]
-    assert found.service.writer.last("visits", "cut") == -1
+    assert found.service.store.sequence("visits", "cut") == -1
     framing = f"Connection: close\r\nContent-Length: {len(whole)}\r\n\r\n"
     assert b" 200 " in by_hand(found, (head + framing).encode() + whole, ends=False)
-    assert found.service.writer.last("visits", "cut") == 0
+    assert found.service.store.sequence("visits", "cut") == 0
 
 
 @pytest.mark.parametrize(

@@ -86,11 +86,11 @@ def test_columns_of_any_library(tmp_path):
         values = {"land": ["DE", "FR"] * 200, "age": pl.Series([20, None] * 200)}
         stream.append(users, [MOMENT] * 400, values, unit="us")
         assert int(found.service.store.events("visits", FIRST).counts.sum()) == 200
-        last = found.service.writer.last("visits", "gate")
+        last = found.service.store.sequence("visits", "gate")
         assert last > 2
         again = service.stream("visits", producer="gate")
         again.append(["new"], pl.Series([BEGIN]).str.to_datetime(), {"land": ["DE"], "age": [3]})
-        assert found.service.writer.last("visits", "gate") == last + 1
+        assert found.service.store.sequence("visits", "gate") == last + 1
         with pytest.raises(dpi.OptionError, match="same number of rows"):
             again.append(["a", "b"], [BEGIN], {"land": ["DE"], "age": [3]})
         service.close()

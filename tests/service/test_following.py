@@ -157,7 +157,7 @@ def test_places_are_counted_by_requests(tmp_path, monkeypatch):
         assert (full.status_code, full.headers["retry-after"]) == (503, "1")
         held.close()
         waiting.join(30)
-        assert found.service.writer.last("visits", "p") == 0
+        assert found.service.store.sequence("visits", "p") == 0
 
 
 def _open(found):

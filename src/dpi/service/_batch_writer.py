@@ -25,20 +25,17 @@ STOPPED = "the stream was stopped: it takes no more events."
 Waiting = tuple[Arrival, Future[None]]  # a batch that is decoded, and whoever waits for it to be durable
 
 
-class BatchWriter:
+class BatchWriter(threading.Thread):
     def __init__(self, store: Store, streams: Mapping[str, Stream], metrics: Metrics) -> None:
+        super().__init__(name="dpi batch writer", daemon=True)
         self._store, self._streams, self._metrics = store, streams, metrics
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
         self.turn = threading.Lock()  # held while batches are written, and while a stream is stopped
-        self._thread = threading.Thread(target=self._run, name="dpi batch writer", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def stop(self) -> None:
         self._queue.put(None)
-        if self._thread.is_alive():
-            self._thread.join()
+        if self.is_alive():
+            self.join()
 
     def keep(self, arrival: Arrival) -> Future[None]:
         """Have a batch written; done when it is durable, or was before."""
@@ -46,7 +43,7 @@ class BatchWriter:
         self._queue.put((arrival, kept))
         return kept
 
-    def _run(self) -> None:
+    def run(self) -> None:
         ended = False
         while not ended:
             group = [self._queue.get()]

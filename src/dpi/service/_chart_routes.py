@@ -24,10 +24,12 @@ from dpi.release.grid import Shares, grid
 from dpi.release.interval import LEVEL
 from dpi.release.queries import Answer, Floats
 from dpi.release.release import MEASURED
+from dpi.service import _endpoints as api
 from dpi.service._endpoints import Call, document
 from dpi.service._problems import Problem
 from dpi.service._read_routes import find_extent, find_release
 from dpi.service.operations import find_measured
+from dpi.service.tokens import READER
 
 MOST_COLUMNS, COLUMNS = 1000, 240
 MOST_ROWS, ROWS, MOVERS = 500, 24, 10
@@ -35,16 +37,28 @@ SETS = 96  # sets of neighbouring bins that an ordered domain is drawn as, at mo
 SEARCHED = 1 << 18  # bins of a domain whose names can be searched
 _KINDS = {Categories: "categories", Bins: "bins", Hashed: "hashed", Product: "product"}
 Document = dict[str, object]
+LARGEST = api.Parameter("k", "How many of the largest.", api.whole(0, MOST_ROWS))
+CODES = api.Parameter("code", "A bin, by its number.", {"type": "array", "items": api.whole(0)})
 
 
+@api.route(
+    "GET /v1/streams/{stream}/picture", READER, api.PLACE, LARGEST, CODES,
+    api.Parameter("search", "Values whose names have this text in them."), api.LEVELS,
+    api.Parameter("beside", "A slot before, to which it is compared.", api.WHERE), api.ONE, api.OTHER,
+)  # fmt: skip
 async def get_picture(call: Call) -> Response:
-    """Give one slot, what moved most since another one (`beside`), or two parts of a product (`one`, `other`)."""
+    """One slot as it is drawn: values with intervals, users, how old it is.
+
+    With `beside`, what moved most since then. With `one` and `other`, two parts of a product as a grid.
+    """
     slot, beside = call.text("slot") or "newest", call.text("beside")
     if beside is not None:
         new, old = await call.read_releases(
             lambda releases: (find_release(releases, slot), find_release(releases, beside))
         )
-        k = call.whole("k", MOVERS, 1, MOST_ROWS)
+        k = call.whole("k", MOVERS)
+        if not k:
+            raise Problem(422, "`k` must be at least 1: how many that moved most.")
         return document(await call.read(lambda: _draw_changes(new, old, k, call.level)))
     release, until = await call.read_releases(
         lambda releases: (found := find_release(releases, slot), find_measured(releases, found))
@@ -56,7 +70,7 @@ async def get_picture(call: Call) -> Response:
 
 def _draw_slot(call: Call, release: Release, until: str | None) -> Document:
     """Draw the largest values of a slot, those that are named, and those whose names have a text in them."""
-    k, level, search = call.whole("k", ROWS, 0, MOST_ROWS), call.level, (call.text("search") or "").casefold()
+    k, level, search = call.whole("k", ROWS), call.level, (call.text("search") or "").casefold()
     domain, (lower, upper), users = release.domain, release.interval(level), release.count()
     codes = [*_read_codes(call, domain), *_search(release, search), *_find_largest(release, k)]
     other = np.flatnonzero(catch_all(domain)).tolist()
@@ -135,11 +149,17 @@ def _draw_grid(release: Release, one: str | None, other: str | None) -> Document
     }
 
 
+@api.route(
+    "GET /v1/streams/{stream}/series", READER, api.FIRST, api.END, LARGEST, CODES, api.LEVELS,
+    api.Parameter("columns", "Slots at most.", api.whole(1, MOST_COLUMNS)),
+    api.Parameter("step", "Every slot that is a multiple of this.", api.whole(1)),
+    api.Parameter("quantile", "Of ordered values.", {"type": "array", "items": api.NUMBER}),
+)  # fmt: skip
 async def get_series(call: Call) -> Response:
-    """Give many slots: the largest values over them, those that are named with intervals, users, and quantiles."""
+    """Many slots as they are drawn; of a long span, every 2ⁿ-th and the last."""
     name, first, end, level = call.stream, call.where("first"), call.where("end"), call.level
-    columns, step = call.whole("columns", COLUMNS, 1, MOST_COLUMNS), call.whole("step", None, 1)
-    k, quantiles = call.whole("k", ROWS, 0, MOST_ROWS), [_read_share(text) for text in call.texts("quantile")]
+    columns, step = call.whole("columns", COLUMNS), call.whole("step", None)
+    k, quantiles = call.whole("k", ROWS), [_read_share(text) for text in call.texts("quantile")]
 
     def read(releases: Releases) -> tuple[list[Release], int]:
         part = releases.between(first, end)

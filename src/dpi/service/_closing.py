@@ -42,7 +42,7 @@ AGAIN = 0.5  # seconds after which a slot is tried again that a store refused
 LOOKING = 0.02  # seconds after which a slot is looked at again that waits for a batch, for a broker or for its turn
 
 
-class Closing:
+class Closing(threading.Thread):
     """Closes the slots of some streams until it is stopped."""
 
     def __init__(
@@ -53,6 +53,7 @@ class Closing:
         metrics: Metrics,
         thin: Callable[[], object] = lambda: None,
     ) -> None:
+        super().__init__(name="dpi closing", daemon=True)
         self.streams: dict[str, Stream] = {}
         self.feeding: dict[str, Feeding] = {}  # of streams that are fed by a broker
         self.failing: dict[str, str] = {}
@@ -64,7 +65,6 @@ class Closing:
         self._served: dict[str, int] = {}
         self._asked: deque[Callable[[], None]] = deque()
         self._wake, self._stopped = threading.Event(), False
-        self._thread = threading.Thread(target=self._run, name="dpi closing", daemon=True)
 
     @property
     def all_failing(self) -> bool:
@@ -73,14 +73,11 @@ class Closing:
             name for name, stream in list(self.streams.items()) if not stream.stopped
         }
 
-    def start(self) -> None:
-        self._thread.start()
-
     def stop(self) -> None:
         self._stopped = True
         self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self.is_alive():
+            self.join()
 
     def call(self, do: Callable[[], Done]) -> Future[Done]:
         """Have something done by the thread that owns the streams."""
@@ -97,7 +94,7 @@ class Closing:
         self._wake.set()
         return future
 
-    def _run(self) -> None:
+    def run(self) -> None:
         while not self._stopped:
             self._wake.clear()
             while self._asked:

@@ -1,4 +1,7 @@
-"""What a route is made of: who may use it, what it takes, what it gives. Routes, reference and checks read the same."""
+"""What a route is made of: who may use it, what it takes, what it gives. Routes, reference and checks read the same.
+
+A route is declared once, by `route` above the function that answers it; what it is for is that function's docstring.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -20,7 +23,7 @@ from dpi.service.config import NAME
 from dpi.service.service import Service
 from dpi.store.sql import SQLStore
 
-Schema = dict[str, object]
+Schema = dict[str, Any]
 Handler = Callable[["Call"], Awaitable[Response]]
 Found = TypeVar("Found")
 Default = TypeVar("Default", int, None)
@@ -38,23 +41,74 @@ class Parameter:
     required: bool = False
 
 
+WHOLE: Schema = {"type": "integer"}
+NUMBER: Schema = {"type": "number"}
+TEXT: Schema = {"type": "string"}
+BYTES: Schema = {"type": "string", "format": "binary"}
+TEXTS: Schema = {"type": "array", "items": TEXT}
+SLOT: Schema = {"type": "integer", "minimum": -FARTHEST, "maximum": FARTHEST}
+WHERE: Schema = {
+    "oneOf": [WHOLE, {"type": "string", "format": "date-time"}],
+    "description": "A slot, by its number or by a time in ISO 8601.",
+}
+
+
+def whole(least: int, most: int | None = None) -> Schema:
+    """Return whole numbers from one to another."""
+    return {**WHOLE, "minimum": least} | ({} if most is None else {"maximum": most})
+
+
+def fields(*required: str, **properties: Schema) -> dict[str, Schema]:
+    """Return an object of these fields, all of which are there."""
+    return {JSON: {"type": "object", "properties": properties, "required": [*required, *properties]}}
+
+
+FIRST = Parameter("first", "The first slot, or the time from which slots begin.", WHERE)
+END = Parameter("end", "Slots before this one, or that begin before this time.", WHERE)
+PLACE = Parameter("slot", "One slot; the newest unless given.", WHERE)
+LEVELS = Parameter("level", "Of intervals, such as 0.95.", NUMBER)
+ONE, OTHER = Parameter("one", "A part of a product."), Parameter("other", "Another part of it.")
+
+
 @dataclass(frozen=True)
 class Endpoint:
     method: str
     path: str
     roles: frozenset[str] | None  # who may use it; None is anybody, without a token
     handler: Handler
-    summary: str
-    parameters: tuple[Parameter, ...] = ()
-    body: Mapping[str, Schema] = field(default_factory=dict)  # what is sent, by its media type
-    status: int = 200
-    answer: Mapping[str, Schema] = field(default_factory=lambda: {JSON: {"type": "object"}})
+    parameters: tuple[Parameter, ...]
+    body: Mapping[str, Schema]  # what is sent, by its media type
+    status: int
+    answer: Mapping[str, Schema]
+
+
+ENDPOINTS: list[Endpoint] = []
+"""All routes of `/v1`, in the order in which they are declared."""
+
+
+def route(
+    asked: str,
+    roles: frozenset[str] | None,
+    *parameters: Parameter,
+    body: Mapping[str, Schema] | None = None,
+    status: int = 200,
+    answer: Mapping[str, Schema] | None = None,
+) -> Callable[[Handler], Handler]:
+    """Declare the route that a function answers, such as "GET /v1/chain"."""
+    method, _, path = asked.partition(" ")
+
+    def declare(handler: Handler) -> Handler:
+        given = answer or {JSON: {"type": "object"}}
+        ENDPOINTS.append(Endpoint(method, path, roles, handler, parameters, body or {}, status, given))
+        return handler
+
+    return declare
 
 
 class Call:
     def __init__(self, service: Service, endpoint: Endpoint, request: Request) -> None:
         self.service, self.request = service, request
-        known = {parameter.name: parameter for parameter in endpoint.parameters}
+        self._known = known = {parameter.name: parameter for parameter in endpoint.parameters}
         for name in request.query_params:
             if name not in known:
                 raise Problem(422, f"this route takes no other parameters than: {', '.join(known) or 'none'}.")
@@ -81,11 +135,12 @@ class Call:
     def texts(self, name: str) -> list[str]:
         return self.request.query_params.getlist(name)
 
-    def whole(self, name: str, default: Default, least: int = -FARTHEST, most: int = FARTHEST) -> int | Default:
-        text = self.text(name)
+    def whole(self, name: str, default: Default) -> int | Default:
+        """Return a whole number within the bounds that its parameter states."""
+        text, schema = self.text(name), self._known[name].schema
         if text is None:
             return default
-        number = read_whole(text)
+        number, least, most = read_whole(text), schema.get("minimum", -FARTHEST), schema.get("maximum", FARTHEST)
         if number is None or not least <= number <= most:
             raise Problem(422, f"`{name}` must be a whole number from {least} to {most}.")
         return number

@@ -28,53 +28,50 @@ AGAIN = 1.0  # seconds after which a broker that failed is begun again
 LEAVING = 5.0  # seconds that a reader has to end; one that waits for a broker is left
 
 
-class Feeding:
+class Feeding(threading.Thread):
     """One stream's broker, from `start` to `stop`."""
 
     def __init__(
         self,
-        name: str,
+        stream: str,
         events: FollowedEvents,
         store: Store,
         admission: Callable[[], Admission],
         clock: Clock,
         heard: Callable[[], None],
     ) -> None:
-        self._name, self._events, self._store = name, events, store
+        super().__init__(name=f"dpi feeding {stream}", daemon=True)
+        self._stream, self._events, self._store = stream, events, store
         self._admission, self._clock, self._heard = admission, clock, heard
-        self._stop, self._moment = threading.Event(), -(1 << 62)
+        self._leaving, self._moment = threading.Event(), -(1 << 62)
         self.turn = threading.Lock()  # held while events are written
-        self._thread = threading.Thread(target=self._run, name=f"dpi feeding {name}", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def leave(self) -> None:
         """Keep nothing more. The caller holds `turn`."""
-        self._stop.set()
+        self._leaving.set()
 
     def stop(self) -> None:
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(LEAVING)
+        self._leaving.set()
+        if self.is_alive():
+            self.join(LEAVING)
 
     def settled(self, moment: int) -> bool:
         """Whether what had arrived by a moment is kept."""
         return self._moment >= moment
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
+    def run(self) -> None:
+        while not self._leaving.is_set():
             try:
                 self._follow()
             except Exception as error:
-                logs.failed("a broker cannot be read", error, stream=self._name)
-                self._stop.wait(AGAIN)
+                logs.failed("a broker cannot be read", error, stream=self._stream)
+                self._leaving.wait(AGAIN)
 
     def _follow(self) -> None:
-        journal = Journal(self._store, self._name)
+        journal = Journal(self._store, self._stream)
         known = newest_reaches(mark for _, mark in journal.kept)
-        inputs = self._events.live(lambda producer: self._store.sequence(self._name, producer), known)
-        timer = Timer(self._admission().slots, inputs, journal, stop=self._stop, clock=self._clock)
+        inputs = self._events.live(lambda producer: self._store.sequence(self._stream, producer), known)
+        timer = Timer(self._admission().slots, inputs, journal, stop=self._leaving, clock=self._clock)
         before: Mark | None = None
         try:
             for number, mark in chain(journal.kept, timer.start()):
@@ -82,12 +79,12 @@ class Feeding:
                     for block in each.read(mark.reached.get(each.name, ())):
                         self._keep(block, before, mark)
                     if each.lost:
-                        logs.tell("part of a broker's events is lost", WARNING, stream=self._name)
+                        logs.tell("part of a broker's events is lost", WARNING, stream=self._stream)
                     each.lost = False
                 journal.settled(number)
                 before = mark
                 self._moment = max(self._moment, mark.moment)
-                if self._stop.is_set():
+                if self._leaving.is_set():
                     return
         finally:
             timer.stop()
@@ -100,6 +97,6 @@ class Feeding:
         window = events.narrow(window, block.events, admission.slots, mark.until)
         kept = admission.keep(events.events(block.events), window)
         with self.turn:
-            if not self._stop.is_set():
-                self._store.append_all([Arrival(self._name, kept, block.producer, block.sequence)])
+            if not self._leaving.is_set():
+                self._store.append_all([Arrival(self._stream, kept, block.producer, block.sequence)])
         self._heard()

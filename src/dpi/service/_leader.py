@@ -47,17 +47,17 @@ ANSWERING = 2.0  # seconds that requests of a lost term have to end
 ALIVE = "/v1/health"  # what a replica that waits answers: it is well
 
 
-class Lease:
+class Lease(threading.Thread):
     """Says to the store, again and again, that this process is there; calls `lost` when that fails."""
 
     def __init__(self, store: SQLStore, seconds: float, lost: Callable[[], object]) -> None:
+        super().__init__(name="dpi lease", daemon=True)
         self._store, self._pause, self._lost = store, seconds / BEATS, lost
         self._stopping = threading.Event()
         store.lead(seconds)
-        self._thread = threading.Thread(target=self._run, name="dpi lease", daemon=True)
-        self._thread.start()
+        self.start()
 
-    def _run(self) -> None:
+    def run(self) -> None:
         with suppress(StoreError):
             while not self._stopping.wait(self._pause):
                 self._store.renew()
@@ -66,7 +66,7 @@ class Lease:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join()
+        self.join()
 
 
 class Replica:

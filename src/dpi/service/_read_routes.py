@@ -30,12 +30,14 @@ from dpi.errors import StateError
 from dpi.events.slots import Slots
 from dpi.reader import Releases
 from dpi.release import Release, to_frame
+from dpi.service import _endpoints as api
 from dpi.service._budgets import find_budget
-from dpi.service._endpoints import JSON, Call, document, read_place, read_whole
+from dpi.service._endpoints import Call, document
 from dpi.service._problems import Problem
 from dpi.service._publication import Publication, Published
 from dpi.service._receipts import write_moment
 from dpi.service._watch_blocks import BLOCK, count_blocks
+from dpi.service.tokens import ANYBODY, CURATOR, EVERYBODY, OPERATOR, OVERSEER, READER
 from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, narrowed
 from dpi.store.export import export
 from dpi.store.sql import SQLStore
@@ -43,7 +45,7 @@ from dpi.store.sql import SQLStore
 LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
 DATABASE, STREAM = "application/vnd.sqlite3", "text/event-stream"
 ALIVE = 15.0  # seconds after which a comment says that a connection that follows is
-MOST_RELEASES = MOST_ENTRIES = MOST_ACTS = 1000
+MOST = 1000  # releases, entries or acts of one answer
 MOST_BINS = 1 << 20  # bins of all releases of one answer; one release is always given
 PIECE = 1 << 16
 FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}  # a release never changes
@@ -54,32 +56,43 @@ WORDS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Which parameters each question takes of its own."""
 OWN = {name for names in WORDS.values() for name in names}
+SINCE = api.Parameter("since", "Slots after this one.", api.SLOT)
+LIMIT = api.Parameter("limit", "How many at most.", api.whole(1, MOST))
 
 # The process.
 
 
+@api.route("GET /v1/health", ANYBODY, answer=api.fields(status=api.TEXT))
 async def get_health(call: Call) -> Response:
+    """The process answers."""
     return document({"status": "ok"})
 
 
+@api.route("GET /v1/ready", ANYBODY, answer=api.fields(status=api.TEXT))
 async def get_ready(call: Call) -> Response:
-    """Say that the store can be read, and slots can be closed: of one stream at least, as none waits for another."""
+    """It can do its work: the store can be read, and slots can be closed, of one stream at least."""
     if call.service.closing.all_failing:
         raise Problem(503, "slots cannot be closed at the moment.", retry=1)
     await call.read_store(SQLStore.head)
     return document({"status": "ready"})
 
 
+@api.route("GET /v1/metrics", OPERATOR, answer={"text/plain": api.TEXT})
 async def get_metrics(call: Call) -> Response:
+    """Numbers for Prometheus."""
     return Response(await call.read(call.service.metrics.text), media_type=CONTENT_TYPE_LATEST)
 
 
+@api.route("GET /v1/operations", CURATOR, answer=api.fields("at", "failing", "streams"))
 async def get_operations(call: Call) -> Response:
+    """Lag, arrivals, accounts, next closings, releases and budgets of all streams: private."""
     return document(await call.read(call.service.overview.look))
 
 
+@api.route("GET /v1/acts", OVERSEER, api.Parameter("after", "Acts after this one.", api.whole(-1)))
 async def get_acts(call: Call) -> Response:
-    after, acts = call.whole("after", -1, -1), call.service.acts
+    """Administrative acts, in order."""
+    after, acts = call.whole("after", -1), call.service.acts
 
     def read() -> dict[str, object]:
         try:
@@ -87,7 +100,7 @@ async def get_acts(call: Call) -> Response:
         except StateError:
             head, whole = -1, False
         found = (entry for entry in acts.entries() if int(str(entry["sequence"])) > after)
-        return {"acts": list(islice(found, MOST_ACTS)), "head": head, "whole": whole}
+        return {"acts": list(islice(found, MOST)), "head": head, "whole": whole}
 
     return document(await call.read(read))
 
@@ -95,14 +108,17 @@ async def get_acts(call: Call) -> Response:
 # Streams.
 
 
+@api.route("GET /v1/streams", EVERYBODY)
 async def get_streams(call: Call) -> Response:
+    """The streams, and the role of this token."""
     known = declared(await call.read_store(SQLStore.streams))
     served = [{"name": name, "options": each.stated} for name, each in sorted(known.items()) if not each.discovers]
     return document({"streams": served, "role": str(call.request.state.by).partition(" ")[0]})
 
 
+@api.route("GET /v1/streams/{stream}", EVERYBODY, api.FIRST, api.END)
 async def get_stream(call: Call) -> Response:
-    """Give what a stream is: its options, its promise, its clock, and which releases from `first` to `end` it has."""
+    """Options, promise and clock, and how many releases there are."""
     service, first, end = call.service, call.where("first"), call.where("end")
 
     def read(releases: Releases) -> dict[str, object]:
@@ -136,31 +152,36 @@ def find_extent(releases: Releases) -> tuple[int, int, int] | None:
     return releases.store.extent(releases.name, releases._first, releases._last)
 
 
+@api.route("GET /v1/streams/{stream}/budget", EVERYBODY)
 async def get_budget(call: Call) -> Response:
+    """What is promised, what can be spent, who pays next, what it buys."""
     name, by_store = call.stream, await call.read(call.service.reading.spent)
     found = await call.read_releases(lambda releases: find_budget(releases, by_store).document())
     return document({**found, "guarantee": call.service.guarantees[name]})
 
 
+@api.route("GET /v1/domains/{digest}", EVERYBODY)
 async def get_domain(call: Call) -> Response:
+    """A domain by its digest."""
     digest = call.place("digest")
     try:
         text = await call.read_store(lambda store: store.domain(digest))
     except StateError:
         raise Problem(404, "there is no such domain.") from None
-    return Response(text, headers=FOR_EVER, media_type=JSON)
+    return Response(text, headers=FOR_EVER, media_type=api.JSON)
 
 
 # Releases.
 
 
+@api.route(
+    "GET /v1/streams/{stream}/releases", READER, api.FIRST, api.END, SINCE, LIMIT,
+    answer=api.fields("releases", "more_since") | {LINES: api.TEXT, PARQUET: api.BYTES},
+)  # fmt: skip
 async def get_releases(call: Call) -> Response:
-    """Give releases of slots from `first` to before `end`, or of those after `since`, some at a time.
-
-    As JSON, as lines of JSON, or as Parquet with a row for each, as the reader accepts.
-    """
+    """Releases, in order; as lines or as Parquet, if these are accepted."""
     since, first, end = call.whole("since", None), call.where("first"), call.where("end")
-    limit = call.whole("limit", MOST_RELEASES, 1, MOST_RELEASES)
+    limit = call.whole("limit", MOST)
     kind = call.request.headers.get("accept", "").partition(";")[0].strip()
     if since is not None and first is not None:
         raise Problem(422, "`since` and `first` say the same: leave one of them out.")
@@ -187,20 +208,21 @@ async def get_releases(call: Call) -> Response:
         return Response(b"".join(each + b"\n" for each in found), headers=headers, media_type=LINES)
     more = b"null" if last is None else str(last).encode()
     body = b'{"releases":[' + b",".join(found) + b'],"more_since":' + more + b"}"
-    return Response(body, headers=headers, media_type=JSON)
+    return Response(body, headers=headers, media_type=api.JSON)
 
 
+@api.route("GET /v1/streams/{stream}/releases/{slot}", READER, answer=api.fields("slot", "pdf", "certificate"))
 async def get_release(call: Call) -> Response:
-    """Give the release of a slot: by its number, by a time that lies in it, or the newest."""
+    """One release: of a slot's number, of a time, or `newest`."""
     slot = call.place("slot")
     release = await call.read_releases(lambda releases: find_release(releases, slot))
     text, headers = await call.read(release.to_json), {} if slot == "newest" else FOR_EVER
-    return Response(text, headers=headers, media_type=JSON)
+    return Response(text, headers=headers, media_type=api.JSON)
 
 
 def find_release(releases: Releases, text: str) -> Release:
     """Return the release of a slot that a text names; refuses one that is not seen."""
-    place = read_place(text)
+    place = api.read_place(text)
     if place == "newest":
         if not len(releases):
             raise Problem(404, "no slot of this stream has been released yet.")
@@ -248,10 +270,12 @@ class News:
                 await self._next.wait()
 
 
+@api.route("GET /v1/streams/{stream}/follow", READER, SINCE, answer={STREAM: api.TEXT})
 async def get_follow(call: Call) -> Response:
+    """Server-sent events: a release is seen. Goes on after `Last-Event-ID`."""
     name, service, news = call.stream, call.service, call.request.app.state.news
     said = call.request.headers.get("last-event-id") or call.text("since")
-    since = None if said is None else read_whole(said)
+    since = None if said is None else api.read_whole(said)
     if said is not None and since is None:
         raise Problem(422, "`Last-Event-ID` and `since` must be the number of a slot.")
     slots = service.admissions[name].slots
@@ -284,8 +308,25 @@ async def _write_events(
 # Questions.
 
 
+@api.route(
+    "GET /v1/streams/{stream}/answers/{question}", READER,
+    api.PLACE, api.FIRST, api.END, api.LEVELS, api.Parameter("part", "Of a product: about this part alone."),
+    api.Parameter("given", "Of a product: among those with PART=VALUE.", api.TEXTS),
+    api.Parameter("k", "How many (`top`).", api.WHOLE),
+    api.Parameter("value", "A value; of a product PART=VALUE for each part.", api.TEXTS),
+    api.Parameter("q", "Between 0 and 1 (`quantile`).", api.NUMBER),
+    api.Parameter("low", "From here (`range`).", api.NUMBER),
+    api.Parameter("high", "To before here (`range`).", api.NUMBER),
+    api.ONE, api.OTHER,
+    api.Parameter("beside", "The slot of the other release (`l1`, `kl`, `join-size`).", api.WHERE),
+    api.Parameter("beside-stream", "The stream of the other release."),
+)  # fmt: skip
 async def get_answers(call: Call) -> Response:
-    """Give the answer of one slot (`slot`), or of every slot from `first` to before `end`."""
+    """A question with intervals, about one slot, or about every slot from `first` to before `end`.
+
+    It is one of top, probability, count, total, mean, median, sum, spread, quantile, range, correlation, l1, kl and
+    join-size.
+    """
     name, question, level = call.stream, call.place("question"), call.level
     if question not in WORDS:
         raise Problem(404, f"unknown question: ask one of {', '.join(WORDS)}.")
@@ -297,7 +338,7 @@ async def get_answers(call: Call) -> Response:
     first, end, slot = call.where("first"), call.where("end"), call.text("slot") or "newest"
 
     def find(releases: Releases) -> list[Release]:
-        return [*islice(releases.between(first, end), MOST_RELEASES)] if period else [find_release(releases, slot)]
+        return [*islice(releases.between(first, end), MOST)] if period else [find_release(releases, slot)]
 
     def answer() -> dict[str, object]:
         said = ask_all(ask, found)
@@ -336,8 +377,12 @@ def _plain(row: Row) -> dict[str, object]:
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.plain().items()}
 
 
+@api.route("GET /v1/streams/{stream}/alerts", READER, api.FIRST, api.END)
 async def get_alerts(call: Call) -> Response:
-    """Give alerts of slots from `first` to before `end`, oldest first; of the last blocks where these are too many."""
+    """Values whose share moved as it hardly ever does, by more than the noise explains.
+
+    Oldest first; of the last blocks of slots where these are too many.
+    """
     name, first, end, blocks = call.stream, call.where("first"), call.where("end"), call.service.watch_blocks
 
     def read() -> dict[str, object]:
@@ -357,13 +402,17 @@ async def get_alerts(call: Call) -> Response:
 # The chain.
 
 
+@api.route(
+    "GET /v1/chain", EVERYBODY, api.Parameter("after", "Entries after this one.", api.whole(-1)), LIMIT,
+    answer=api.fields("key", entries={"type": "array", "items": {"type": "object"}}, head=api.WHOLE),
+)  # fmt: skip
 async def get_chain(call: Call) -> Response:
-    """Give entries of the chain after a number, in order, as they are hashed and signed, and the key that signs.
+    """Entries of the chain of certificates, and the public key that it is signed for.
 
-    The key is public, in PEM form; null where the chain is not signed. Whoever checks compares it with what they were
-    given elsewhere: a service could say any key.
+    They are given in order, as they are hashed and signed. The key is in PEM form; null where the chain is not signed.
+    Whoever checks compares it with what they were given elsewhere: a service could say any key.
     """
-    after, limit = call.whole("after", -1, -1), call.whole("limit", MOST_ENTRIES, 1, MOST_ENTRIES)
+    after, limit = call.whole("after", -1), call.whole("limit", MOST)
     seen, verifier = call.service.publication.entry, call.service.verifier
     numbers = range(after + 1, min(seen, after + limit) + 1)
     links = await call.read_store(lambda store: [store.link(number) for number in numbers])
@@ -371,11 +420,12 @@ async def get_chain(call: Call) -> Response:
     return document({"entries": entries, "head": seen, "key": None if verifier is None else verifier.pem()})
 
 
+@api.route("GET /v1/export", EVERYBODY, answer={DATABASE: api.BYTES})
 async def get_export(call: Call) -> Response:
-    """Give the public part of the store as a file that `dpi verify`, `dpi query` and `dpi report` read.
+    """The public part of the store, as a file.
 
-    It ends with the last entry of the chain that is seen at this moment. The file has no name any more when it is sent:
-    it goes with whoever reads it.
+    It is one that `dpi verify`, `dpi query` and `dpi report` read, and ends with the last entry of the chain that is
+    seen at this moment. It has no name any more when it is sent: it goes with whoever reads it.
     """
 
     def make(store: SQLStore) -> BinaryIO:

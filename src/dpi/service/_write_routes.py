@@ -9,95 +9,15 @@ from starlette.responses import Response
 
 from dpi.certificates.chain import Entry
 from dpi.errors import OptionError
-from dpi.service._batch_reader import ARROW, KINDS, LINES, PACKINGS, UNITS
+from dpi.service._batch_reader import ARROW, KINDS, LINES, UNITS
 from dpi.service._batch_writer import STOPPED
-from dpi.service._endpoints import JSON, Call, Schema, document
+from dpi.service._endpoints import JSON, TEXT, Call, Parameter, Schema, document, fields, route, whole
 from dpi.service._problems import Problem
 from dpi.service.service import Batch
+from dpi.service.tokens import ADMIN, CURATOR
 from dpi.settings.streams import KEYS, read_stream
 
 LONGEST_PRODUCER = 200
-
-
-async def post_events(call: Call) -> Response:
-    """Keep a batch. The answer says that it is durable, and is the same whatever was in it.
-
-    It is stamped when its last byte is there: nothing waits between the two.
-    """
-    service, stream, kind, unit = call.service, call.stream, call.kind(), call.text("unit")
-    producer, sequence = call.text("producer") or "", call.whole("sequence", None, least=0)
-    if not 0 < len(producer) <= LONGEST_PRODUCER or not producer.isprintable() or sequence is None:
-        raise Problem(422, f"`producer` must be 1 to {LONGEST_PRODUCER} printable characters.")
-    if service.closing.streams[stream].stopped:
-        raise Problem(410, STOPPED)
-    if unit is not None and unit not in UNITS:
-        raise Problem(422, f"`unit` must be one of {', '.join(UNITS)}.")
-    if kind not in KINDS:
-        raise Problem(415, f"a batch must be one of {', '.join(KINDS)}.")
-    packing = call.request.headers.get("content-encoding", "")
-    async with service.limit.enter(call.request.state.token):
-        parts = await call.body()
-        receipt = service.receipts.stamp(stream)
-        batch = Batch(stream, b"".join(parts), kind, packing, unit, producer, sequence, receipt)
-        del parts
-        await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
-    return document({"kept": True})
-
-
-async def get_producer(call: Call) -> Response:
-    """Give the last sequence of a producer that is durable: a batch up to it need not be sent again."""
-    service, stream, producer = call.service, call.stream, call.place("producer")
-    if not producer.isprintable() or len(producer) > LONGEST_PRODUCER:
-        raise Problem(404, "there is no such producer.")
-    last = await call.read(lambda: service.store.sequence(stream, producer))
-    return document({"producer": producer, "sequence": last})
-
-
-async def post_stream(call: Call) -> Response:
-    table = _read_table(await call.document())
-    name = table.pop("name", None)
-    if not isinstance(name, str):
-        raise Problem(422, "`name` must be a text.")
-    settings = read_stream(name, table, keys=call.service.config.keys)
-    await asyncio.wrap_future(call.service.declare(settings))
-    await _note(call, "stream opened", name)
-    return document({"name": name}, 201, {"location": f"/v1/streams/{name}"})
-
-
-async def put_stream(call: Call) -> Response:
-    name, table = call.stream, _read_table(await call.document())
-    change = table.pop("change", True)
-    if table.pop("name", name) != name or not (change is True or isinstance(change, str)):
-        raise Problem(422, "`change` must be true, or the time at which a slot begins; a stream keeps its name.")
-    if change == "next":
-        raise Problem(422, "`change` must be true, or the time at which a slot begins: events of open slots are here.")
-    table.setdefault("from", "1970-01-01")  # it has begun
-    settings = read_stream(name, table, keys=call.service.config.keys)
-    await asyncio.wrap_future(call.service.declare(settings, change=change))
-    await _note(call, "stream changed", name)
-    return document({"name": name})
-
-
-async def delete_stream(call: Call) -> Response:
-    name = call.stream
-    if not call.service.closing.streams[name].stopped:
-        await asyncio.wrap_future(call.service.end(name))
-        await _note(call, "stream stopped", name)
-    return document({"name": name})
-
-
-async def _note(call: Call, act: str, name: str) -> None:
-    """Note what an administrator did; the options themselves stand in the chain."""
-    about: Entry = {"stream": name, "entry": call.service.publication.entry}
-    await call.read(partial(call.service.acts.note, act, by=str(call.request.state.by), about=about))
-
-
-def _read_table(content: object) -> dict[str, object]:
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise OptionError("the options of a stream are a JSON object.")
-    return dict(content)
-
-
 _DOMAIN: Schema = {
     "description": "A list of values, or a domain's description as `dpi domain` writes it.",
     "oneOf": [{"type": "array", "items": {"type": "string"}}, {"type": "object"}],
@@ -135,4 +55,98 @@ BATCH: dict[str, Schema] = {
     LINES: {"type": "string", "description": "An object with `user`, `time` and `value` a line."},
     ARROW: {"type": "string", "format": "binary", "description": "Columns `user`, `time` and `value`."},
 }
-PACKED = f"May be packed: `Content-Encoding` {' or '.join(PACKINGS)}."
+NAMED = fields(name=TEXT)
+
+
+@route(
+    "POST /v1/streams/{stream}/events", CURATOR,
+    Parameter("producer", "Who sends.", {**TEXT, "minLength": 1, "maxLength": LONGEST_PRODUCER}, required=True),
+    Parameter("sequence", "0 for the first, and so on.", whole(0), required=True),
+    Parameter("unit", "Of times that are numbers.", {"enum": [*UNITS]}),
+    body=BATCH, answer=fields(kept={"const": True}),
+)  # fmt: skip
+async def post_events(call: Call) -> Response:
+    """Keep a batch of events durably, once. May be packed: `Content-Encoding` gzip or zstd.
+
+    The answer says that it is durable, and is the same whatever was in it. It is stamped when its last byte is there:
+    nothing waits between the two.
+    """
+    service, stream, kind, unit = call.service, call.stream, call.kind(), call.text("unit")
+    producer, sequence = call.text("producer") or "", call.whole("sequence", None)
+    if not 0 < len(producer) <= LONGEST_PRODUCER or not producer.isprintable() or sequence is None:
+        raise Problem(422, f"`producer` must be 1 to {LONGEST_PRODUCER} printable characters.")
+    if service.closing.streams[stream].stopped:
+        raise Problem(410, STOPPED)
+    if unit is not None and unit not in UNITS:
+        raise Problem(422, f"`unit` must be one of {', '.join(UNITS)}.")
+    if kind not in KINDS:
+        raise Problem(415, f"a batch must be one of {', '.join(KINDS)}.")
+    packing = call.request.headers.get("content-encoding", "")
+    async with service.limit.enter(call.request.state.token):
+        parts = await call.body()
+        receipt = service.receipts.stamp(stream)
+        batch = Batch(stream, b"".join(parts), kind, packing, unit, producer, sequence, receipt)
+        del parts
+        await asyncio.shield(asyncio.wrap_future(service.receive(batch)))
+    return document({"kept": True})
+
+
+@route("GET /v1/streams/{stream}/producers/{producer}", CURATOR)
+async def get_producer(call: Call) -> Response:
+    """The last batch of a producer that was kept: one up to it need not be sent again."""
+    service, stream, producer = call.service, call.stream, call.place("producer")
+    if not producer.isprintable() or len(producer) > LONGEST_PRODUCER:
+        raise Problem(404, "there is no such producer.")
+    last = await call.read(lambda: service.store.sequence(stream, producer))
+    return document({"producer": producer, "sequence": last})
+
+
+@route("POST /v1/streams", ADMIN, body={JSON: NEW_STREAM}, status=201, answer=NAMED)
+async def post_stream(call: Call) -> Response:
+    """Open a stream."""
+    table = _read_table(await call.document())
+    name = table.pop("name", None)
+    if not isinstance(name, str):
+        raise Problem(422, "`name` must be a text.")
+    settings = read_stream(name, table, keys=call.service.config.keys)
+    await asyncio.wrap_future(call.service.declare(settings))
+    await _note(call, "stream opened", name)
+    return document({"name": name}, 201, {"location": f"/v1/streams/{name}"})
+
+
+@route("PUT /v1/streams/{stream}", ADMIN, body={JSON: CHANGED_STREAM}, answer=NAMED)
+async def put_stream(call: Call) -> Response:
+    """Other options, from a slot on that has not begun."""
+    name, table = call.stream, _read_table(await call.document())
+    change = table.pop("change", True)
+    if table.pop("name", name) != name or not (change is True or isinstance(change, str)):
+        raise Problem(422, "`change` must be true, or the time at which a slot begins; a stream keeps its name.")
+    if change == "next":
+        raise Problem(422, "`change` must be true, or the time at which a slot begins: events of open slots are here.")
+    table.setdefault("from", "1970-01-01")  # it has begun
+    settings = read_stream(name, table, keys=call.service.config.keys)
+    await asyncio.wrap_future(call.service.declare(settings, change=change))
+    await _note(call, "stream changed", name)
+    return document({"name": name})
+
+
+@route("DELETE /v1/streams/{stream}", ADMIN, answer=NAMED)
+async def delete_stream(call: Call) -> Response:
+    """Stop a stream for good: its releases stay, and nothing more is released of it."""
+    name = call.stream
+    if not call.service.closing.streams[name].stopped:
+        await asyncio.wrap_future(call.service.end(name))
+        await _note(call, "stream stopped", name)
+    return document({"name": name})
+
+
+async def _note(call: Call, act: str, name: str) -> None:
+    """Note what an administrator did; the options themselves stand in the chain."""
+    about: Entry = {"stream": name, "entry": call.service.publication.entry}
+    await call.read(partial(call.service.acts.note, act, by=str(call.request.state.by), about=about))
+
+
+def _read_table(content: object) -> dict[str, object]:
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise OptionError("the options of a stream are a JSON object.")
+    return dict(content)

@@ -171,11 +171,7 @@ class Service:
 
     def start(self) -> Self:
         """Keep events and close slots from now on."""
-        self.writer.start()
-        for feeding in self.closing.feeding.values():
-            feeding.start()
-        self.closing.start()
-        for thread in self._alerts:
+        for thread in (self.writer, *self.closing.feeding.values(), self.closing, *self._alerts):
             thread.start()
         return self
 

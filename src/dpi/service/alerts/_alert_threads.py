@@ -25,26 +25,21 @@ EVERY = {"analysts": 1.0, "curators": 5.0}  # seconds between two looks
 NEVER = -(1 << 62)  # a slot before the first one of any stream
 
 
-class AlertThread:
+class AlertThread(threading.Thread):
     """Looks again and again, and has alerts of one kind delivered, and never another, from `start` to `stop`."""
 
     def __init__(
         self, role: str, kind: type[Message], find: Callable[[], Iterable[Message]], boxes: Sequence[Outbox]
     ) -> None:
+        super().__init__(name=f"dpi alerts for {role}", daemon=True)
         self._role, self._kind, self._find, self._boxes = role, kind, find, tuple(boxes)
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"dpi alerts for {role}", daemon=True)
-
-    def start(self) -> None:
-        for box in self._boxes:
-            box.start()
-        self._thread.start()
 
     def stop(self) -> None:
         """End after the look that is being taken; outboxes keep what they could not deliver."""
         self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        if self.is_alive():
+            self.join()
         for box in self._boxes:
             box.stop()
 
@@ -55,7 +50,9 @@ class AlertThread:
         for box in self._boxes:
             box.put(alert)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        for box in self._boxes:
+            box.start()
         failing = False
         while not self._stopped.is_set():
             try:

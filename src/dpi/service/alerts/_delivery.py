@@ -85,10 +85,11 @@ def sign(secret: bytes, timestamp: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-class Outbox:
+class Outbox(threading.Thread):
     """The messages for one hook, from `start` to `stop`; `send` raises if the receiver has not said yes."""
 
     def __init__(self, folder: Path, send: Callable[[Message], None], audience: str, *, first: float = FIRST) -> None:
+        super().__init__(name=f"dpi alerts {audience}", daemon=True)
         self.folder, self._send, self._audience, self._first = folder, send, audience, first
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._full = False
@@ -97,7 +98,6 @@ class Outbox:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"the folder of alerts {folder} cannot be made: {error.strerror}.") from None
-        self._thread = threading.Thread(target=self._run, name=f"dpi alerts {audience}", daemon=True)
 
     def put(self, message: Message) -> None:
         """Keep a message durably; one of the same id that still waits is not kept twice."""
@@ -114,21 +114,18 @@ class Outbox:
             write_file(self.folder / f"{time.time_ns():020d}-{message.id}.json", message.to_json())
         self._wake.set()
 
-    def start(self) -> None:
-        """Begin to deliver, with what was left by another process."""
-        self._thread.start()
-
     def stop(self) -> None:
         """End soon; what waits is there for the next one."""
         self._stopped.set()
         self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join(LEAVING)
+        if self.is_alive():
+            self.join(LEAVING)
 
     def _list(self) -> list[Path]:
         return sorted(self.folder.glob("*-*.json"))
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Deliver, beginning with what was left by another process."""
         attempt = 0
         while not self._stopped.is_set():
             self._wake.clear()
