@@ -12,9 +12,8 @@ import pytest
 import dpi
 from dpi.budget.odds import factor, odds, sure
 from dpi.report import page
-from dpi.report.deployment import describe_deployment
+from dpi.report.deployment import describe_deployment, write_review
 from dpi.report.registry import make_entry
-from dpi.report.review import write_review
 from dpi_audit.exact import loss_on
 from dpi_audit.neighbours import TARGET, Neighbours, pair
 from dpi_audit.small import EPSILON, VALUES, stream_session

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import dpi
-from dpi.report._facts import COLUMNS, reduce
+from dpi.report._facts import COLUMNS, LOWER, UPPER, VALUE, reduce
 from dpi.report._rows import BARS, VALUES
 from made_releases import release, releases
 
@@ -16,9 +16,9 @@ def test_rows_and_columns_are_the_releases_own_numbers():
     assert facts.rows.labels == ("a", "b", "c")
     for column, made in enumerate(stream):
         lower, upper = made.interval(0.95)
-        assert facts.shares.value[:, column].tolist() == made.pdf.tolist()
-        assert facts.shares.lower[:, column].tolist() == lower.tolist()
-        assert facts.shares.upper[:, column].tolist() == upper.tolist()
+        assert facts.shares[VALUE, :, column].tolist() == made.pdf.tolist()
+        assert facts.shares[LOWER, :, column].tolist() == lower.tolist()
+        assert facts.shares[UPPER, :, column].tolist() == upper.tolist()
 
 
 def test_everything_else_is_one_minus_the_named_values():
@@ -30,7 +30,7 @@ def test_everything_else_is_one_minus_the_named_values():
     others = np.ones(150)
     others[codes] = 0
     answer = stream[-1]._linear(others)
-    share, lower, upper = facts.rest.last
+    share, lower, upper = facts.rest[:, -1]
     assert share == pytest.approx(answer.value)
     assert (lower, upper) == pytest.approx(answer.interval(0.95))
 
@@ -54,10 +54,10 @@ def test_columns_average_neighbours_and_keep_the_newest_slot():
     assert facts.per_column == 3
     assert len(facts.names) <= COLUMNS
     first = [made.pdf[0] for made in stream]
-    assert facts.shares.value[0, 0] == pytest.approx(np.mean(first[:3]))
-    assert facts.shares.value[0, -1] == first[-1]
+    assert facts.shares[VALUE, 0, 0] == pytest.approx(np.mean(first[:3]))
+    assert facts.shares[VALUE, 0, -1] == first[-1]
     sizes = np.append(np.full(len(facts.names) - 2, 3), [3099 - 3 * (len(facts.names) - 2), 1])
-    assert (facts.shares.value[0] * sizes).sum() == pytest.approx(np.sum(first))
+    assert (facts.shares[VALUE, 0] * sizes).sum() == pytest.approx(np.sum(first))
     assert facts.spent[-1] == 1.0
     assert facts.names[0].endswith("mean of 3 slots")
 
@@ -66,7 +66,7 @@ def test_columns_average_neighbours_and_keep_the_newest_slot():
 def test_there_are_never_more_columns_than_the_bound(count):
     """Just below, at and just above the bound."""
     facts = reduce(releases(dpi.Categories(["a"], other=None), count))
-    assert len(facts.names) == facts.shares.value.shape[1] == facts.epsilon.size
+    assert len(facts.names) == facts.shares.shape[2] == facts.epsilon.size
     assert len(facts.names) <= COLUMNS
     assert (facts.per_column == 1) == (count <= COLUMNS)
 

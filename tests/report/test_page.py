@@ -12,7 +12,7 @@ import pytest
 import dpi
 from dpi.errors import OptionError
 from dpi.report import Status, page, write
-from dpi.report._facts import COLUMNS, RECENT, reduce
+from dpi.report._facts import COLUMNS, LOWER, RECENT, VALUE, reduce
 from dpi.report._figures import budget_text, count_text, share_text
 from dpi.report._rows import VALUES
 from made_releases import GUARANTEE, releases, without_total
@@ -297,13 +297,13 @@ def test_across_a_change_of_the_domain_rows_have_numbers_where_they_are_defined(
     stream = [*releases(before, 6)[:4], *releases(now, 9, seed=2)[4:]]
     facts = reduce(stream)
     assert facts.slots == 9
-    shares = dict(zip(facts.rows.labels, facts.shares.value, strict=True))
-    lowest = dict(zip(facts.rows.labels, facts.shares.lower, strict=True))
+    shares = dict(zip(facts.rows.labels, facts.shares[VALUE], strict=True))
+    lowest = dict(zip(facts.rows.labels, facts.shares[LOWER], strict=True))
     assert shares["DE"].tolist() == [release.pdf[0] for release in stream]
     assert lowest["DE"].tolist() == pytest.approx([release.interval(0.95)[0][0] for release in stream], rel=1e-12)
     assert np.isnan(shares["IT"]).tolist() == [True] * 4 + [False] * 5
-    assert np.isnan(facts.rest.value).tolist() == [True] * 4 + [False] * 5
-    assert facts.total.value.tolist() == [release.total for release in stream]
+    assert np.isnan(facts.rest[VALUE]).tolist() == [True] * 4 + [False] * 5
+    assert facts.total[VALUE].tolist() == [release.total for release in stream]
     html = page(stream, title="t")
     assert (
         "From 2026-03-01 00:00 to 2026-03-01 03:00 the domain was another: IT has no number there." in Parsed(html).text
@@ -326,13 +326,13 @@ def test_rows_of_intervals_go_on_where_their_edges_do():
     """A row of several bins is the sum of the earlier bins between its edges; if an edge is new there is none."""
     before, now = dpi.Bins([0, 10, 20, 30]), dpi.Bins([0, 20, 25, 30])
     stream = [*releases(before, 6)[:3], *releases(now, 6, seed=2)[3:]]
-    shares = reduce(stream).shares.value
+    shares = reduce(stream).shares[VALUE]
     assert shares[1, :3].tolist() == pytest.approx([release.pdf[1:3].sum() for release in stream[:3]])
     assert np.isnan(shares[2:4, :3]).all()
     assert shares[0, :3].tolist() == [release.pdf[0] for release in stream[:3]]
     everything = reduce([*releases(dpi.Hashed(9, key=bytes(32)), 6)[:3], *stream[3:]])
-    assert np.isnan(everything.shares.value[:, :3]).all()
-    assert np.isfinite(everything.total.value).all()
+    assert np.isnan(everything.shares[VALUE, :, :3]).all()
+    assert np.isfinite(everything.total[VALUE]).all()
     with pytest.raises(OptionError, match="order"):
         page([*stream[3:], *stream[:2]], title="t")
 

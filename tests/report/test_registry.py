@@ -9,9 +9,8 @@ import pytest
 
 import dpi
 from dpi.errors import OptionError
-from dpi.report.deployment import describe_deployment
+from dpi.report.deployment import ASK, describe_deployment, write_review
 from dpi.report.registry import NEEDED, SCHEMA, make_entry, read_about, to_yaml
-from dpi.report.review import ASK, write_review
 from dpi.store.export import export
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 import dpi
 from dpi.errors import OptionError
 from dpi.report import page
-from dpi.report._facts import reduce
+from dpi.report._facts import LOWER, UPPER, VALUE, reduce
 from dpi.report._rows import MOST_CURVES, ORDERED, VALUES
 from made_releases import release, releases
 
@@ -34,7 +34,7 @@ def test_a_dominant_other_does_not_flatten_charts():
     assert facts.rows.labels == ("shop", "help", "cart", "home")
     assert facts.largest == 0.04
     lower, upper = stream[-1].interval()
-    assert facts.rest.last == (0.9, lower[4], upper[4])
+    assert facts.rest[:, -1].tolist() == [0.9, lower[4], upper[4]]
     html = page(stream, title="t")
     assert data(html)["labels"][-1] == "elsewhere"
     assert data(html)["scale"] < 0.2
@@ -70,10 +70,10 @@ def test_many_bins_keep_their_order_without_a_gap():
     facts = reduce(stream)
     assert len(facts.rows.labels) <= ORDERED
     assert facts.rows.others == 0
-    assert facts.shares.value[:, -1].sum() == pytest.approx(1)
-    assert facts.shares.value[1, -1] == pytest.approx(stream[-1].pdf[facts.rows.sets[1]].sum())
-    assert (facts.shares.lower <= facts.shares.value).all()
-    assert (facts.shares.value <= facts.shares.upper).all()
+    assert facts.shares[VALUE, :, -1].sum() == pytest.approx(1)
+    assert facts.shares[VALUE, 1, -1] == pytest.approx(stream[-1].pdf[facts.rows.sets[1]].sum())
+    assert (facts.shares[LOWER] <= facts.shares[VALUE]).all()
+    assert (facts.shares[VALUE] <= facts.shares[UPPER]).all()
     html = page(stream, title="t")
     assert "All bins in their order" in html
     assert "neighbours share one" in html

@@ -9,8 +9,7 @@ import dpi
 from dpi.budget.epsilon import UNITS
 from dpi.budget.odds import odds
 from dpi.reader import Releases
-from dpi.report.deployment import describe_deployment
-from dpi.report.review import write_review
+from dpi.report.deployment import describe_deployment, write_review
 from dpi.service._budgets import find_budget
 from dpi.service.operations import store_operations
 from dpi.store.bank import stored_accounts

@@ -17,8 +17,7 @@ from dpi.display.markup import element
 
 T = TypeVar("T")
 Draw = Callable[[], None]
-_OFTEN = 0.1
-"""Seconds between two pictures in a notebook: each is sent to the browser."""
+_OFTEN = 0.1  # seconds between two pictures in a notebook: each is sent to the browser
 
 
 class Meter:

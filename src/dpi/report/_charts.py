@@ -7,22 +7,21 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from dpi.display.markup import Html, element, join
+from dpi.release.choice import Floats
 from dpi.release.grid import Grid, Shares
 from dpi.release.interval import LEVEL_TEXT
 from dpi.report import _drawing
-from dpi.report._facts import Band, Facts
+from dpi.report._facts import UPPER, VALUE, Facts
 from dpi.report._figures import budget_text, count_text, percent_text, share_text
 from dpi.report._rows import BARS
 
-ESTIMATED = "plot estimated"
-"""A chart of estimates: the style sheet hatches the columns that were not measured."""
+ESTIMATED = "plot estimated"  # A chart of estimates: the style sheet hatches the columns that were not measured
 _STRONG = (("strong", 0.75), ("middle", 0.58))
 """From which part of the colour scale on a number is written in the colour of paper: in both themes, in the dark one.
 
 There its contrast is larger than that of ink: at least 3.8 to 1 in every cell.
 """
-_NEXT_TO_NOTHING = 5e-5
-"""A share that is not worth a sentence; sums of rounded numbers are never quite one."""
+_NEXT_TO_NOTHING = 5e-5  # A share that is not worth a sentence; sums of rounded numbers are never quite one
 
 
 def draw_bars(facts: Facts) -> Html:
@@ -41,17 +40,17 @@ def draw_bars(facts: Facts) -> Html:
     rest = []
     if facts.rest is not None:
         what = f"Everything else ({facts.rows.others:,} values)" if facts.rows.others > 1 else facts.rows.rest_label
-        rest = [element("p", f"{what}: ", element("span", share_text(*facts.rest.last), id="rest"))]
+        rest = [element("p", f"{what}: ", element("span", share_text(*facts.rest[:, -1]), id="rest"))]
     return join(chooser, when, table, *rest)
 
 
 def bar_scale(facts: Facts) -> float:
     """Return the share at the right end of the bars: the same for every slot, so that slots can be compared."""
-    return 1.01 * max(facts.largest, float(facts.shares.upper[:, -1].max()))
+    return 1.01 * max(facts.largest, float(facts.shares[UPPER, :, -1].max()))
 
 
 def _bar(facts: Facts, row: int) -> Html:
-    share, lower, upper = facts.shares.row(row).last
+    share, lower, upper = facts.shares[:, row, -1].tolist()
     scale = 100 / bar_scale(facts)
     track = element(
         "div",
@@ -70,11 +69,11 @@ def _head(*titles: str) -> Html:
 def draw_map(facts: Facts) -> Html:
     """Draw shares over time: a row for each value, colour for the share."""
     rows = [
-        _map_row(label, _strip(facts, row), facts.shares.row(row), row) for row, label in enumerate(facts.rows.labels)
+        _map_row(label, _strip(facts, row), facts.shares[:, row], row) for row, label in enumerate(facts.rows.labels)
     ]
     columns = len(facts.names)
     if facts.rest is not None:
-        curve = _drawing.draw(columns, _drawing.band(np.zeros(columns), facts.rest.value, 1.0))
+        curve = _drawing.draw(columns, _drawing.band(np.zeros(columns), facts.rest[VALUE], 1.0))
         rows.append(_map_row(facts.rows.rest_label, curve, facts.rest, len(facts.rows.labels)))
     foot = element("tr", element("td"), element("td", _axis(facts)), element("td"))
     table = element(
@@ -85,23 +84,22 @@ def draw_map(facts: Facts) -> Html:
         class_="map" if columns > 400 else "map crisp",
     )
     chosen = _sample(columns, 12)
-    bands = [facts.shares.row(row) for row in range(len(facts.rows.labels))]
-    texts = [[share_text(*band.at(i)) for i in chosen] for band in bands]
+    texts = [[share_text(*facts.shares[:, row, i]) for i in chosen] for row in range(len(facts.rows.labels))]
     numbers = _fold((facts.kind, *(facts.names[i] for i in chosen)), zip(facts.rows.labels, texts, strict=True))
     return join(_legend(facts), table, numbers)
 
 
-def _map_row(label: str, drawn: Html, band: Band, row: int) -> Html:
+def _map_row(label: str, drawn: Html, band: Floats, row: int) -> Html:
     return element(
         "tr",
         element("th", label, scope="row", title=label),
         element("td", element("div", drawn, class_=ESTIMATED, data_row=row)),
-        element("td", share_text(*band.last)),
+        element("td", share_text(*band[:, -1])),
     )
 
 
 def _strip(facts: Facts, row: int) -> Html:
-    shares = facts.shares.value[row]
+    shares = facts.shares[VALUE, row]
     least, most = (percent_text(float(f"{end:.3g}")) for end in (np.nanmin(shares), np.nanmax(shares)))
     return _drawing.pictures(_drawing.level(shares, facts.largest), f"from {least} to {most}")
 
@@ -127,22 +125,22 @@ def _legend(facts: Facts) -> Html:
 
 def draw_series(facts: Facts) -> Html:
     """Draw the largest or the chosen values as curves with their bands, each on its own scale."""
-    curves = [(row, facts.rows.labels[row], facts.shares.row(row)) for row in facts.rows.curves]
+    curves = [(row, facts.rows.labels[row], facts.shares[:, row]) for row in facts.rows.curves]
     panels = []
     for row, label, band in curves:
         top = min(_scale_top(band), 1.0)
-        panels.append(_panel(facts, label, share_text(*band.last), _curve(facts, band, top), top, data_row=row))
-    texts = [(facts.names[i], [share_text(*band.at(i)) for *_, band in curves]) for i in _sample(len(facts.names))]
+        panels.append(_panel(facts, label, share_text(*band[:, -1]), _curve(facts, band, top), top, data_row=row))
+    texts = [(facts.names[i], [share_text(*band[:, i]) for *_, band in curves]) for i in _sample(len(facts.names))]
     return join(*panels, _axis_row(facts), _fold(("Slot", *(label for _, label, _ in curves)), texts))
 
 
 def draw_totals(facts: Facts) -> Html:
     """Draw the number of users over time, where it was measured."""
-    if not np.isfinite(facts.total.value).any():
+    if not np.isfinite(facts.total[VALUE]).any():
         return element("p", "The number of users was not measured in this stream.")
-    top, newest = _scale_top(facts.total), count_text(*facts.total.last)
+    top, newest = _scale_top(facts.total), count_text(*facts.total[:, -1])
     drawn = _panel(facts, "users", newest, _curve(facts, facts.total, top), top, percent=False, data_text="total")
-    rows = [(facts.names[i], (count_text(*facts.total.at(i)),)) for i in _sample(len(facts.names))]
+    rows = [(facts.names[i], (count_text(*facts.total[:, i]),)) for i in _sample(len(facts.names))]
     return join(drawn, _axis_row(facts), _fold(("Slot", f"Users ({LEVEL_TEXT} interval)"), rows))
 
 
@@ -181,12 +179,12 @@ def list_recent(facts: Facts) -> Html:
         "Spent at most",
     )
     body = []
-    for name, slot in facts.recent:
+    for slot in facts.recent:
         top = [
             element("div", f"{label} ", element("span", share_text(*ends), class_="soft")) for label, *ends in slot.top
         ]
         texts = (count_text(*slot.total), budget_text(slot.epsilon), budget_text(slot.spent))
-        cells = (name if facts.zone else "—", f"{100 * slot.measured:.0f} %", join(*top), *texts)
+        cells = (slot.name if facts.zone else "—", f"{100 * slot.measured:.0f} %", join(*top), *texts)
         body.append(element("tr", element("th", f"{slot.slot:,}", scope="row"), *(element("td", c) for c in cells)))
     return _scroll(element("thead", head), element("tbody", *body), "The last slots")
 
@@ -196,10 +194,10 @@ def _scroll(head: Html, body: Html, name: str) -> Html:
     return element("div", table, class_="scroll", tabindex=0, role="region", aria_label=name)
 
 
-def _scale_top(band: Band) -> float:
+def _scale_top(band: Floats) -> float:
     """Return the end of a scale: all estimates, and all but the widest intervals; what is above it is cut off."""
-    upper = band.upper[np.isfinite(band.upper)]
-    return _room_above(float(np.nanmax(band.value)), float(np.quantile(upper, 0.98)) if upper.size else 0.0)
+    upper = band[UPPER, np.isfinite(band[UPPER])]
+    return _room_above(float(np.nanmax(band[VALUE])), float(np.quantile(upper, 0.98)) if upper.size else 0.0)
 
 
 def _room_above(*numbers: float) -> float:
@@ -207,12 +205,12 @@ def _room_above(*numbers: float) -> float:
     return _drawing.round_top(1.04 * max(numbers))
 
 
-def _curve(facts: Facts, band: Band, top: float) -> Html:
+def _curve(facts: Facts, band: Floats, top: float) -> Html:
     """Draw a line with the band of its intervals; where it was not measured, a broken line and a paler band."""
     drawn = []
     for where, kind in ((facts.measured, ""), (~facts.measured, " carried")):
         if where.any():
-            value, lower, upper = (np.where(where, end, np.nan) for end in (band.value, band.lower, band.upper))
+            value, lower, upper = np.where(where, band, np.nan)
             drawn += [_drawing.band(lower, upper, top, f"band{kind}"), _drawing.line(value, top, f"line{kind}")]
     return join(*drawn)
 

@@ -27,8 +27,7 @@ from dpi.release.choice import Floats
 HEIGHT = 1000
 _ROUND = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
 LEVELS = 64
-THEMES = {"light": (0.975, 0.30), "dark": (0.235, 0.95)}
-"""Lightness of no share and of the largest."""
+THEMES = {"light": (0.975, 0.30), "dark": (0.235, 0.95)}  # lightness of no share and of the largest
 _HUE, _CHROMA = math.radians(252), 0.115
 
 

@@ -7,9 +7,11 @@ than one release and the page.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,60 +30,23 @@ from dpi.report._figures import fact_text
 from dpi.report._rows import Rows
 from dpi.report.empty_check import are_noise, signal_to_noise
 
-COLUMNS = 1500
-"""The most columns; with more slots, neighbours are averaged."""
-GRIDS = 3
-"""How many pairs of parts of a product are drawn as grids."""
-RECENT = 24
-"""How many of the last slots are listed."""
+COLUMNS = 1500  # the most columns; with more slots, neighbours are averaged
+GRIDS = 3  # pairs of parts of a product that are drawn as grids
+RECENT = 24  # how many of the last slots are listed
 
 
-@dataclass(frozen=True, eq=False)
-class Band:
-    """Numbers with the ends of their intervals; the last axis is slots or columns."""
-
-    value: Floats
-    lower: Floats
-    upper: Floats
-
-    @classmethod
-    def empty(cls, *shape: int) -> Band:
-        """Return a band that is filled later."""
-        return cls(*np.empty((3, *shape)))
-
-    def put(self, column: int, ends: Sequence[float] | Floats) -> None:
-        """Fill one column."""
-        self.value[..., column], self.lower[..., column], self.upper[..., column] = ends
-
-    def average(self, borders: Integers) -> Band:
-        """Return the means of neighbouring slots.
-
-        Ends are averaged too, as if all errors went the same way: for normal errors that is never too narrow.
-        """
-        return Band(*(_means(end, borders) for end in (self.value, self.lower, self.upper)))
-
-    def row(self, index: int) -> Band:
-        """Return one row."""
-        return Band(self.value[index], self.lower[index], self.upper[index])
-
-    def at(self, column: int) -> tuple[float, float, float]:
-        """Return one number and its interval, of a single row."""
-        return float(self.value[column]), float(self.lower[column]), float(self.upper[column])
-
-    @property
-    def last(self) -> tuple[float, float, float]:
-        """The newest number and its interval, of a single row."""
-        return self.at(-1)
+VALUE, LOWER, UPPER = range(3)
+"""The first axis of a band: numbers and the ends of their intervals. Its last axis is slots or columns."""
 
 
-@dataclass(frozen=True)
-class Recent:
+class Recent(NamedTuple):
     """One of the last slots, for the table."""
 
+    name: str
     slot: int
     measured: float
     top: tuple[tuple[str, float, float, float], ...]
-    total: tuple[float, float, float]
+    total: Floats
     epsilon: float
     spent: float
 
@@ -96,40 +61,29 @@ class Facts:
     last: str
     zone: str
     width: str
-    per_column: int
-    """How many slots a column averages; the newest slot has a column of its own."""
-    names: tuple[str, ...]
-    """What each column is called."""
-    marks: tuple[tuple[int, str], ...]
-    """Columns with a mark on the time axis, and its text."""
-    rows: Rows
-    """Which values have a row, and which are drawn where."""
-    shares: Band
-    """A row for each label."""
-    rest: Band | None
-    """The share of all other values, if there are any."""
-    grids: tuple[Grid, ...]
-    """Pairs of parts of a product, in the newest slot."""
-    total: Band
+    per_column: int  # how many slots a column averages; the newest slot has a column of its own
+    names: tuple[str, ...]  # what each column is called
+    marks: tuple[tuple[int, str], ...]  # columns with a mark on the time axis, and its text
+    rows: Rows  # which values have a row, and which are drawn where
+    shares: Floats  # a band with a row for each label
+    rest: Floats | None  # the band of all other values, if there are any
+    grids: tuple[Grid, ...]  # pairs of parts of a product, in the newest slot
+    total: Floats  # the band of numbers of users
     measured: npt.NDArray[np.bool_]
     """For each column, whether at least half of its picture was measured in its slots and not carried on."""
     epsilon: Floats
     spent: Floats
-    guarantees: tuple[tuple[str, int], ...]
-    """Each different guarantee, and how many slots carry it."""
-    recent: tuple[tuple[str, Recent], ...]
-    """The last slots with what they are called, newest first."""
-    empty: bool
-    """Whether the totals look as if nobody had been there."""
-    measured_in: str | None
-    """What the slot is called that the newest picture is from, on average, if it is in the page."""
+    guarantees: tuple[tuple[str, int], ...]  # each different guarantee, and how many slots carry it
+    recent: tuple[Recent, ...]  # newest first
+    empty: bool  # whether the totals look as if nobody had been there
+    measured_in: str | None  # what the slot is called that the newest picture is from, on average, if it is in the page
     changes: tuple[tuple[str, str, tuple[str, ...]], ...]
     """Stretches of slots with another domain than the newest: the first, the last, and rows without a number."""
 
     @property
     def largest(self) -> float:
         """The largest share of a named value: the end of the colour scale."""
-        return float(np.nanmax(self.shares.value))
+        return float(np.nanmax(self.shares[VALUE]))
 
     @property
     def kind(self) -> str:
@@ -154,10 +108,11 @@ class _Numbers:
 
     def __init__(self, rows: Rows, domain: Domain, count: int) -> None:
         self.domain, self.by_domain = domain, {domain.digest: rows}
-        self.shares, self.rest, self.total = Band.empty(len(rows.labels), count), Band.empty(count), Band.empty(count)
+        self.shares, (self.rest, self.total) = np.empty((3, len(rows.labels), count)), np.empty((2, 3, count))
         self.measured, self.epsilon, self.spent = np.empty((3, count))
         self.slots, self.starts, self.domains = list[int](), list[str | None](), list[str]()
-        self.guarantees, self.recent, self.signals = dict[str, int](), list[Recent](), list[float]()
+        self.guarantees, self.signals = Counter[str](), list[float]()
+        self.tops: deque[tuple[tuple[str, float, float, float], ...]] = deque(maxlen=RECENT)
 
     def add(self, release: Release) -> None:
         """Keep what is drawn of the next release."""
@@ -167,17 +122,16 @@ class _Numbers:
         if digest not in self.by_domain:
             self.by_domain[digest] = self.by_domain[self.domain.digest].find_in(release.domain, self.domain)
         rows = self.by_domain[digest]
-        self.shares.put(i, rows.shares(release, LEVEL))
-        self.rest.put(i, rows.rest(release, LEVEL))
-        self.total.put(i, _total(release))
+        self.shares[..., i] = rows.shares(release, LEVEL)
+        self.rest[:, i], self.total[:, i] = rows.rest(release, LEVEL), _total(release)
         self.measured[i], self.epsilon[i], self.spent[i] = release.measured, release.epsilon, release.epsilon_spent
         self.slots.append(release.slot)
         self.starts.append(release.start_text)
         self.domains.append(digest)
         self.signals.append(signal_to_noise(release))
-        self.guarantees[release.guarantee] = self.guarantees.get(release.guarantee, 0) + 1
-        if len(self.slots) > self.epsilon.size - RECENT:
-            self.recent.append(_recent(release, rows))
+        self.guarantees[release.guarantee] += 1
+        if i >= self.epsilon.size - RECENT:
+            self.tops.append(_find_top(release, rows))
 
 
 def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
@@ -211,15 +165,15 @@ def reduce(releases: Sequence[Release], values: Values | None = None) -> Facts:
         names=tuple(_spans(called, borders)),
         marks=tuple(marks),
         rows=rows,
-        shares=read.shares.average(borders),
-        rest=read.rest.average(borders) if rows.others else None,
+        shares=_means(read.shares, borders),
+        rest=_means(read.rest, borders) if rows.others else None,
         grids=tuple(grid(newest, *pair, parts) for pair in pairs(newest.domain)[:GRIDS]),
-        total=read.total.average(borders),
+        total=_means(read.total, borders),
         measured=_means(read.measured, borders) >= MEASURED,
         epsilon=_means(read.epsilon, borders),
         spent=np.maximum.reduceat(read.spent, borders),
         guarantees=tuple(read.guarantees.items()),
-        recent=tuple(zip(reversed(called), reversed(read.recent), strict=False)),
+        recent=tuple(_list_recent(read, called)),
         empty=are_noise(read.signals),
         measured_in=_measured_in(newest, read.slots, called),
         changes=tuple(_changes(read, called)),
@@ -247,17 +201,25 @@ def _total(release: Release) -> tuple[float, float, float]:
     return release.total, min(release.total, max(0.0, lower)), upper
 
 
-def _recent(release: Release, rows: Rows) -> Recent:
+def _find_top(release: Release, rows: Rows) -> tuple[tuple[str, float, float, float], ...]:
     lower, upper = release.interval(LEVEL)
-    top = tuple(
+    return tuple(
         (short_label(release.domain, code), float(release.pdf[code]), float(lower[code]), float(upper[code]))
         for code in rows.largest(release, 3)
     )
-    return Recent(release.slot, release.measured, top, _total(release), release.epsilon, release.epsilon_spent)
+
+
+def _list_recent(read: _Numbers, called: Sequence[str]) -> Iterator[Recent]:
+    for i, top in zip(range(len(called) - 1, -1, -1), reversed(read.tops), strict=False):
+        cost, spent = float(read.epsilon[i]), float(read.spent[i])
+        yield Recent(called[i], read.slots[i], float(read.measured[i]), top, read.total[:, i], cost, spent)
 
 
 def _means(values: Floats, borders: Integers) -> Floats:
-    """Return means between borders along the last axis."""
+    """Return means between borders along the last axis.
+
+    Ends of intervals are averaged too, as if all errors went the same way: for normal errors that is never too narrow.
+    """
     sizes = np.diff(np.append(borders, values.shape[-1]))
     means: Floats = np.add.reduceat(values, borders, axis=-1) / sizes
     return means

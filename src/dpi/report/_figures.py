@@ -14,8 +14,7 @@ from dpi.exact.integers import Integers
 from dpi.release.queries import Floats
 
 _DIGITS = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
-_RADIX = 1001
-"""Each end of a rounded share is a whole number from 0 to 1,000."""
+_RADIX = 1001  # each end of a rounded share is a whole number from 0 to 1,000
 
 
 def round_ends(share: Floats, lower: Floats, upper: Floats) -> tuple[Integers, Integers]:

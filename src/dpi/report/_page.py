@@ -15,6 +15,8 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
+
 from dpi.display.markup import Html, data_block, element, join
 from dpi.errors import OptionError
 from dpi.release import Release
@@ -26,8 +28,7 @@ from dpi.report._facts import Facts, reduce
 from dpi.report._figures import budget_text, count_text, pack
 from dpi.report._page_text import Status
 
-_POLICY = "default-src 'none';"
-"""How the content policy of a page begins: by it a page is known."""
+_POLICY = "default-src 'none';"  # how the content policy of a page begins: by it a page is known
 
 
 def page(
@@ -171,7 +172,7 @@ def _headline(facts: Facts) -> Html:
 
 
 def _tiles(facts: Facts, status: Status) -> Html:
-    users, *interval = count_text(*facts.total.last).split(" ", 1)
+    users, *interval = count_text(*facts.total[:, -1]).split(" ", 1)
     together = f"Spent at most by all {status.streams} streams of the store"
     by_all = [] if status.streams == 1 or status.spent is None else [(together, budget_text(status.spent))]
     tiles = [
@@ -189,7 +190,7 @@ def _tiles(facts: Facts, status: Status) -> Html:
 
 def _data(facts: Facts) -> dict[str, object]:
     """Return what the script needs for tooltips and for other slots: rounded numbers that the page may show."""
-    bands = [facts.shares.row(row) for row in range(len(facts.rows.labels))]
+    bands = np.moveaxis(facts.shares, 1, 0)
     rest = [] if facts.rest is None else [facts.rest]
     costs = zip(facts.epsilon.tolist(), facts.spent.tolist(), strict=True)
     return {
@@ -198,9 +199,9 @@ def _data(facts: Facts) -> dict[str, object]:
         "fixed": facts.rows.fixed,
         "columns": facts.names,
         "measured": facts.measured.tolist(),
-        "cells": [pack(band.value, band.lower, band.upper) for band in (*bands, *rest)],
+        "cells": [pack(*band) for band in (*bands, *rest)],
         "texts": {
-            "total": [count_text(*facts.total.at(column)) for column in range(len(facts.names))],
+            "total": [count_text(*ends) for ends in facts.total.T],
             "epsilon": [f"ε {budget_text(one)}, spent at most {budget_text(spent)}" for one, spent in costs],
         },
         "scale": _charts.bar_scale(facts),

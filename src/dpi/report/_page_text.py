@@ -12,8 +12,7 @@ from dpi.report._figures import budget_text
 from dpi.report._rows import VALUES, Rows
 from dpi.report.empty_check import WARNING
 
-NAMED = 3
-"""Rows that are named where a domain has no such values."""
+NAMED = 3  # rows that are named where a domain has no such values
 
 
 @dataclass(frozen=True)
@@ -26,22 +25,15 @@ class Status:
     False
     """
 
-    entries: int = 0
-    """How many certificates the chain holds."""
-    head: str = ""
-    """The hash of the newest certificate."""
-    chain_intact: bool | None = None
-    """Whether every certificate names the hash of the one before it."""
-    signed: bool | None = None
-    """Whether the head carries a valid signature."""
+    entries: int = 0  # how many certificates the chain holds
+    head: str = ""  # the hash of the newest certificate
+    chain_intact: bool | None = None  # whether every certificate names the hash of the one before it
+    signed: bool | None = None  # whether the head carries a valid signature
     curator_checked: bool | None = None
     """Whether the curator found no account above ε. Accounts are private: nobody else can check it."""
-    streams: int = 1
-    """How many streams the store has …"""
-    spent: float | None = None
-    """… and the most that one user can have lost by all of them together, if it is known."""
-    problems: tuple[str, ...] = ()
-    """What was found wrong, in words."""
+    streams: int = 1  # how many streams the store has …
+    spent: float | None = None  # … and the most that one user can have lost by all of them together, if it is known
+    problems: tuple[str, ...] = ()  # what was found wrong, in words
 
     @property
     def sound(self) -> bool:

@@ -27,14 +27,10 @@ from dpi.release import Release
 from dpi.release.choice import Floats, Values, catch_all, choose, neighbours, short_label, span
 from dpi.release.interval import deviations, interval
 
-VALUES = 60
-"""The most values that are drawn by name; all others are one row."""
-BARS = 15
-"""How many values of one slot are drawn as bars; the newest slot's largest are always among the named values."""
-ORDERED = 40
-"""The most rows of an ordered domain; of more bins neighbours share a row."""
-CURVES, MOST_CURVES = 5, 12
-"""How many values are drawn as curves, and how many of those that were chosen."""
+VALUES = 60  # the most values that are drawn by name; all others are one row
+BARS = 15  # how many values of one slot are drawn as bars; the newest slot's largest are always among the named values
+ORDERED = 40  # the most rows of an ordered domain; of more bins neighbours share a row
+CURVES, MOST_CURVES = 5, 12  # how many values are drawn as curves, and how many of those that were chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,22 +38,14 @@ class Rows:
     """The rows of a page: sets of bins, nearly always of one bin each."""
 
     labels: tuple[str, ...]
-    there: npt.NDArray[np.bool_]
-    """Which rows the domain has; all of them in the newest one."""
-    sets: tuple[Integers, ...]
-    """The bins of those."""
-    bars: tuple[int, ...]
-    """The rows that are drawn as bars, in the newest slot's order."""
-    curves: tuple[int, ...]
-    """The rows that are drawn as curves."""
-    fixed: bool
-    """Whether the order of bars is that of the rows in every slot; otherwise it is by their shares."""
-    chosen: bool
-    """Whether the values were chosen, so that they need not be the largest."""
-    others: int
-    """How many values have no row."""
-    rest_label: str
-    """What those are called together."""
+    there: npt.NDArray[np.bool_]  # which rows the domain has; all of them in the newest one
+    sets: tuple[Integers, ...]  # the bins of those
+    bars: tuple[int, ...]  # the rows that are drawn as bars, in the newest slot's order
+    curves: tuple[int, ...]  # the rows that are drawn as curves
+    fixed: bool  # whether the order of bars is that of the rows in every slot; otherwise it is by their shares
+    chosen: bool  # whether the values were chosen, so that they need not be the largest
+    others: int  # how many values have no row
+    rest_label: str  # what those are called together
     size: int
 
     @classmethod

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, time, timedelta
 from itertools import pairwise
 
-MARKS = 8
-"""The most marks on an axis."""
+MARKS = 8  # the most marks on an axis
 
 _SECONDS = (1, 5, 15, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600)
 _DAYS = (1, 2, 7, 14)

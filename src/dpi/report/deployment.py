@@ -1,6 +1,8 @@
 """What a store says of a stream to somebody who reviews it: its options and its chain, in words.
 
-All of it is public: it is declared, or states what was released. Sees no measurement and no account.
+All of it is public: it is declared, or states what was released. Sees no measurement and no account. The questions of
+`review.md` follow what the W3C note for reviewers and NIST SP 800-226 look at; docs/review.md says which, and answers
+them for the program as a whole.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from dpi.budget.epsilon import UNITS
@@ -41,42 +44,34 @@ PAYING = {
     "clocked": "a user pays by a public clock, ever more rarely, a share of what is left and never all of it",
 }
 
+ASK = "*To be said by the curator.*"  # where no program can answer
+
 
 @dataclass(frozen=True)
 class Deployment:
     """Public facts of one stream."""
 
     stream: str
-    program: str | None
-    """That made the newest release."""
+    program: str | None  # that made the newest release
     epsilon: float
     period: int | None
-    accounts: bool
-    """Whether every user has an account, or the slots a converging series of budgets."""
-    streams: int
-    """How many streams the store has."""
+    accounts: bool  # whether every user has an account, or the slots a converging series of budgets
+    streams: int  # how many streams the store has
     guarantee: str
     domain: str
     clock: str
-    first_closing: str | None
-    """The day on which the first slot that was released closed, by the stream's clock."""
-    span: str
-    """Which slots were released."""
-    spent: str
-    """What one user can have lost by now: by this stream, and by all streams of the store."""
+    first_closing: str | None  # the day on which the first slot that was released closed, by the stream's clock
+    span: str  # which slots were released
+    spent: str  # what one user can have lost by now: by this stream, and by all streams of the store
     mechanism: str
     compression: str
     budget: str
-    tree: bool
-    """Whether sums over time have a part of each slot's budget."""
-    options: str
-    """The fingerprint of the options, as every certificate states it."""
+    tree: bool  # whether sums over time have a part of each slot's budget
+    options: str  # the fingerprint of the options, as every certificate states it
     entries: int
     head: str
-    signed: bool
-    """Whether the newest entry of the chain has a signature."""
-    thinned: int | None
-    """The slot before which measurements were dropped."""
+    signed: bool  # whether the newest entry of the chain has a signature
+    thinned: int | None  # the slot before which measurements were dropped
 
     @property
     def lasting(self) -> str:
@@ -158,3 +153,42 @@ def _describe_clock(slots: Slots) -> str:
     width = f"a {slots.calendar}" if slots.calendar else str(timedelta(microseconds=slots.width))
     late = f", closed {timedelta(microseconds=slots.lateness)} after their end" if slots.lateness else ""
     return f"slots of {width}, zone {slots.zone}{late}"
+
+
+def write_review(found: Deployment) -> str:
+    """Return one page about a stream, in Markdown.
+
+    Every answer is a function of what was declared and released; two stores with the same chain give the same page.
+    """
+    large = " This is above 1, up to which it is commonly held to be strong: say why." if found.epsilon > 1 else ""
+    renewed = "Never: what is spent stays spent." if found.period is None else (
+        f"Every {found.period} slots: over E epochs a user may lose E times ε. A bound that is renewed is weaker than "
+        "one that lasts; weigh what repeats from epoch to epoch."
+    )  # fmt: skip
+    derived = "" if found.thinned is None else (
+        f" Measurements of slots before {found.thinned} were dropped by a public rule: those releases are as "
+        "certified, and cannot be derived again."
+    )  # fmt: skip
+    if found.accounts:
+        bias = "Users whose account is spent count less, so that those who come often may be underrepresented."
+        accounts = "; accounts under keyed names, for ever, since to delete one would be to refill it."
+    else:
+        bias, accounts = "Later slots have less budget and more noise.", ". There are no accounts."
+    return (
+        resources.files(__package__)
+        .joinpath("review.md")
+        .read_text(encoding="utf-8")
+        .format(
+            found=found,
+            name=found.stream or "a stream without a name",
+            signed="signed" if found.signed else "not signed",
+            program=found.program or "no release yet",
+            streams=f"{found.streams} stream{'' if found.streams == 1 else 's'}",
+            large=large,
+            renewed=renewed,
+            bias=bias,
+            derived=derived,
+            accounts=accounts,
+            ask=ASK,
+        )
+    )

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from dpi.release import Release
 
-_HEARD = 4.0
-"""Standard deviations of its noise by which a total, or all of them together, must stand out."""
+_HEARD = 4.0  # standard deviations of its noise by which a total, or all of them together, must stand out
 
 WARNING = (
     "The released totals look like nobody: no slot, and not all of them together, shows more users than noise does. If "

@@ -17,10 +17,8 @@ from pathlib import Path
 from dpi.errors import OptionError, meant
 from dpi.report.deployment import Deployment
 
-SCHEMA = "3e9c812"
-"""The commit of the registry whose schema entries are made for."""
-NEEDED = ("data_curators", "intended_use", "data_product_region", "registry_authors")
-"""What no store knows."""
+SCHEMA = "3e9c812"  # the commit of the registry whose schema entries are made for
+NEEDED = ("data_curators", "intended_use", "data_product_region", "registry_authors")  # what no store knows
 LISTS = ("data_curators", "registry_authors")
 CHOICES = {
     "data_product_type": (

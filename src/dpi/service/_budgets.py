@@ -39,8 +39,7 @@ class Turn:
     begins: str | None
     cost: float | None  # of ε; None where nobody can say yet
     weight_at_most: float  # how much of a user is counted: 1 is all of them
-    payments: int
-    """How often this user has paid before, where users pay by a public clock; otherwise the slots paid in."""
+    payments: int  # how often this user has paid before, where users pay by a public clock; otherwise the slots paid in
 
 
 @dataclass(frozen=True)

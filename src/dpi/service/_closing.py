@@ -36,8 +36,7 @@ from dpi.stream import Stream
 
 Done = TypeVar("Done")
 LISTENING = 1.0  # seconds after which a clock that was set is noticed at the latest
-THINNING = 100
-"""Measurements are thinned after slots whose number is a multiple of this: a public rule, and few writes."""
+THINNING = 100  # measurements are thinned after slots whose number is a multiple of this: a public rule, and few writes
 AGAIN = 0.5  # seconds after which a slot is tried again that a store refused
 LOOKING = 0.02  # seconds after which a slot is looked at again that waits for a batch, for a broker or for its turn
 

@@ -82,8 +82,7 @@ class Endpoint:
     answer: Mapping[str, Schema]
 
 
-ENDPOINTS: list[Endpoint] = []
-"""All routes of `/v1`, in the order in which they are declared."""
+ENDPOINTS: list[Endpoint] = []  # all routes of `/v1`, in the order in which they are declared
 
 
 def route(

@@ -47,8 +47,7 @@ class Holders:
     """Accounts of a stream's ledger: private."""
 
     number: int
-    dry: int
-    """Those with less left than the next slot costs: they enter it with a part of their weight, or not at all."""
+    dry: int  # those with less left than the next slot costs: they enter it with a part of their weight, or not at all
 
 
 @dataclass(frozen=True)

@@ -137,9 +137,8 @@ def _choose(releases: list[Release], drawn: int | list[str] | None) -> tuple[lis
 
 def _describe(store: str, kind: str, about: Path | None, out: Path | None, stream: str | None, json: bool) -> None:
     """Print, or write to a new file, what a stream says of itself to a public registry or to a reviewer."""
-    from dpi.report.deployment import describe_deployment
+    from dpi.report.deployment import describe_deployment, write_review
     from dpi.report.registry import SCHEMA, make_entry, read_about, to_yaml
-    from dpi.report.review import write_review
 
     if kind == "review" and (about is not None or json):
         raise OptionError("`--as review` is Markdown, and takes neither `--about` nor `--json`.")
