@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from dpi.service._endpoints import Call, Endpoint
+from dpi.service._endpoints import Call, Endpoint, answer
 from dpi.service._metrics import span
 from dpi.service._problems import Problem, find_problem
 from dpi.service._read_routes import News
@@ -77,12 +77,12 @@ def make_application(service: Service) -> Outside:
 
 
 def _make_route(service: Service, endpoint: Endpoint) -> Route:
-    async def answer(request: Request) -> Response:
+    async def respond(request: Request) -> Response:
         began = time.perf_counter()
         with span(f"{endpoint.method} {endpoint.path}"):
             try:
                 await _authorise(service, endpoint, request)
-                response = await endpoint.handler(Call(service, endpoint, request))
+                response = await answer(endpoint, Call(service, endpoint, request))
             except ClientDisconnect:
                 raise
             except Exception as error:
@@ -92,7 +92,7 @@ def _make_route(service: Service, endpoint: Endpoint) -> Route:
         service.metrics.request_seconds.labels(endpoint.path).observe(time.perf_counter() - began)
         return response
 
-    return Route(endpoint.path, answer, methods=[endpoint.method])
+    return Route(endpoint.path, respond, methods=[endpoint.method])
 
 
 def _make_page_routes() -> list[Route]:

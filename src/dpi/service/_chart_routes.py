@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
-from starlette.responses import Response
 
 from dpi.domain import Bins, Categories, Domain, Hashed, Product
 from dpi.reader import Releases
@@ -25,7 +24,7 @@ from dpi.release.interval import LEVEL
 from dpi.release.queries import Answer, Floats
 from dpi.release.release import MEASURED
 from dpi.service import _endpoints as api
-from dpi.service._endpoints import Call, document
+from dpi.service._endpoints import Call
 from dpi.service._problems import Problem
 from dpi.service._read_routes import find_extent, find_release
 from dpi.service.operations import find_measured
@@ -46,26 +45,25 @@ CODES = api.Parameter("code", "A bin, by its number.", {"type": "array", "items"
     api.Parameter("search", "Values whose names have this text in them."), api.LEVELS,
     api.Parameter("beside", "A slot before, to which it is compared.", api.WHERE), api.ONE, api.OTHER,
 )  # fmt: skip
-async def get_picture(call: Call) -> Response:
+def get_picture(call: Call) -> Document:
     """One slot as it is drawn: values with intervals, users, how old it is.
 
     With `beside`, what moved most since then. With `one` and `other`, two parts of a product as a grid.
     """
     slot, beside = call.text("slot") or "newest", call.text("beside")
     if beside is not None:
-        new, old = await call.read_releases(
-            lambda releases: (find_release(releases, slot), find_release(releases, beside))
-        )
+        with call.releases() as releases:
+            new, old = find_release(releases, slot), find_release(releases, beside)
         k = call.whole("k", MOVERS)
         if not k:
             raise Problem(422, "`k` must be at least 1: how many that moved most.")
-        return document(await call.read(lambda: _draw_changes(new, old, k, call.level)))
-    release, until = await call.read_releases(
-        lambda releases: (found := find_release(releases, slot), find_measured(releases, found))
-    )
+        return _draw_changes(new, old, k, call.level)
+    with call.releases() as releases:
+        release = find_release(releases, slot)
+        until = find_measured(releases, release)
     if call.text("one") is not None or call.text("other") is not None:
-        return document(await call.read(lambda: _draw_grid(release, call.text("one"), call.text("other"))))
-    return document(await call.read(lambda: _draw_slot(call, release, until)))
+        return _draw_grid(release, call.text("one"), call.text("other"))
+    return _draw_slot(call, release, until)
 
 
 def _draw_slot(call: Call, release: Release, until: str | None) -> Document:
@@ -155,25 +153,20 @@ def _draw_grid(release: Release, one: str | None, other: str | None) -> Document
     api.Parameter("step", "Every slot that is a multiple of this.", api.whole(1)),
     api.Parameter("quantile", "Of ordered values.", {"type": "array", "items": api.NUMBER}),
 )  # fmt: skip
-async def get_series(call: Call) -> Response:
+def get_series(call: Call) -> Document:
     """Many slots as they are drawn; of a long span, every 2ⁿ-th and the last."""
-    name, first, end, level = call.stream, call.where("first"), call.where("end"), call.level
+    first, end, level = call.where("first"), call.where("end"), call.level
     columns, step = call.whole("columns", COLUMNS), call.whole("step", None)
     k, quantiles = call.whole("k", ROWS), [_read_share(text) for text in call.texts("quantile")]
-
-    def read(releases: Releases) -> tuple[list[Release], int]:
+    with call.releases() as releases:
         part = releases.between(first, end)
-        found = find_extent(part)
-        if found is None:
-            return [], 1
-        by = step or _find_step(found[1], found[2], columns)
-        return list(islice(_thin(part, *found[1:], by), MOST_COLUMNS)), by
-
-    found, by = await call.read_releases(read)
-    if not found:
-        nothing = {"stream": name, "level": level, "step": by, "slots": [], "starts": [], "rows": [], "before": 0}
-        return document(nothing)
-    return document(await call.read(lambda: _draw_series(call, found, by, k, level, quantiles)))
+        extent = find_extent(part)
+        if extent is None:
+            none = {"slots": [], "starts": [], "rows": [], "before": 0}
+            return {"stream": call.stream, "level": level, "step": 1, **none}
+        by = step or _find_step(extent[1], extent[2], columns)
+        found = list(islice(_thin(part, *extent[1:], by), MOST_COLUMNS))
+    return _draw_series(call, found, by, k, level, quantiles)
 
 
 def _draw_series(

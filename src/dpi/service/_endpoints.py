@@ -1,6 +1,7 @@
 """What a route is made of: who may use it, what it takes, what it gives. Routes, reference and checks read the same.
 
 A route is declared once, by `route` above the function that answers it; what it is for is that function's docstring.
+A plain function is called by a thread that may wait, and what it returns is JSON unless it is a response.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,11 +24,10 @@ from dpi.release.interval import LEVEL
 from dpi.service._problems import Problem
 from dpi.service.config import NAME
 from dpi.service.service import Service
-from dpi.store.sql import SQLStore
 
 Schema = dict[str, Any]
-Handler = Callable[["Call"], Awaitable[Response]]
-Found = TypeVar("Found")
+Handler = Callable[["Call"], Awaitable[Response] | Response | Mapping[str, object]]
+Declared = TypeVar("Declared", bound=Handler)
 Default = TypeVar("Default", int, None)
 JSON = "application/json"
 FARTHEST = 1 << 53  # numbers of slots that a question may name
@@ -92,11 +94,11 @@ def route(
     body: Mapping[str, Schema] | None = None,
     status: int = 200,
     answer: Mapping[str, Schema] | None = None,
-) -> Callable[[Handler], Handler]:
+) -> Callable[[Declared], Declared]:
     """Declare the route that a function answers, such as "GET /v1/chain"."""
     method, _, path = asked.partition(" ")
 
-    def declare(handler: Handler) -> Handler:
+    def declare(handler: Declared) -> Declared:
         given = answer or {JSON: {"type": "object"}}
         ENDPOINTS.append(Endpoint(method, path, roles, handler, parameters, body or {}, status, given))
         return handler
@@ -189,28 +191,20 @@ class Call:
             raise Problem(408, "the body took too long.") from None
         return parts
 
-    async def read(self, reading: Callable[[], Found]) -> Found:
-        """Return what a thread finds, which may wait."""
-        return await run_in_threadpool(reading)
+    def releases(self) -> AbstractContextManager[Releases]:
+        """Return the releases of the stream that are seen by now, for a thread that may wait."""
+        return self.service.reading.releases(self.stream)
 
-    async def read_store(self, reading: Callable[[SQLStore], Found]) -> Found:
-        """Return what is read from the store, by such a thread."""
 
-        def read() -> Found:
-            with self.service.reading.store() as store:
-                return reading(store)
+async def answer(endpoint: Endpoint, call: Call) -> Response:
+    """Return what the function of a route says."""
 
-        return await self.read(read)
+    def wait() -> Awaitable[Response] | Response:
+        found = endpoint.handler(call)
+        return document(found) if isinstance(found, Mapping) else found
 
-    async def read_releases(self, reading: Callable[[Releases], Found]) -> Found:
-        """Return what is read from the releases of the stream that are seen by now, by such a thread."""
-        name = self.stream
-
-        def read() -> Found:
-            with self.service.reading.releases(name) as releases:
-                return reading(releases)
-
-        return await self.read(read)
+    found = wait() if iscoroutinefunction(endpoint.handler) else await run_in_threadpool(wait)
+    return found if isinstance(found, Response) else await found
 
 
 def read_whole(text: str) -> int | None:

@@ -40,11 +40,11 @@ from dpi.service._watch_blocks import BLOCK, count_blocks
 from dpi.service.tokens import ANYBODY, CURATOR, EVERYBODY, OPERATOR, OVERSEER, READER
 from dpi.settings.questions import BETWEEN, Row, ask_all, asked, between, narrowed
 from dpi.store.export import export
-from dpi.store.sql import SQLStore
 
 LINES, PARQUET = "application/x-ndjson", "application/vnd.apache.parquet"
 DATABASE, STREAM = "application/vnd.sqlite3", "text/event-stream"
 ALIVE = 15.0  # seconds after which a comment says that a connection that follows is
+Document = dict[str, object]
 MOST = 1000  # releases, entries or acts of one answer
 MOST_BINS = 1 << 20  # bins of all releases of one answer; one release is always given
 PIECE = 1 << 16
@@ -69,82 +69,76 @@ async def get_health(call: Call) -> Response:
 
 
 @api.route("GET /v1/ready", ANYBODY, answer=api.fields(status=api.TEXT))
-async def get_ready(call: Call) -> Response:
+def get_ready(call: Call) -> Document:
     """It can do its work: the store can be read, and slots can be closed, of one stream at least."""
     if call.service.closing.all_failing:
         raise Problem(503, "slots cannot be closed at the moment.", retry=1)
-    await call.read_store(SQLStore.head)
-    return document({"status": "ready"})
+    with call.service.reading.store() as store:
+        store.head()
+    return {"status": "ready"}
 
 
 @api.route("GET /v1/metrics", OPERATOR, answer={"text/plain": api.TEXT})
-async def get_metrics(call: Call) -> Response:
+def get_metrics(call: Call) -> Response:
     """Numbers for Prometheus."""
-    return Response(await call.read(call.service.metrics.text), media_type=CONTENT_TYPE_LATEST)
+    return Response(call.service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 @api.route("GET /v1/operations", CURATOR, answer=api.fields("at", "failing", "streams"))
-async def get_operations(call: Call) -> Response:
+def get_operations(call: Call) -> Response:
     """Lag, arrivals, accounts, next closings, releases and budgets of all streams: private."""
-    return document(await call.read(call.service.overview.look))
+    return document(call.service.overview.look())
 
 
 @api.route("GET /v1/acts", OVERSEER, api.Parameter("after", "Acts after this one.", api.whole(-1)))
-async def get_acts(call: Call) -> Response:
+def get_acts(call: Call) -> Document:
     """Administrative acts, in order."""
     after, acts = call.whole("after", -1), call.service.acts
-
-    def read() -> dict[str, object]:
-        try:
-            head, whole = acts.check().sequence, True
-        except StateError:
-            head, whole = -1, False
-        found = (entry for entry in acts.entries() if int(str(entry["sequence"])) > after)
-        return {"acts": list(islice(found, MOST)), "head": head, "whole": whole}
-
-    return document(await call.read(read))
+    try:
+        head, whole = acts.check().sequence, True
+    except StateError:
+        head, whole = -1, False
+    found = (entry for entry in acts.entries() if int(str(entry["sequence"])) > after)
+    return {"acts": list(islice(found, MOST)), "head": head, "whole": whole}
 
 
 # Streams.
 
 
 @api.route("GET /v1/streams", EVERYBODY)
-async def get_streams(call: Call) -> Response:
+def get_streams(call: Call) -> Document:
     """The streams, and the role of this token."""
-    known = declared(await call.read_store(SQLStore.streams))
+    with call.service.reading.store() as store:
+        known = declared(store.streams())
     served = [{"name": name, "options": each.stated} for name, each in sorted(known.items()) if not each.discovers]
-    return document({"streams": served, "role": str(call.request.state.by).partition(" ")[0]})
+    return {"streams": served, "role": str(call.request.state.by).partition(" ")[0]}
 
 
 @api.route("GET /v1/streams/{stream}", EVERYBODY, api.FIRST, api.END)
-async def get_stream(call: Call) -> Response:
+def get_stream(call: Call) -> Document:
     """Options, promise and clock, and how many releases there are."""
-    service, first, end = call.service, call.where("first"), call.where("end")
-
-    def read(releases: Releases) -> dict[str, object]:
-        name, seen, delay = releases.name, find_extent(releases), service.publication.delay
+    service, name, first, end = call.service, call.stream, call.where("first"), call.where("end")
+    with call.releases() as releases:
+        seen, extent = find_extent(releases), find_extent(releases.between(first, end)) or (0, None, None)
         options = DeclaredOptions.from_text(releases.store.streams()[name])
-        slots, following = options.slots, options.start if seen is None else seen[2] + 1
-        clock = None
-        if slots is not None and following is not None and options.end is None:
-            clock = {
-                "next": following,
-                "begins": slots.start(following).isoformat(),
-                "closes": write_moment(slots.closing(following)),
-                "seen": write_moment(slots.closing(following) + delay),
-            }
-        extent = find_extent(releases.between(first, end)) or (0, None, None)
-        return {
-            "name": name,
-            "options": options.stated,
-            "domain": options.domain,
-            "epsilon": float(options.epsilon),
-            "guarantee": service.guarantees[name],
-            **dict(zip(("number", "first", "newest"), extent, strict=True)),
-            "clock": clock,
+    slots, following = options.slots, options.start if seen is None else seen[2] + 1
+    clock = None
+    if slots is not None and following is not None and options.end is None:
+        clock = {
+            "next": following,
+            "begins": slots.start(following).isoformat(),
+            "closes": write_moment(slots.closing(following)),
+            "seen": write_moment(slots.closing(following) + service.publication.delay),
         }
-
-    return document(await call.read_releases(read))
+    return {
+        "name": name,
+        "options": options.stated,
+        "domain": options.domain,
+        "epsilon": float(options.epsilon),
+        "guarantee": service.guarantees[name],
+        **dict(zip(("number", "first", "newest"), extent, strict=True)),
+        "clock": clock,
+    }
 
 
 def find_extent(releases: Releases) -> tuple[int, int, int] | None:
@@ -153,22 +147,21 @@ def find_extent(releases: Releases) -> tuple[int, int, int] | None:
 
 
 @api.route("GET /v1/streams/{stream}/budget", EVERYBODY)
-async def get_budget(call: Call) -> Response:
+def get_budget(call: Call) -> Document:
     """What is promised, what can be spent, who pays next, what it buys."""
-    name, by_store = call.stream, await call.read(call.service.reading.spent)
-    found = await call.read_releases(lambda releases: find_budget(releases, by_store).document())
-    return document({**found, "guarantee": call.service.guarantees[name]})
+    name, by_store = call.stream, call.service.reading.spent()
+    with call.releases() as releases:
+        return {**find_budget(releases, by_store).document(), "guarantee": call.service.guarantees[name]}
 
 
 @api.route("GET /v1/domains/{digest}", EVERYBODY)
-async def get_domain(call: Call) -> Response:
+def get_domain(call: Call) -> Response:
     """A domain by its digest."""
-    digest = call.place("digest")
-    try:
-        text = await call.read_store(lambda store: store.domain(digest))
-    except StateError:
-        raise Problem(404, "there is no such domain.") from None
-    return Response(text, headers=FOR_EVER, media_type=api.JSON)
+    with call.service.reading.store() as store:
+        try:
+            return Response(store.domain(call.place("digest")), headers=FOR_EVER, media_type=api.JSON)
+        except StateError:
+            raise Problem(404, "there is no such domain.") from None
 
 
 # Releases.
@@ -178,22 +171,18 @@ async def get_domain(call: Call) -> Response:
     "GET /v1/streams/{stream}/releases", READER, api.FIRST, api.END, SINCE, LIMIT,
     answer=api.fields("releases", "more_since") | {LINES: api.TEXT, PARQUET: api.BYTES},
 )  # fmt: skip
-async def get_releases(call: Call) -> Response:
+def get_releases(call: Call) -> Response:
     """Releases, in order; as lines or as Parquet, if these are accepted."""
     since, first, end = call.whole("since", None), call.where("first"), call.where("end")
     limit = call.whole("limit", MOST)
     kind = call.request.headers.get("accept", "").partition(";")[0].strip()
     if since is not None and first is not None:
         raise Problem(422, "`since` and `first` say the same: leave one of them out.")
-
-    def read(releases: Releases) -> tuple[list[Release], int | None]:
+    with call.releases() as releases:
         part = releases.between(since + 1 if since is not None else first, end)
         bins = next((release.pdf.size for release in part), 1)
         taken = list(islice(part, min(limit, max(1, MOST_BINS // bins))))
-        more = bool(taken) and len(part.between(taken[-1].slot + 1, None)) > 0
-        return taken, taken[-1].slot if more else None
-
-    taken, last = await call.read_releases(read)
+        last = taken[-1].slot if taken and len(part.between(taken[-1].slot + 1, None)) > 0 else None
     headers = {}
     if last is not None:
         url = call.request.url.remove_query_params("first").include_query_params(since=last)
@@ -201,9 +190,9 @@ async def get_releases(call: Call) -> Response:
     if kind == PARQUET:
         name = f'attachment; filename="{call.stream}.parquet"'
         file = io.BytesIO()
-        await call.read(lambda: to_frame(taken).write_parquet(file))
+        to_frame(taken).write_parquet(file)
         return Response(file.getvalue(), headers=headers | {"content-disposition": name}, media_type=PARQUET)
-    found = await call.read(lambda: [release.to_json().encode() for release in taken])
+    found = [release.to_json().encode() for release in taken]
     if kind == LINES:
         return Response(b"".join(each + b"\n" for each in found), headers=headers, media_type=LINES)
     more = b"null" if last is None else str(last).encode()
@@ -212,12 +201,12 @@ async def get_releases(call: Call) -> Response:
 
 
 @api.route("GET /v1/streams/{stream}/releases/{slot}", READER, answer=api.fields("slot", "pdf", "certificate"))
-async def get_release(call: Call) -> Response:
+def get_release(call: Call) -> Response:
     """One release: of a slot's number, of a time, or `newest`."""
     slot = call.place("slot")
-    release = await call.read_releases(lambda releases: find_release(releases, slot))
-    text, headers = await call.read(release.to_json), {} if slot == "newest" else FOR_EVER
-    return Response(text, headers=headers, media_type=api.JSON)
+    with call.releases() as releases:
+        release = find_release(releases, slot)
+    return Response(release.to_json(), headers={} if slot == "newest" else FOR_EVER, media_type=api.JSON)
 
 
 def find_release(releases: Releases, text: str) -> Release:
@@ -271,23 +260,20 @@ class News:
 
 
 @api.route("GET /v1/streams/{stream}/follow", READER, SINCE, answer={STREAM: api.TEXT})
-async def get_follow(call: Call) -> Response:
+def get_follow(call: Call) -> Response:
     """Server-sent events: a release is seen. Goes on after `Last-Event-ID`."""
     name, service, news = call.stream, call.service, call.request.app.state.news
     said = call.request.headers.get("last-event-id") or call.text("since")
     since = None if said is None else api.read_whole(said)
     if said is not None and since is None:
         raise Problem(422, "`Last-Event-ID` and `since` must be the number of a slot.")
-    slots = service.admissions[name].slots
+    admission = service.admissions[name]
     if since is None:
         since = service.publication.upto(name)
-
-    def find_first(releases: Releases) -> int:
+    with call.releases() as releases:
         found = releases.store.extent(name)
-        return service.admissions[name].first if found is None else found[1]
-
-    since = max(-(1 << 62) if since is None else since, await call.read_releases(find_first) - 1)
-    return StreamingResponse(_write_events(service.publication, name, slots, news, since), media_type=STREAM)
+    since = max(-(1 << 62) if since is None else since, (admission.first if found is None else found[1]) - 1)
+    return StreamingResponse(_write_events(service.publication, name, admission.slots, news, since), media_type=STREAM)
 
 
 async def _write_events(
@@ -321,7 +307,7 @@ async def _write_events(
     api.Parameter("beside", "The slot of the other release (`l1`, `kl`, `join-size`).", api.WHERE),
     api.Parameter("beside-stream", "The stream of the other release."),
 )  # fmt: skip
-async def get_answers(call: Call) -> Response:
+def get_answers(call: Call) -> Document:
     """A question with intervals, about one slot, or about every slot from `first` to before `end`.
 
     It is one of top, probability, count, total, mean, median, sum, spread, quantile, range, correlation, l1, kl and
@@ -336,23 +322,20 @@ async def get_answers(call: Call) -> Response:
     if period and call.text("slot") is not None:
         raise Problem(422, "ask about one `slot`, or about those from `first` to before `end`.")
     first, end, slot = call.where("first"), call.where("end"), call.text("slot") or "newest"
-
-    def find(releases: Releases) -> list[Release]:
-        return [*islice(releases.between(first, end), MOST)] if period else [find_release(releases, slot)]
-
-    def answer() -> dict[str, object]:
-        said = ask_all(ask, found)
-        return {
-            "answers": [
-                {"slot": each.slot, "start": each.start_text, "rows": [_plain(row) for row in rows]}
-                for each, rows in said.answers
-            ],
-            "undefined": [{"slot": each.slot, "why": why} for each, why in said.undefined],
-        }
-
-    ask = await call.read(lambda: _make_question(call, question, level))
-    found = await call.read_releases(find)
-    return document({"stream": name, "question": question, "level": level, **await call.read(answer)})
+    ask = _make_question(call, question, level)
+    with call.releases() as releases:
+        found = [*islice(releases.between(first, end), MOST)] if period else [find_release(releases, slot)]
+    said = ask_all(ask, found)
+    return {
+        "stream": name,
+        "question": question,
+        "level": level,
+        "answers": [
+            {"slot": each.slot, "start": each.start_text, "rows": [_plain(row) for row in rows]}
+            for each, rows in said.answers
+        ],
+        "undefined": [{"slot": each.slot, "why": why} for each, why in said.undefined],
+    }
 
 
 def _make_question(call: Call, question: str, level: float) -> Callable[[Release], list[Row]]:
@@ -378,25 +361,20 @@ def _plain(row: Row) -> dict[str, object]:
 
 
 @api.route("GET /v1/streams/{stream}/alerts", READER, api.FIRST, api.END)
-async def get_alerts(call: Call) -> Response:
+def get_alerts(call: Call) -> Document:
     """Values whose share moved as it hardly ever does, by more than the noise explains.
 
     Oldest first; of the last blocks of slots where these are too many.
     """
     name, first, end, blocks = call.stream, call.where("first"), call.where("end"), call.service.watch_blocks
-
-    def read() -> dict[str, object]:
-        with blocks.turn, call.service.reading.releases(name) as releases:
-            part = releases.between(first, end)
-            found = find_extent(part)
-            if found is None:
-                return {"stream": name, "first": None, "alerts": []}
-            size = part.between(found[2], None).newest.domain.size
-            begin = max(found[1], (found[2] // BLOCK - count_blocks(size) + 1) * BLOCK)
-            alerts = [asdict(alert) for alert in blocks.find_alerts(releases, begin, found[2])]
-            return {"stream": name, "first": begin, "alerts": alerts}
-
-    return document(await call.read(read))
+    with blocks.turn, call.releases() as releases:
+        part = releases.between(first, end)
+        found = find_extent(part)
+        if found is None:
+            return {"stream": name, "first": None, "alerts": []}
+        size = part.between(found[2], None).newest.domain.size
+        begin = max(found[1], (found[2] // BLOCK - count_blocks(size) + 1) * BLOCK)
+        return {"stream": name, "first": begin, "alerts": blocks.find_alerts(releases, begin, found[2])}
 
 
 # The chain.
@@ -406,7 +384,7 @@ async def get_alerts(call: Call) -> Response:
     "GET /v1/chain", EVERYBODY, api.Parameter("after", "Entries after this one.", api.whole(-1)), LIMIT,
     answer=api.fields("key", entries={"type": "array", "items": {"type": "object"}}, head=api.WHOLE),
 )  # fmt: skip
-async def get_chain(call: Call) -> Response:
+def get_chain(call: Call) -> Document:
     """Entries of the chain of certificates, and the public key that it is signed for.
 
     They are given in order, as they are hashed and signed. The key is in PEM form; null where the chain is not signed.
@@ -414,27 +392,23 @@ async def get_chain(call: Call) -> Response:
     """
     after, limit = call.whole("after", -1), call.whole("limit", MOST)
     seen, verifier = call.service.publication.entry, call.service.verifier
-    numbers = range(after + 1, min(seen, after + limit) + 1)
-    links = await call.read_store(lambda store: [store.link(number) for number in numbers])
-    entries = [{"entry": number, **asdict(link)} for number, link in zip(numbers, links, strict=True)]
-    return document({"entries": entries, "head": seen, "key": None if verifier is None else verifier.pem()})
+    with call.service.reading.store() as store:
+        numbers = range(after + 1, min(seen, after + limit) + 1)
+        entries = [{"entry": number, **asdict(store.link(number))} for number in numbers]
+    return {"entries": entries, "head": seen, "key": None if verifier is None else verifier.pem()}
 
 
 @api.route("GET /v1/export", EVERYBODY, answer={DATABASE: api.BYTES})
-async def get_export(call: Call) -> Response:
+def get_export(call: Call) -> Response:
     """The public part of the store, as a file.
 
     It is one that `dpi verify`, `dpi query` and `dpi report` read, and ends with the last entry of the chain that is
     seen at this moment. It has no name any more when it is sent: it goes with whoever reads it.
     """
-
-    def make(store: SQLStore) -> BinaryIO:
-        with tempfile.TemporaryDirectory() as folder:
-            target = Path(folder) / "public.db"
-            export(store, target, call.service.publication.entry)
-            return target.open("rb")
-
-    file = await call.read_store(make)
+    with tempfile.TemporaryDirectory() as folder, call.service.reading.store() as store:
+        target = Path(folder) / "public.db"
+        export(store, target, call.service.publication.entry)
+        file = target.open("rb")
     headers = {"content-disposition": 'attachment; filename="public.db"', "content-length": str(file.seek(0, 2))}
     return FileAnswer(file, headers)
 

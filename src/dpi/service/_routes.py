@@ -6,20 +6,18 @@ import inspect
 import re
 from collections.abc import Iterable
 
-from starlette.responses import Response
-
 from dpi._version import __version__
 from dpi.service import _chart_routes, _read_routes, _write_routes  # noqa: F401 - whose routes these are
-from dpi.service._endpoints import ENDPOINTS, TEXT, WHOLE, Call, Endpoint, Schema, document, route
+from dpi.service._endpoints import ENDPOINTS, TEXT, WHOLE, Call, Endpoint, Schema, route
 from dpi.service.tokens import ANYBODY
 
 __all__ = ["ENDPOINTS"]
 
 
 @route("GET /v1/openapi.json", ANYBODY)
-async def get_openapi(call: Call) -> Response:
+def get_openapi(call: Call) -> Schema:
     """All routes, as they are described here."""
-    return document(describe(ENDPOINTS))
+    return describe(ENDPOINTS)
 
 
 def describe(endpoints: Iterable[Endpoint]) -> Schema:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from dpi.certificates.chain import Entry
@@ -92,13 +92,12 @@ async def post_events(call: Call) -> Response:
 
 
 @route("GET /v1/streams/{stream}/producers/{producer}", CURATOR)
-async def get_producer(call: Call) -> Response:
+def get_producer(call: Call) -> Schema:
     """The last batch of a producer that was kept: one up to it need not be sent again."""
     service, stream, producer = call.service, call.stream, call.place("producer")
     if not producer.isprintable() or len(producer) > LONGEST_PRODUCER:
         raise Problem(404, "there is no such producer.")
-    last = await call.read(lambda: service.store.sequence(stream, producer))
-    return document({"producer": producer, "sequence": last})
+    return {"producer": producer, "sequence": service.store.sequence(stream, producer)}
 
 
 @route("POST /v1/streams", ADMIN, body={JSON: NEW_STREAM}, status=201, answer=NAMED)
@@ -143,7 +142,7 @@ async def delete_stream(call: Call) -> Response:
 async def _note(call: Call, act: str, name: str) -> None:
     """Note what an administrator did; the options themselves stand in the chain."""
     about: Entry = {"stream": name, "entry": call.service.publication.entry}
-    await call.read(partial(call.service.acts.note, act, by=str(call.request.state.by), about=about))
+    await run_in_threadpool(call.service.acts.note, act, by=str(call.request.state.by), about=about)
 
 
 def _read_table(content: object) -> dict[str, object]:
