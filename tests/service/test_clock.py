@@ -244,7 +244,7 @@ def test_an_entry_that_is_no_release_is_seen_with_what_stands_before_it():
     seen.ready("a", 1, 1, 100, at=100)
     seen.declared(2)
     dues = []
-    seen.listen(lambda published: dues.append(published.due))
+    seen.listen(dues.append)
     assert dues == [110, 110]
     assert seen.entry == 0
     clock.now = 110

@@ -56,12 +56,11 @@ def make_application(service: Service) -> Outside:
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
         app.state.news = News(service.publication)
-        service.leaving.append(app.state.news.close)
         service.start()
         try:
             yield
         finally:
-            app.state.news.close()
+            service.leave()
             await run_in_threadpool(service.stop)
 
     async def refuse(request: Request, error: Exception) -> Response:

@@ -45,12 +45,7 @@ class Closing(threading.Thread):
     """Closes the slots of some streams until it is stopped."""
 
     def __init__(
-        self,
-        receipts: Receipts,
-        publication: Publication,
-        clock: Clock,
-        metrics: Metrics,
-        thin: Callable[[], object] = lambda: None,
+        self, receipts: Receipts, publication: Publication, clock: Clock, metrics: Metrics, thin: Callable[[], None]
     ) -> None:
         super().__init__(name="dpi closing", daemon=True)
         self.streams: dict[str, Stream] = {}

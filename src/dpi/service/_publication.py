@@ -61,15 +61,22 @@ class Publication:
         self._waiting: list[Published] = []
         self._seen: dict[str, int] = {}
         self._entry = -1
-        self._listeners: list[Callable[[Published], None]] = []
+        self._listeners: list[Callable[[int], None]] = []
+        self.left = False  # whether the service is being stopped, so that nobody should wait for releases
 
-    def listen(self, listener: Callable[[Published], None]) -> None:
-        """Have something called, by whichever thread, for each release that is ready and not yet to be seen."""
+    def listen(self, listener: Callable[[int], None]) -> None:
+        """Have something called, by whichever thread, with the moment at which each release is to be seen."""
         with self._lock:
             self._listeners.append(listener)
             waiting = list(self._waiting)
         for published in waiting:
-            listener(published)
+            listener(published.due)
+
+    def leave(self) -> None:
+        """Let go of whoever waits for releases."""
+        self.left = True
+        for listener in self._listeners:
+            listener(0)
 
     def begin(self, seen: Mapping[str, int], entry: int) -> None:
         """Take up what is seen when the program comes back: the last slot of streams, and the end of the chain."""
@@ -93,7 +100,7 @@ class Publication:
             published = Published(stream, slot, entry, due, late=ticks > 1)
             self._waiting = [*(replace(each, due=min(each.due, due)) for each in self._waiting), published]
         for listener in self._listeners:
-            listener(published)
+            listener(published.due)
         return published
 
     def now(self) -> int:

@@ -34,7 +34,7 @@ from dpi.service import _endpoints as api
 from dpi.service._budgets import find_budget
 from dpi.service._endpoints import Call, document
 from dpi.service._problems import Problem
-from dpi.service._publication import Publication, Published
+from dpi.service._publication import Publication
 from dpi.service._receipts import write_moment
 from dpi.service._watch_blocks import BLOCK, count_blocks
 from dpi.service.tokens import ANYBODY, CURATOR, EVERYBODY, OPERATOR, OVERSEER, READER
@@ -229,28 +229,20 @@ class News:
         self._publication = publication
         self._loop = asyncio.get_running_loop()
         self._next = asyncio.Event()
-        self.closed = False
         publication.listen(self._ready)
 
-    def _ready(self, published: Published) -> None:
+    def _ready(self, due: int) -> None:
         """Said by another thread: a release will be seen when it is due."""
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._await, published.due)
+            self._loop.call_soon_threadsafe(self._await, due)
 
     def _await(self, due: int) -> None:
         rest = (due - self._publication.now()) / 1e6
         if rest > 0:
             self._loop.call_later(rest, self._await, due)
         else:
-            self._wake()
-
-    def _wake(self) -> None:
-        self._next.set()
-        self._next = asyncio.Event()
-
-    def close(self) -> None:
-        self.closed = True
-        self._wake()
+            self._next.set()
+            self._next = asyncio.Event()
 
     async def wait(self, seconds: float) -> None:
         """Wait until something may be seen, or so long."""
@@ -280,9 +272,9 @@ async def _write_events(
     publication: Publication, name: str, slots: Slots, news: News, since: int
 ) -> AsyncIterator[bytes]:
     yield b"retry: 1000\n\n"
-    while not news.closed:
+    while not publication.left:
         upto = publication.upto(name)
-        while upto is not None and since < upto and not news.closed:
+        while upto is not None and since < upto and not publication.left:
             since += 1
             data = json.dumps({"stream": name, "slot": since, "start": slots.start(since).isoformat()})
             yield f"id: {since}\nevent: release\ndata: {data}\n\n".encode()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
@@ -99,7 +99,6 @@ class Service:
             self._decoders: dict[str, ThreadPoolExecutor] = {}
             self.admissions: dict[str, Admission] = {}  # by stream; replaced when one is opened or changed
             self.guarantees: dict[str, str] = {}  # what is promised of each stream, in words
-            self.leaving: list[Callable[[], None]] = []  # what is called when the service begins to stop
             self._opening = Lock()
             self._open_all()
             self._alerts = [] if config.alerts is None else make_alert_threads(
@@ -177,8 +176,7 @@ class Service:
 
     def leave(self) -> None:
         """Begin to stop: whoever follows releases is let go."""
-        for each in self.leaving:
-            each()
+        self.publication.leave()
 
     def stop(self) -> None:
         """Keep what was received, close no slot any more, and let go of the store."""
