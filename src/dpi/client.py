@@ -52,8 +52,8 @@ class _TooLarge(OptionError):
     """A batch must be split."""
 
 
-class _Requests:
-    """A connection pool to one service, with a token."""
+class _RemoteStore:
+    """A service, with a token: what it is asked, and as much of `dpi.store.Store` as `dpi.reader.Releases` looks at."""
 
     def __init__(self, url: str, token: str, patience: float) -> None:
         try:
@@ -63,6 +63,7 @@ class _Requests:
         self._patience, self._lost = patience, httpx.TransportError
         headers = {"authorization": f"Bearer {token}"}
         self.client = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=httpx.Timeout(30.0))
+        self._domains: dict[str, str] = {}
 
     def send(
         self, method: str, path: str, given: Mapping[str, object], content: bytes | None = None, kind: str = ""
@@ -91,6 +92,38 @@ class _Requests:
         found: dict[str, object] = json.loads(self.send("GET", path, parameters).content)
         return found
 
+    def streams(self) -> dict[str, str]:
+        listed = cast("list[dict[str, dict[str, object]]]", self.document("/v1/streams")["streams"])
+        return {str(each["name"]): canonical_text(each["options"]) for each in listed}
+
+    def domain(self, digest: str) -> str:
+        if digest not in self._domains:
+            self._domains[digest] = self.send("GET", f"/v1/domains/{digest}", {}).text
+        return self._domains[digest]
+
+    def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
+        """Give content and link of the releases of slots `first` to `last`, in order, some at a time."""
+        since = None if first is None else first - 1
+        while True:
+            end = None if last is None else last + 1
+            found = self.document(f"/v1/streams/{stream}/releases", since=since, end=end)
+            for record in cast("list[dict[str, object]]", found["releases"]):
+                domain = from_description(json.loads(self.domain(str(record["domain"]))))
+                release = Release.from_json(json.dumps(record), domain)
+                yield release.content(), link_of(release.certificate)
+            since = cast("int | None", found["more_since"])
+            if since is None:
+                return
+
+    def extent(self, stream: str, first: int | None = None, last: int | None = None) -> tuple[int, int, int] | None:
+        """Return how many releases of slots `first` to `last` there are, and the first and last slot, if any."""
+        found = self.document(f"/v1/streams/{stream}", first=first, end=None if last is None else last + 1)
+        number, *ends = (cast("int", found[name]) for name in ("number", "first", "newest"))
+        return (number, ends[0], ends[1]) if number else None
+
+    def close(self) -> None:
+        self.client.close()
+
 
 def _check(answer: httpx.Response) -> httpx.Response:
     if answer.status_code < 400:
@@ -102,46 +135,6 @@ def _check(answer: httpx.Response) -> httpx.Response:
     raise (_TooLarge if answer.status_code == TOO_LARGE else OptionError)(detail)
 
 
-class _RemoteStore:
-    """The public part of a service's store: as much of `dpi.store.Store` as `dpi.reader.Releases` looks at."""
-
-    def __init__(self, requests: _Requests) -> None:
-        self._requests = requests
-        self._domains: dict[str, str] = {}
-
-    def streams(self) -> dict[str, str]:
-        listed = cast("list[dict[str, dict[str, object]]]", self._requests.document("/v1/streams")["streams"])
-        return {str(each["name"]): canonical_text(each["options"]) for each in listed}
-
-    def domain(self, digest: str) -> str:
-        if digest not in self._domains:
-            self._domains[digest] = self._requests.send("GET", f"/v1/domains/{digest}", {}).text
-        return self._domains[digest]
-
-    def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
-        """Give content and link of the releases of slots `first` to `last`, in order, some at a time."""
-        since = None if first is None else first - 1
-        while True:
-            end = None if last is None else last + 1
-            found = self._requests.document(f"/v1/streams/{stream}/releases", since=since, end=end)
-            for record in cast("list[dict[str, object]]", found["releases"]):
-                domain = from_description(json.loads(self.domain(str(record["domain"]))))
-                release = Release.from_json(json.dumps(record), domain)
-                yield release.content(), link_of(release.certificate)
-            since = cast("int | None", found["more_since"])
-            if since is None:
-                return
-
-    def extent(self, stream: str, first: int | None = None, last: int | None = None) -> tuple[int, int, int] | None:
-        """Return how many releases of slots `first` to `last` there are, and the first and last slot, if any."""
-        found = self._requests.document(f"/v1/streams/{stream}", first=first, end=None if last is None else last + 1)
-        number, *ends = (cast("int", found[name]) for name in ("number", "first", "newest"))
-        return (number, ends[0], ends[1]) if number else None
-
-    def close(self) -> None:
-        self._requests.client.close()
-
-
 class RemoteStream(Releases):
     """The releases of a stream of a service, as `dpi.open` gives those of a store, and what a curator may do with it.
 
@@ -149,9 +142,9 @@ class RemoteStream(Releases):
     goes on where that one was.
     """
 
-    def __init__(self, requests: _Requests, name: str, producer: str | None = None) -> None:
-        super().__init__(cast("Store", _RemoteStore(requests)), name)  # which a reader takes for one
-        self._requests, self._path = requests, f"/v1/streams/{quote(name, safe='')}"
+    def __init__(self, service: _RemoteStore, name: str, producer: str | None = None) -> None:
+        super().__init__(cast("Store", service), name)  # which a reader takes for one
+        self._service, self._path = service, f"/v1/streams/{quote(name, safe='')}"
         self.producer = secrets.token_hex(16) if producer is None else producer
         self._following: int | None = 0 if producer is None else None
         self._turn = threading.Lock()
@@ -159,13 +152,13 @@ class RemoteStream(Releases):
     @property
     def next_slot(self) -> int:
         """The slot that will be seen next."""
-        clock = cast("dict[str, int]", self._requests.document(self._path)["clock"])
+        clock = cast("dict[str, int]", self._service.document(self._path)["clock"])
         return clock["next"]
 
     @property
     def guarantee(self) -> str:
         """What is promised, in words."""
-        return str(self._requests.document(self._path)["guarantee"])
+        return str(self._service.document(self._path)["guarantee"])
 
     def append(self, users: object, times: object, values: object, *, unit: str | None = None) -> None:
         """Have events kept: when this returns, they are durable, each in the slot that its own time names.
@@ -180,13 +173,13 @@ class RemoteStream(Releases):
 
     def _send(self, frame: pl.DataFrame, unit: str | None) -> None:
         if self._following is None:
-            known = self._requests.document(f"{self._path}/producers/{quote(self.producer, safe='')}")
+            known = self._service.document(f"{self._path}/producers/{quote(self.producer, safe='')}")
             self._following = cast("int", known["sequence"]) + 1
         body = io.BytesIO()
         frame.write_ipc_stream(body)
         given = {"producer": self.producer, "sequence": self._following, "unit": unit}
         try:
-            self._requests.send("POST", f"{self._path}/events", given, body.getvalue(), ARROW)
+            self._service.send("POST", f"{self._path}/events", given, body.getvalue(), ARROW)
         except _TooLarge:
             if frame.height < 2:
                 raise
@@ -198,7 +191,7 @@ class RemoteStream(Releases):
     def ask(self, question: str, **parameters: object) -> list[dict[str, object]]:
         """Return the answers to a question: `ask("top", k=5)`, `ask("mean", first=10, end=20)`."""
         given = {name.replace("_", "-"): value for name, value in parameters.items()}
-        found = self._requests.document(f"{self._path}/answers/{quote(question, safe='')}", **given)
+        found = self._service.document(f"{self._path}/answers/{quote(question, safe='')}", **given)
         return cast("list[dict[str, object]]", found["answers"])
 
     def follow(
@@ -224,7 +217,7 @@ class RemoteStream(Releases):
         import httpx
 
         headers, timeout = {"last-event-id": str(since)}, httpx.Timeout(30.0)
-        with self._requests.client.stream("GET", f"{self._path}/follow", headers=headers, timeout=timeout) as answer:
+        with self._service.client.stream("GET", f"{self._path}/follow", headers=headers, timeout=timeout) as answer:
             if answer.status_code in AGAIN:
                 return
             if answer.status_code >= 400:
@@ -262,26 +255,26 @@ def connect(url: str, token: str, *, patience: float = 60.0) -> Connection:
 
     >>> connect("http://127.0.0.1:1", "token", patience=0).close()     # nothing is asked before something is wanted
     """
-    return Connection(_Requests(url, token, patience))
+    return Connection(_RemoteStore(url, token, patience))
 
 
 class Connection:
     """What a token opens of a service."""
 
-    def __init__(self, requests: _Requests) -> None:
-        self._requests = requests
+    def __init__(self, service: _RemoteStore) -> None:
+        self._service = service
 
     @property
     def streams(self) -> tuple[str, ...]:
         """The names of its streams."""
-        return tuple(_RemoteStore(self._requests).streams())
+        return tuple(self._service.streams())
 
     def stream(self, name: str | None = None, *, producer: str | None = None) -> RemoteStream:
         """Return a stream, to feed and to read; the name may be left out where there is one alone.
 
         Batches are sent as `producer`: give a name to go on as the one of before; otherwise it is a new one.
         """
-        return RemoteStream(self._requests, stream_named(cast("Store", _RemoteStore(self._requests)), name), producer)
+        return RemoteStream(self._service, stream_named(cast("Store", self._service), name), producer)
 
     def create(self, name: str, *, domain: Domain, **options: object) -> RemoteStream:
         """Open a stream with options by the names that `dpi.toml` has, _ for -: `epsilon=1, slot="1h", per_slot=…`.
@@ -298,15 +291,15 @@ class Connection:
     def _declare(self, method: str, path: str, domain: Domain, options: Mapping[str, object]) -> None:
         named = {"from" if key == "begin" else key.replace("_", "-"): value for key, value in options.items()}
         content = json.dumps({"domain": describe(domain)} | named).encode()
-        self._requests.send(method, path, {}, content, "application/json")
+        self._service.send(method, path, {}, content, "application/json")
 
     def operations(self) -> dict[str, object]:
         """Return how the service does, as `dpi serve top` shows it: for a curator alone, for it follows from events."""
-        return self._requests.document("/v1/operations")
+        return self._service.document("/v1/operations")
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the public part of the service's store to a new file, which `dpi.open` and `dpi verify` read."""
-        content = self._requests.send("GET", "/v1/export", {}).content
+        content = self._service.send("GET", "/v1/export", {}).content
         with Path(path).open("xb") as file:
             file.write(content)
 
@@ -322,7 +315,7 @@ class Connection:
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._requests.client.close()
+        self._service.close()
 
     def __enter__(self) -> Self:
         return self
