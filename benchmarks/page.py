@@ -68,7 +68,7 @@ def serving(folder: Path, bins: int, slots: int) -> Iterator[tuple[Service, list
     )  # fmt: skip
     for past in (True, False):
         service = Service(config, clock=lambda: now[0])
-        made = make_server(config, service)
+        made = make_server(service)
         token = service.tokens.create("analyst")
         thread = threading.Thread(target=made.run, daemon=True)
         thread.start()

@@ -107,7 +107,7 @@ def running(
     shown = SetClock(now) if clock is None else clock
     service = Service(config, clock=shown)
     tokens = {role: service.tokens.create(role) for role in ("admin", "curator", "analyst", "auditor")}
-    made = make_server(config, service)
+    made = make_server(service)
     thread = threading.Thread(target=made.run, daemon=True)
     thread.start()
     found = Running(service, shown, f"http://127.0.0.1:{port_of(made)}", tokens, made)

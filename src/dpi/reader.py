@@ -101,9 +101,14 @@ class Releases:
         return Releases(self.store, stream, self._keys)
 
     @property
+    def options(self) -> DeclaredOptions:
+        """What is declared of the stream."""
+        return DeclaredOptions.from_text(self.store.streams()[self.name])
+
+    @property
     def slots(self) -> Slots:
         """The stream's clock, as its options state it."""
-        slots = DeclaredOptions.from_text(self.store.streams()[self.name]).slots
+        slots = self.options.slots
         if slots is None:
             raise OptionError("this stream has no clock: name slots by number.")
         return slots
@@ -125,7 +130,7 @@ class Releases:
             yield Release.from_content(content, self._domains[digest], link.certificate)
 
     def __len__(self) -> int:
-        found = self._extent
+        found = self.extent
         return 0 if found is None else found[0]
 
     @overload
@@ -148,7 +153,7 @@ class Releases:
         number = self.slots.number(where) if isinstance(where, str | datetime) else _number(where)
         for release in self.between(number, number + 1):
             return release
-        found = self._extent
+        found = self.extent
         known = _NONE if found is None else f"the last one here is {found[2]}."
         raise OptionError(f"slot {number} is not in the store; {known}")
 
@@ -164,7 +169,7 @@ class Releases:
     @property
     def newest(self) -> Release:
         """The release of the last slot."""
-        found = self._extent
+        found = self.extent
         if found is None:
             raise OptionError(_NONE)
         return self.at(found[2])
@@ -192,7 +197,7 @@ class Releases:
         return None if self._end is None else self._end - 1
 
     @property
-    def _extent(self) -> tuple[int, int, int] | None:
+    def extent(self) -> tuple[int, int, int] | None:
         """How many releases there are, and the first and last slot; None without any."""
         return self.store.extent(self.name, self._first, self._last)
 
@@ -217,7 +222,7 @@ class Releases:
         return self.to_polars().__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
-        found = self._extent
+        found = self.extent
         span = "none yet" if found is None else f"{found[0]} of the slots {found[1]} … {found[2]}"
         return f"Releases({self.name!r}: {span})"
 

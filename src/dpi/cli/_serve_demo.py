@@ -35,7 +35,7 @@ def demonstrate(host: str, port: int, json: bool) -> None:
         config = Config(
             store=f"{folder}/shop.db", tokens=tokens.path, host=host, port=port, delay="500ms", streams={NAME: settings}
         )
-        running, stop, url = make_server(config, Service(config)), threading.Event(), f"http://{host}:{port}"
+        running, stop, url = make_server(Service(config)), threading.Event(), f"http://{host}:{port}"
         page = f"{url}/#token={analyst}"  # what is after # is never sent: a script takes it, and out of the address
         threads = [threading.Thread(target=_visit, args=(url, curator, stop), daemon=True)]
         if json:

@@ -26,7 +26,7 @@ from dpi.release.release import MEASURED
 from dpi.service import _endpoints as api
 from dpi.service._endpoints import Call
 from dpi.service._problems import Problem
-from dpi.service._read_routes import find_extent, find_release
+from dpi.service._read_routes import find_release
 from dpi.service.operations import find_measured
 from dpi.service.tokens import READER
 
@@ -160,7 +160,7 @@ def get_series(call: Call) -> Document:
     k, quantiles = call.whole("k", ROWS), [_read_share(text) for text in call.texts("quantile")]
     with call.releases() as releases:
         part = releases.between(first, end)
-        extent = find_extent(part)
+        extent = part.extent
         if extent is None:
             none = {"slots": [], "starts": [], "rows": [], "before": 0}
             return {"stream": call.stream, "level": level, "step": 1, **none}

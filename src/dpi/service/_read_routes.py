@@ -25,7 +25,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from dpi.certificates.declared import DeclaredOptions, declared
+from dpi.certificates.declared import declared
 from dpi.errors import StateError
 from dpi.events.slots import Slots
 from dpi.reader import Releases
@@ -119,8 +119,8 @@ def get_stream(call: Call) -> Document:
     """Options, promise and clock, and how many releases there are."""
     service, name, first, end = call.service, call.stream, call.where("first"), call.where("end")
     with call.releases() as releases:
-        seen, extent = find_extent(releases), find_extent(releases.between(first, end)) or (0, None, None)
-        options = DeclaredOptions.from_text(releases.store.streams()[name])
+        seen, extent = releases.extent, releases.between(first, end).extent or (0, None, None)
+        options = releases.options
     slots, following = options.slots, options.start if seen is None else seen[2] + 1
     clock = None
     if slots is not None and following is not None and options.end is None:
@@ -139,11 +139,6 @@ def get_stream(call: Call) -> Document:
         **dict(zip(("number", "first", "newest"), extent, strict=True)),
         "clock": clock,
     }
-
-
-def find_extent(releases: Releases) -> tuple[int, int, int] | None:
-    """Return how many releases these are, and the first and last slot; None without any."""
-    return releases.store.extent(releases.name, releases._first, releases._last)
 
 
 @api.route("GET /v1/streams/{stream}/budget", EVERYBODY)
@@ -361,7 +356,7 @@ def get_alerts(call: Call) -> Document:
     name, first, end, blocks = call.stream, call.where("first"), call.where("end"), call.service.watch_blocks
     with blocks.turn, call.releases() as releases:
         part = releases.between(first, end)
-        found = find_extent(part)
+        found = part.extent
         if found is None:
             return {"stream": name, "first": None, "alerts": []}
         size = part.between(found[2], None).newest.domain.size

@@ -94,7 +94,7 @@ class LogFile(WatchedFileHandler):
         return open(self.baseFilename, "a", encoding="utf-8", opener=private)
 
 
-def set_up(stream: TextIO | None = None, level: int = logging.INFO, *, path: Path | None = None) -> None:
+def set_up(stream: TextIO | None = None, *, path: Path | None = None) -> None:
     """Send everything that this process logs to a file or a stream, standard error unless given, as such lines."""
     try:
         handler = logging.StreamHandler(sys.stderr if stream is None else stream) if path is None else LogFile(path)
@@ -104,7 +104,7 @@ def set_up(stream: TextIO | None = None, level: int = logging.INFO, *, path: Pat
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    _logger.setLevel(level)
+    _logger.setLevel(logging.INFO)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         found = logging.getLogger(name)
         found.handlers.clear()

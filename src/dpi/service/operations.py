@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpi.budget.epsilon import UNITS
-from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import StoreError
 from dpi.reader import Releases
 from dpi.release import Release
@@ -90,15 +89,13 @@ def find_measured(releases: Releases, release: Release) -> str | None:
     A release may carry an estimate on from earlier slots. None if the stream has no clock, or if nothing was measured
     up to this slot.
     """
-    slots, ago = DeclaredOptions.from_text(releases.store.streams()[releases.name]).slots, release.measured_ago
+    slots, ago = releases.options.slots, release.measured_ago
     return None if slots is None or ago is None else slots.start(release.slot + 1 - round(ago)).isoformat()
 
 
-def _find_operations(
-    releases: Releases, now: int, budget: Budget, options: DeclaredOptions, **running: object
-) -> StreamOperations:
+def _find_operations(releases: Releases, now: int, budget: Budget, **running: object) -> StreamOperations:
     """Return how a stream does of which these releases are seen, at a moment in microseconds since 1970."""
-    newest = releases.newest if len(releases) else None
+    newest, options = releases.newest if len(releases) else None, releases.options
     reached, slots = releases.store.reached(releases.name), options.slots
     following = None if options.end is not None else reached[0] + 1 if reached is not None else options.start
     closes = None if slots is None or following is None else slots.closing(following)
@@ -119,10 +116,10 @@ def _find_operations(
     )
 
 
-def _find_due(budget: Budget, options: DeclaredOptions) -> tuple[int, int]:
+def _find_due(budget: Budget, top: int | None) -> tuple[int, int]:
     """Return the next slot, and the units that pay it in full; users who pay by a public clock always can."""
     cost = budget.next_slots[0].cost
-    return budget.next_slots[0].slot, 1 if options.top is not None or cost is None else round(cost * UNITS)
+    return budget.next_slots[0].slot, 1 if top is not None or cost is None else round(cost * UNITS)
 
 
 def store_operations(store: Store, names: tuple[str, ...], now: int, *, accounts: bool = False) -> Operations:
@@ -131,11 +128,11 @@ def store_operations(store: Store, names: tuple[str, ...], now: int, *, accounts
     with store.snapshot():
         by_store = spent_in(store)
         for name in names:
-            releases, options = Releases(store, name), DeclaredOptions.from_text(store.streams()[name])
-            budget, held = find_budget(releases, by_store), None
+            releases = Releases(store, name)
+            options, budget, held = releases.options, find_budget(releases, by_store), None
             if accounts and options.accounts is not None and options.accounts in store.ledgers():
-                held = Holders(*stored_accounts(store, options.accounts).holders(*_find_due(budget, options)))
-            streams.append(_find_operations(releases, now, budget, options, accounts=held))
+                held = Holders(*stored_accounts(store, options.accounts).holders(*_find_due(budget, options.top)))
+            streams.append(_find_operations(releases, now, budget, accounts=held))
     return Operations(write_moment(now, "seconds"), None, tuple(streams))
 
 
@@ -157,8 +154,7 @@ class Overview:
         streams, by_store = [], self._reading.spent()
         for name in sorted(closing.streams):
             with self._reading.releases(name) as releases:
-                options = DeclaredOptions.from_text(releases.store.streams()[name])
-                budget = find_budget(releases, by_store)
+                budget, top = find_budget(releases, by_store), releases.options.top
                 arrivals = Arrivals(
                     self._count("dpi_batches_total", stream=name, kept="true"),
                     self._count("dpi_batches_total", stream=name, kept="false"),
@@ -166,9 +162,9 @@ class Overview:
                 )
                 streams.append(
                     _find_operations(
-                        releases, at, budget, options, arrivals=arrivals,
+                        releases, at, budget, arrivals=arrivals,
                         late=self._count("dpi_late_releases_total", stream=name), quiet=silence.quiet(name),
-                        silent=silence.silent(name), accounts=self._find_holders(name, *_find_due(budget, options)),
+                        silent=silence.silent(name), accounts=self._find_holders(name, *_find_due(budget, top)),
                         failing=closing.failing.get(name),
                     )
                 )  # fmt: skip
