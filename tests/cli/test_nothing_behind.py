@@ -7,7 +7,7 @@ import pytest
 
 import dpi
 from cli_files import PERIOD
-from dpi.store.cleanup import remove_unused
+from dpi.store.opening import remove_unused
 
 
 def files():

@@ -93,7 +93,7 @@ def run(trial: dict[str, Any], fatal: int | None) -> None:
             boundary.around(owner, name)
     boundary.around(Witness, "write")
     boundary.around(files, "create_secret")
-    for name in ("write_named", "sync", "sweep"):
+    for name in ("write", "sync", "sweep"):
         boundary.around(Folder, name)
     folder = Path(trial["folder"])
     options: dict[str, Any] = {}

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 import dpi
-from dpi.store import _seals
-from dpi.store._seals import is_progress_seal, progress_seal
+from dpi.store import base
 from dpi.store.base import Checkpoint
 
 BODY = bytes(range(200))
@@ -21,17 +20,17 @@ DIGESTED = replace(PROGRESS, digested=lambda data: len(data) - len(BODY))
 @pytest.mark.parametrize("progress", [PROGRESS, DIGESTED], ids=["plain", "digested"])
 def test_every_byte_of_state_and_seal_counts(progress) -> None:
     """A flip anywhere, a cut or an addition is found; what is read back says nothing of a digest."""
-    seal = progress_seal("s", progress, STATE)
-    assert is_progress_seal(seal, "s", PROGRESS, STATE)
+    seal = progress.seal("s", STATE)
+    assert PROGRESS.has_seal(seal, "s", STATE)
     for at in range(len(STATE)):
         changed = STATE[:at] + bytes([STATE[at] ^ 1 << at % 8]) + STATE[at + 1 :]
-        assert not is_progress_seal(seal, "s", PROGRESS, changed)
-        assert not is_progress_seal(seal, "s", PROGRESS, STATE[:at])
-    assert not is_progress_seal(seal, "s", PROGRESS, STATE + b"\0")
+        assert not PROGRESS.has_seal(seal, "s", changed)
+        assert not PROGRESS.has_seal(seal, "s", STATE[:at])
+    assert not PROGRESS.has_seal(seal, "s", STATE + b"\0")
     for at in range(len(seal)):
         changed = seal[:at] + bytes([seal[at] ^ 1 << at % 8]) + seal[at + 1 :]
-        assert not is_progress_seal(changed, "s", PROGRESS, STATE)
-        assert not is_progress_seal(seal[:at], "s", PROGRESS, STATE)
+        assert not PROGRESS.has_seal(changed, "s", STATE)
+        assert not PROGRESS.has_seal(seal[:at], "s", STATE)
 
 
 @pytest.mark.parametrize("progress", [PROGRESS, DIGESTED], ids=["plain", "digested"])
@@ -40,16 +39,16 @@ def test_every_byte_of_state_and_seal_counts(progress) -> None:
 )
 def test_every_field_counts(progress, change) -> None:
     """And so does the stream's name."""
-    seal = progress_seal("s", progress, STATE)
-    assert not is_progress_seal(seal, "s", replace(PROGRESS, **change), STATE)
-    assert not is_progress_seal(seal, "t", PROGRESS, STATE)
+    seal = progress.seal("s", STATE)
+    assert not replace(PROGRESS, **change).has_seal(seal, "s", STATE)
+    assert not PROGRESS.has_seal(seal, "t", STATE)
 
 
 def test_a_seal_without_a_digest_is_the_one_that_stores_have() -> None:
     """The form of earlier versions, which their stores are read with."""
     head = b'["s", 1, 5, 7, "{}", %d]\n' % len(STATE)
     before = hashlib.blake2b(head + STATE + b"sums", digest_size=32, person=b"dpi progress").digest()
-    assert progress_seal("s", PROGRESS, STATE) == before
+    assert PROGRESS.seal("s", STATE) == before
 
 
 def test_a_state_by_class_is_digested_once(sqlite, key_file, monkeypatch) -> None:
@@ -75,9 +74,9 @@ def test_a_state_by_class_is_digested_once(sqlite, key_file, monkeypatch) -> Non
         stream = dpi.Stream(domain=domain, epsilon=1, store=store)
         stream.release(["ada"], [1])
         state = store.progress("").mechanism()
-        monkeypatch.setattr(_seals.hashlib, "blake2b", Counted)
+        monkeypatch.setattr(base.hashlib, "blake2b", Counted)
         made = stream._driver.state.progress(stream._driver._allocation)
-        progress_seal("", made, state)
+        made.seal("", state)
         assert sum(taken) < len(state) / 4
         taken.clear()
         store.progress("")

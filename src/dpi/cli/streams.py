@@ -24,8 +24,7 @@ from dpi.settings.declaration import EVENTS, STORE, Setting
 from dpi.settings.streams import StoreSettings
 from dpi.sources import FileEvents, FollowedEvents, broker, read
 from dpi.store import Store, open_store
-from dpi.store.cleanup import remove_unused
-from dpi.store.opening import witness_beside
+from dpi.store.opening import remove_unused, witness_beside
 from dpi.stream import Stream
 
 ANEW = (

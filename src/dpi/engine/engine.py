@@ -54,7 +54,8 @@ class BucketEngine:
         """Refuse a folder that is not the same one for every worker."""
         folder.check()
         with folder.attempt() as attempt:
-            name = folder.write(attempt, attempt.encode(), durable=False)
+            name = folder.new_name(attempt)
+            folder.write(name, attempt.encode(), durable=False)
             look: Callable[[int], bool] = partial(_sees, folder, name, attempt.encode())
             if not all(self.executor.map(look, range(getattr(self.executor, "workers", 1)))):
                 raise StateError(

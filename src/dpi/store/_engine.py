@@ -34,7 +34,9 @@ class Engine(ABC):
     path: Path | None = None
     """The file of an embedded database."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, read_only: bool) -> None:
+        self.read_only = read_only
+        """Whether nothing may be written."""
         self.turn = RLock()
 
     @abstractmethod
@@ -84,11 +86,6 @@ class Engine(ABC):
     @abstractmethod
     def exists(self) -> bool:
         """Whether the schema is there."""
-
-    @property
-    @abstractmethod
-    def read_only(self) -> bool:
-        """Whether nothing may be written."""
 
     @abstractmethod
     def give_up(self) -> None:

@@ -107,17 +107,14 @@ class MemoryStore(Store):
 
     @property
     def key(self) -> bytes:
-        """The secret with which users are named."""
         return self.secret
 
     # The ledger.
 
     def ledgers(self) -> dict[str, str]:
-        """Return the names of the ledgers, with their options as text."""
         return {name: ledger.options for name, ledger in self._content.ledgers.items()}
 
     def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
-        """Return records and levies of a ledger."""
         if ledger not in self._content.ledgers:
             with self._turn:
                 self._write({}, ledgers={ledger: _Ledger(options)})
@@ -127,21 +124,17 @@ class MemoryStore(Store):
         return b"".join(kept.runs), list(kept.levies)
 
     def payments(self, stream: str) -> bytes:
-        """Return records of what each account has paid in a stream that measures by class."""
         return b"".join(self._stream(stream).payments)
 
     # Streams.
 
     def streams(self) -> dict[str, str]:
-        """Return the names of the streams, with their newest options as text."""
         return {name: stream.options.newest for name, stream in self._content.streams.items()}
 
     def options(self, stream: str) -> Schedule[str]:
-        """Return the options of a stream as text, by the first slot that they hold for."""
         return self._stream(stream).options
 
     def domain(self, digest: str) -> str:
-        """Return the description of a domain, as text."""
         return self._content.domains[digest]
 
     def declare(
@@ -153,7 +146,6 @@ class MemoryStore(Store):
         first: int = BEGINNING,
         recoded: Schedule[Integers] | None = None,
     ) -> None:
-        """Open a stream, or change its options from a slot on."""
         with self._turn:
             kept = self._content.streams.get(stream, _Stream())
             events = kept.events if recoded is None else tuple(_recode(Rows.sum(kept.events), first, recoded))
@@ -161,16 +153,13 @@ class MemoryStore(Store):
             self._write({stream: after}, link, domain=domain)
 
     def progress(self, stream: str) -> Checkpoint | None:
-        """Return where a stream is."""
         return self._stream(stream).progress
 
     def reached(self, stream: str) -> tuple[int, int] | None:
-        """Return last slot and spent units of a stream."""
         at = self._stream(stream).progress
         return None if at is None else (at.last, at.spent)
 
     def pending(self, stream: str) -> PaidSlot | None:
-        """Return the slot that was paid for and not yet released."""
         kept = self._stream(stream)
         released = kept.paid is None or (kept.progress is not None and kept.paid.slot <= kept.progress.last)
         return None if released else kept.paid
@@ -181,7 +170,6 @@ class MemoryStore(Store):
         return iter([] if paid is None else [paid])
 
     def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
-        """Debit the accounts, keep the measurement, erase the slot's events."""
         with self._turn:
             kept, debited = self._stream(paid.stream), self._content.ledgers.get(ledger)
             before = [kept.paid.slot] if kept.paid else [kept.progress.last] if kept.progress else []
@@ -193,14 +181,12 @@ class MemoryStore(Store):
             self._write({paid.stream: after}, ledgers=ledgers)
 
     def publish(self, stream: str, content: bytes, link: Link, progress: Checkpoint) -> None:
-        """Keep a release and the state after it."""
         with self._turn:
             kept = self._stream(stream)
             releases = self._newest((*kept.releases, (progress.last, content, link)))
             self._write({stream: replace(kept, releases=releases, progress=progress)}, link)
 
     def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
-        """Give content and link of the releases of slots `first` to `last`."""
         for slot, content, link in self._stream(stream).releases:
             if (first is None or slot >= first) and (last is None or slot <= last):
                 yield content, link
@@ -208,16 +194,13 @@ class MemoryStore(Store):
     # The chain.
 
     def head(self) -> Head:
-        """Return the end of the chain."""
         links = self._content.links
         return links[-1].head if links else Head()
 
     def links(self) -> Iterator[Link]:
-        """Give all entries, in order."""
         return iter(self._content.links)
 
     def link(self, sequence: int) -> Link:
-        """Return one entry, if it is kept."""
         return next(link for link in self._content.links if link.head.sequence == sequence)
 
     def restored(
@@ -227,7 +210,6 @@ class MemoryStore(Store):
         link: Link,
         charges: Mapping[str, Iterable[bytes]] | None = None,
     ) -> None:
-        """Charge ledgers and move streams on."""
         with self._turn:
             ledgers = {}
             for name, levy in levies.items():
@@ -239,7 +221,6 @@ class MemoryStore(Store):
     # Events of open slots, and how far inputs had got.
 
     def append_all(self, arrivals: Sequence[Arrival]) -> list[bool]:
-        """Keep several batches, each once for its (producer, sequence)."""
         with self._turn:
             after, fresh = dict[str, _Stream](), list[bool]()
             for stream, events, producer, sequence in arrivals:
@@ -252,11 +233,9 @@ class MemoryStore(Store):
         return fresh
 
     def sequence(self, stream: str, producer: str) -> int:
-        """Return the last sequence of a producer."""
         return self._stream(stream).sequences.get(producer, -1)
 
     def events(self, stream: str, slot: int) -> Rows:
-        """Return the events of one open slot."""
         with self._turn:
             kept = self._stream(stream)
             events = Rows.sum(kept.events)
@@ -264,17 +243,14 @@ class MemoryStore(Store):
         return events.only(events.slots == slot)
 
     def note(self, stream: str, number: int, mark: str) -> None:
-        """Keep a mark."""
         with self._turn:
             kept = self._stream(stream)
             self._write({stream: replace(kept, marks=kept.marks | {number: mark})})
 
     def marks(self, stream: str) -> list[tuple[int, str]]:
-        """Return the marks that are kept, in order."""
         return sorted(self._stream(stream).marks.items())
 
     def forget_marks(self, stream: str, before: int) -> None:
-        """Delete the marks below a number."""
         with self._turn:
             kept = self._stream(stream)
             marks = {number: mark for number, mark in kept.marks.items() if number >= before}

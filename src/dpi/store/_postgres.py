@@ -35,9 +35,8 @@ class PostgreSQL(Engine):
             import psycopg
         except ImportError:
             raise OptionError(f"a PostgreSQL store needs psycopg: {how_to_install('postgres')}.") from None
-        super().__init__()
+        super().__init__(read_only=read_only)
         self._url, self.schema = _split(url)
-        self._read_only = read_only
         self._errors: type[Exception] = psycopg.Error
         try:
             self._connection: psycopg.Connection[tuple[Any, ...]] = psycopg.connect(self._url, autocommit=True)
@@ -51,7 +50,7 @@ class PostgreSQL(Engine):
 
     def _set_up(self, wait: float) -> None:
         self.execute("SELECT set_config('search_path', ?, false)", (f'"{self.schema}"',))
-        if self._read_only:
+        if self.read_only:
             self.execute("SET default_transaction_read_only = on")
             return
         if self.rows("SHOW synchronous_commit")[0][0] in ("off", "local"):
@@ -77,30 +76,21 @@ class PostgreSQL(Engine):
     def __repr__(self) -> str:
         return f"PostgreSQL(schema={self.schema!r})"
 
-    @property
-    def read_only(self) -> bool:
-        """Whether nothing may be written."""
-        return self._read_only
-
     def execute(self, statement: str, values: Sequence[object] = ()) -> None:
-        """Run a statement."""
         with self._plainly():
             self._connection.execute(_placeholders(statement), tuple(values))
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        """Run a statement for every row of values."""
         with self._plainly(), self._connection.cursor() as cursor:
             cursor.executemany(_placeholders(statement), rows)
             # What psycopg sends after its pipeline stops the server's clock of a lease: a statement starts it again.
             cursor.execute("SELECT 1")
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """What a query finds."""
         with self._plainly():
             return self._connection.execute(_placeholders(statement), tuple(values)).fetchall()
 
     def exists(self) -> bool:
-        """Whether the schema is there."""
         return bool(self.rows("SELECT 1 FROM pg_tables WHERE schemaname = ? AND tablename = 'facts'", (self.schema,)))
 
     def erase(self) -> None:
@@ -115,7 +105,6 @@ class PostgreSQL(Engine):
         self._connection.close()
 
     def give_up(self) -> None:
-        """Let others write; this connection may go on to read."""
         self.execute("SELECT pg_advisory_unlock_all()")
 
     @contextmanager

@@ -5,6 +5,8 @@ There is one format. A store of another one is refused, with the version that wr
 
 from __future__ import annotations
 
+import hashlib
+
 from dpi._version import __version__
 from dpi.errors import NewerVersion, StateError
 from dpi.store._engine import Engine
@@ -58,8 +60,8 @@ def keys_of(table: str) -> list[str]:
     return [column.split()[0] for column in columns.split(", ")][:keys]
 
 
-def prepare(engine: Engine, fingerprint: str | None) -> None:
-    """Make the tables of a new store, and check that the key is the store's own.
+def prepare(engine: Engine, key: bytes | None) -> None:
+    """Make the tables of a new store, and check that the key, of which it remembers a fingerprint, is its own.
 
     Raises `StateError` for a store of another format, and for another key.
     """
@@ -69,10 +71,13 @@ def prepare(engine: Engine, fingerprint: str | None) -> None:
         with engine.transaction():
             build(engine)
     _check_format(engine)
-    if fingerprint is not None and not engine.read_only and lacks_key(engine):
+    if key is None:
+        return
+    fingerprint = hashlib.blake2b(key, digest_size=16, person=b"dpi key").hexdigest()
+    if not engine.read_only and lacks_key(engine):
         with engine.transaction():
             set_fact(engine, "key", fingerprint)
-    if fingerprint is not None and fact(engine, "key") != fingerprint:
+    if fact(engine, "key") != fingerprint:
         raise StateError(
             "the ledger key is not the one this store was made with: users would get new accounts. Put the right key "
             "back; without it the store can be read, not continued."

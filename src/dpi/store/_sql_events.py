@@ -73,7 +73,6 @@ class SQLEvents(SQLTables):
         return True
 
     def sequence(self, stream: str, producer: str) -> int:
-        """Return the last sequence of a producer; -1 before the first."""
         where = (stream, producer)
         rows = self.engine.rows("SELECT sequence FROM sequences WHERE stream = ? AND producer = ?", where)
         return int(rows[0][0]) if rows else -1
@@ -154,7 +153,6 @@ class SQLEvents(SQLTables):
     # Both.
 
     def events(self, stream: str, slot: int) -> Rows:
-        """Return the events of one open slot, in blocks and in files."""
         rows, arrived = self.stored_events(stream, slot), self._arrived(stream, slot)
         return Rows.sum([rows, arrived]) if arrived.slots.size else rows
 
@@ -180,17 +178,14 @@ class SQLEvents(SQLTables):
     # How far inputs had got.
 
     def note(self, stream: str, number: int, mark: str) -> None:
-        """Keep a mark of a stream's inputs durably."""
         with self.engine.transaction():
             self.engine.execute("INSERT INTO marks (stream, number, mark) VALUES (?, ?, ?)", (stream, number, mark))
 
     def marks(self, stream: str) -> list[tuple[int, str]]:
-        """Return the marks that are kept, in order."""
         rows = self.engine.rows("SELECT number, mark FROM marks WHERE stream = ? ORDER BY number", (stream,))
         return [(int(number), str(mark)) for number, mark in rows]
 
     def forget_marks(self, stream: str, before: int) -> None:
-        """Delete the marks below a number."""
         with self.engine.transaction():
             self.engine.execute("DELETE FROM marks WHERE stream = ? AND number < ?", (stream, before))
 

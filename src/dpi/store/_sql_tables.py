@@ -16,7 +16,6 @@ from dpi.errors import OptionError, StateError
 from dpi.store._engine import Engine
 from dpi.store._paged_table import PagedTable
 from dpi.store._schema import THINNED, fact, prepare, set_fact
-from dpi.store._seals import fingerprint, paid_seal
 from dpi.store._write_guard import WriteGuard
 from dpi.store.account_log import AccountLog
 from dpi.store.base import PaidSlot, Store
@@ -33,7 +32,7 @@ class SQLTables(Store):
     """Bytes that accounts in files may take in memory."""
 
     def __post_init__(self) -> None:
-        prepare(self.engine, None if self.secret is None else fingerprint(self.secret))
+        prepare(self.engine, self.secret)
         self._guard = WriteGuard(self.engine)
         self._folder: Folder | None = None
         self._tables: dict[str, PagedTable] = {}
@@ -46,7 +45,6 @@ class SQLTables(Store):
 
     @property
     def key(self) -> bytes:
-        """The secret with which users are named."""
         if self.secret is None:
             raise StateError("the store was opened without its key: it can be read, not written to.")
         return self.secret
@@ -55,7 +53,6 @@ class SQLTables(Store):
 
     @property
     def layout(self) -> Layout | None:
-        """Where files of accounts are; None while all of them are in the database."""
         return layout_of(self.engine)
 
     @property
@@ -143,7 +140,6 @@ class SQLTables(Store):
     # What was let out: measurements, releases, and the chain of certificates that vouches for them.
 
     def measurements(self, stream: str) -> Iterator[PaidSlot]:
-        """All measurements, in order."""
         return self._measured(stream, -(1 << 62))
 
     def _measured(self, stream: str, first: int) -> Iterator[PaidSlot]:
@@ -152,7 +148,7 @@ class SQLTables(Store):
             select, (stream,), "slot", first
         ):
             paid = PaidSlot(stream, int(slot), int(epsilon), bool(part), bytes(data), str(allocation), str(assumption))
-            if bytes(seal) != paid_seal(paid):
+            if bytes(seal) != paid.seal:
                 raise StateError("the store is damaged: a measurement does not match its seal.")
             yield paid
 
@@ -182,12 +178,10 @@ class SQLTables(Store):
         return dropped
 
     def thinned(self) -> dict[str, int]:
-        """By stream, the first slot whose measurement must be there."""
         text = fact(self.engine, THINNED)
         return {} if text is None else {str(name): int(slot) for name, slot in json.loads(text).items()}
 
     def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
-        """Content and link of the releases of slots `first` to `last`."""
         at, end = -(1 << 62) if first is None else first, (1 << 62) if last is None else last
         select = (
             "SELECT slot, content, text, digest, signature FROM releases JOIN chain ON chain.entry = releases.entry "
@@ -197,7 +191,6 @@ class SQLTables(Store):
             yield bytes(content), Link(*link)
 
     def extent(self, stream: str, first: int | None = None, last: int | None = None) -> tuple[int, int, int] | None:
-        """How many releases of slots `first` to `last` there are, and the first and last slot."""
         ((number, *ends),) = self.engine.rows(
             "SELECT COUNT(*), MIN(slot), MAX(slot) FROM releases WHERE stream = ? AND slot BETWEEN ? AND ?",
             (stream, -(1 << 62) if first is None else first, (1 << 62) if last is None else last),
@@ -205,17 +198,14 @@ class SQLTables(Store):
         return (int(number), int(ends[0]), int(ends[1])) if number else None
 
     def head(self) -> Head:
-        """The end of the chain."""
         return self._guard.stored_head()
 
     def links(self) -> Iterator[Link]:
-        """Give all entries, in order."""
         select = "SELECT entry, text, digest, signature FROM chain WHERE entry >= ?"
         for _, *link in self.engine.pages(select, (0,), "entry", times=16):
             yield Link(*link)
 
     def link(self, sequence: int) -> Link:
-        """One entry."""
         rows = self.engine.rows("SELECT text, digest, signature FROM chain WHERE entry = ?", (sequence,))
         if not rows:
             raise StateError("the store is damaged: an entry of the chain is missing.")
@@ -230,7 +220,6 @@ class SQLTables(Store):
     # Life.
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Everything read inside is of one moment, also while another process writes."""
         return self.engine.snapshot()
 
     @property

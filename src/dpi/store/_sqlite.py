@@ -34,9 +34,8 @@ class SQLite(Engine):
     begin_reading = "BEGIN"
 
     def __init__(self, path: Path, *, read_only: bool = False, wait: float = 0.0) -> None:
-        super().__init__()
-        self._query = Lock()
-        self.path, self._read_only = path, read_only
+        super().__init__(read_only=read_only)
+        self.path, self._query = path, Lock()
         self._use = FileUse(path, write=not read_only, wait=wait)
         try:
             mode = "ro" if read_only else "rw"
@@ -69,20 +68,13 @@ class SQLite(Engine):
     def __repr__(self) -> str:
         return f"SQLite({str(self.path)!r})"
 
-    @property
-    def read_only(self) -> bool:
-        """Whether nothing may be written."""
-        return self._read_only
-
     def execute(self, statement: str, values: Sequence[object] = ()) -> None:
-        """Run a statement."""
         try:
             self._connection.execute(statement, tuple(values))
         except sqlite3.DatabaseError as error:
             raise _plain(error) from None
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        """Run a statement for every row of values."""
         try:
             self._connection.executemany(statement, rows)
         except sqlite3.DatabaseError as error:
@@ -97,7 +89,6 @@ class SQLite(Engine):
             raise _plain(error) from None
 
     def exists(self) -> bool:
-        """Whether the schema is there."""
         tables = {name for (name,) in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if tables and "facts" not in tables:
             raise StateError("this file is a database of something else than dpi.")
@@ -114,7 +105,6 @@ class SQLite(Engine):
             self.execute("PRAGMA busy_timeout = 30000")
 
     def give_up(self) -> None:
-        """Let others write; this connection may go on to read."""
         self._use.give_up()
 
     def close(self) -> None:

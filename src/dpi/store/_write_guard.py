@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from dpi.certificates.chain import Head
 from dpi.errors import StateError, StoreBusy
 from dpi.store._engine import OTHER_WRITER, Engine
+from dpi.store._schema import fact, set_fact
 
 TERM = "term"
 """The fact that says in which term the store is written to."""
@@ -50,10 +51,7 @@ class WriteGuard:
     def lead(self) -> None:
         """Begin a term, inside a transaction: whoever led before writes no more."""
         self.term = self.stored_term() + 1
-        self.engine.execute(
-            "INSERT INTO facts (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-            (TERM, str(self.term)),
-        )
+        set_fact(self.engine, TERM, str(self.term))
 
     def compare_term(self) -> None:
         """Raise `StoreBusy` if another process leads."""
@@ -62,8 +60,7 @@ class WriteGuard:
 
     def stored_term(self) -> int:
         """The term as it is stored; 0 before the first."""
-        rows = self.engine.rows("SELECT value FROM facts WHERE name = ?", (TERM,))
-        return int(rows[0][0]) if rows else 0
+        return int(fact(self.engine, TERM) or 0)
 
     def read(self) -> None:
         """Look how far the store has come; before anything else is read anew, so that a later write is noticed.

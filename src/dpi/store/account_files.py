@@ -134,7 +134,7 @@ class RunFiles:
         _seal_between(blocks, sealed, count, where, cipher)
         first = blocks["records"]["name"]["high"][:count, 0].copy()
         np.frombuffer(data, dtype=_FENCE, count=count, offset=count * _BLOCK.itemsize)[:] = first
-        folder.write_named(name, memoryview(data)[: count * _SIZE])
+        folder.write(name, memoryview(data)[: count * _SIZE])
         return Run(bucket, number, name, size * RECORD.itemsize, self._file_seal(bucket, name, size))
 
     # Files.

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -185,25 +185,27 @@ class AccountLog:
         """Add a run to each bucket that a charge has accounts of; buckets that memory is too full of become files."""
         if not charge:
             return
-        table, files, known, made = self.tables.get(ledger), self.files(ledger), self.runs(ledger), list[Run]()
+        table, known, made = self.tables.get(ledger), self.runs(ledger), list[Run]()
         with self.attempt() as attempt:
             if table is not None:
                 made += table.move(attempt, *parted(np.frombuffer(charge, dtype=RECORD)))
-            moved = {run.bucket for run in made}
+            moved = [run.bucket for run in made]
             for bucket, records in by_bucket(charge, self.buckets):
                 if bucket not in moved:
-                    runs = known.get(bucket, ())
-                    read, takes = partial(self.read, ledger), self._rows_take(runs)
-                    made.append(files.inline(bucket, *take_in(runs, records, read, takes)))
+                    made.append(self._inline(ledger, bucket, known.get(bucket, ()), records))
             self.put(ledger, made)
 
-    def _rows_take(self, runs: Sequence[Run]) -> Callable[[Run, int], bool]:
-        """Return what a run in the database takes in: runs of similar size or, beside files, many small ones."""
-        if self.folder is None:
-            return lambda run, size: run.size <= 2 * size
-        small = [not run.name and run.size < GROWN >> self.buckets.bits for run in runs[-MANY:]]
-        many = len(small) == MANY and all(small)
-        return lambda run, _: many and not run.name and run.size < GROWN >> self.buckets.bits
+    def _inline(self, ledger: str, bucket: int, runs: Sequence[Run], records: bytes) -> Run:
+        """Return a run in the database, which takes in runs of similar size or, beside files, many small ones."""
+
+        def takes(run: Run, size: int) -> bool:
+            return run.size <= 2 * size if self.folder is None else many and self._is_small(run)
+
+        many = self.folder is not None and len(runs) >= MANY and all(map(self._is_small, runs[-MANY:]))
+        return self.files(ledger).inline(bucket, *take_in(runs, records, partial(self.read, ledger), takes))
+
+    def _is_small(self, run: Run) -> bool:
+        return not run.name and run.size < GROWN >> self.buckets.bits
 
     def append_each(self, ledger: str, charges: Iterable[bytes]) -> None:
         """Add several runs, of different accounts, as files if there is a folder; memory has to hold one."""
@@ -212,15 +214,15 @@ class AccountLog:
 
     def write(self, attempt: str, ledger: str, charges: Iterable[bytes], known: dict[int, list[Run]]) -> list[Run]:
         """Return the runs that add accounts to those of buckets, written and listed by nobody yet."""
-        files, made = self.files(ledger), dict[int, list[Run]]()
+        made = dict[int, list[Run]]()
         for charge in charges:
             for bucket, records in by_bucket(charge, self.buckets):
                 here = [*known.get(bucket, ()), *made.get(bucket, ())]
                 if self.folder is None:
-                    read, takes = partial(self.read, ledger), self._rows_take(here)
-                    run = files.inline(bucket, *take_in(here, merged(records), read, takes))
+                    run = self._inline(ledger, bucket, here, merged(records))
                 else:
-                    run = files.append(attempt, bucket, here, [self.read(ledger, each) for each in here], records)
+                    held = [self.read(ledger, each) for each in here]
+                    run = self.files(ledger).append(attempt, bucket, here, held, records)
                 known[bucket] = [each for each in known.get(bucket, ()) if each.number < run.number]
                 made[bucket] = [*(each for each in made.get(bucket, ()) if each.number < run.number), run]
         return [run for runs in made.values() for run in runs]

@@ -82,7 +82,8 @@ def write_sections(
         total = int(events.counts[here].sum())
         sections.append(Section(slot, "", len(body), len(data), number, last - first, total, key))
         body += data
-    name = folder.write(attempt, body, durable=durable)
+    name = folder.new_name(attempt)
+    folder.write(name, body, durable=durable)
     if durable:
         folder.sync()
     return [replace(section, name=name) for section in sections]

@@ -24,7 +24,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -189,7 +189,8 @@ class BucketCopy:
             yield cls(path, draft)
         except BaseException:
             for place in (draft.path, path):
-                if Folder(place, draft.mark).is_here():
+                with suppress(StateError):  # it is not there, or another's
+                    Folder(place, draft.mark).check()
                     shutil.rmtree(place, ignore_errors=True)
             raise
 

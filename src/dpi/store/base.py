@@ -26,13 +26,19 @@ from dpi.budget.account_table import AccountsByName, AccountTable
 from dpi.budget.adaptive_allocation import read_snapshot
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Head, Link
-from dpi.certificates.declared import declared
+from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import OptionError, StateError
 from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
 from dpi.store.folder import Folder, Layout
 from dpi.store.witness import Seen, Witness
+
+_DIGEST = 32
+"""Bytes of a digest.
+
+Source: by definition; BLAKE2b then withstands collisions with 128 bits.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +66,14 @@ class PaidSlot:
     @property
     def digest(self) -> str:
         """The fingerprint of the measurement, which the release's certificate states."""
-        return hashlib.blake2b(self.values, digest_size=32, person=b"dpi measurement").hexdigest()
+        return hashlib.blake2b(self.values, digest_size=_DIGEST, person=b"dpi measurement").hexdigest()
+
+    @property
+    def seal(self) -> bytes:
+        """Of the measurement and what is public about it: it has no key, and finds damage, not forgery."""
+        head = [self.stream, self.slot, self.epsilon, self.partial, self.allocation, self.assumption]
+        text = json.dumps(head).encode() + b"\n" + self.values
+        return hashlib.blake2b(text, digest_size=_DIGEST, person=b"dpi measured").digest()
 
 
 def _undigested(_: bytes) -> int:
@@ -83,6 +96,29 @@ class Checkpoint:
     """These four are told by the options of the last slot; what is empty starts anew."""
     digested: Callable[[bytes], int] = _undigested
     """How many of the mechanism's bytes end with a digest of all others (`Mechanism.digested`)."""
+
+    def seal(self, stream: str, mechanism: bytes) -> bytes:
+        """Of where a stream is, without a key.
+
+        A large state is most of it, and the mechanism has just digested it (`digested`): then the seal is of that
+        digest, and says so by two more bytes. Whoever checks it digests the state anew (`has_seal`).
+        """
+        start = self.digested(mechanism)
+        return self._seal(stream, mechanism, start, mechanism[max(start - _DIGEST, 0) : start])
+
+    def has_seal(self, seal: bytes, stream: str, mechanism: bytes) -> bool:
+        """Whether a seal is that of where a stream is: every byte of it was looked at."""
+        start = int.from_bytes(seal[_DIGEST:], "big")
+        rest = hashlib.blake2b(memoryview(mechanism)[start:], digest_size=_DIGEST).digest() if start else b""
+        return seal == self._seal(stream, mechanism, start, rest)
+
+    def _seal(self, stream: str, mechanism: bytes, start: int, rest: bytes) -> bytes:
+        """The same with the state from `start` on as the digest `rest`; all of it as it is, if that is 0."""
+        head = [stream, self.first, self.last, self.spent, self.allocation, len(mechanism)]
+        digest = hashlib.blake2b(json.dumps(head).encode() + b"\n", digest_size=_DIGEST, person=b"dpi progress")
+        digest.update(mechanism[:start] + rest if start else mechanism)
+        digest.update(self.accumulated)
+        return digest.digest() + (start.to_bytes(2, "big") if start else b"")
 
 
 @dataclass(frozen=True)
@@ -317,19 +353,21 @@ class Store(ABC):
 
     def _told(self) -> Seen:
         """What the witness is told."""
-        head, texts = self.head(), self.streams()
-        reached = {name: at for name in texts if (at := self.reached(name)) is not None}
-        bounds = {name: known for name in reached if (known := self.bounds(name)) is not None}
-        streams = declared({name: text for name, text in texts.items() if name in reached})
-        return Seen(
-            head.sequence,
-            head.digest,
-            {name: last for name, (last, _) in reached.items()},
-            {name: spent for name, (_, spent) in reached.items()},
-            largest={name: [*known.largest] for name, known in bounds.items()},
-            restored={name: [*known.restored] for name, known in bounds.items() if known.restored},
-            quotas={name: known.held for name, known in streams.items() if known.quota is not None},
-        )
+        head = self.head()
+        told = Seen(head.sequence, head.digest)
+        for name, text in self.streams().items():
+            reached = self.reached(name)
+            if reached is None:
+                continue
+            told.last[name], told.spent[name] = reached
+            bounds, options = self.bounds(name), DeclaredOptions.from_text(text)
+            if bounds is not None:
+                told.largest[name] = [*bounds.largest]
+            if bounds is not None and bounds.restored:
+                told.restored[name] = [*bounds.restored]
+            if options.quota is not None:
+                told.quotas[name] = options.held
+        return told
 
     # Events of open slots.
 

@@ -23,7 +23,6 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from dpi._version import __version__
@@ -31,35 +30,18 @@ from dpi.certificates.declared import DeclaredOptions
 from dpi.errors import OptionError, StateError, StoreError
 from dpi.files import put_new
 from dpi.options.schedule import BEGINNING, Schedule
-from dpi.store._schema import EXPORT, FORMAT, THINNED, fact
-from dpi.store._seals import progress_seal
+from dpi.store._schema import EXPORT, FORMAT, TABLES, THINNED, fact, keys_of
+from dpi.store._sqlite import SQLite
 from dpi.store.base import Checkpoint
 from dpi.store.sql import SQLStore
 
-
-@dataclass(frozen=True)
-class Table:
-    """A table of public columns: names and types, of which the first `keys` are the key, in the order of rows."""
-
-    columns: tuple[str, ...]
-    types: tuple[str, ...]
-    keys: int = 1
-
-
-PUBLIC: dict[str, Table] = {
-    "domains": Table(("digest", "description"), ("TEXT", "TEXT")),
-    "streams": Table(("stream", "first", "options"), ("TEXT", "INTEGER", "TEXT"), 2),
-    "chain": Table(("entry", "text", "digest", "signature"), ("INTEGER", "TEXT", "TEXT", "TEXT")),
-    "releases": Table(("stream", "slot", "entry", "content"), ("TEXT", "INTEGER", "INTEGER", "BLOB"), 2),
-    "measurements": Table(
-        ("stream", "slot", "epsilon", "partial", "data", "allocation", "assumption", "seal"),
-        ("TEXT", "INTEGER", "INTEGER", "INTEGER", "BLOB", "TEXT", "TEXT", "BLOB"),
-        2,
-    ),
-    "progress": Table(
-        ("stream", "first", "last", "spent", "allocation", "mechanism", "accumulated", "seal"),
-        ("TEXT", "INTEGER", "INTEGER", "INTEGER", "TEXT", "BLOB", "BLOB", "BLOB"),
-    ),
+PUBLIC: dict[str, tuple[str, ...]] = {
+    "domains": ("digest", "description"),
+    "streams": ("stream", "first", "options"),
+    "chain": ("entry", "text", "digest", "signature"),
+    "releases": ("stream", "slot", "entry", "content"),
+    "measurements": ("stream", "slot", "epsilon", "partial", "data", "allocation", "assumption", "seal"),
+    "progress": ("stream", "first", "last", "spent", "allocation", "mechanism", "accumulated", "seal"),
 }
 """All that an export holds. A column that is not named here is not read."""
 
@@ -117,30 +99,24 @@ def _fill(store: SQLStore, draft: Path, upto: int) -> None:
         file.execute("BEGIN")
         file.execute("CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
         thinned = fact(store.engine, THINNED)
-        facts = [
-            (EXPORT, "1"),
-            ("schema", str(FORMAT)),
-            ("version", __version__),
-            *([] if thinned is None else [(THINNED, thinned)]),
-        ]
-        file.executemany("INSERT INTO facts VALUES (?, ?)", facts)
-        for name, table in PUBLIC.items():
-            named = zip(table.columns, table.types, strict=True)
-            columns = ", ".join(f"{column} {kind}" for column, kind in named)
-            key = ", ".join(table.columns[: table.keys])
-            file.execute(f"CREATE TABLE {name} ({columns}, PRIMARY KEY ({key}))")
-            places = ", ".join("?" * len(table.columns))
-            file.executemany(f"INSERT INTO {name} VALUES ({places})", _rows(store, name, table, upto))  # noqa: S608 - our own names
+        facts = [(EXPORT, "1"), ("schema", str(FORMAT)), ("version", __version__), (THINNED, thinned)]
+        file.executemany("INSERT INTO facts VALUES (?, ?)", [(name, said) for name, said in facts if said is not None])
+        for name, public in PUBLIC.items():
+            kinds = dict(column.split()[:2] for column in TABLES[name][0].format(**SQLite.types).split(", "))
+            columns = ", ".join(f"{column} {kinds[column]}" for column in public)
+            file.execute(f"CREATE TABLE {name} ({columns}, PRIMARY KEY ({', '.join(keys_of(name))}))")
+            places = ", ".join("?" * len(public))
+            file.executemany(f"INSERT INTO {name} VALUES ({places})", _rows(store, name, upto))  # noqa: S608 - our own names
         file.execute("COMMIT")
 
 
-def _rows(store: SQLStore, name: str, table: Table, upto: int) -> Iterator[Sequence[object]]:
+def _rows(store: SQLStore, name: str, upto: int) -> Iterator[Sequence[object]]:
     """The rows of a table in the order of their keys; of those that grow for ever, some at a time.
 
     The order is Python's, not that of a database's language.
     """
-    select = f"SELECT {', '.join(table.columns)} FROM {name}"  # noqa: S608 - our own names
-    if "slot" in table.columns:
+    select = f"SELECT {', '.join(PUBLIC[name])} FROM {name}"  # noqa: S608 - our own names
+    if "slot" in PUBLIC[name]:
         released = _RELEASED if name == "measurements" else "entry <= ?"
         for stream in sorted(store.streams()):
             where = f"{select} WHERE stream = ? AND {released}"
@@ -168,7 +144,7 @@ def _reached(store: SQLStore, upto: int) -> Iterator[Sequence[object]]:
                 continue
             spent = store.spent_after(stream, last)
         here = Checkpoint(first, last, spent, "", bytes, b"")
-        yield [stream, first, last, spent, "", b"", b"", progress_seal(stream, here, b"")]
+        yield [stream, first, last, spent, "", b"", b"", here.seal(stream, b"")]
 
 
 def _declares(store: SQLStore, upto: int) -> bool:

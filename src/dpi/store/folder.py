@@ -145,14 +145,6 @@ class Folder:
         if mark != self.mark:
             raise StateError(f"the folder {self.path} holds the bucket files of another store.")
 
-    def is_here(self) -> bool:
-        """Whether the folder is there, and this store's."""
-        try:
-            self.check()
-        except StateError:
-            return False
-        return True
-
     @contextmanager
     def attempt(self) -> Iterator[str]:
         """The beginning of names for files that are being written, so that nobody removes them before they are listed.
@@ -168,19 +160,13 @@ class Folder:
             with self._turn:
                 self._attempts.discard(token)
 
-    def write(self, attempt: str, data: bytes | bytearray, *, durable: bool = True) -> str:
-        """Write a new file, durably unless said otherwise but for its name (`sync`); its name."""
-        name = self.new_name(attempt)
-        self.write_named(name, data, durable=durable)
-        return name
-
     @staticmethod
     def new_name(attempt: str) -> str:
-        """A name that was never used, for a file whose content is bound to it."""
+        """A name that was never used, so that a file's content can be bound to it."""
         return f"{attempt}-{secrets.token_hex(16)}"
 
-    def write_named(self, name: str, data: bytes | bytearray | memoryview, *, durable: bool = True) -> None:
-        """`write`, for a new name."""
+    def write(self, name: str, data: bytes | bytearray | memoryview, *, durable: bool = True) -> None:
+        """Write a file of a new name, durably unless said otherwise but for the name itself (`sync`)."""
         try:
             write_draft(self.path / name, data, OWNER, durable=durable)
         except OSError as error:

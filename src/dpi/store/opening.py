@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterable
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from dpi.certificates.signature import Signer
-from dpi.errors import OptionError, StateError
+from dpi.errors import OptionError, StateError, StoreError
 from dpi.files import OWNER
 from dpi.store import _rollback, export
 from dpi.store._engine import Engine
 from dpi.store._schema import lacks_key, prepare
 from dpi.store._sqlite import SQLite, ledger_key
 from dpi.store.base import Store
-from dpi.store.folder import MEMORY
+from dpi.store.folder import MEMORY, Folder, layout_of
 from dpi.store.sql import SQLStore
 from dpi.store.witness import Witness
 
@@ -27,6 +29,8 @@ LEAST = 1 << 20
 PAGED_BITS = 6
 """64 buckets, where memory is short: one of them is written anew at a time."""
 _REMOTE = ("postgresql://", "postgres://")
+_SAID = {"facts", "domains", "streams", "chain", "ledgers"}
+"""Tables that hold what was said of a stream before its first slot; rows in any other mean that it was used."""
 
 
 def open_store(
@@ -157,11 +161,8 @@ def store_exists(target: str | os.PathLike[str]) -> bool:
     name = os.fspath(target)
     if not is_remote(name) and not Path(name).exists():
         return False
-    engine = engine_at(name, read_only=True)
-    try:
+    with closing(engine_at(name, read_only=True)) as engine:
         return engine.exists()
-    finally:
-        engine.close()
 
 
 def _call(store: SQLStore, witness: Witness, charge_lost: bool, new_witness: bool, signer: Signer | None) -> None:
@@ -196,3 +197,38 @@ def engine_at(name: str, *, read_only: bool = False, wait: float = 0.0) -> Engin
     from dpi.store._postgres import PostgreSQL
 
     return PostgreSQL(name, read_only=read_only, wait=wait)
+
+
+def remove_unused(path: Path, others: Iterable[Path] = ()) -> bool:
+    """Remove a store in a file that was never used, and the other files that were made with it; whether it did so.
+
+    So a command that fails leaves nothing behind. A store that has paid, released or kept anything is never removed:
+    its accounts are the promise, and events that were acknowledged are in no other place. That is looked at, and the
+    files are removed, with the right to write, so that no other process can begin to use it meanwhile.
+    """
+    if not path.exists():
+        return False
+    try:
+        engine = SQLite(path)
+    except (StateError, StoreError):  # another process has it, or it is something else
+        return False
+    with closing(engine):
+        if _used(engine):
+            return False
+        layout = layout_of(engine) if engine.exists() else None
+        if layout is not None:
+            with suppress(StateError, StoreError):
+                Folder(Path(layout.path), layout.mark).remove()
+        beside = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", ".lock"))
+        for file in (path, *beside, *others):
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+        return True
+
+
+def _used(engine: SQLite) -> bool:
+    if not engine.exists():
+        return False
+    tables = {name for (name,) in engine.rows("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    filled = {name for name in tables if engine.rows(f"SELECT 1 FROM {name} LIMIT 1")}  # noqa: S608 - our own tables
+    return not filled <= _SAID or engine.rows("SELECT COUNT(*) FROM chain")[0][0] > 1

@@ -6,6 +6,7 @@ engine erases what was deleted is written at each engine.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,6 @@ from dpi.certificates.chain import Link
 from dpi.errors import StateError
 from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
-from dpi.store._seals import is_progress_seal, paid_seal, progress_seal, tree_seal
 from dpi.store.account_files import Run
 from dpi.store.base import Checkpoint, Levy, PaidSlot
 from dpi.store.sql_accounts import SQLAccounts
@@ -45,12 +45,10 @@ class SQLStore(SQLAccounts):
         return dict(known)
 
     def options(self, stream: str) -> Schedule[str]:
-        """The options of a stream as text, by the first slot that they hold for."""
         rows = self.engine.rows("SELECT first, options FROM streams WHERE stream = ? ORDER BY first", (stream,))
         return Schedule(tuple((int(first), str(options)) for first, options in rows))
 
     def domain(self, digest: str) -> str:
-        """The description of a domain, as text."""
         rows = self.engine.rows("SELECT description FROM domains WHERE digest = ?", (digest,))
         if not rows:
             raise StateError("the store is damaged: a domain is missing.")
@@ -65,7 +63,6 @@ class SQLStore(SQLAccounts):
         first: int = BEGINNING,
         recoded: Schedule[Integers] | None = None,
     ) -> None:
-        """Open a stream, or change its options from a slot on."""
         with self._writing(link):
             self.engine.execute(
                 "INSERT INTO domains (digest, description) VALUES (?, ?) ON CONFLICT (digest) DO NOTHING", domain
@@ -81,12 +78,10 @@ class SQLStore(SQLAccounts):
         self.erase()
 
     def progress(self, stream: str) -> Checkpoint | None:
-        """Where a stream is."""
         progress = self._public_progress(stream)
         return None if progress is None else replace(progress, tree=self._tree(stream))
 
     def check_state(self, stream: str) -> None:
-        """Raise `StateError` if the public state of a stream is not as it was sealed; private tables are not read."""
         self._public_progress(stream)
 
     def _public_progress(self, stream: str) -> Checkpoint | None:
@@ -100,14 +95,14 @@ class SQLStore(SQLAccounts):
         progress = Checkpoint(
             int(first), int(last), int(spent), str(allocation), partial(bytes, mechanism), bytes(accumulated)
         )
-        if not is_progress_seal(bytes(seal), stream, progress, bytes(mechanism)):
+        if not progress.has_seal(bytes(seal), stream, bytes(mechanism)):
             raise StateError("the store is damaged: the state of a stream does not match its seal.")
         return replace(progress, allocation=progress.allocation.rstrip(" "))
 
     def _tree(self, stream: str) -> bytes:
         """The tree of sums as the last transaction left it: its open nodes are private, so no older one is kept."""
         rows = self.engine.rows("SELECT data, seal FROM trees WHERE stream = ?", (stream,))
-        if rows and bytes(rows[0][1]) != tree_seal(stream, bytes(rows[0][0])):
+        if rows and bytes(rows[0][1]) != _tree_seal(stream, bytes(rows[0][0])):
             raise StateError("the store is damaged: the tree of a stream does not match its seal.")
         return bytes(rows[0][0]) if rows else b""
 
@@ -118,11 +113,10 @@ class SQLStore(SQLAccounts):
             self.engine.execute(
                 "INSERT INTO trees (stream, data, seal) VALUES (?, ?, ?) "
                 "ON CONFLICT (stream) DO UPDATE SET data = excluded.data, seal = excluded.seal",
-                (stream, tree, tree_seal(stream, tree)),
+                (stream, tree, _tree_seal(stream, tree)),
             )
 
     def reached(self, stream: str) -> tuple[int, int] | None:
-        """Last slot and spent units of a stream."""
         rows = self.engine.rows("SELECT last, spent FROM progress WHERE stream = ?", (stream,))
         return (int(rows[0][0]), int(rows[0][1])) if rows else None
 
@@ -138,7 +132,6 @@ class SQLStore(SQLAccounts):
         return read_snapshot(str(rows[0][0]).rstrip())[0] if rows else None  # it is kept at one size
 
     def pending(self, stream: str) -> PaidSlot | None:
-        """The slot that was paid for and not yet released."""
         reached = self.reached(stream)
         after = [*self._measured(stream, -(1 << 62) if reached is None else reached[0] + 1)]
         if len(after) > 1:  # between the two queries another process may have released one, and paid for the next
@@ -149,7 +142,6 @@ class SQLStore(SQLAccounts):
         return replace(after[0], tree=self._tree(stream)) if after else None
 
     def pay(self, paid: PaidSlot, ledger: str, charge: bytes, payments: bytes | None = None) -> None:
-        """Debit the accounts, keep the measurement, erase the slot's events."""
         with self._writing(ledger=ledger, paid=paid):
             log = self._accounts
             log.append(ledger, charge)
@@ -178,7 +170,7 @@ class SQLStore(SQLAccounts):
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 paid.stream, paid.slot, paid.epsilon, int(paid.partial), paid.values, paid.allocation,
-                paid.assumption, paid_seal(paid),
+                paid.assumption, paid.seal,
             ),
         )  # fmt: skip
         self._grow(paid.stream, paid.tree)
@@ -208,7 +200,7 @@ class SQLStore(SQLAccounts):
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (stream) DO UPDATE SET last = excluded.last, "
             "spent = excluded.spent, allocation = excluded.allocation, mechanism = excluded.mechanism, "
             "accumulated = excluded.accumulated, seal = excluded.seal",
-            (stream, *values, progress_seal(stream, progress, mechanism)),
+            (stream, *values, progress.seal(stream, mechanism)),
         )
         self._grow(stream, progress.tree)
 
@@ -219,7 +211,6 @@ class SQLStore(SQLAccounts):
         link: Link,
         charges: Mapping[str, Iterable[bytes]] | None = None,
     ) -> None:
-        """Charge ledgers and move streams on."""
         with self._writing(link):
             for ledger, records in (charges or {}).items():
                 self._accounts.append_each(ledger, records)
@@ -229,3 +220,8 @@ class SQLStore(SQLAccounts):
                 self._put(stream, after)
             self._link(link)
         self.erase()
+
+
+def _tree_seal(stream: str, tree: bytes) -> bytes:
+    """Return a seal that finds damage, not forgery."""
+    return hashlib.blake2b(stream.encode() + b"\n" + tree, digest_size=32, person=b"dpi tree").digest()

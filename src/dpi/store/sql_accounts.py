@@ -42,12 +42,10 @@ class SQLAccounts(SQLEvents):
     """Ledgers, and what accounts have paid in streams."""
 
     def ledgers(self) -> dict[str, str]:
-        """Return the names of the ledgers, with their options as text."""
         rows = self.engine.rows("SELECT ledger, options FROM ledgers")
         return {str(name): str(text) for name, text in rows if not is_payments(str(name))}
 
     def load_ledger(self, ledger: str, options: str) -> tuple[bytes, list[Levy]]:
-        """Return records and levies of a ledger."""
         self._begin(ledger, options)
         return b"".join(self.account_parts(ledger, options)), self._accounts.levies(ledger)
 
@@ -65,11 +63,9 @@ class SQLAccounts(SQLEvents):
         return self._accounts.parts(ledger)
 
     def payments(self, stream: str) -> bytes:
-        """Return records of what each account has paid in a stream that measures by class."""
         return b"".join(self.payment_parts(stream))
 
     def payment_parts(self, stream: str) -> Iterator[bytes]:
-        """Give the records of what accounts have paid in a stream that measures by class, a bucket at a time."""
         return self._accounts.parts(payments_log(stream)) if self._has_payments(stream) else iter(())
 
     def _has_payments(self, stream: str) -> bool:
@@ -95,13 +91,11 @@ class SQLAccounts(SQLEvents):
         return self._table(ledger, paying=paying), self._accounts.levies(ledger)
 
     def payment_table(self, stream: str, *, paying: bool = False) -> AccountsByName | None:
-        """Return what accounts have paid in a stream that measures by class; None before its first payment."""
         if self.layout is None or not self._has_payments(stream):
             return super().payment_table(stream)
         return self._table(payments_log(stream), paying=paying)
 
     def new_payments(self, stream: str) -> AccountsByName:
-        """Return what accounts have paid in a stream before its first payment by class."""
         if self.layout is None:
             return super().new_payments(stream)
         log = payments_log(stream)
