@@ -64,9 +64,14 @@ class DeclaredOptions:
     """All of it, as it stands in the chain."""
 
     @classmethod
+    @lru_cache(maxsize=256)
     def from_text(cls, text: str) -> DeclaredOptions:
         """The options in a store's text; raises `StateError` if it is damaged, or of a newer program."""
-        return _from_text(text)
+        try:
+            options = json.loads(text)
+        except ValueError:
+            options = None
+        return cls.from_options(options)
 
     @classmethod
     def from_options(cls, options: object) -> DeclaredOptions:
@@ -191,15 +196,6 @@ def rest_of(stream: DeclaredOptions, streams: Mapping[str, DeclaredOptions]) -> 
     """The units of a stream's ε that are in no quota of its ledger."""
     pool = [options for options in streams.values() if options.ledger == stream.ledger]
     return billing.unassigned(stream.epsilon.units, (options.held for options in pool if options.quota is not None))
-
-
-@lru_cache(maxsize=256)
-def _from_text(text: str) -> DeclaredOptions:
-    try:
-        options = json.loads(text)
-    except ValueError:
-        options = None
-    return DeclaredOptions.from_options(options)
 
 
 def _budget(stated: object) -> Options:

@@ -79,7 +79,8 @@ class WriteGuard:
 
     def compare(self, ledger: str | None) -> None:
         """Raise `StoreBusy` if the store, or this ledger of it, is not as this process knows it."""
-        self.compare_term()
+        if self.term is not None:
+            self.compare_term()
         same = self.stored_head() == self.head and self.stored_paid() == self.paid
         if not same or (ledger in self.seals and self.seal(ledger) != self.seals[ledger]):
             raise StoreBusy(OTHER_WRITER)

@@ -32,12 +32,12 @@ from typing import Any
 
 import numpy as np
 
-from dpi.budget.account_table import RECORD, Buckets, by_bucket, merged, newest, parted
+from dpi.budget.account_table import RECORD, Buckets, by_bucket, merged, parted
 from dpi.budget.recent import PLACE, TooMany
 from dpi.errors import StateError
 from dpi.store._engine import Engine
 from dpi.store._paged_table import PagedTable
-from dpi.store.account_files import Records, Run, RunFiles, run_key, take_in
+from dpi.store.account_files import Run, RunFiles, run_key, take_in
 from dpi.store.base import Levy
 from dpi.store.folder import Folder
 
@@ -47,8 +47,6 @@ GROWN = 1 << 24
 """Bytes of a ledger's runs that are merged beside files: larger ones wait until a file takes them in."""
 MANY = 16
 """So many small runs beside the files of a bucket are merged."""
-
-_NONE = np.empty(0, dtype=RECORD)
 
 
 def is_payments(ledger: str) -> bool:
@@ -153,9 +151,6 @@ class AccountLog:
         """Return the records of a run; raises `StateError` if it is not as it was sealed."""
         return self.files(ledger).read(self._loaded(ledger, run))
 
-    def _records(self, ledger: str, run: Run) -> Records:
-        return np.frombuffer(self.read(ledger, run), dtype=RECORD)
-
     def parts(self, ledger: str) -> Iterator[bytes]:
         """Give records in the order of the log, a bucket at a time: no account is in two of them."""
         for runs in self.runs(ledger).values():
@@ -165,10 +160,8 @@ class AccountLog:
         """Return the accounts of a log with files, to look up and to charge."""
         runs, room = self.runs(ledger), self.memory // 2 // PLACE
         files = [[run for run in runs.get(bucket, ()) if run.name] for bucket in range(self.buckets.number)]
-        changed = [
-            newest([_NONE, *(self._records(ledger, run) for run in runs.get(bucket, ()) if not run.name)])
-            for bucket in range(self.buckets.number)
-        ]
+        rows = [[run for run in runs.get(bucket, ()) if not run.name] for bucket in range(self.buckets.number)]
+        changed = [np.frombuffer(merged(*(self.read(ledger, run) for run in some)), dtype=RECORD) for some in rows]
         while True:
             try:
                 return PagedTable(self.files(ledger), files, changed, room)

@@ -43,38 +43,14 @@ class LiveStream(Protocol):
     @property
     def name(self) -> str:
         """Its name in the store."""
-        ...
 
     @property
     def accounts(self) -> str | None:
         """The accounts that pay; None without any."""
-        ...
 
     @property
     def upcoming(self) -> tuple[int, str]:
         """When its next slot closes, and its name."""
-        ...
-
-
-class CloseOrder:
-    """The live streams of a store, as far as this process has them open."""
-
-    def __init__(self) -> None:
-        self._live: WeakValueDictionary[str, LiveStream] = WeakValueDictionary()
-
-    def join(self, stream: LiveStream) -> None:
-        """From now on others wait for the stream, until it leaves or is gone."""
-        self._live[stream.name] = stream
-
-    def leave(self, stream: LiveStream) -> None:
-        """Nobody waits for the stream any more."""
-        if self._live.get(stream.name) is stream:
-            del self._live[stream.name]
-
-    def is_turn_of(self, stream: LiveStream) -> bool:
-        """Whether no other live stream with these accounts has a slot that closes earlier."""
-        others = [each for each in self._live.values() if each is not stream and each.accounts == stream.accounts]
-        return stream.accounts is None or all(stream.upcoming < each.upcoming for each in others)
 
 
 class Bank:
@@ -82,8 +58,7 @@ class Bank:
 
     def __init__(self, store: Store) -> None:
         self._store = ref(store)  # whoever uses the bank holds the store
-        self.close_order = CloseOrder()
-        """The order in which live streams close their slots."""
+        self._live: WeakValueDictionary[str, LiveStream] = WeakValueDictionary()
         self.settled = 0
         """How often all was read anew: a stream that has read before that is no longer where it thinks it is."""
         self._accounts: dict[str, Accounts] = {}
@@ -120,6 +95,20 @@ class Bank:
             if ledger is not None and charge is not None:
                 self._accounts[ledger].apply(charge)
 
+    def join(self, stream: LiveStream) -> None:
+        """From now on other live streams wait for this one, until it leaves or is gone."""
+        self._live[stream.name] = stream
+
+    def leave(self, stream: LiveStream) -> None:
+        """Nobody waits for the stream any more."""
+        if self._live.get(stream.name) is stream:
+            del self._live[stream.name]
+
+    def is_turn_of(self, stream: LiveStream) -> bool:
+        """Whether no other live stream with these accounts has a slot that closes earlier."""
+        others = [each for each in self._live.values() if each is not stream and each.accounts == stream.accounts]
+        return stream.accounts is None or all(stream.upcoming < each.upcoming for each in others)
+
     def doubt(self, *ledgers: str | None) -> None:
         """Read anew what is in memory, before the next call: these accounts, or all, were moved or paid from."""
         self.in_doubt |= any(ledger in self._accounts for ledger in ledgers or self._accounts)
@@ -147,20 +136,15 @@ class Bank:
             self.in_doubt, self.settled = False, self.settled + 1
 
     def _read(self, ledger: str, accounts: Accounts) -> None:
-        slots, weak = self._last_paid(ledger), self._store
-        _resume(accounts, self.store, ledger, accounts.description, slots, lambda name: _store(weak).new_payments(name))
-
-    def _last_paid(self, ledger: str) -> dict[str, int]:
-        """The last slot that each stream of a ledger has paid for."""
-        slots = {}
-        for name, options in declared(self.store.streams()).items():
+        store, weak, last_paid = self.store, self._store, dict[str, int]()
+        for name, options in declared(store.streams()).items():
             if options.accounts == ledger:
-                pending, reached = self.store.pending(name), self.store.reached(name)
+                pending, reached = store.pending(name), store.reached(name)
                 if pending is not None:
-                    slots[name] = pending.slot
+                    last_paid[name] = pending.slot
                 elif reached is not None:
-                    slots[name] = reached[0]
-        return slots
+                    last_paid[name] = reached[0]
+        _resume(accounts, store, ledger, accounts.description, last_paid, lambda name: _store(weak).new_payments(name))
 
 
 def _store(weak: ref[Store]) -> Store:

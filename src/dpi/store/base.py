@@ -76,10 +76,6 @@ class PaidSlot:
         return hashlib.blake2b(text, digest_size=_DIGEST, person=b"dpi measured").digest()
 
 
-def _undigested(_: bytes) -> int:
-    return 0
-
-
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
     """A stream after its last release: all of it public, but for open nodes of a tree."""
@@ -94,7 +90,7 @@ class Checkpoint:
     accumulated: bytes
     tree: bytes = b""
     """These four are told by the options of the last slot; what is empty starts anew."""
-    digested: Callable[[bytes], int] = _undigested
+    digested: Callable[[bytes], int] = lambda _: 0
     """How many of the mechanism's bytes end with a digest of all others (`Mechanism.digested`)."""
 
     def seal(self, stream: str, mechanism: bytes) -> bytes:
@@ -325,12 +321,11 @@ class Store(ABC):
 
     def lacks(self, seen: Seen) -> bool:
         """Whether the store does not contain what a witness saw."""
-        if seen.sequence < 0:
-            return False
         head = self.head()
-        if head.sequence >= 0 and self.link(head.sequence).entry.get("lost_head") == seen.digest:
-            return False  # charged for already: the process ended before it could tell the witness
-        return head.sequence < seen.sequence or self.link(seen.sequence).digest != seen.digest
+        if seen.sequence < 0 or (head.sequence >= seen.sequence and self.link(seen.sequence).digest == seen.digest):
+            return False
+        # Charged for already, if the end of the chain says so: the process ended before it could tell the witness.
+        return head.sequence < 0 or self.link(head.sequence).entry.get("lost_head") != seen.digest
 
     def testify(self) -> None:
         """Tell the witness, if there is one, how far the store has come.

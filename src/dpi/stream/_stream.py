@@ -170,7 +170,7 @@ class Stream:
 
     def leave(self) -> None:
         """Feed the stream no more for now: others of its ledger do not wait for its next slot."""
-        self._bank.close_order.leave(self)
+        self._bank.leave(self)
 
     def stop(self) -> None:
         """Release nothing more of the stream, ever: the chain says so, and events of open slots are erased.
@@ -421,8 +421,7 @@ class Stream:
     def close_before(self, end: int) -> Iterator[Release]:
         """Release the slots before `end`, as far as it is this stream's turn."""
         self._live("close_before")
-        order = self._bank.close_order
-        while not self.stopped and (number := self._driver.following()) < end and order.is_turn_of(self):
+        while not self.stopped and (number := self._driver.following()) < end and self._bank.is_turn_of(self):
             yield self._driver.close(number, self._driver.kept(number))
 
     @property
@@ -435,7 +434,7 @@ class Stream:
         if self.setting.start is None and self._driver.state.last is None:
             raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
         if not self.stopped:
-            self._bank.close_order.join(self)
+            self._bank.join(self)
         return slots
 
     def _clock(self, what: str, now: str | datetime | None) -> Clock:

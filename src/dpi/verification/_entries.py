@@ -48,10 +48,11 @@ class Streams:
 
     def read(self, entry: Entry) -> Iterator[str]:
         """Take in one entry; say what is wrong with it."""
-        if self._newer(entry):
+        format, kind = entry.get("format"), entry.get("kind")
+        if (isinstance(format, int) and format > FORMAT) or (isinstance(kind, str) and kind not in KINDS):
             yield NEWER
             return
-        if entry.get("format") != FORMAT:
+        if format != FORMAT:
             yield "is of a format that no program has"
         match entry:
             case {"kind": "options", "stream": str(stream), "options": dict(options)}:
@@ -62,12 +63,6 @@ class Streams:
                 yield from self._restored(entry)
             case _:
                 yield "is of no known kind"
-
-    @staticmethod
-    def _newer(entry: Entry) -> bool:
-        """Whether a later program has written an entry, in a format or of a kind that is not known here."""
-        format, kind = entry.get("format"), entry.get("kind")
-        return (isinstance(format, int) and format > FORMAT) or (isinstance(kind, str) and kind not in KINDS)
 
     def _declared(self, stream: str, options: Entry, first: object) -> Iterator[str]:
         """Take in options; without a first slot they hold for all that comes, and for what is kept of what was."""
@@ -126,7 +121,8 @@ class Streams:
         lost: dict[str, dict[str, LostSlots]] = defaultdict(dict)
         self.restored.append(_gone(entry, {name: end for name, (end, *_) in last.items()}, self.last))
         for stream, options in self.options.items():
-            (end,), (before, units) = last.get(stream, (self.last.get(stream, 0),)), self._reached(stream)
+            before, units = self.last.get(stream, 0), self.units[stream]
+            (end,) = last.get(stream, (before,))
             (sum_,) = spent.get(stream, (units,))
             if sum_ < units or end < before:
                 yield "goes back behind what was released"
@@ -146,9 +142,6 @@ class Streams:
             if units < self._charge(name, streams, slot):
                 yield "charges less than was lost"
             self.levies[name].append((slot, units))
-
-    def _reached(self, stream: str) -> tuple[int, int]:
-        return self.last.get(stream, 0), self.units[stream]
 
     def _charge(self, ledger: str, lost: dict[str, LostSlots], slot: int) -> int:
         """What a future account must be charged for lost slots."""

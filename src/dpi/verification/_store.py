@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpi.budget.account_table import AccountTable, largest
@@ -53,7 +53,27 @@ def verify(store: Store, *, verifier: Verifier | None = None, seen: Seen | None 
         problems += _releases(store, found)
         problems += _states(store, found)
         thinned = store.thinned()
-    return replace(found.verification(problems, verifier), end_known=seen is not None, thinned=thinned)
+    streams, head = found.streams, found.head
+    units = {name: streams.most_spent(name) for name in streams.options}
+    return Verification(
+        head.sequence + 1,
+        head.digest,
+        tuple(problems),
+        None if verifier is None else found.signed,
+        spent={name: cost / UNITS for name, cost in units.items()},
+        spent_by_all=spent_by_all({name: options.newest for name, options in streams.options.items()}, units),
+        last_entry=head.sequence,
+        restored=tuple(streams.restored),
+        missing=tuple(
+            f"releases of {f'slot {first}' if first == last else f'slots {first} … {last}'} of stream {name!r}, "
+            f"which a restored copy lacked (entry {each.entry})"
+            for each in streams.restored
+            for name, (first, last) in each.slots.items()
+        ),
+        spans={name: Span(streams.first[name], streams.last[name]) for name in streams.first},
+        end_known=seen is not None,
+        thinned=thinned,
+    )
 
 
 def _releases(store: Store, found: Chain) -> Iterator[str]:
@@ -124,28 +144,6 @@ class Chain:
     heads: set[tuple[int, str]]
     releases: dict[int, Entry]
     signed: bool
-
-    def verification(self, problems: list[str], verifier: Verifier | None) -> Verification:
-        """What is said of it."""
-        seen = self.streams
-        units = {name: seen.most_spent(name) for name in seen.options}
-        return Verification(
-            self.head.sequence + 1,
-            self.head.digest,
-            tuple(problems),
-            None if verifier is None else self.signed,
-            spent={name: cost / UNITS for name, cost in units.items()},
-            spent_by_all=spent_by_all({name: options.newest for name, options in seen.options.items()}, units),
-            last_entry=self.head.sequence,
-            restored=tuple(seen.restored),
-            missing=tuple(
-                f"releases of {f'slot {first}' if first == last else f'slots {first} … {last}'} of stream {name!r}, "
-                f"which a restored copy lacked (entry {each.entry})"
-                for each in seen.restored
-                for name, (first, last) in each.slots.items()
-            ),
-            spans={name: Span(seen.first[name], seen.last[name]) for name in seen.first},
-        )
 
 
 def read_chain(links: Iterable[Link], verifier: Verifier | None, problems: list[str]) -> Chain:
