@@ -166,10 +166,10 @@ def test_a_store_that_goes_on_is_exported_as_of_one_moment(durable, tmp_path) ->
         with durable(read_only=True) as reader:
             whole = export._rows
 
-            def late(store, name, table, upto):
+            def late(store, name, upto):
                 if name == "releases":
                     list(run(writer, 2))
-                return whole(store, name, table, upto)
+                return whole(store, name, upto)
 
             export._rows = late
             try:

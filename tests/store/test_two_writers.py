@@ -303,14 +303,14 @@ def test_of_two_transactions_at_the_same_time_one_happens(postgres, key_file, mo
     one, _ = (stream(first, name=name, **options) for name in ("one", "two"))
     first.engine.execute("SELECT pg_advisory_unlock_all()")
     second = dpi.open_store(postgres, key_file=key_file)
-    two, compare = stream(second, name="two", **options), first._guard.compare
+    two, compare = stream(second, name="two", **options), first._compare
 
     def overtaken(ledger: str | None) -> None:
         compare(ledger)
         two.release(["ada"], ["DE"])
 
     with monkeypatch.context() as patch:
-        patch.setattr(first._guard, "compare", overtaken)
+        patch.setattr(first, "_compare", overtaken)
         with pytest.raises(StoreBusy, match="another process has written"):
             one.release(["ada"], ["DE"])
     assert one.next_slot == 0

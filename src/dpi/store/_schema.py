@@ -15,7 +15,7 @@ FORMAT = 1
 EXPORT = "export"
 """The fact by which a file says that it is an export (`dpi.store.export`)."""
 THINNED = "thinned"
-"""The fact that says from which slot on each stream has all its measurements (`SQLTables.thin`). Public."""
+"""The fact that says from which slot on each stream has all its measurements (`SQLStore.thin`). Public."""
 
 TABLES: dict[str, tuple[str, int]] = {
     "facts": ("name TEXT, value TEXT", 1),

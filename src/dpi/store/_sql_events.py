@@ -21,7 +21,7 @@ from dpi.errors import StateError
 from dpi.events.rows import Rows
 from dpi.exact.integers import Integers
 from dpi.options.schedule import Schedule
-from dpi.store._sql_tables import SQLTables
+from dpi.store._write_guard import GuardedTables
 from dpi.store.arrival_files import Section, read_segments
 from dpi.store.base import Arrival
 
@@ -32,7 +32,7 @@ LARGEST = 3 << 26
 _ROW = 16 + 4 + 4
 
 
-class SQLEvents(SQLTables):
+class SQLEvents(GuardedTables):
     """Blocks of events, lists of files with events, and marks as rows."""
 
     def append_all(self, arrivals: Sequence[Arrival]) -> list[bool]:

@@ -7,16 +7,18 @@ engine erases what was deleted is written at each engine.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from dpi.budget.adaptive_allocation import read_snapshot
 from dpi.budget.classes import Bounds
 from dpi.certificates.chain import Link
-from dpi.errors import StateError
+from dpi.errors import OptionError, StateError
 from dpi.exact.integers import Integers
 from dpi.options.schedule import BEGINNING, Schedule
+from dpi.store._schema import THINNED, fact, set_fact
 from dpi.store.account_files import Run
 from dpi.store.base import Checkpoint, Levy, PaidSlot
 from dpi.store.sql_accounts import SQLAccounts
@@ -220,6 +222,83 @@ class SQLStore(SQLAccounts):
                 self._put(stream, after)
             self._link(link)
         self.erase()
+
+    # What was let out: measurements, releases, and the chain of certificates that vouches for them.
+
+    def measurements(self, stream: str) -> Iterator[PaidSlot]:
+        return self._measured(stream, -(1 << 62))
+
+    def _measured(self, stream: str, first: int) -> Iterator[PaidSlot]:
+        select = "SELECT slot, epsilon, partial, data, allocation, assumption, seal FROM measurements WHERE stream = ?"
+        for slot, epsilon, part, data, allocation, assumption, seal in self.engine.pages(
+            select, (stream,), "slot", first
+        ):
+            paid = PaidSlot(stream, int(slot), int(epsilon), bool(part), bytes(data), str(allocation), str(assumption))
+            if bytes(seal) != paid.seal:
+                raise StateError("the store is damaged: a measurement does not match its seal.")
+            yield paid
+
+    def thin(self, keep: int) -> dict[str, int]:
+        """Drop measurements but those of the last `keep` released slots of each stream; how many were dropped.
+
+        A public rule: which slots it meets follows from the number of the last release. All of it happens, or nothing.
+        The newest measurement stays whatever the rule says, for it tells how far the stream has paid; so does one that
+        is paid for and not yet released. What is freed inside the database is used again, and overwritten as it is.
+        """
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            raise OptionError(f"`keep_measurements` must be a whole number of slots, at least 1. Got {keep!r}.")
+        dropped, since = {}, self.thinned()
+        with self._writing():
+            for stream, last in self.engine.rows("SELECT stream, last FROM progress ORDER BY stream"):
+                first = int(last) - keep + 1
+                old = (stream, first, stream)
+                where = "stream = ? AND slot < ? AND slot < (SELECT MAX(slot) FROM measurements WHERE stream = ?)"
+                ((number,),) = self.engine.rows(f"SELECT COUNT(*) FROM measurements WHERE {where}", old)  # noqa: S608
+                if number:
+                    self.engine.execute(f"DELETE FROM measurements WHERE {where}", old)  # noqa: S608 - our own words
+                    since[str(stream)] = max(first, since.get(str(stream), first))
+                dropped[str(stream)] = int(number)
+            if any(dropped.values()):
+                set_fact(self.engine, THINNED, json.dumps(since, sort_keys=True))
+        self.erase()
+        return dropped
+
+    def thinned(self) -> dict[str, int]:
+        text = fact(self.engine, THINNED)
+        return {} if text is None else {str(name): int(slot) for name, slot in json.loads(text).items()}
+
+    def releases(self, stream: str, first: int | None = None, last: int | None = None) -> Iterator[tuple[bytes, Link]]:
+        at, end = -(1 << 62) if first is None else first, (1 << 62) if last is None else last
+        select = (
+            "SELECT slot, content, text, digest, signature FROM releases JOIN chain ON chain.entry = releases.entry "
+            "WHERE stream = ? AND slot <= ?"
+        )
+        for _, content, *link in self.engine.pages(select, (stream, end), "slot", at):
+            yield bytes(content), Link(*link)
+
+    def extent(self, stream: str, first: int | None = None, last: int | None = None) -> tuple[int, int, int] | None:
+        ((number, *ends),) = self.engine.rows(
+            "SELECT COUNT(*), MIN(slot), MAX(slot) FROM releases WHERE stream = ? AND slot BETWEEN ? AND ?",
+            (stream, -(1 << 62) if first is None else first, (1 << 62) if last is None else last),
+        )
+        return (int(number), int(ends[0]), int(ends[1])) if number else None
+
+    def links(self) -> Iterator[Link]:
+        select = "SELECT entry, text, digest, signature FROM chain WHERE entry >= ?"
+        for _, *link in self.engine.pages(select, (0,), "entry", times=16):
+            yield Link(*link)
+
+    def link(self, sequence: int) -> Link:
+        rows = self.engine.rows("SELECT text, digest, signature FROM chain WHERE entry = ?", (sequence,))
+        if not rows:
+            raise StateError("the store is damaged: an entry of the chain is missing.")
+        return Link(*rows[0])
+
+    def _link(self, link: Link) -> None:
+        self.engine.execute(
+            "INSERT INTO chain (entry, text, digest, signature) VALUES (?, ?, ?, ?)",
+            (link.head.sequence, link.text, link.digest, link.signature),
+        )
 
 
 def _tree_seal(stream: str, tree: bytes) -> bytes:

@@ -83,8 +83,8 @@ class SQLAccounts(SQLEvents):
     def ledger_table(self, ledger: str, options: str, *, paying: bool = False) -> tuple[AccountsByName, list[Levy]]:
         """Return the accounts and levies of a ledger; of accounts in files few are read."""
         self._begin(ledger, options)
-        if paying:  # before the accounts: what another writes in between is noticed
-            self._guard.seals[ledger] = self._guard.seal(ledger) or b""
+        if paying:
+            self._hold(ledger)
         if self.layout is None:
             return super().ledger_table(ledger, options)
         self._accounts.check(ledger, options)
@@ -119,7 +119,7 @@ class SQLAccounts(SQLEvents):
             with self.engine.transaction():
                 log = self._in_files()
                 log.check(ledger, options)
-                self._guard.seals[ledger] = self._guard.seal(ledger) or b""
+                self._hold(ledger)
                 return Held(log.runs(ledger, loaded=True), tuple(log.levies(ledger)))
 
     def hold_payments(self, stream: str) -> dict[int, list[Run]]:
@@ -196,7 +196,8 @@ class SQLAccounts(SQLEvents):
                     target.put(name, runs)
             for stream, kept in events:
                 self._add_events(stream, kept)
-        self._guard.seals = {name: self._guard.seal(name) or b"" for name in self._guard.seals}
+        for name in self._seals:
+            self._hold(name)
         self._tables.clear()
         Bank.of(self).doubt()  # what this process has read of ledgers is read anew
         self.erase()

@@ -110,7 +110,7 @@ class _StaleWriters(_Writers):
 
     def look(self, rows: Rows) -> Law:
         for store in self._file.opened:
-            store._guard.compare = lambda ledger: None  # type: ignore[method-assign]
+            store._compare = lambda ledger: None  # type: ignore[method-assign]
         return super().look(rows)
 
 
