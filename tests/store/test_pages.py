@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 import dpi
 from dpi.budget.account_table import RECORD, STANDING, AccountTable, newest, to_records
-from dpi.budget.recent import RecentAccounts, TooMany
 from dpi.cli.commands.ledger import move
 from dpi.engine import BucketEngine
 from dpi.engine.executor import Local
 from dpi.errors import OptionError, StateError
 from dpi.store import _paged_table
-from dpi.store._paged_table import PagedTable
+from dpi.store._paged_table import PagedTable, RecentAccounts, TooMany
 from dpi.store.account_files import RunFiles, merge
 from dpi.store.folder import Folder
 from dpi.testing import workload

@@ -32,11 +32,10 @@ from typing import Any
 
 import numpy as np
 
-from dpi.budget.account_table import RECORD, Buckets, by_bucket, merged, parted
-from dpi.budget.recent import PLACE, TooMany
+from dpi.budget.account_table import RECORD, AccountsByName, AccountTable, Buckets, by_bucket, merged, parted
 from dpi.errors import StateError
 from dpi.store._engine import Engine
-from dpi.store._paged_table import PagedTable
+from dpi.store._paged_table import PLACE, PagedTable, TooMany
 from dpi.store.account_files import Run, RunFiles, run_key, take_in
 from dpi.store.base import Levy
 from dpi.store.folder import Folder
@@ -156,8 +155,10 @@ class AccountLog:
         for runs in self.runs(ledger).values():
             yield b"".join(self.read(ledger, run) for run in runs)
 
-    def table(self, ledger: str) -> PagedTable:
-        """Return the accounts of a log with files, to look up and to charge."""
+    def table(self, ledger: str) -> AccountsByName:
+        """Return the accounts of a log, to look up and to charge: all of them in memory, unless there are files."""
+        if self.folder is None:
+            return AccountTable.from_bytes(b"".join(self.parts(ledger)))
         runs, room = self.runs(ledger), self.memory // 2 // PLACE
         files = [[run for run in runs.get(bucket, ()) if run.name] for bucket in range(self.buckets.number)]
         rows = [[run for run in runs.get(bucket, ()) if not run.name] for bucket in range(self.buckets.number)]

@@ -85,25 +85,19 @@ class SQLAccounts(SQLEvents):
         self._begin(ledger, options)
         if paying:
             self._hold(ledger)
-        if self.layout is None:
-            return super().ledger_table(ledger, options)
         self._accounts.check(ledger, options)
         return self._table(ledger, paying=paying), self._accounts.levies(ledger)
 
     def payment_table(self, stream: str, *, paying: bool = False) -> AccountsByName | None:
-        if self.layout is None or not self._has_payments(stream):
-            return super().payment_table(stream)
-        return self._table(payments_log(stream), paying=paying)
+        return self._table(payments_log(stream), paying=paying) if self._has_payments(stream) else None
 
     def new_payments(self, stream: str) -> AccountsByName:
-        if self.layout is None:
-            return super().new_payments(stream)
         log = payments_log(stream)
         return self._tables[log] if log in self._tables else self._table(log, paying=True)
 
-    def _table(self, log: str, *, paying: bool) -> PagedTable:
+    def _table(self, log: str, *, paying: bool) -> AccountsByName:
         table = self._accounts.table(log)
-        if paying:
+        if paying and isinstance(table, PagedTable):
             self._tables[log] = table
         return table
 
