@@ -51,7 +51,8 @@ class FileUse:
             if not write:
                 self._key = _counted(path, write=False)
             else:
-                self._beside = os.open(_beside(path), os.O_RDWR | os.O_CREAT, 0o600)
+                resolved = path.resolve()
+                self._beside = os.open(resolved.with_name(resolved.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
                 self._await(path, time.monotonic() + wait)
         except BaseException as error:
             self.end()
@@ -104,11 +105,6 @@ class FileUse:
             if not _inodes[key].connections:
                 for descriptor in _inodes.pop(key).descriptors:
                     os.close(descriptor)
-
-
-def _beside(path: Path) -> Path:
-    path = path.resolve()
-    return path.with_name(path.name + ".lock")
 
 
 def _counted(path: Path, *, write: bool) -> tuple[int, int]:

@@ -92,7 +92,7 @@ class AccountLog:
 
     def levies(self, ledger: str) -> list[Levy]:
         """Return what every account of a ledger was charged."""
-        return [Levy(slot, units) for _, slot, units in self._levies(ledger)]
+        return [Levy(int(slot), int(units)) for _, slot, units in self._levies(ledger)]
 
     def levy(self, ledger: str, entry: int, levy: Levy) -> None:
         """Charge every account of a ledger, as an entry of the chain says."""
@@ -102,9 +102,8 @@ class AccountLog:
         )
         self._reseal(ledger)
 
-    def _levies(self, ledger: str) -> list[tuple[int, int, int]]:
-        rows = self.engine.rows("SELECT entry, slot, units FROM levies WHERE ledger = ? ORDER BY entry", (ledger,))
-        return [(int(entry), int(slot), int(units)) for entry, slot, units in rows]
+    def _levies(self, ledger: str) -> list[tuple[Any, ...]]:
+        return self.engine.rows("SELECT entry, slot, units FROM levies WHERE ledger = ? ORDER BY entry", (ledger,))
 
     def _seal(self, ledger: str, options: str) -> bytes:
         layout = None if self.folder is None else self.buckets.bits
@@ -179,15 +178,15 @@ class AccountLog:
         """Add a run to each bucket that a charge has accounts of; buckets that memory is too full of become files."""
         if not charge:
             return
-        table, known, made = self.tables.get(ledger), self.runs(ledger), list[Run]()
+        table, known, made = self.tables.get(ledger), self.runs(ledger), dict[int, Run]()
         with self.attempt() as attempt:
             if table is not None:
-                made += table.move(attempt, *parted(np.frombuffer(charge, dtype=RECORD)))
-            moved = [run.bucket for run in made]
+                moved = table.move(attempt, *parted(np.frombuffer(charge, dtype=RECORD)))
+                made = {run.bucket: run for run in moved}
             for bucket, records in by_bucket(charge, self.buckets):
-                if bucket not in moved:
-                    made.append(self._inline(ledger, bucket, known.get(bucket, ()), records))
-            self.put(ledger, made)
+                if bucket not in made:
+                    made[bucket] = self._inline(ledger, bucket, known.get(bucket, ()), records)
+            self.put(ledger, [*made.values()])
 
     def _inline(self, ledger: str, bucket: int, runs: Sequence[Run], records: bytes) -> Run:
         """Return a run in the database, which takes in runs of similar size or, beside files, many small ones."""
@@ -223,8 +222,7 @@ class AccountLog:
 
     def put(self, ledger: str, runs: Sequence[Run]) -> None:
         """List new runs, each in the place of those of its bucket from its number on, and seal the log."""
-        names = [run.name for run in runs if run.name]
-        if self.folder is not None and names:
+        if self.folder is not None and (names := [run.name for run in runs if run.name]):
             self.folder.sync()
             self.folder.check_files(names)
         self.engine.execute_many(

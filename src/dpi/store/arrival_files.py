@@ -56,9 +56,7 @@ def sorted_by_bucket(events: Rows, buckets: Buckets) -> tuple[Rows, Integers]:
         order = np.argsort(((slots - first) * buckets.number + at).astype(np.uint16), kind="stable")
     else:
         order = np.lexsort((at, slots))
-    return Rows(events.names.take(order, axis=0), events.slots[order], events.bins[order], events.counts[order]), at[
-        order
-    ]
+    return events.only(order), at[order]
 
 
 def write_sections(
