@@ -155,10 +155,6 @@ class MemoryStore(Store):
     def progress(self, stream: str) -> Checkpoint | None:
         return self._stream(stream).progress
 
-    def reached(self, stream: str) -> tuple[int, int] | None:
-        at = self._stream(stream).progress
-        return None if at is None else (at.last, at.spent)
-
     def pending(self, stream: str) -> PaidSlot | None:
         kept = self._stream(stream)
         released = kept.paid is None or (kept.progress is not None and kept.paid.slot <= kept.progress.last)

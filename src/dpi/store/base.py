@@ -225,9 +225,10 @@ class Store(ABC):
         """Raise `StateError` if the public state of a stream is not as it was sealed; private tables are not read."""
         self.progress(stream)
 
-    @abstractmethod
     def reached(self, stream: str) -> tuple[int, int] | None:
         """Last slot and spent units of a stream; None before its first release."""
+        at = self.progress(stream)
+        return None if at is None else (at.last, at.spent)
 
     def bounds(self, stream: str) -> Bounds | None:
         """What is public about the classes of a stream, if it measures by class."""

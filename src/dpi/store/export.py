@@ -120,15 +120,15 @@ def _rows(store: SQLStore, name: str, upto: int) -> Iterator[Sequence[object]]:
         released = _RELEASED if name == "measurements" else "entry <= ?"
         for stream in sorted(store.streams()):
             where = f"{select} WHERE stream = ? AND {released}"
-            yield from map(_plain, store.engine.pages(where, (stream, upto), "slot", column=1))
+            yield from store.engine.pages(where, (stream, upto), "slot", column=1)
     elif name == "chain":
-        yield from map(_plain, store.engine.pages(f"{select} WHERE entry <= ?", (upto,), "entry"))
+        yield from store.engine.pages(f"{select} WHERE entry <= ?", (upto,), "entry")
     elif name == "progress":
         yield from _reached(store, upto)
     elif name == "streams" and _declares(store, upto):
         yield from _declared(store, upto)
     else:
-        yield from sorted(_plain(row) for row in store.engine.rows(select))
+        yield from sorted(store.engine.rows(select))
 
 
 def _reached(store: SQLStore, upto: int) -> Iterator[Sequence[object]]:
@@ -164,11 +164,6 @@ def _declared(store: SQLStore, upto: int) -> list[Sequence[object]]:
                 text, first = DeclaredOptions.from_options(options).text, more.get("from", BEGINNING)
                 known[name] = known.get(name, Schedule.of(text)).changed(int(str(first)), text)
     return [(name, first, text) for name in sorted(known) for first, text in known[name].entries]
-
-
-def _plain(row: Sequence[object]) -> list[object]:
-    """Bytes as bytes, whatever an engine gives for them."""
-    return [bytes(cell) if isinstance(cell, bytearray | memoryview) else cell for cell in row]
 
 
 def is_export(path: Path) -> bool:
