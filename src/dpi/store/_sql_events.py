@@ -14,6 +14,7 @@ deleted is written at each engine. Sees names of accounts, bins and numbers.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import astuple
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class SQLEvents(GuardedTables):
             self.engine.execute_many(
                 "INSERT INTO arrivals (stream, slot, name, start, size, buckets, number, events, secret) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [(stream, s.slot, s.name, s.start, s.size, s.buckets, s.rows, s.events, s.key) for s in sections],
+                [(stream, *astuple(section)) for section in sections],
             )
         return True
 
@@ -131,10 +132,7 @@ class SQLEvents(GuardedTables):
             "WHERE stream = ? AND slot = ? ORDER BY name, start",
             (stream, slot),
         )
-        return [
-            Section(int(at), str(name), int(start), int(size), int(buckets), int(number), int(events), bytes(secret))
-            for at, name, start, size, buckets, number, events, secret in rows
-        ]
+        return [Section(*row) for row in rows]
 
     def _arrived(self, stream: str, slot: int) -> Rows:
         """Return the events of an open slot that are in files."""

@@ -27,6 +27,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dpi.budget.account_table import Buckets
 from dpi.certificates.chain import Head, Link
 from dpi.errors import StateError, StoreBusy
 from dpi.store._engine import OTHER_WRITER, Engine
@@ -95,10 +96,8 @@ class GuardedTables(Store):
     @property
     def _accounts(self) -> AccountLog:
         layout = self.layout
-        if layout is None:
-            return AccountLog(self.engine, self.key)
-        folder = self._folder_of(layout)
-        return AccountLog(self.engine, self.key, folder, layout.buckets, self.memory, self._tables)
+        buckets = Buckets(0) if layout is None else layout.buckets
+        return AccountLog(self.engine, self.key, self._folder_of(layout), buckets, self.memory, self._tables)
 
     def erase(self) -> None:
         """Have the engine erase what was deleted, and remove files that no list names any more."""

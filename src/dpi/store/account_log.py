@@ -28,6 +28,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,8 @@ class AccountLog:
 
     engine: Engine
     key: bytes
-    folder: Folder | None = None
-    buckets: Buckets = field(default_factory=lambda: Buckets(0))
+    folder: Folder | None
+    buckets: Buckets
     memory: int = 0
     """Bytes that accounts in files may take in memory: half of them those of a ledger, half what streams were paid."""
     tables: dict[str, PagedTable] = field(default_factory=dict)
@@ -130,8 +131,7 @@ class AccountLog:
     def runs(self, ledger: str, *, loaded: bool = False) -> dict[int, list[Run]]:
         """Return the runs of each bucket that has any, oldest first; with `loaded`, the records of rows as well."""
         found: dict[int, list[Run]] = {}
-        for bucket, number, name, size, seal in self._rows(ledger):
-            run = Run(int(bucket), int(number), str(name), int(size), bytes(seal))
+        for run in starmap(Run, self._rows(ledger)):
             found.setdefault(run.bucket, []).append(self._loaded(ledger, run) if loaded else run)
         return found
 
@@ -143,7 +143,7 @@ class AccountLog:
             "SELECT data FROM account_runs WHERE ledger = ? AND bucket = ? AND run = ? ORDER BY part",
             (ledger, run.bucket, run.number),
         )
-        return replace(run, data=bytes(rows[0][0]) if len(rows) == 1 else b"".join(bytes(data) for (data,) in rows))
+        return replace(run, data=b"".join(data for (data,) in rows))
 
     def read(self, ledger: str, run: Run) -> bytes:
         """Return the records of a run; raises `StateError` if it is not as it was sealed."""
