@@ -111,7 +111,7 @@ def bucket_of(accounts: int, paying: int, repeats: int) -> None:
     rng = np.random.default_rng(1)
     names = rng.integers(0, 2**64, (accounts, 2), dtype=np.uint64)
     stream = dpi.Stream(domain=dpi.Categories(["a"]), epsilon=1, budget=dpi.Ledger(per_slot="0.1"))
-    offer = Offer.draw(stream._driver.state, stream.setting.allocation(), 0, SystemSource())
+    offer = Offer.draw(stream.driver.state, stream.setting.allocation(), 0, SystemSource())
     budget = stream.setting.budget
     assert isinstance(budget, dpi.Ledger)
     closing = Closing(Counting.of(stream.setting), offer, 0, budget, stream.epsilon)

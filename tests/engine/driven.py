@@ -27,7 +27,7 @@ def events(slot: int) -> tuple[list[str], list[str]]:
 
 def close(stream: dpi.Stream, slot: int) -> dpi.Release:
     """Release a slot with noise that is a function of its number."""
-    stream._driver.source = UnsafeSeededSource(slot)
+    stream.driver.source = UnsafeSeededSource(slot)
     return stream.release(*events(slot), slot=slot)
 
 

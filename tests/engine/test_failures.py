@@ -150,13 +150,13 @@ def test_of_two_drivers_one_pays(tmp_path, key_file, expected):
         first.engine._use.give_up()
         with dpi.open_store(path, key_file=key_file) as second:
             quick = opened(second, BucketEngine(Local()))
-            slow._driver._executor.meanwhile = lambda: close(quick, 1)
+            slow.driver._executor.meanwhile = lambda: close(quick, 1)
             with pytest.raises(StoreBusy):
                 close(slow, 1)
-            slow._driver._executor.meanwhile = lambda: None
+            slow.driver._executor.meanwhile = lambda: None
             assert slow.next_slot == 2
             close(slow, 2)
-            assert quick._driver.in_doubt is False
+            assert quick.driver.in_doubt is False
             with pytest.raises(StoreBusy):
                 quick.release(*driven.events(2), slot=2)
             assert outcome(second) == expected
@@ -182,10 +182,10 @@ def test_a_driver_that_only_opens_the_store_takes_no_file_that_is_then_paid_with
         slow = opened(store, BucketEngine(Late(lambda: None)))
         close(slow, 0)
         store.engine._use.give_up()
-        slow._driver._executor.meanwhile = lambda: dpi.open_store(path, key_file=key_file).close()
+        slow.driver._executor.meanwhile = lambda: dpi.open_store(path, key_file=key_file).close()
         with pytest.raises(StoreBusy):
             close(slow, 1)
-        slow._driver._executor.meanwhile = lambda: None
+        slow.driver._executor.meanwhile = lambda: None
         close(slow, 1)
         assert check_accounts(store) == ()
 

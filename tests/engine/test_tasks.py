@@ -104,7 +104,7 @@ def slot_of(option: str, slots: int = 2, cuts: int = 1, bits: int = 3):
     for slot in range(slots):
         opened.release([f"name {n}" for n in range(20 + slot)] * 2, [f"v{n % 7}" for n in range(40 + 2 * slot)])
     options, accounts = opened.setting, opened._accounts
-    offer = Offer.draw(opened._driver.state, opened._driver._allocation, slots, UnsafeSeededSource(5))
+    offer = Offer.draw(opened.driver.state, opened.driver._allocation, slots, UnsafeSeededSource(5))
     batches = [arrivals(part, bits)[0] for part in parts(made_events(3), cuts)]
     frames = [batch.only(batch.slots == slots) for batch in batches]
     return opened, options, accounts, offer, Rows.sum([Rows.empty(), *frames]), frames
@@ -188,7 +188,7 @@ def test_rows_of_another_slot_or_bucket_are_refused():
     names = digests(pl.Series(["ada"]), KEY)
     rows = Rows(names, np.array([0]), np.array([0]), np.array([1]))
     opened = dpi.Stream(domain=DOMAIN, epsilon=1)
-    offer = Offer.draw(opened._driver.state, opened.setting.allocation(), 0, opened._source)
+    offer = Offer.draw(opened.driver.state, opened.setting.allocation(), 0, opened._source)
     buckets = Buckets(1)
     bucket = int(buckets.of(names)[0])
     for slot, at in ((1, bucket), (0, 1 - bucket)):

@@ -75,7 +75,7 @@ def test_a_state_by_class_is_digested_once(sqlite, key_file, monkeypatch) -> Non
         stream.release(["ada"], [1])
         state = store.progress("").mechanism()
         monkeypatch.setattr(base.hashlib, "blake2b", Counted)
-        made = stream._driver.state.progress(stream._driver._allocation)
+        made = stream.driver.state.progress(stream.driver._allocation)
         made.seal("", state)
         assert sum(taken) < len(state) / 4
         taken.clear()

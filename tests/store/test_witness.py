@@ -392,8 +392,8 @@ def test_noise_of_an_open_node_is_not_used_again(paths) -> None:
         assert store.progress("").tree == b""
         opened = stream(store, accumulate=tree, unsafe_source=UnsafeSeededSource(6))
         grown = PrefixSums.from_bytes(tree, DOMAIN.size, old)
-        assert opened._driver.state.tree.finished == (0, 0, 0)
-        assert not (opened._driver.state.tree.opened == grown.opened).any()
+        assert opened.driver.state.tree.finished == (0, 0, 0)
+        assert not (opened.driver.state.tree.opened == grown.opened).any()
         go_on(opened, range(5, 7))
         assert store.progress("").tree != b""
     assert old not in Path(paths_target(paths)).read_bytes()

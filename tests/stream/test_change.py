@@ -170,7 +170,7 @@ def test_open_slots_are_released_as_if_nothing_had_changed():
         if changed:
             opened = stream(store, domain=NEW, change="2026-01-01T03:00", **CLOCK)
         append(opened, 2, size=90)
-        opened._driver.source = UnsafeSeededSource(8)
+        opened.driver.source = UnsafeSeededSource(8)
         releases.append([json.loads(release.to_json()) for release in opened.advance(now="2026-01-01T03:00")])
     for one, other in zip(*releases, strict=True):
         one.pop("certificate"), other.pop("certificate")
@@ -185,11 +185,11 @@ def test_values_of_both_domains_keep_their_estimate_bit_for_bit(restarted):
     opened = stream(store)
     for slot in range(6):
         opened.release(*crowd(slot))
-    before = opened._driver.state
+    before = opened.driver.state
     changed = stream(store, domain=NEW, change="next")
     if restarted:
         changed = stream(store, domain=NEW)
-    after = changed._driver.state
+    after = changed.driver.state
     for value in ("DE", "FR"):
         old, new = OLD.index(value), NEW.index(value)
         for part in ("mean", "variance"):
@@ -221,9 +221,9 @@ def test_a_tree_keeps_its_finished_sums_and_no_open_node():
     opened = stream(store, accumulate=tree)
     for slot in range(7):
         opened.release(*crowd(slot))
-    before = opened._driver.state.tree
+    before = opened.driver.state.tree
     changed = stream(store, domain=NEW, accumulate=tree, change="next")
-    after = changed._driver.state.tree
+    after = changed.driver.state.tree
     assert after.sums()[NEW.index("DE")] == before.sums()[OLD.index("DE")]
     assert after.sums()[NEW.index("ES")] == 0
     assert after.sums().sum() == pytest.approx(before.sums().sum())
@@ -231,7 +231,7 @@ def test_a_tree_keeps_its_finished_sums_and_no_open_node():
     assert not set(before.opened.ravel().tolist()) & set(after.opened.ravel().tolist())
     for slot in range(7, 12):
         changed.release(*crowd(slot))
-    assert changed._driver.state.tree.nodes <= before.nodes + 4
+    assert changed.driver.state.tree.nodes <= before.nodes + 4
     assert verify(store).whole
 
 
@@ -299,7 +299,7 @@ def test_a_paid_slot_is_released_under_its_own_options(monkeypatch):
         store = dpi.MemoryStore(bytes(32))
         opened = stream(store)
         opened.release(*crowd(0))
-        opened._driver.source = UnsafeSeededSource(6)
+        opened.driver.source = UnsafeSeededSource(6)
         if interrupted:
             with monkeypatch.context() as patch:
                 patch.setattr(type(store), "publish", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -464,8 +464,8 @@ def test_options_that_cannot_be_made_again_are_refused_before_anything_is_said(m
     with pytest.raises(StateError, match="cannot make again"):  # a slot is paid for
         stream(store, change="next", **CLOCK)
     assert begins(store) == [None]
-    before = stream(store, mechanism=Own(), **CLOCK)._driver.state
-    after = stream(store, change="next", **CLOCK)._driver.state
+    before = stream(store, mechanism=Own(), **CLOCK).driver.state
+    after = stream(store, change="next", **CLOCK).driver.state
     assert not after.state.known
     assert after.accumulation.to_bytes() == before.accumulation.to_bytes()
     assert verify(store).whole

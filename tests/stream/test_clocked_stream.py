@@ -88,9 +88,9 @@ def test_a_slot_of_two_classes_measures_each_by_itself(seed):
     """The histograms are those of newcomers and of those who paid once, in one pass; who is not due is in none."""
     opened = stream(unsafe_source=UnsafeSeededSource(seed))
     close(opened, range(3))
-    state, accounts, options = opened._driver.state, opened._accounts, opened.setting
+    state, accounts, options = opened.driver.state, opened._accounts, opened.setting
     assert level(3, TOP) == 1
-    offer = Offer.draw(state, opened._driver._allocation, 3, UnsafeSeededSource(1))
+    offer = Offer.draw(state, opened.driver._allocation, 3, UnsafeSeededSource(1))
     paid = dict(zip(REGULARS, accounts.payments(pl.Series(REGULARS), 3), strict=True))
     assert set(paid.values()) == {2}  # in slots 0 and 1: not due in slot 3
     users = ["ada", "bob", "new 2 0", *REGULARS]  # two newcomers, one who paid in slot 2, and regulars
@@ -142,7 +142,7 @@ def test_saved_and_loaded_goes_on_exactly(tmp_path):
     for slot in range(12):
         made += close(opened, [slot])
         opened.save(tmp_path / "saved")
-        source = opened._driver.source
+        source = opened.driver.source
         opened = stream(unsafe_source=source)
         opened.load(tmp_path / "saved")
     assert [release.to_json() for release in made] == [release.to_json() for release in whole]
@@ -152,7 +152,7 @@ def test_the_first_slot_may_be_tried_under_another_number():
     """Classes are those of the slot that is released: one that failed before it leaves nothing behind."""
     opened = stream()
     assert (level(1, TOP), level(2, TOP)) == (4, 0)
-    opened._driver._offered(1)
+    opened.driver._offered(1)
     release = opened.release(["ada"], ["a"], slot=2)
     assert len(release.certificate["classes"]) == 1
     assert verify(opened.store).problems == ()
@@ -162,7 +162,7 @@ def test_a_retry_has_the_budgets_of_the_first_try():
     """An offer is kept until its slot is paid for."""
     opened = stream()
     close(opened, range(2))
-    assert opened._driver._offered(2) is opened._driver._offered(2)
+    assert opened.driver._offered(2) is opened.driver._offered(2)
 
 
 # Beside other things.
@@ -193,9 +193,9 @@ def test_classes_below_the_trees_share_stay_out():
     assert (some.grains // GRAINS).tolist() == [0 + 6, 1 + 7, 2 + 8]
     assert some.classes == 1
     dear = tree_of("0.9")
-    assert dear._driver.state.tree.nodes == 0
-    assert dear._driver.state.tree.done.any()
-    assert tree_of("0.1")._driver.state.tree.nodes > 0
+    assert dear.driver.state.tree.nodes == 0
+    assert dear.driver.state.tree.done.any()
+    assert tree_of("0.1").driver.state.tree.nodes > 0
 
 
 def test_streams_of_one_ledger_have_classes_of_their_own():

@@ -201,7 +201,7 @@ def test_tree_and_mechanism_share_the_slots_budget():
     s = stream(poor, budget=dpi.Ledger(per_slot="0.01"))
     assert s.release(["u"], ["a"]).accumulated.sum() == pytest.approx(1)
     assert poor.asked == [Epsilon.at_most("0.01")]
-    assert s._driver.state.tree.nodes == 0
+    assert s.driver.state.tree.nodes == 0
 
 
 def test_a_resumed_stream_keeps_its_tree(tmp_path):

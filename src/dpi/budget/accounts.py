@@ -53,16 +53,15 @@ from dpi.budget.charge import (
     Charge,
     LostSlots,
     after_payment,
-    restore_charge,
     weights_by_class,
     weights_by_policy,
 )
-from dpi.budget.classes import ClassBudget
-from dpi.budget.epsilon import UNITS, Epsilon
+from dpi.budget.classes import ClassBudget, most_taken
+from dpi.budget.epsilon import LARGEST, UNITS, Epsilon
 from dpi.budget.policy import Clocked, Policy, policy_of, spend_first
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
 from dpi.events.identity import Digests, check_key, digests
-from dpi.exact.integers import GRAINS, Integers
+from dpi.exact.integers import GRAINS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -289,7 +288,7 @@ class Accounts:
         """What slots that no account remembers cost everybody at most, in the epoch of `slot`: nothing is changed yet.
 
         Returns the levy, which a future account is charged, and the records of the accounts there are, some at a time:
-        each is charged what the slots can have taken from its own class and amount (`most_lost`), by every stream as
+        each is charged what the slots can have taken from its own class and amount (`most_taken`), by every stream as
         if that had found all of it. Beside a levy that takes more from everybody, an account may have spent less than
         nothing.
         """
@@ -304,14 +303,17 @@ class Accounts:
         here = standing["epoch"] == epoch  # who was last seen in an older epoch is refilled, as if never seen
         names, standing = names[here], standing[here]
         left = billing.left(available, np.append(standing["spent"], 0))  # the last one is a future account
-
-        def payments(stream: str) -> Integers:
+        taken = np.zeros_like(left)
+        for stream, each in lost.items():
+            if each.largest is None:
+                taken += min(each.units, LARGEST)
+                continue
             own = self._own(stream)
-            place, found = own.find(names), np.zeros_like(left)
-            found[place.order] = self._standing(place, slot, own)["active"]
-            return found
-
-        taken = restore_charge(lost, left, payments, lambda number: self._epoch(number) == epoch, self._top)
+            place, payments = own.find(names), np.zeros_like(left)
+            payments[place.order] = self._standing(place, slot, own)["active"]
+            slots = [number for number in each.slots if self._epoch(number) == epoch]
+            taken += most_taken(payments, left, slots, each.largest, self._top, each.restored)
+        taken = np.minimum(taken, left)
         levy = int(taken[-1])
         standing["spent"] = available - levy - (left - taken)[:-1]
         return levy, to_records(names, standing)

@@ -110,7 +110,19 @@ class Constant(Allocation):
             raise StateError(DAMAGED)
 
 
-class Concentrated(Allocation):
+class Counted(Allocation):
+    """What each slot gets follows from how many came before it."""
+
+    _drawn = 0
+
+    def _state(self) -> object:
+        return self._drawn
+
+    def _resume(self, state: object) -> None:
+        self._drawn = not_before(_whole(state), self._drawn)
+
+
+class Concentrated(Counted):
     """The same budget on average, most of it in every `every`-th slot: the rest is spread evenly.
 
     Budgets add up, but the precision of a measurement grows with the square of its budget: on a stream that moves
@@ -125,7 +137,7 @@ class Concentrated(Allocation):
     def __init__(self, per_slot: Amount, every: int) -> None:
         mean, high = Epsilon.at_most(per_slot, "per_slot").fraction, SPREAD + every * (1 - SPREAD)
         self._high, self._low = (Epsilon.at_most(mean * share, "per_slot") for share in (high, SPREAD))
-        self._every, self._drawn = every, 0
+        self._every = every
         self.description = f"concentrated {self._high.units} {self._low.units} {every}"
 
     def draw(self, source: RandomSource) -> Epsilon:
@@ -133,14 +145,8 @@ class Concentrated(Allocation):
         drawn, self._drawn = self._drawn, self._drawn + 1
         return self._low if drawn % self._every else self._high
 
-    def _state(self) -> object:
-        return self._drawn
 
-    def _resume(self, state: object) -> None:
-        self._drawn = not_before(_whole(state), self._drawn)
-
-
-class InOrder(Allocation):
+class InOrder(Counted):
     """Elements 1, 2, 3, … of the series.
 
     >>> from dpi.budget.series import Geometric
@@ -151,19 +157,13 @@ class InOrder(Allocation):
     """
 
     def __init__(self, series: Series, epsilon: Epsilon) -> None:
-        self._series, self._drawn = series.of(epsilon), 0
+        self._series = series.of(epsilon)
         self.description = f"in order {series.description} of {epsilon.units}"
 
     def draw(self, source: RandomSource) -> Epsilon:
         """Return the next element."""
         self._drawn += 1
         return Epsilon(self._series.element(self._drawn))
-
-    def _state(self) -> object:
-        return self._drawn
-
-    def _resume(self, state: object) -> None:
-        self._drawn = not_before(_whole(state), self._drawn)
 
 
 class IndexSet:

@@ -3,14 +3,11 @@
 **Guarantee.** A weight is a function of the user's own account, of public budgets, and of nothing else; what it costs
 is at most what is left (`dpi.budget.billing`, where the rounding is proved).
 
-After an old copy of a store was put back, `restore_charge` says what slots that no account remembers can have taken.
-
 Sees what accounts hold; no id. Private.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -19,8 +16,8 @@ import numpy.typing as npt
 
 from dpi.budget.account_table import Place, Standings, chosen, to_records
 from dpi.budget.billing import affordable, left, part, parts
-from dpi.budget.classes import ClassBudget, most_taken
-from dpi.budget.epsilon import LARGEST, Epsilon
+from dpi.budget.classes import ClassBudget
+from dpi.budget.epsilon import Epsilon
 from dpi.budget.policy import Policy
 from dpi.exact.integers import GRAINS, Integers
 
@@ -45,8 +42,7 @@ def weights_by_class(
     payments = np.minimum(paid.astype(np.int64), top)
     due = payments < len(classes)
     member = np.where(due, payments, 0)
-    units = np.array([each.epsilon.units for each in classes])[member]
-    steps = np.array([each.steps for each in classes])[member]
+    units, steps = np.array([(each.epsilon.units, each.steps) for each in classes]).T[:, member]
     limit = parts(left, steps)
     grains = np.where(due, GRAINS, 0)
     short = np.flatnonzero(due & (limit < units))
@@ -119,25 +115,3 @@ class LostSlots:
     """With classes: the largest share of what is left that each was asked for, in steps …"""
     restored: tuple[int, ...] = ()
     """… and the slots among these after which an old copy of the accounts went on before."""
-
-
-def restore_charge(
-    lost: Mapping[str, LostSlots],
-    left: Integers,
-    payments: Callable[[str], Integers],
-    here: Callable[[int], bool],
-    top: int,
-) -> Integers:
-    """What the lost slots of all streams can have taken at most from accounts that have this much left.
-
-    Each stream counts as if it had found all of it. `payments` gives how often each account has paid in a stream that
-    measures by class, whose top class is `top`, and `here` says whether a slot is in the epoch that is charged.
-    """
-    taken = np.zeros_like(left)
-    for stream, each in lost.items():
-        if each.largest is None:
-            taken += min(each.units, LARGEST)
-        else:
-            slots = [slot for slot in each.slots if here(slot)]
-            taken += most_taken(payments(stream), left, slots, each.largest, top, each.restored)
-    return np.minimum(taken, left)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from types import MappingProxyType
 from typing import Literal
 
@@ -114,13 +113,9 @@ class Ledger(Option):
 
     def allocation(self, epsilon: Epsilon, bins: int) -> Allocation:
         """What each slot gets of accounts that hold ε, where users are not measured by class."""
-        if self.slots is not None:
-            return self._even(epsilon.fraction / self.slots, epsilon)
-        if self.per_slot == "auto":
+        if self.slots is None and self.per_slot == "auto":
             return Auto(epsilon, bins) if self.returning else Constant(epsilon.fraction)
-        return self._even(rational(self.per_slot, "per_slot"), epsilon)
-
-    def _even(self, per_slot: Fraction, epsilon: Epsilon) -> Allocation:
+        per_slot = epsilon.fraction / self.slots if self.slots is not None else rational(self.per_slot, "per_slot")
         every = 1 if self.every == "auto" else self.every
         largest = per_slot if every == 1 else per_slot * (SPREAD + every * (1 - SPREAD))
         if Epsilon.at_most(largest, "per_slot") > epsilon:

@@ -119,7 +119,7 @@ class DiscoveryDriver(Driver):
 
     def seen(self) -> SeenTexts:
         """Return numbers for the texts of one reading."""
-        universe = self.options.domain
+        universe = self.state.setting.domain
         assert isinstance(universe, Texts)  # noqa: S101 - the mechanism has refused any other
         return SeenTexts(universe)
 
@@ -154,7 +154,7 @@ class DiscoveryDriver(Driver):
         texts, places = rows.seen.numbered(rows.bins)
         offer, (guarantee, assigned) = self._offered(number), self._promise()
         self.accounts.assign(assigned)
-        counting = replace(Counting.of(self.options), bins=len(texts) + 1)
+        counting = replace(Counting.of(self.state.setting), bins=len(texts) + 1)
         groups = Groups(replace(rows, bins=places, grouped=False), counting.bins)
         grains, charge = weigh(counting, groups, self.accounts, offer, number)
         return self._pay(TextHistogram(grains[1:], GRAINS, texts=texts), offer, number, charge, guarantee)

@@ -190,7 +190,7 @@ class BucketDriver(Driver):
 
     def _close(self, number: int, sections: Sequence[Section]) -> Release:
         """Close a slot with sections of files; they are readable as long as this runs."""
-        counting, offer, held = Counting.of(self.options), self._offered(number), self._held()
+        counting, offer, held = Counting.of(self.state.setting), self._offered(number), self._held()
         ledger, (guarantee, assigned) = None if self._budget is None else self.newest.accounts, self._promise()
         by_class = self._sql.hold_payments(self.newest.name) if offer.classes else {}
         with self.folder.attempt() as attempt:

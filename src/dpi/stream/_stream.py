@@ -155,7 +155,8 @@ class Stream:
         self._bank = Bank.of(self.store)
         try:
             self._newest = declare(self._given, self._bank, signer, separate=separate, change=change)
-            self._driver = self._drive(self._newest, self._bank, signer, self._source)
+            self.driver = self._drive(self._newest, self._bank, signer, self._source)
+            """What closes the slots: for engines, which read events in their own way."""
         except BaseException:
             self.close()
             raise
@@ -179,7 +180,7 @@ class Stream:
         """
         self.leave()
         self._newest = stop(self._newest, self._bank, self._signer)
-        self._driver = self._drive(self._newest, self._bank, self._signer, self._source)
+        self.driver = self._drive(self._newest, self._bank, self._signer, self._source)
 
     @property
     def stopped(self) -> bool:
@@ -197,7 +198,7 @@ class Stream:
     @property
     def setting(self) -> StreamOptions:
         """The options of the next slot, in the format in which they were declared."""
-        return self._driver.options
+        return self.driver.state.setting
 
     @property
     def domain(self) -> Domain:
@@ -207,7 +208,7 @@ class Stream:
     @property
     def domains(self) -> Schedule[Domain]:
         """What values there are in the next slot and those after it, by the first slot that each domain holds for."""
-        return self._driver.domains
+        return self.driver.domains
 
     @property
     def epsilon(self) -> Epsilon:
@@ -247,17 +248,12 @@ class Stream:
     @property
     def guarantee(self) -> str:
         """What is promised, in words."""
-        return self._driver.guarantee
-
-    @property
-    def driver(self) -> Driver:
-        """What closes the slots: for engines, which read events in their own way."""
-        return self._driver
+        return self.driver.guarantee
 
     @property
     def _accounts(self) -> Accounts | None:
         """What the users have left: private, for checks."""
-        return self._driver.accounts
+        return self.driver.accounts
 
     def __repr__(self) -> str:
         setting = self.setting
@@ -269,9 +265,9 @@ class Stream:
     def _repr_html_(self) -> str:
         # Looking at a stream must not settle an interrupted slot, so that what is in doubt is left out.
         try:
-            return make_card(self._driver.state, None if self._driver.in_doubt else self.guarantee)
+            return make_card(self.driver.state, None if self.driver.in_doubt else self.guarantee)
         except StoreError:  # it is closed
-            return make_card(self._driver.state, None)
+            return make_card(self.driver.state, None)
 
     # One slot.
 
@@ -283,13 +279,13 @@ class Stream:
         the slot is closed if it was paid for, and open otherwise: `next_slot` tells, and until it was asked, or `slot`
         is given, a slot that was closed in this way makes `release` raise, so that no event counts twice.
         """
-        number = self._driver.meant(slot)  # a slot that was interrupted may have been the last of its domain
-        return self._driver.close(number, self._driver.rows(users, values, number))
+        number = self.driver.meant(slot)  # a slot that was interrupted may have been the last of its domain
+        return self.driver.close(number, self.driver.rows(users, values, number))
 
     def release_rows(self, rows: PlayedRows, *, slot: int | None = None) -> Release:
         """Close a slot as `release` does, with rows that `play` gave for it; those of another stream are refused."""
-        number = self._driver.meant(slot)
-        return self._driver.close(number, rows.of(number, self._driver))
+        number = self.driver.meant(slot)
+        return self.driver.close(number, rows.of(number, self.driver))
 
     def release_counts(self, histogram: Histogram, *, slot: int | None = None) -> Release:
         """Close a slot whose histogram is of declared counts (`dpi.histogram.counts`); needs a converging budget."""
@@ -297,7 +293,7 @@ class Stream:
             raise OptionError("counts have no user ids, so no ledger can be kept: use a converging budget.")
         if histogram.grains.size != self.domain.size:
             raise OptionError(f"`histogram` must have {self.domain.size} bins.")
-        return self._driver.close_histogram(self._driver.meant(slot), histogram)
+        return self.driver.close_histogram(self.driver.meant(slot), histogram)
 
     def released(self, slot: int) -> Release:
         """A release that the store holds."""
@@ -307,7 +303,7 @@ class Stream:
     @property
     def next_slot(self) -> int:
         """The slot that will be closed next."""
-        return self._driver.asked()
+        return self.driver.asked()
 
     # Many slots.
 
@@ -332,7 +328,7 @@ class Stream:
         how many bytes are read and how many slots are released: public numbers, never one of rows.
         """
         first, last = self.period(start, end)
-        self._driver.following(first)
+        self.driver.following(first)
         played = events if isinstance(events, FileEvents) else TableEvents(user, time, value, unit, table=Table(events))
         if not progress:
             return self._released(self.play(played, first, last))
@@ -356,7 +352,7 @@ class Stream:
 
         All events are read before the first slot is given. About `memory` bytes of them are held at a time.
         """
-        driver, slots = self._driver, need_clock(self.slots, "play")
+        driver, slots = self.driver, need_clock(self.slots, "play")
         domains = driver.domains
         only = domains.newest if len(domains.entries) == 1 else None
 
@@ -400,11 +396,11 @@ class Stream:
 
     def admit(self, events: Events, window: Window, producer: str, sequence: int) -> bool:
         """Keep the events that a window admits durably; False if the (producer, sequence) was there already."""
-        return self._driver.keep(events, window, self._live("admit"), producer, sequence)
+        return self.driver.keep(events, window, self._live("admit"), producer, sequence)
 
     def admission(self) -> Admission:
         """How events are admitted from the next slot on, for whoever keeps them in the store without the stream."""
-        return self._driver.admission(self._live("admit"))
+        return self.driver.admission(self._live("admit"))
 
     def advance(self, now: str | datetime | None = None) -> Iterator[Release]:
         """Release every slot that the public clock has closed, from the events that were appended.
@@ -421,17 +417,17 @@ class Stream:
     def close_before(self, end: int) -> Iterator[Release]:
         """Release the slots before `end`, as far as it is this stream's turn."""
         self._live("close_before")
-        while not self.stopped and (number := self._driver.following()) < end and self._bank.is_turn_of(self):
-            yield self._driver.close(number, self._driver.kept(number))
+        while not self.stopped and (number := self.driver.following()) < end and self._bank.is_turn_of(self):
+            yield self.driver.close(number, self.driver.kept(number))
 
     @property
     def upcoming(self) -> tuple[int, str]:
         """What slots of streams that share a ledger are ordered by: when the next one closes, and the stream's name."""
-        return self._live("upcoming").closing(self._driver.following()), self.name
+        return self._live("upcoming").closing(self.driver.following()), self.name
 
     def _live(self, what: str) -> Slots:
         slots = need_clock(self.slots, what)
-        if self.setting.start is None and self._driver.state.last is None:
+        if self.setting.start is None and self.driver.state.last is None:
             raise OptionError(f"`{what}` needs a public beginning: give `start`; it is never read off the data.")
         if not self.stopped:
             self._bank.join(self)
@@ -444,7 +440,7 @@ class Stream:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the store of a stream in memory to a file: private (it holds accounts and key), its owner's only."""
-        self._driver.following()  # settles a slot that was interrupted
+        self.driver.following()  # settles a slot that was interrupted
         self._memory("save").save(path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
@@ -453,13 +449,13 @@ class Stream:
         Refuses as well a save that lacks a slot which this stream has released: what it cost would be spent again.
         Streams that share a store are loaded with it (`MemoryStore.load`), since each would get accounts of its own.
         """
-        self._driver.following()  # settles a slot that was interrupted
+        self.driver.following()  # settles a slot that was interrupted
         before, store = self._memory("load"), MemoryStore.load(path)
         newest = self._given.resolved(declared(store.streams()))
         before.check_successor(store, self.name, newest.text)
         bank = Bank.of(store)
         bank.settle()
-        self._driver = Driver(newest, bank, self._signer, self._source)
+        self.driver = Driver(newest, bank, self._signer, self._source)
         self.store, self._bank, self._newest = store, bank, newest
 
     def _memory(self, what: str) -> MemoryStore:

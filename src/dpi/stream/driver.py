@@ -96,12 +96,12 @@ class Driver:
         if progress is None:
             first = newest.start if pending is None else pending.slot
             self.state = StreamState.initial(self.history.at(first or 0), self.source)
-            self._allocation = self.options.allocation()
+            self._allocation = self.state.setting.allocation()
         else:
             before = self.history.at(progress.last)
             self.state = StreamState.resumed(before, progress, self.source)
             if self.history.at(progress.last + 1) is before and progress.allocation:
-                self._allocation = self.options.allocation()
+                self._allocation = self.state.setting.allocation()
                 self._allocation.restore(progress.allocation)
             else:
                 self._turn(progress.allocation)
@@ -124,16 +124,11 @@ class Driver:
         assert newest.accounts is not None  # noqa: S101 - a ledger budget has a ledger
         return self.bank.accounts(newest.accounts, newest.budget, newest.epsilon)
 
-    @property
-    def options(self) -> StreamOptions:
-        """Those of the slot that is next."""
-        return self.state.setting
-
     def _turn(self, allocation: str) -> None:
         """Go over to the options of the next slot; what was drawn before stays drawn, if their budget has the rule."""
         assert self.state.last is not None  # noqa: S101 - a slot was released
         self.state = self.state.adapted(self.history.at(self.state.last + 1), self.source)
-        self._allocation = self.options.allocation()
+        self._allocation = self.state.setting.allocation()
         self._allocation.succeed(allocation)
 
     @property
@@ -200,7 +195,7 @@ class Driver:
 
     def rows(self, users: object, values: object, number: int) -> Rows:
         """Return the rows of a slot's events, which are all at hand."""
-        return Rows.of(users, self.options.domain.encode(values), self._store.key, number)
+        return Rows.of(users, self.state.setting.domain.encode(values), self._store.key, number)
 
     def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
         """Keep the events of open slots that a window admits; False if the (producer, sequence) was there already."""
@@ -229,7 +224,7 @@ class Driver:
     def close(self, number: int, rows: SlotRows) -> Release:
         """Close a slot of users; what their accounts hold is as quotas are now, and this stream's is in this slot."""
         assert isinstance(rows, Rows)  # noqa: S101 - files are for engines
-        offer, counting, (guarantee, assigned) = self._offered(number), Counting.of(self.options), self._promise()
+        offer, counting, (guarantee, assigned) = self._offered(number), Counting.of(self.state.setting), self._promise()
         if self.accounts is not None and self.accounts.assigned != assigned:
             self.accounts.assign(assigned)
         groups = Groups(rows, counting.bins)
@@ -252,7 +247,7 @@ class Driver:
         if self.newest.end is not None:
             raise StateError(STOPPED)
         if self._offer is not None and self._offer.classes and self._offer.slot != number:
-            self._allocation, self._offer = self.options.allocation(), None
+            self._allocation, self._offer = self.state.setting.allocation(), None
         if self._offer is None:
             self._offer = Offer.draw(self.state, self._allocation, number, self.source)
         return self._offer

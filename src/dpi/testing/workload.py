@@ -68,7 +68,7 @@ def open_streams(store: Store, engine: Engine | None = None) -> list[Stream]:
 def seeded(stream: Stream, slot: int) -> None:
     """Give the stream the noise of this slot."""
     label = hashlib.blake2b(f"{stream.name}/{slot}".encode(), digest_size=6).digest()
-    stream._driver.source = UnsafeSeededSource(int.from_bytes(label, "big"))
+    stream.driver.source = UnsafeSeededSource(int.from_bytes(label, "big"))
 
 
 def events(name: str, slot: int) -> tuple[list[str], list[str]]:
