@@ -156,15 +156,15 @@ class Auto(Allocation):
         return [self._next, self._users, self._highest, self._spent, self._log_gain]
 
     def _resume(self, state: object) -> None:
-        try:
-            following, users, highest, spent, gain = (None if x is None else float(x) for x in state)  # type: ignore[attr-defined]
-        except (ValueError, TypeError):
-            raise StateError(DAMAGED) from None
-        if following is None or highest is None or spent is None or gain is None or not following > 0:
-            raise StateError(DAMAGED)
-        self._spent = not_before(spent, self._spent)
-        self._next, self._users, self._highest, self._log_gain = following, users, highest, gain
-        self.share = self._share()
+        match state:
+            case [float(following), float() | None as users, float(highest), float(spent), float(gain)] if (
+                following > 0
+            ):
+                self._spent = not_before(spent, self._spent)
+                self._next, self._users, self._highest, self._log_gain = following, users, highest, gain
+                self.share = self._share()
+            case _:
+                raise StateError(DAMAGED)
 
     def _share(self) -> Fraction:
         reserve = RESERVE * math.exp(-self._log_gain)

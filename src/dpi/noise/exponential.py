@@ -124,11 +124,6 @@ def split(words: Words, coin_bits: int) -> tuple[Integers, Words]:
     return (words >> np.uint64(coin_bits)).astype(np.int64), words & np.uint64((1 << coin_bits) - 1)
 
 
-def _sure(coin_bits: int, bits: int, scale: Fraction) -> int:
-    """Coins below this are below (1 - 2^bits/scale) · 2^coin_bits, so U < e^(-r/scale) for every r < 2^bits."""
-    return int((1 << coin_bits) * (1 - Fraction(1 << bits) / scale))
-
-
 def _low_digits(size: int, bits: int, scale: Fraction, source: RandomSource) -> Integers:
     """Variables on 0 … 2^bits - 1 with P(r) ∝ e^(-r/scale), exactly, where 2^bits / scale ≤ 2^-29.
 
@@ -138,7 +133,8 @@ def _low_digits(size: int, bits: int, scale: Fraction, source: RandomSource) -> 
     result = np.zeros(size, dtype=np.int64)
     open_ = np.arange(size)
     coin_bits = WORD_BITS - bits
-    sure = _sure(coin_bits, bits, scale)
+    # Coins below this are below (1 - 2^bits/scale) · 2^coin_bits, so U < e^(-r/scale) for every r < 2^bits.
+    sure = int((1 << coin_bits) * (1 - Fraction(1 << bits) / scale))
     while open_.size:
         words = source.words(open_.size)
         digits, coins = split(words, coin_bits)
