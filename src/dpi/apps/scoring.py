@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from statistics import NormalDist
 from types import ModuleType
-from typing import Protocol
 
 import numpy as np
 
@@ -68,7 +67,7 @@ class Scorer:
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise OptionError(f"`{name}` must be a whole number of slots above 0. Got {value!r}.")
         self.window, self._renew = window, renew
-        self._detector: Detector = make_detector(detector)
+        self._detector = make_detector(detector)
         self._past: deque[tuple[Floats, Floats]] = deque(maxlen=window)
         self._cells: deque[tuple[Floats, Floats]] = deque(maxlen=max(memory, window))
         self._age = 0
@@ -138,18 +137,6 @@ def unshared(release: Release) -> Floats:
     return np.asarray(np.minimum(own, release.pdf * (1 - release.pdf) / max(release.total, 1.0)))
 
 
-class Detector(Protocol):
-    """Learns from cells, a row of numbers each, and scores cells: the higher, the more unusual."""
-
-    def fit(self, cells: Floats) -> None:
-        """Learn from cells."""
-        ...
-
-    def score(self, cells: Floats) -> Floats:
-        """Return a number for each cell."""
-        ...
-
-
 class HBOS:
     """Histogram-based outlier score (Goldstein and Dengel, 2012): Σ over columns of -ln density, bins of equal counts.
 
@@ -203,7 +190,7 @@ class IsolationForest:
 DETECTORS: dict[str, type[HBOS] | type[IsolationForest]] = {"hbos": HBOS, "forest": IsolationForest}
 
 
-def make_detector(name: str) -> Detector:
+def make_detector(name: str) -> HBOS | IsolationForest:
     """Return a new detector.
 
     >>> make_detector("magic")
