@@ -97,16 +97,13 @@ def _draw_bars(axes: Axes, shares: Shares, *, across: bool) -> None:
     """Draw shares with their intervals, side by side (`across`) or below each other."""
     places = np.arange(shares.value.size)
     errors = np.stack([shares.value - shares.lower, shares.upper - shares.value])
+    bar, line, thin = COLOURS[0], COLOURS[1], {"lw": 1.2}
     if across:
-        axes.bar(places, shares.value, color=COLOURS[0], alpha=0.85)
-        axes.errorbar(places, shares.value, yerr=errors, fmt="none", ecolor=COLOURS[1], capsize=2, lw=1.2)
-        axes.set_ylim(bottom=0)
-        axes.set_ylabel("share of users")
+        axes.bar(places, shares.value, yerr=errors, color=bar, alpha=0.85, ecolor=line, capsize=2, error_kw=thin)
+        axes.set(ylim=(0, None), ylabel="share of users")
     else:
-        axes.barh(places, shares.value, color=COLOURS[0], alpha=0.85)
-        axes.errorbar(shares.value, places, xerr=errors, fmt="none", ecolor=COLOURS[1], capsize=2, lw=1.2)
-        axes.set_xlim(left=0)
-        axes.set_xlabel("share of users")
+        axes.barh(places, shares.value, xerr=errors, color=bar, alpha=0.85, ecolor=line, capsize=2, error_kw=thin)
+        axes.set(xlim=(0, None), xlabel="share of users")
 
 
 def _plot_bars(found: Distribution, title: str, codes: Integers) -> Figure:

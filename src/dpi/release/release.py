@@ -167,28 +167,21 @@ class Release(Distribution):
             record = read()
             if set(record) - {"domain", *_names(), *_VECTORS}:
                 raise newer("the release")
-            return cls._from_plain(record, domains)
+            domain = {each.digest: each for each in domains}[str(record.pop("domain"))]
+            for name in _VECTORS:
+                vector = np.array(record[name], dtype=np.float64)
+                if vector.shape != (domain.size,):
+                    raise ValueError("another size")
+                record[name] = vector
+            for name in ("total", "total_variance"):
+                record[name] = math.nan if record[name] is None else record[name]
+            start = record["start"]
+            record["start"] = None if start is None else datetime.fromisoformat(str(start))
+            return cls(domain=domain, **record)  # type: ignore[arg-type]
         except NewerVersion:
             raise
         except (ValueError, TypeError, KeyError, AttributeError):
             raise StateError("the release is damaged, or belongs to another domain.") from None
-
-    @classmethod
-    def _from_plain(cls, record: dict[str, object], domains: Sequence[Domain]) -> Release:
-        digest = record.pop("domain")
-        domain = next((each for each in domains if each.digest == digest), None)
-        if domain is None:
-            raise ValueError("another domain")
-        for name in _VECTORS:
-            vector = np.array(record[name], dtype=np.float64)
-            if vector.shape != (domain.size,):
-                raise ValueError("another size")
-            record[name] = vector
-        for name in ("total", "total_variance"):
-            record[name] = math.nan if record[name] is None else record[name]
-        start = record["start"]
-        record["start"] = None if start is None else datetime.fromisoformat(str(start))
-        return cls(domain=domain, **record)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         best = ", ".join(f"{label} {share:.3g}" for label, share in self.top(3))

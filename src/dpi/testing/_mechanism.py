@@ -72,12 +72,14 @@ def nothing_is_seen_without_noise(mechanism: Mechanism[State], domain: Domain) -
     for noise of half a nat.
     """
     state, crowd = mechanism.initial(domain), _crowd(domain)
+    fewer = crowd.copy()
+    fewer[0] -= GRAINS
     seen = [
         {
             mechanism.measure(state, _histogram(grains), _SLOT, 0, UnsafeSeededSource(seed)).values.tobytes()
             for seed in range(_SEEDS)
         }
-        for grains in (crowd, _without(crowd, [GRAINS]))
+        for grains in (crowd, fewer)
     ]
     require(
         len(seen[0]) > 1 or seen[0] == seen[1],
@@ -212,14 +214,12 @@ def neighbours_lose_at_most_their_weight(mechanism: Mechanism[State], domain: Do
     Of a mechanism without a law nothing is checked here; `dpi_audit` can be run on it blindly.
     """
     for state in (mechanism.initial(domain), _grown(mechanism, domain)):
-        for grains, removed in _neighbours(domain):
-            weight = sum(removed)
+        for *pair, weight in _neighbours(domain):
             if mechanism.whole_weights and weight not in (0, GRAINS):
                 continue
             for epsilon in (Epsilon.at_most("0.05"), _SLOT, Epsilon.at_most(8)):
-                pair = [_histogram(grains), _histogram(_without(grains, removed))]
                 try:
-                    one, other = (law_of(mechanism, state, histogram, epsilon) for histogram in pair)
+                    one, other = (law_of(mechanism, state, _histogram(grains), epsilon) for grains in pair)
                 except OptionError:
                     return
                 allowed = epsilon.fraction * weight / GRAINS
@@ -296,17 +296,13 @@ def _extremes(domain: Domain) -> Iterator[Integers]:
     yield _crowd(domain)
 
 
-def _without(grains: Integers, removed: list[int]) -> Integers:
-    """The histogram after a user's grains are taken from its first bins."""
-    return grains - np.pad(np.array(removed, dtype=np.int64), (0, grains.size - len(removed)))
-
-
-def _neighbours(domain: Domain) -> Iterator[tuple[Integers, list[int]]]:
-    """Histograms, and what one user has added to the first bins: all of a unit, a part of it, spread or in one bin."""
+def _neighbours(domain: Domain) -> Iterator[tuple[Integers, Integers, int]]:
+    """Histograms with and without one user, and the user's grains: all of a unit or a part, spread or in one bin."""
     spread = [GRAINS // 2, GRAINS // 2][: domain.size]
-    for removed in ([GRAINS], spread, [GRAINS // 3], [1]):
+    for added in ([GRAINS], spread, [GRAINS // 3], [1]):
+        own = np.pad(np.array(added, dtype=np.int64), (0, domain.size - len(added)))
         for others in (_nobody(domain), _crowd(domain)):
-            yield others + np.pad(np.array(removed, dtype=np.int64), (0, domain.size - len(removed))), removed
+            yield others + own, others, sum(added)
 
 
 def _grown(mechanism: Mechanism[State], domain: Domain) -> State:
