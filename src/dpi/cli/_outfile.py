@@ -14,26 +14,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from dpi.cli._errors import check_folder
+from dpi.domain import Domain
 from dpi.errors import OptionError, StateError
 from dpi.events.slots import Slots
 from dpi.files import draft_of, put
 from dpi.reader import Releases
 from dpi.release import Release, from_frame, to_frame
 from dpi.store import Store, open_store, store_exists
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpi.domain import Domain
 
 TEXT = (".ndjson", ".jsonl")
 """Suffixes of files with a line for each release."""
