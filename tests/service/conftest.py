@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import socket
 import subprocess
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from dpi.service import logs
 from store.conftest import key_file, postgres, server, sqlite  # noqa: F401 - fixtures
 
 ROOT = Path(__file__).parents[2]
@@ -43,3 +46,12 @@ def process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for each in started:
         each.kill()
         each.communicate()
+
+
+@pytest.fixture
+def logged() -> Iterator[io.StringIO]:
+    """Everything that is logged."""
+    kept, out = logging.getLogger().handlers[:], io.StringIO()
+    logs.set_up(out)
+    yield out
+    logging.getLogger().handlers[:] = kept

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hmac
-import io
 import json
-import logging
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,6 @@ from typer.testing import CliRunner
 from dpi.apps import Alert
 from dpi.cli.app import app
 from dpi.errors import OptionError, StateError, StoreError
-from dpi.service import logs
 from dpi.service.alerts import _alert_threads
 from dpi.service.alerts._delivery import MOST, Message, Outbox, Webhook, make_id, sign
 from dpi.service.alerts._private import Conditions, PrivateAlert
@@ -238,15 +235,6 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "box").write_text("a file")
     with pytest.raises(StoreError, match=r"the folder of alerts .* cannot be made"):
         Outbox(tmp_path / "box" / "in", print, "curators")
-
-
-@pytest.fixture
-def logged():
-    """Everything that is logged."""
-    kept, out = logging.getLogger().handlers[:], io.StringIO()
-    logs.set_up(out)
-    yield out
-    logging.getLogger().handlers[:] = kept
 
 
 def test_logs_say_that_and_not_what(tmp_path, hook, logged):

@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import ssl
 import stat
 import subprocess
@@ -27,14 +26,9 @@ from dpi.cli.commands.top import _token
 from dpi.errors import OptionError
 from dpi.service.config import Config, read_streams
 from dpi.service.tokens import Tokens
+from service.conftest import free_port
 
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-def free_port():
-    """A port that nobody has."""
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return made.getsockname()[1]
 
 
 def started(folder, *words, url, verify=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
 import os
@@ -16,15 +15,6 @@ from dpi.service.audit_log import AuditLog
 from serving import BEGIN, running
 
 POISON = "poison-7f3a"
-
-
-@pytest.fixture
-def logged():
-    """Everything that is logged."""
-    kept, out = logging.getLogger().handlers[:], io.StringIO()
-    logs.set_up(out)
-    yield out
-    logging.getLogger().handlers[:] = kept
 
 
 def batches(now: str):

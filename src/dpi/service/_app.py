@@ -21,6 +21,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
+from dpi.errors import AboutOptions, ClockError
+from dpi.service import logs
 from dpi.service._endpoints import Call, Endpoint, answer
 from dpi.service._metrics import span
 from dpi.service._problems import Problem, find_problem
@@ -85,7 +87,8 @@ def _make_route(service: Service, endpoint: Endpoint) -> Route:
             except ClientDisconnect:
                 raise
             except Exception as error:
-                service.note_error(error)
+                if not isinstance(error, Problem | AboutOptions | ClockError):
+                    logs.failed("request failed", error)
                 response = find_problem(error).response()
         service.metrics.requests.labels(endpoint.method, endpoint.path, str(response.status_code)).inc()
         service.metrics.request_seconds.labels(endpoint.path).observe(time.perf_counter() - began)

@@ -70,8 +70,8 @@ def read_batch(
 ) -> Events:
     """Return the columns of a batch for a stream with this domain, packed in a way that unpacks to so many bytes."""
     parts = tuple(domain.parts) if isinstance(domain, Product) else None
-    plain = unpack(body, packing, limit) if packing else body
-    return {ARROW: _read_arrow, LINES: _read_lines, COLUMNS: _read_columns}[kind](plain, unit, parts)
+    read = {ARROW: _read_arrow, LINES: _read_lines, COLUMNS: _read_columns}[kind]
+    return read(unpack(body, packing, limit), unit, parts)
 
 
 def _read_columns(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:

@@ -157,7 +157,9 @@ def get_series(call: Call) -> Document:
     """Many slots as they are drawn; of a long span, every 2ⁿ-th and the last."""
     first, end, level = call.where("first"), call.where("end"), call.level
     columns, step = call.whole("columns", COLUMNS), call.whole("step", None)
-    k, quantiles = call.whole("k", ROWS), [_read_share(text) for text in call.texts("quantile")]
+    k, quantiles = call.whole("k", ROWS), [api.read_number(text) for text in call.texts("quantile")]
+    if not all(0 <= q <= 1 for q in quantiles):
+        raise Problem(422, "`quantile` must be from 0 to 1.")
     with call.releases() as releases:
         part = releases.between(first, end)
         extent = part.extent
@@ -280,16 +282,6 @@ def _read_codes(call: Call, domain: Domain) -> list[int]:
     if len(texts) > MOST_ROWS or not all(each.isascii() and each.isdecimal() and len(each) < 10 for each in texts):
         raise Problem(422, f"`code` must be the number of a bin, at most {MOST_ROWS} times.")
     return [code for code in dict.fromkeys(map(int, texts)) if code < domain.size]
-
-
-def _read_share(text: str) -> float:
-    try:
-        q = float(text)
-    except ValueError:
-        q = math.nan
-    if not 0 <= q <= 1:
-        raise Problem(422, "`quantile` must be from 0 to 1.")
-    return q
 
 
 def _plain(found: Sequence[Answer], level: float) -> Document:

@@ -149,10 +149,7 @@ class Call:
     @property
     def level(self) -> float:
         text = self.text("level")
-        try:
-            level = LEVEL if text is None else float(text)
-        except ValueError:
-            level = math.nan
+        level = LEVEL if text is None else read_number(text)
         if not 0 < level < 1:
             raise Problem(422, "`level` must be a number above 0 and below 1.")
         return level
@@ -211,6 +208,14 @@ def read_whole(text: str) -> int | None:
     """Return the whole number in a text of few digits; None for anything else."""
     digits = text.removeprefix("-")
     return int(text) if digits.isascii() and digits.isdecimal() and len(digits) <= 18 else None
+
+
+def read_number(text: str) -> float:
+    """Return the number in a text; NaN for anything else."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def read_place(text: str) -> int | str:

@@ -34,7 +34,6 @@ from dpi.service._app import make_application
 from dpi.service._endpoints import document
 from dpi.service._problems import Problem
 from dpi.service._receipts import Clock
-from dpi.service.audit_log import AuditLog
 from dpi.service.config import Config
 from dpi.service.service import Service, open_service_store
 from dpi.store.opening import is_remote
@@ -76,7 +75,7 @@ class Replica:
     """
 
     def __init__(self, config: Config, *, clock: Clock = system_clock) -> None:
-        self.config, self.clock, self.acts = config, clock, AuditLog(config.acts_file)
+        self.config, self.clock = config, clock
         self.failed: Exception | None = None  # why it can never lead, such as a store that is an old copy
         self.on_failure: Callable[[], None] = lambda: None
         self._shared = is_remote(config.place)
@@ -125,14 +124,14 @@ class Replica:
             service = await asyncio.to_thread(partial(Service, self.config, store=store, clock=self.clock))
             app = make_application(service)
             async with app.life():
-                self.acts.note("term begun")
+                service.acts.note("term begun")
                 self._app, self._service = app, service
                 logs.tell("leads")
                 await _first_of(over.wait(), stopping.wait())
                 self._app = self._service = None
                 if not stopping.is_set():
                     logs.tell("leads no more")
-                    self.acts.note("term lost")
+                    service.acts.note("term lost")
                     service.leave()
                     if self._requests:  # what is still being answered
                         _, left = await asyncio.wait(self._requests, timeout=ANSWERING)

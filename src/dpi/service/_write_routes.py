@@ -146,6 +146,6 @@ async def _note(call: Call, act: str, name: str) -> None:
 
 
 def _read_table(content: object) -> dict[str, object]:
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+    if not isinstance(content, dict):
         raise OptionError("the options of a stream are a JSON object.")
     return dict(content)

@@ -18,7 +18,6 @@ from typing import Literal, NamedTuple, Self
 from dpi.certificates.declared import declared
 from dpi.certificates.signature import Signer
 from dpi.domain.overlap import by_slot
-from dpi.errors import AboutOptions, ClockError
 from dpi.events.slots import Window
 from dpi.service import logs
 from dpi.service._batch_reader import read_batch
@@ -281,8 +280,3 @@ class Service:
         with self.metrics.stage("admission"):
             kept = admission.keep(events, Window(admission.slots.first_open(moment), moment))
         return Arrival(batch.stream, kept, batch.producer, batch.sequence)
-
-    def note_error(self, error: BaseException) -> None:
-        """Note an error that a request ended with, for the operator (`dpi.service.logs`)."""
-        if not isinstance(error, Problem | AboutOptions | ClockError):
-            logs.failed("request failed", error)
