@@ -52,7 +52,8 @@ class Coming:
     """Half of the 95 % interval of one value's count, from the users who pay most; None if nobody pays."""
 
 
-class Costs(NamedTuple):
+@dataclass(frozen=True)
+class Costs:
     costs: str  # how the costs are known: they are declared, or as they were last
     new_user: Turn
     old_user: Turn
@@ -60,7 +61,7 @@ class Costs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Budget:
+class Budget(Costs):
     """What is said of a stream's budget."""
 
     stream: str
@@ -74,10 +75,6 @@ class Budget:
     spent_by_store: float  # … and by all streams of its store together
     streams: int  # how many streams the store has
     newest: int | None
-    costs: str
-    new_user: Turn
-    old_user: Turn
-    next_slots: tuple[Coming, ...]
 
     @property
     def sentences(self) -> list[str]:
@@ -126,7 +123,7 @@ def find_budget(releases: Releases, by_store: float) -> Budget:
         spent_by_store=by_store,
         streams=len(streams),
         newest=None if newest is None else newest.slot,
-        **(_find_plain(seen, said) if options.top is None else _find_clocked(seen, options.top))._asdict(),
+        **vars(_find_plain(seen, said) if options.top is None else _find_clocked(seen, options.top)),
     )
 
 
