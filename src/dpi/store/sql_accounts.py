@@ -28,7 +28,6 @@ from dpi.store.folder import BITS, LAYOUT, Folder, Layout, folder_beside
 
 BEGUN = "layout begun"
 """The fact by which a store remembers a folder that it has begun to fill."""
-_LOST = "the store is damaged: what accounts have paid in a stream is missing."
 
 
 class Held(NamedTuple):
@@ -73,7 +72,7 @@ class SQLAccounts(SQLEvents):
         log, name = self._accounts, payments_log(stream)
         options = log.names().get(name)
         if options is None and self.bounds(stream) is not None:
-            raise StateError(_LOST)
+            raise StateError("the store is damaged: what accounts have paid in a stream is missing.")
         if options is not None:
             log.check(name, options)
         return options is not None
