@@ -33,6 +33,11 @@ def needs(variable: str, port: int, what: str) -> tuple[str, int]:
     return host, int(said)
 
 
+def on(*kinds: Callable[[], BrokerFeed]) -> pytest.MarkDecorator:
+    """Run a test on a `feed` of each of some kinds."""
+    return pytest.mark.parametrize("feed", kinds, ids=lambda kind: getattr(kind, "__name__", None), indirect=True)
+
+
 def message(user: str) -> bytes:
     """One event."""
     return b'{"user": "%s", "time": 1, "value": "x"}' % user.encode()

@@ -30,15 +30,20 @@ def feed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[CSVFile]:
     feed.close()
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a file is followed."""
+    return tmp_path / "events.csv"
+
+
 @pytest.mark.parametrize("check", SOURCE_CHECKS, ids=lambda check: check.__name__)
 def test_every_check_of_a_source_holds(check: SourceCheck, feed: CSVFile) -> None:
     """What `dpi.testing.check_source` asks of an input holds for files and for standard input."""
     check(feed)
 
 
-def test_a_line_is_read_when_it_is_complete(tmp_path: Path) -> None:
+def test_a_line_is_read_when_it_is_complete(path: Path) -> None:
     """Half a line, and half a character, wait for their rest."""
-    path = tmp_path / "events.csv"
     reader = start(path)
     assert reader.new() == []
     append(path, b"ada,1,x\nren\xc3")
@@ -51,9 +56,8 @@ def test_a_line_is_read_when_it_is_complete(tmp_path: Path) -> None:
     assert reader.new() == ["bob"]
 
 
-def test_a_line_belongs_where_its_newline_lies(tmp_path: Path) -> None:
+def test_a_line_belongs_where_its_newline_lies(path: Path) -> None:
     """What came after a mark is not read with it, not even the end of a line that had begun before."""
-    path = tmp_path / "events.csv"
     reader = start(path, HEAD + b"ada,1,x\nbob,1")
     then = reader.input.reached()
     append(path, b",x\neve,1,x\n")
@@ -98,9 +102,8 @@ def test_a_reader_resumes_where_it_stopped(
     assert not reader.input.lost
 
 
-def test_a_file_that_was_cut_is_read_from_its_start(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_is_read_from_its_start(path: Path) -> None:
     """Truncation starts anew, with a header of its own; nothing that was read is lost."""
-    path = tmp_path / "events.csv"
     reader = start(path, HEAD + b"ada,1,x\nbob,1,x\n")
     assert reader.new() == ["ada", "bob"]
     path.write_bytes(b"value,user,time\nx,eve,1\n")
@@ -108,9 +111,8 @@ def test_a_file_that_was_cut_is_read_from_its_start(tmp_path: Path) -> None:
     assert not reader.input.lost
 
 
-def test_what_was_cut_away_before_it_was_read_is_lost_and_stops_nothing(tmp_path: Path) -> None:
+def test_what_was_cut_away_before_it_was_read_is_lost_and_stops_nothing(path: Path) -> None:
     """A mark that can no longer be reached is passed, the input says so, and what is new counts once."""
-    path = tmp_path / "events.csv"
     reader = start(path, HEAD + b"ada,1,x\nbob,1,x\n")
     then = reader.input.reached()
     path.write_bytes(HEAD + b"eve,1,x\n")
@@ -119,9 +121,8 @@ def test_what_was_cut_away_before_it_was_read_is_lost_and_stops_nothing(tmp_path
     assert reader.new() == ["eve"]
 
 
-def test_a_removed_file_stops_nothing(tmp_path: Path) -> None:
+def test_a_removed_file_stops_nothing(path: Path) -> None:
     """It is read to its end as long as it is held; after a restart it is lost."""
-    path = tmp_path / "events.csv"
     reader = start(path, HEAD + b"ada,1,x\n")
     then = reader.input.reached()
     other = Reader(path, {}, then)
@@ -146,9 +147,8 @@ def test_a_file_that_was_replaced_is_read_to_its_end_and_then_the_new_one(tmp_pa
     assert reader.new() == ["half", "late"]
 
 
-def test_a_number_that_is_used_again_is_another_file(tmp_path: Path) -> None:
+def test_a_number_that_is_used_again_is_another_file(path: Path) -> None:
     """A file that was cut while nobody followed is another generation, with sequences of its own."""
-    path = tmp_path / "events.csv"
     reader = start(path, HEAD + b"ada,1,x\nbob,1,x\n")
     assert reader.new() == ["ada", "bob"]
     path.write_bytes(HEAD + b"eve,1,x\n")
@@ -157,9 +157,8 @@ def test_a_number_that_is_used_again_is_another_file(tmp_path: Path) -> None:
     assert len(again.done) == 2
 
 
-def test_a_new_header_without_a_needed_column_is_refused(tmp_path: Path) -> None:
+def test_a_new_header_without_a_needed_column_is_refused(path: Path) -> None:
     """A header is schema: it may be refused, by the names of its columns."""
-    path = tmp_path / "events.csv"
     reader = start(path, HEAD + b"ada,1,x\n")
     assert reader.new() == ["ada"]
     path.write_bytes(b"who,time,value\n")  # shorter than what was read: the file starts anew
@@ -167,9 +166,8 @@ def test_a_new_header_without_a_needed_column_is_refused(tmp_path: Path) -> None
         reader.new()
 
 
-def test_looking_takes_no_turn_of_reading(tmp_path: Path) -> None:
+def test_looking_takes_no_turn_of_reading(path: Path) -> None:
     """While a block is handled, another thread learns how far the file has got."""
-    path = tmp_path / "events.csv"
     reader = start(path, HEAD + b"ada,1,x\n")
     blocks = reader.input.read(reader.input.reached())
     next(blocks)
@@ -235,9 +233,8 @@ def held(reader: Reader) -> int:
     return len(reader.input._files)
 
 
-def test_a_reader_far_behind_finds_files_that_are_watched_no_more(tmp_path: Path, clock: Clock) -> None:
+def test_a_reader_far_behind_finds_files_that_are_watched_no_more(path: Path, clock: Clock) -> None:
     """A flood that takes minutes to read loses nobody's lines: a file is held until its last mark is read."""
-    path = tmp_path / "events.csv"
     reader = start(path, HEAD + b"flood,1,x\n")
     marks = [reader.input.reached()]
     for name in (b"ada", b"bob"):
@@ -252,9 +249,8 @@ def test_a_reader_far_behind_finds_files_that_are_watched_no_more(tmp_path: Path
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_a_number_that_comes_back_again_and_again(tmp_path: Path, clock: Clock, restarted: bool) -> None:
+def test_a_number_that_comes_back_again_and_again(path: Path, clock: Clock, restarted: bool) -> None:
     """Systems give the numbers of removed files to new ones: each is another file, also of the same size."""
-    path = tmp_path / "events.csv"
     reader = start(path, HEAD + b"user-0,1,x\n")
     users = reader.new()
     if restarted:
@@ -316,9 +312,8 @@ def test_a_program_asleep_for_minutes_looks_at_a_replaced_file_once_more(tmp_pat
     assert reader.new() == ["ada"]
 
 
-def test_gaps_between_files_hold_no_descriptors(tmp_path: Path, clock: Clock) -> None:
+def test_gaps_between_files_hold_no_descriptors(path: Path, clock: Clock) -> None:
     """Also where the name is gone for a while at every rotation, files are let go of."""
-    path = tmp_path / "events.csv"
     reader, users = start(path), []
     for number in range(50):
         path.unlink()
@@ -331,10 +326,9 @@ def test_gaps_between_files_hold_no_descriptors(tmp_path: Path, clock: Clock) ->
     assert held(reader) <= 4
 
 
-def test_a_file_that_is_cut_while_it_is_read_is_not_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_cut_while_it_is_read_is_not_read_twice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has taken the place of lines that were not yet read is of the next generation, and of that alone."""
     monkeypatch.setattr(growing, "BLOCK", 64)
-    path = tmp_path / "events.csv"
     reader = start(path, HEAD + b"ada,1,x\n" * 40)
     blocks = reader.input.read(reader.input.reached())
     first = next(blocks)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import dpi
-from broker_feeds import MARIADB, Maria, Postgres, TableFeed
+from broker_feeds import MARIADB, Maria, Postgres, TableFeed, on
 from dpi.events.slots import Window
 from dpi.sources.brokers import _table as table
 from dpi.sources.brokers._table import Table
@@ -20,30 +18,7 @@ from dpi.stream.live import Follower as Following
 from dpi.stream.marks import Timer
 from dpi.testing import Follower
 
-BOTH = pytest.mark.parametrize("feed", [Postgres, Maria], ids=lambda feed: feed.__name__, indirect=True)
-
-
-@pytest.fixture
-def feed(request: pytest.FixtureRequest) -> Iterator[TableFeed]:
-    """A table, empty."""
-    feed = request.param()
-    yield feed
-    feed.close()
-
-
-@pytest.fixture
-def postgres() -> Iterator[Postgres]:
-    """A table of PostgreSQL, empty."""
-    feed = Postgres()
-    yield feed
-    feed.close()
-
-
-def started(feed: TableFeed, done: dict[str, int] | None = None) -> Follower:
-    """A program that follows a table."""
-    follower = Follower(feed.follow, done)
-    follower.input.start(threading.Event())
-    return follower
+BOTH = on(Postgres, Maria)
 
 
 def forgotten(follower: Follower) -> None:
@@ -55,9 +30,8 @@ def forgotten(follower: Follower) -> None:
 
 
 @BOTH
-def test_an_open_transaction_holds_no_other_row_up(feed: TableFeed) -> None:
+def test_an_open_transaction_holds_no_other_row_up(feed: TableFeed, follower: Follower) -> None:
     """Rows of others that had committed are in the mark, though a smaller id has not; that row alone comes later."""
-    follower = started(feed)
     slow = feed.other()
     feed.insert(slow, "slow")
     others = [f"user-{number}" for number in range(100)]
@@ -69,13 +43,11 @@ def test_an_open_transaction_holds_no_other_row_up(feed: TableFeed) -> None:
     feed.send(["eve"])
     assert follower.new() == ["eve"]
     assert not follower.input.lost
-    follower.input.close()
 
 
 @BOTH
-def test_what_is_rolled_back_holds_no_row_up_and_is_forgotten(feed: TableFeed) -> None:
+def test_what_is_rolled_back_holds_no_row_up_and_is_forgotten(feed: TableFeed, follower: Follower) -> None:
     """A hole stays in marks while its transaction may still commit, and leaves them when none can."""
-    follower = started(feed)
     slow = feed.other()
     feed.insert(slow, "never")
     feed.send(["bob"])
@@ -86,13 +58,11 @@ def test_what_is_rolled_back_holds_no_row_up_and_is_forgotten(feed: TableFeed) -
     forgotten(follower)
     assert follower.new() == []
     assert not follower.input.lost
-    follower.input.close()
 
 
 @BOTH
-def test_savepoints_and_two_writers_count_once_each(feed: TableFeed) -> None:
+def test_savepoints_and_two_writers_count_once_each(feed: TableFeed, follower: Follower) -> None:
     """What a savepoint took back is not there; the rest of its transaction comes when it is committed."""
-    follower = started(feed)
     one, two = feed.other(), feed.other()
     feed.insert(one, "one-1")
     feed.execute(one, "SAVEPOINT inner_one")
@@ -109,14 +79,14 @@ def test_savepoints_and_two_writers_count_once_each(feed: TableFeed) -> None:
     feed.execute(one, "COMMIT")
     assert follower.new() == ["one-1", "one-2"]
     assert not follower.input.lost
-    follower.input.close()
 
 
 @BOTH
-def test_a_stop_among_late_rows_neither_loses_nor_repeats_one(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_among_late_rows_neither_loses_nor_repeats_one(
+    feed: TableFeed, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Holes stand in the marks; which of them were filled and read is stored with the rows."""
     monkeypatch.setattr(table, "MESSAGES", 2)
-    follower = started(feed)
     writers = [feed.other() for _ in range(5)]
     for number, writer in enumerate(writers):
         feed.insert(writer, f"slow-{number}")
@@ -144,11 +114,10 @@ def test_a_stop_among_late_rows_neither_loses_nor_repeats_one(feed: TableFeed, m
 @BOTH
 @pytest.mark.parametrize("messages", [1, 1000])
 def test_a_row_that_commits_after_a_look_waits_for_its_own_mark(
-    feed: TableFeed, messages: int, monkeypatch: pytest.MonkeyPatch
+    feed: TableFeed, follower: Follower, messages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading may be long after the look: what the snapshot did not show is left out."""
     monkeypatch.setattr(table, "MESSAGES", messages)
-    follower = started(feed)
     slow = feed.other()
     feed.insert(slow, "slow")
     feed.send(["bob"])
@@ -159,15 +128,13 @@ def test_a_row_that_commits_after_a_look_waits_for_its_own_mark(
     assert counted is not None
     assert follower.upto(counted) == ["bob"]
     assert sorted(follower.new()) == ["eve", "slow"]
-    follower.input.close()
 
 
 @BOTH
-def test_a_backlog_is_counted_in_steps(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backlog_is_counted_in_steps(feed: TableFeed, follower: Follower, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many rows came between two looks, no query counts more than a step of them."""
     monkeypatch.setattr(table, "STEP", 10)
     monkeypatch.setattr(table, "_RANGES", 3)
-    follower = started(feed)
     slow = [feed.other() for _ in range(7)]
     sent = []
     for number in range(7):
@@ -193,26 +160,26 @@ def test_a_backlog_is_counted_in_steps(feed: TableFeed, monkeypatch: pytest.Monk
     assert follower.upto(mark) == sent
     again = follower.new()
     assert sorted(again) == sorted([f"slow-{number}" for number in range(7)] + ["more"] * 7)
-    follower.input.close()
 
 
 @BOTH
-def test_too_many_holes_stop_the_input_with_a_sentence(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_holes_stop_the_input_with_a_sentence(
+    feed: TableFeed, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is dropped to get on."""
     monkeypatch.setattr(table, "HOLES", 3)
-    follower = started(feed)
     for number in range(4):
         feed.insert(feed.other(), "slow")
         feed.send([f"user-{number}"])
     with pytest.raises(dpi.StateError, match="more than 3 gaps"):
         follower.new()
-    follower.input.close()
 
 
 @BOTH
-def test_a_look_that_fails_is_dropped_and_the_next_one_counts(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_that_fails_is_dropped_and_the_next_one_counts(
+    feed: TableFeed, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A connection that is cut while it counts makes no mark, and no older mark stands for it; not for ever."""
-    follower = started(feed)
     feed.send(["ada"])
     look = follower.input.look()
     assert isinstance(follower.input, Table)
@@ -224,15 +191,13 @@ def test_a_look_that_fails_is_dropped_and_the_next_one_counts(feed: TableFeed, m
     follower.input._snapshots[0].close()
     with pytest.raises(dpi.StateError, match="cannot be reached"):
         look()
-    follower.input.close()
 
 
 @BOTH
 def test_a_look_that_fails_in_the_midst_of_counting_forgets_no_hole(
-    feed: TableFeed, monkeypatch: pytest.MonkeyPatch
+    feed: TableFeed, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it had found is found again: late rows are read once, and holes stand in the marks once."""
-    follower = started(feed)
     slow = [feed.other() for _ in range(2)]
     feed.insert(slow[0], "slow-0")
     feed.send(["ada"])
@@ -253,13 +218,13 @@ def test_a_look_that_fails_in_the_midst_of_counting_forgets_no_hole(
     feed.execute(slow[1], "COMMIT")
     assert follower.new() == ["slow-1"]
     assert not follower.input.lost
-    follower.input.close()
 
 
 @BOTH
-def test_no_older_mark_stands_for_a_look_that_was_made(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_older_mark_stands_for_a_look_that_was_made(
+    feed: TableFeed, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The database goes away between a look and its counting: the look after it waits too, until one is counted."""
-    follower = started(feed)
     feed.send(["ada"])
     assert follower.new() == ["ada"]
     feed.send(["bob"])
@@ -272,13 +237,11 @@ def test_no_older_mark_stands_for_a_look_that_was_made(feed: TableFeed, monkeypa
         assert first() is None
         assert second() is None
     assert follower.new() == ["bob"]
-    follower.input.close()
 
 
 @BOTH
-def test_a_reader_whose_connection_was_closed_makes_another(feed: TableFeed) -> None:
+def test_a_reader_whose_connection_was_closed_makes_another(feed: TableFeed, follower: Follower) -> None:
     """Between two marks, and in the midst of one."""
-    follower = started(feed)
     feed.send(["ada"])
     assert follower.new() == ["ada"]
     assert isinstance(follower.input, Table)
@@ -286,33 +249,29 @@ def test_a_reader_whose_connection_was_closed_makes_another(feed: TableFeed) -> 
     feed.send(["bob"])
     assert follower.new() == ["bob"]
     assert not follower.input.lost
-    follower.input.close()
 
 
 @BOTH
-def test_names_are_quoted_for_the_database(feed: TableFeed) -> None:
+def test_names_are_quoted_for_the_database(feed: TableFeed, follower: Follower) -> None:
     """A quote in a name ends no name."""
-    follower = started(feed)
     assert isinstance(follower.input, Table)
     quote = follower.input.quote
     assert follower.input._quoted(f"a{quote}b") == f"{quote}a{quote}{quote}b{quote}"
-    follower.input.close()
 
 
 @BOTH
-def test_a_database_that_is_away_from_the_start_is_said_to_be(feed: TableFeed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_away_from_the_start_is_said_to_be(
+    feed: TableFeed, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There is no mark yet that could stand."""
-    follower = started(feed)
     monkeypatch.setattr(follower.input, "_snapshot", lambda: None)
     with pytest.raises(dpi.StateError, match="cannot be reached"):
         follower.input.reached()
-    follower.input.close()
 
 
 @BOTH
-def test_looks_that_pile_up_stop_the_input_and_are_not_left_out(feed: TableFeed) -> None:
+def test_looks_that_pile_up_stop_the_input_and_are_not_left_out(feed: TableFeed, follower: Follower) -> None:
     """A look that closes a slot is made when its time comes, or an error says that it cannot be."""
-    follower = started(feed)
     looks = []
     for number in range(table.LOOKS):
         assert follower.input.busy == (number > 1)
@@ -322,16 +281,14 @@ def test_looks_that_pile_up_stop_the_input_and_are_not_left_out(feed: TableFeed)
         follower.input.look()
     marks = [look() for look in looks]
     assert [mark[0].offset for mark in marks if mark is not None] == list(range(1, table.LOOKS + 1))
-    follower.input.close()
 
 
 @BOTH
 def test_a_late_row_that_is_erased_after_it_was_read_takes_no_other_with_it(
-    feed: TableFeed, monkeypatch: pytest.MonkeyPatch
+    feed: TableFeed, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Positions of late rows do not depend on which rows are still there."""
     monkeypatch.setattr(table, "MESSAGES", 1)
-    follower = started(feed)
     slow = [feed.other() for _ in range(4)]
     for number, writer in enumerate(slow):
         feed.insert(writer, f"slow-{number}")
@@ -352,6 +309,7 @@ def test_a_late_row_that_is_erased_after_it_was_read_takes_no_other_with_it(
     follower.input.close()
 
 
+@on(Postgres)
 @pytest.mark.parametrize(
     ("made", "match"),
     [
@@ -366,60 +324,55 @@ def test_a_late_row_that_is_erased_after_it_was_read_takes_no_other_with_it(
         ("ALTER TABLE {table} ALTER COLUMN id SET INCREMENT 2", "INCREMENT 1"),
     ],
 )
-def test_a_relation_whose_writers_are_not_seen_is_refused(postgres: Postgres, made: str, match: str) -> None:
+def test_a_relation_whose_writers_are_not_seen_is_refused(feed: TableFeed, made: str, match: str) -> None:
     """Where a transaction that draws ids holds no lock on the table, or ids come out of order, rows would be lost."""
-    name = f"{postgres.table}_other"
-    for statement in made.format(name=name, table=postgres.table).split("; "):
-        postgres.execute(postgres.connection, statement)
+    name = f"{feed.table}_other"
+    for statement in made.format(name=name, table=feed.table).split("; "):
+        feed.execute(feed.connection, statement)
     if "VIEW" in made:
-        postgres.options = {"table": name}
-    follower = started(postgres)
+        feed.options = {"table": name}
+    follower = Follower(feed.follow)
     with pytest.raises(dpi.StateError, match=match):
         follower.new()
     assert isinstance(follower.input, Table)
     assert not follower.input._snapshots  # nothing is left open
     follower.input.close()
     kind = next((kind for kind in ("VIEW", "SEQUENCE") if kind in made), "TABLE")
-    postgres.execute(
-        postgres.connection, f"ALTER TABLE {postgres.table} ALTER id DROP DEFAULT" if kind == "SEQUENCE" else "SELECT 1"
+    feed.execute(
+        feed.connection, f"ALTER TABLE {feed.table} ALTER id DROP DEFAULT" if kind == "SEQUENCE" else "SELECT 1"
     )
-    postgres.execute(postgres.connection, f"DROP {kind} IF EXISTS {name}")
+    feed.execute(feed.connection, f"DROP {kind} IF EXISTS {name}")
 
 
-def test_a_column_of_mariadb_whose_ids_do_not_go_up_is_refused() -> None:
+@on(Maria)
+def test_a_column_of_mariadb_whose_ids_do_not_go_up_is_refused(feed: TableFeed, follower: Follower) -> None:
     """Only AUTO_INCREMENT gives ids in the order in which they are drawn."""
-    feed = Maria()
     feed.execute(feed.connection, f"ALTER TABLE {feed.table} MODIFY id bigint")
-    follower = started(feed)
     with pytest.raises(dpi.StateError, match="AUTO_INCREMENT"):
         follower.new()
-    follower.input.close()
-    feed.close()
 
 
-def test_a_transaction_that_is_prepared_keeps_its_holes(postgres: Postgres) -> None:
+@on(Postgres)
+def test_a_transaction_that_is_prepared_keeps_its_holes(feed: TableFeed, follower: Follower) -> None:
     """A commit in two phases gives a transaction another name: its rows count when the second phase comes."""
-    with postgres.connection.cursor() as cursor:
+    with feed.connection.cursor() as cursor:
         (allowed,) = cursor.execute("SHOW max_prepared_transactions").fetchone()
     if int(allowed) == 0:
         pytest.skip("needs PostgreSQL with max_prepared_transactions above 0")
-    follower = started(postgres)
-    slow = postgres.other()
-    postgres.insert(slow, "slow")
-    postgres.send(["bob"])
+    slow = feed.other()
+    feed.insert(slow, "slow")
+    feed.send(["bob"])
     assert follower.new() == ["bob"]
-    postgres.execute(slow, f"PREPARE TRANSACTION '{postgres.table}'")
+    feed.execute(slow, f"PREPARE TRANSACTION '{feed.table}'")
     for _ in range(5):
         assert follower.new() == []
-    postgres.execute(postgres.connection, f"COMMIT PREPARED '{postgres.table}'")
+    feed.execute(feed.connection, f"COMMIT PREPARED '{feed.table}'")
     assert follower.new() == ["slow"]
-    follower.input.close()
 
 
-def test_a_prepared_transaction_of_mariadb_keeps_its_holes() -> None:
+@on(Maria)
+def test_a_prepared_transaction_of_mariadb_keeps_its_holes(feed: TableFeed, follower: Follower) -> None:
     """Also when its connection is gone."""
-    feed = Maria()
-    follower = started(feed)
     slow = feed.other()
     feed.execute(slow, "COMMIT")
     feed.execute(slow, f"XA START '{feed.table}'")
@@ -437,66 +390,59 @@ def test_a_prepared_transaction_of_mariadb_keeps_its_holes() -> None:
     finally:
         feed.execute(feed.connection, f"XA COMMIT '{feed.table}'")
     assert follower.new() == ["slow"]
-    follower.input.close()
-    feed.close()
 
 
-def test_transactions_elsewhere_keep_no_hole(postgres: Postgres) -> None:
+@on(Postgres)
+def test_transactions_elsewhere_keep_no_hole(feed: TableFeed, follower: Follower) -> None:
     """Only those that hold a lock to insert into the table are waited for."""
-    follower, other = started(postgres), Postgres()
-    elsewhere = postgres.other()
+    other = Postgres()
+    elsewhere = feed.other()
     other.insert(elsewhere, "elsewhere")
-    undone = postgres.other()
-    postgres.insert(undone, "never")
-    postgres.send(["bob"])
+    undone = feed.other()
+    feed.insert(undone, "never")
+    feed.send(["bob"])
     assert follower.new() == ["bob"]
-    postgres.execute(undone, "ROLLBACK")
+    feed.execute(undone, "ROLLBACK")
     forgotten(follower)
-    follower.input.close()
-    postgres.execute(elsewhere, "ROLLBACK")
+    feed.execute(elsewhere, "ROLLBACK")
     other.close()
 
 
-def test_a_reader_that_may_not_see_transactions_is_refused_at_the_start() -> None:
+@on(Maria)
+def test_a_reader_that_may_not_see_transactions_is_refused_at_the_start(feed: TableFeed) -> None:
     """The refusal does not wait for a hole, so it does not depend on rows."""
     if "root@" not in MARIADB:
         pytest.skip("needs the root of a MariaDB, who may make a user")
-    feed = Maria()
     feed.send(["ada"])
     reader = f"{feed.table}_reader"
     feed.execute(feed.connection, f"CREATE USER {reader}@localhost")
     try:
         feed.execute(feed.connection, f"GRANT SELECT ON {feed.table} TO {reader}@localhost")
         feed.address = feed.address.replace("root@", f"{reader}@")
-        follower = started(feed)
+        follower = Follower(feed.follow)
         with pytest.raises(dpi.StateError, match="GRANT PROCESS"):
             follower.new()
         follower.input.close()
     finally:
         feed.execute(feed.connection, f"DROP USER {reader}@localhost")
-        feed.close()
 
 
-def test_a_table_of_mariadb_without_snapshots_is_refused() -> None:
+@on(Maria)
+def test_a_table_of_mariadb_without_snapshots_is_refused(feed: TableFeed, follower: Follower) -> None:
     """Other engines show rows that a transaction has not committed."""
-    feed = Maria()
     feed.execute(feed.connection, f"ALTER TABLE {feed.table} ENGINE = MyISAM")
-    follower = started(feed)
     with pytest.raises(dpi.StateError, match="InnoDB"):
         follower.new()
-    follower.input.close()
-    feed.close()
 
 
+@on(Postgres)
 @pytest.mark.skipif(not os.environ.get("DPI_SLOW"), reason="takes a minute: make test-all")
-def test_a_backlog_of_millions_is_counted(postgres: Postgres) -> None:
+def test_a_backlog_of_millions_is_counted(feed: TableFeed, follower: Follower) -> None:
     """Four million rows lie in the table when it is followed first."""
-    into = f'INSERT INTO {postgres.table} ("user", time, value) '
+    into = f'INSERT INTO {feed.table} ("user", time, value) '
     many = "SELECT 'u' || n, 1, 'x' FROM generate_series(1, 4000000) n"
-    postgres.execute(postgres.connection, into + many)
-    follower = started(postgres)
+    feed.execute(feed.connection, into + many)
     assert follower.input.reached()[0][2:] == (4_000_001, (), 0)
-    follower.input.close()
 
 
 SECOND = 1_000_000
@@ -568,7 +514,7 @@ def test_decimal_numbers_are_read_by_their_digits(feed: TableFeed) -> None:
     feed.execute(feed.connection, f"ALTER TABLE {feed.table} ADD COLUMN price numeric(10, 2) DEFAULT 2.50")
     feed.options = {**feed.options, "value": "price"}
     feed.send(["ada"])
-    follower = started(feed)
+    follower = Follower(feed.follow)
     (block,) = follower.input.read(follower.input.reached())
     assert block.events.rows() == [("ada", "1", "2.50")]
     follower.input.close()

@@ -128,7 +128,7 @@ def test_workers_with_another_version_are_refused():
     result = Guarded(len, version="0.0.0")("")
     assert isinstance(result, Refused)
     with pytest.raises(OptionError, match=r"its driver has 0\.0\.0"):
-        result.raised()
+        told([result])
 
 
 @pytest.mark.parametrize(

@@ -29,17 +29,7 @@ from dpi.budget.account_table import Buckets
 from dpi.budget.ledger import Ledger
 from dpi.certificates.signature import Signer
 from dpi.engine.executor import Executor
-from dpi.engine.tasks import (
-    BucketWork,
-    Closing,
-    Control,
-    Gathered,
-    Ingest,
-    SlotWork,
-    close_bucket,
-    ingest,
-    ingest_piece,
-)
+from dpi.engine.tasks import BucketWork, Closing, Gathered, Ingest, SlotWork, close_bucket, ingest, ingest_piece
 from dpi.errors import StateError
 from dpi.events.rows import Rows
 from dpi.events.slots import FOR_EVER, Slots, Window
@@ -181,11 +171,10 @@ class BucketDriver(Driver):
         """
         parts = [rows] if isinstance(rows, Rows) else rows
         sections = [part for part in parts if isinstance(part, Section)]
-        loose = Rows.join([part for part in parts if isinstance(part, Rows)])
+        loose = Rows.sum([part for part in parts if isinstance(part, Rows)])
         with self.passing() as attempt:
             if len(loose):
-                ordered = sorted_by_bucket(Rows.sum([loose]), self.buckets)
-                sections += write_sections(self.folder, attempt, *ordered, durable=False)
+                sections += write_sections(self.folder, attempt, *sorted_by_bucket(loose, self.buckets), durable=False)
             return self._close(number, sections)
 
     def _close(self, number: int, sections: Sequence[Section]) -> Release:
@@ -210,7 +199,7 @@ class BucketDriver(Driver):
             gathered = Gathered(np.zeros(offer.histograms * counting.bins, dtype=np.int64))
             for result in self._executor.map(partial(close_bucket, work), tasks):
                 gathered.add(result)
-            gathered.check(self.buckets, Control(sum(s.rows for s in sections), sum(s.events for s in sections)))
+            gathered.check(self.buckets, sections)
             clean = finish(gathered.grains, counting.compression, offer.histograms)
             paid = measure(self.state, clean, offer, number, self.source)
             with self.bank.writing():

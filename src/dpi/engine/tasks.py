@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +30,7 @@ from dpi.budget.epsilon import Epsilon
 from dpi.budget.ledger import Ledger
 from dpi.errors import StateError
 from dpi.events.identity import KEY_BYTES
-from dpi.events.rows import Rows, changes
+from dpi.events.rows import Rows, changes, sizes
 from dpi.events.slots import FOR_EVER, Window
 from dpi.exact.integers import MOST, Integers
 from dpi.histogram.grouping import Groups
@@ -87,20 +86,9 @@ def presum(rows: Rows, buckets: Buckets) -> tuple[Rows, Integers]:
     words.sort()
     rows = rows.only((words & np.uint64((1 << spare) - 1)).astype(np.int64))
     kept = np.flatnonzero(changes(*rows.names.T, rows.slots, rows.bins))
-    counts = np.minimum(np.diff(kept, append=size), MOST)
+    counts = np.minimum(sizes(kept, size), MOST)
     rows = rows.only(kept)
     return Rows(rows.names, rows.slots, rows.bins, counts), buckets.of(rows.names)
-
-
-class Control(NamedTuple):
-    """Control totals of rows: how many there are, and of how many events. Private."""
-
-    rows: int = 0
-    events: int = 0
-
-    def plus(self, other: Control) -> Control:
-        """Of both together."""
-        return Control(self.rows + other.rows, self.events + other.events)
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,7 +158,9 @@ class BucketResult:
 
     bucket: int
     grains: Integers
-    control: Control
+    rows: int = 0
+    events: int = 0
+    """How many rows were read, and of how many events."""
     run: Run | None = None
     payments: Run | None = None
     """None if nobody of the bucket pays."""
@@ -181,7 +171,7 @@ def close_bucket(work: SlotWork, task: BucketWork) -> BucketResult:
     first = task.bucket
     parts = [part for section in work.sections for part in read_segments(work.folder, section, first, first + 1)]
     if not parts:
-        return BucketResult(first, close_rows(Rows.empty(), first, work.buckets, work.closing)[0], Control())
+        return BucketResult(first, close_rows(Rows.empty(), first, work.buckets, work.closing)[0])
     rows = Rows.join(parts)
     held, paid = _read(work.accounts, task.runs), _read(work.payments, task.payments)
     grains, charge = close_rows(rows, first, work.buckets, work.closing, b"".join(held), b"".join(paid))
@@ -192,7 +182,7 @@ def close_bucket(work: SlotWork, task: BucketWork) -> BucketResult:
         payments = work.payments.append(work.attempt, first, task.payments, paid, records)
     if run is not None or payments is not None:
         work.folder.sync()
-    return BucketResult(first, grains, Control(len(rows), int(rows.counts.sum())), run, payments)
+    return BucketResult(first, grains, len(rows), int(rows.counts.sum()), run, payments)
 
 
 def _read(files: RunFiles | None, runs: Sequence[Run]) -> list[bytes]:
@@ -207,22 +197,25 @@ class Gathered:
     runs: list[Run] = field(default_factory=list)
     payments: list[Run] = field(default_factory=list)
     _seen: set[int] = field(default_factory=set)
-    _control: Control = field(default=Control())
+    _rows: int = 0
+    _events: int = 0
 
     def add(self, result: BucketResult) -> None:
         """Take in the result of a bucket; refuses a second one."""
         if result.bucket in self._seen or result.grains.shape != self.grains.shape:
             raise StateError(INCOMPLETE)
         self._seen.add(result.bucket)
-        self._control = self._control.plus(result.control)
+        self._rows += result.rows
+        self._events += result.events
         self.grains += result.grains
         self.runs += [] if result.run is None else [result.run]
         self.payments += [] if result.payments is None else [result.payments]
 
-    def check(self, buckets: Buckets, expected: Control) -> None:
+    def check(self, buckets: Buckets, sections: Sequence[Section]) -> None:
         """Refuse results that are not those of every bucket, or did not read every row that arrived.
 
         Which of both it is, and how many rows are missing, is private.
         """
-        if self._seen != set(range(buckets.number)) or self._control != expected:
+        expected = sum(section.rows for section in sections), sum(section.events for section in sections)
+        if self._seen != set(range(buckets.number)) or (self._rows, self._events) != expected:
             raise StateError(INCOMPLETE)

@@ -7,7 +7,7 @@ or in a task, has one form.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -84,14 +84,14 @@ class Rows:
             keys = keys[bins >= 0]
         keys.sort()
         new = np.flatnonzero(changes(keys))
-        counts, keys = np.minimum(np.diff(new, append=keys.size), MOST), keys.take(new)
+        counts, keys = np.minimum(sizes(new, keys.size), MOST), keys.take(new)
         del new
         numbers = keys // keys.dtype.type(width)
         found = (keys - numbers * keys.dtype.type(width)).astype(np.int64)
         first = np.flatnonzero(changes(numbers))
         del keys
         names = digests(numbers[first].astype(np.int64) + lowest, key)
-        names = names.repeat(np.diff(first, append=numbers.size), 0)
+        names = names.repeat(sizes(first, numbers.size), 0)
         return cls(names, np.broadcast_to(np.int64(slot), found.shape), found, counts, grouped=True)
 
     def __len__(self) -> int:
@@ -107,6 +107,16 @@ class Rows:
         return replace(
             self, names=names, slots=self.slots[rows], bins=self.bins[rows], counts=self.counts[rows], grouped=kept
         )
+
+    def by_slot(self, first: int, last: int) -> Iterator[tuple[int, Self]]:
+        """Yield every slot from `first` to before `last`, where all rows lie, with its rows."""
+        if last - first == 1:
+            yield first, self
+            return
+        order = np.argsort(self.slots, kind="stable")
+        cuts = np.searchsorted(self.slots[order], np.arange(first, last + 1))
+        for at in range(last - first):
+            yield first + at, self.only(order[cuts[at] : cuts[at + 1]])
 
     def recode(self, bins: Integers) -> Self:
         """Return the rows by other bins, of which `bins` has the new one for every old one; none, if it is negative."""
@@ -150,4 +160,16 @@ def changes(*columns: npt.NDArray[np.generic]) -> npt.NDArray[np.bool_]:
     np.not_equal(columns[0][1:], columns[0][:-1], out=found[1:])
     for column in columns[1:]:
         found[1:] |= column[1:] != column[:-1]
+    return found
+
+
+def sizes(begins: Integers, total: int) -> Integers:
+    """Return how many rows each run has, by where runs begin among all rows: as `np.diff`, several times as fast.
+
+    >>> sizes(np.array([0, 2, 3]), 7).tolist()
+    [2, 1, 4]
+    """
+    found = np.empty_like(begins)
+    np.subtract(begins[1:], begins[:-1], out=found[:-1])
+    found[-1:] = total - begins[-1:]
     return found

@@ -373,30 +373,28 @@ class Clock:
     dropped: dict[str, int] = field(default_factory=lambda: {"late": 0, "future": 0, "unreadable": 0}, repr=False)
     """How many events were dropped, and why. Private: for the curator alone."""
 
+    moment: int = field(init=False, repr=False)
+    """What the clock shows, in microseconds since 1970."""
+
     def __post_init__(self) -> None:
-        self._now = self.slots.instant(self.now, "now")
+        self.moment = self.slots.instant(self.now, "now")
 
     def advance(self, now: str | datetime) -> None:
         """Move the clock forward."""
         moment = self.slots.instant(now, "now")
-        if moment < self._now:
+        if moment < self.moment:
             raise ClockError("the clock went backwards; a slot that has closed stays closed.")
-        self.now, self._now = now, moment
-
-    @property
-    def moment(self) -> int:
-        """What the clock shows, in microseconds since 1970."""
-        return self._now
+        self.now, self.moment = now, moment
 
     @property
     def first_open(self) -> int:
         """The first slot that has not closed."""
-        return self.slots.first_open(self._now)
+        return self.slots.first_open(self.moment)
 
     @property
     def window(self) -> Window:
         """What counts of events that arrive now."""
-        return Window(self.first_open, self._now)
+        return Window(self.first_open, self.moment)
 
     def admit(self, column: object, unit: str | None = None) -> npt.NDArray[np.bool_]:
         """Which events count: readable, in a slot that is still open, and not later than the clock."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from dpi.errors import OptionError
 from dpi.events.identity import Digests, sort_first_bits
-from dpi.events.rows import Rows, changes
+from dpi.events.rows import Rows, changes, sizes
 from dpi.exact import heap
 from dpi.exact.integers import MOST, Integers
 
@@ -100,23 +100,23 @@ class Groups:
                 after = max(first + 1, int(np.searchsorted(begins, begins[first] + self._step)))
                 here, end = begins[first:after], int(begins[after]) if after < begins.size else all_bins.size
                 rows = slice(int(here[0]), end)
-                users = np.repeat(np.arange(here.size), np.diff(here, append=end))
-                events = np.add.reduceat(all_counts[rows], here - here[0])
-                yield first, Pairs(users, all_bins[rows], all_counts[rows], events)
+                yield first, _pairs(here - here[0], all_bins[rows], all_counts[rows])
                 first = after
         for keys, counts in self._parts:
-            last = None
             if counts is None:
-                last = _last(keys)
-                keys, counts = keys[last], _sizes(last)
+                new = np.flatnonzero(changes(keys))
+                keys, counts = keys[new], sizes(new, keys.size)
             numbers = keys // keys.dtype.type(self._bins)
             bins = (keys - numbers * keys.dtype.type(self._bins)).astype(np.int64)
-            ends = _last(numbers)
-            pairs = _sizes(ends)
-            users = np.repeat(np.arange(ends.size), pairs)
-            events = np.add.reduceat(counts, ends - pairs + 1) if last is None else _sizes(last[ends])
-            yield first, Pairs(users, bins, counts, events)
-            first += events.size
+            begins = np.flatnonzero(changes(numbers))
+            yield first, _pairs(begins, bins, counts)
+            first += begins.size
+
+
+def _pairs(begins: Integers, bins: Integers, counts: Integers) -> Pairs:
+    """Return the pairs of accounts by where those of each account begin."""
+    users = np.repeat(np.arange(begins.size), sizes(begins, bins.size))
+    return Pairs(users, bins, counts, np.add.reduceat(counts, begins))
 
 
 def _apart(names: Digests, bits: npt.NDArray[np.uint64], order: Integers) -> tuple[Digests, npt.NDArray[np.bool_]]:
@@ -137,19 +137,3 @@ def _sum_keys(keys: Keys, counts: Integers) -> tuple[Keys, Integers]:
     keys = keys[order]
     first = np.flatnonzero(changes(keys))
     return keys[first], np.minimum(np.add.reduceat(counts[order], first), MOST)
-
-
-def _last(column: npt.NDArray[np.generic]) -> Integers:
-    """Return the last row of each run of equal ones, in a column that is not empty."""
-    ends = np.empty(column.size, dtype=np.bool_)
-    np.not_equal(column[1:], column[:-1], out=ends[:-1])
-    ends[-1] = True
-    return ends.nonzero()[0]
-
-
-def _sizes(last: Integers) -> Integers:
-    """Return how many rows each run has, by its last row."""
-    sizes = last.copy()
-    sizes[1:] -= last[:-1]
-    sizes[0] += 1
-    return sizes

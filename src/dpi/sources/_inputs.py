@@ -19,13 +19,11 @@ from dpi.errors import StateError
 
 BLOCK = 1 << 22
 """Bytes at a time."""
-_PACKED = ".gz"
-"""How the name of a file that is compressed as a whole ends."""
 
 
 def unpacked_name(path: str) -> str:
     """Return the name of what a file holds: its own, without what says that it is compressed."""
-    return path.removesuffix(_PACKED)
+    return path.removesuffix(".gz")
 
 
 @contextmanager

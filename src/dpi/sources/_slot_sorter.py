@@ -84,7 +84,7 @@ class SlotSorter:
             if last - first > 1 and sum(piece.size for piece in pieces) > self._memory // 4:
                 yield from self._finer(first, last, pieces)
             else:
-                yield from self._cut(first, last, self._load(parts, pieces))
+                yield from self._unpack(self._load(parts, pieces)).by_slot(first, last)
 
     def _finer(self, first: int, last: int, pieces: list[Piece]) -> Iterator[tuple[int, Rows]]:
         """Return the slots of a range that is too large for memory, which is cut into finer ones."""
@@ -102,17 +102,6 @@ class SlotSorter:
                 parts = [self._sum(parts)]
                 room = max(room, 2 * _bytes(parts))
         return parts
-
-    def _cut(self, first: int, last: int, parts: list[Records]) -> Iterator[tuple[int, Rows]]:
-        """Return the slots of a range that fits in memory."""
-        rows = self._unpack(parts)
-        if last - first == 1:
-            yield first, rows
-            return
-        order = np.argsort(rows.slots, kind="stable")
-        cuts = np.searchsorted(rows.slots[order], np.arange(first, last + 1))
-        for at in range(last - first):
-            yield first + at, rows.only(order[cuts[at] : cuts[at + 1]])
 
     def _sum(self, parts: list[Records]) -> Records:
         """Return one row for each (slot, account, bin), sorted by slot."""

@@ -61,8 +61,4 @@ class TableEvents(Columns):
         there at once, so that `progress` is told nothing, and `memory` is not asked for.
         """
         assert admission.last is not None  # noqa: S101 - what is played has an end
-        rows = admission.admit(self.events(self._columns()))
-        order = np.argsort(rows.slots, kind="stable")
-        borders = np.searchsorted(rows.slots[order], np.arange(admission.first, admission.last + 1))
-        for at, number in enumerate(range(admission.first, admission.last)):
-            yield number, rows.only(order[borders[at] : borders[at + 1]])
+        yield from admission.admit(self.events(self._columns())).by_slot(admission.first, admission.last)

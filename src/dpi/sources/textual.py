@@ -22,7 +22,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -44,19 +44,13 @@ _AT = "\0"
 """Where a line stood; no column has this name."""
 _FIELDS = 64
 """Of a line with more no form is made, so that no line makes one that is too large."""
+Parser = Union["Delimited", "Ndjson"]
+"""Turns whole lines into columns of text, one row for each line that is sound."""
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _SPACE = r"[ \t]*"
 _TEXT = r'"[^"\\\x00-\x1f]*"'
 _PLAIN = rf"{_TEXT}|0|-?[1-9][0-9]{{0,17}}"
 _SCALAR = rf"(?:{_TEXT}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|true|false|null)"
-
-
-class Parser(Protocol):
-    """Turns whole lines into columns of text."""
-
-    def parse(self, lines: bytes) -> pl.DataFrame:
-        """Return one row for each line that is sound."""
-        ...
 
 
 class Textual(EventFile):
@@ -148,12 +142,8 @@ class LineReader:
 
     def feed(self, block: bytes) -> pl.DataFrame | None:
         """Return the events in lines that are whole now; None if there is no such line."""
-        fresh = self.consumed == 0
-        return self._parse(self._lines.feed(block), fresh)
-
-    def _parse(self, lines: bytes, fresh: bool) -> pl.DataFrame | None:
-        if fresh:
-            lines = lines.removeprefix(BYTE_ORDER_MARK)
+        mark = BYTE_ORDER_MARK if self.consumed == 0 else b""
+        lines = self._lines.feed(block).removeprefix(mark)
         if lines and callable(self._parser):
             first, _, lines = lines.partition(b"\n")
             self._parser = self._parser(first)
@@ -167,8 +157,7 @@ class LineReader:
             if (frame := self.feed(block)) is not None:
                 yield frame
             progress(tell())
-        fresh = self.consumed == 0
-        if (frame := self._parse(self._lines.finish(), fresh)) is not None:
+        if self._lines.rest and (frame := self.feed(b"\n")) is not None:
             yield frame
 
 
@@ -176,14 +165,15 @@ class Lines:
     r"""Cuts blocks of bytes into whole lines, whatever the blocks in which they arrive.
 
     >>> lines = Lines()
-    >>> lines.feed(b"one\ntw"), lines.feed(b"o\r\nthr"), lines.finish()
-    (b'one\n', b'two\n', b'thr\n')
+    >>> lines.feed(b"one\ntw"), lines.feed(b"o\r\nthr"), lines.rest
+    (b'one\n', b'two\n', b'thr')
     """
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
-        self._rest, self._skipping = b"", False
-        self._fed = 0
+        self._skipping, self._fed = False, 0
+        self.rest = b""
+        """The beginning of a line that is not whole yet."""
         self.consumed = 0
         """Bytes up to the end of the last whole line: from here on a reader can resume."""
 
@@ -193,19 +183,15 @@ class Lines:
         whole = block[:end]
         if end:
             self.consumed = self._fed + end
-            whole = whole[whole.find(b"\n") + 1 :] if self._skipping else self._rest + whole
-            self._rest, self._skipping = b"", False
+            whole = whole[whole.find(b"\n") + 1 :] if self._skipping else self.rest + whole
+            self.rest, self._skipping = b"", False
         self._fed += len(block)
         if not self._skipping:
-            self._rest += block[end:]
-            if len(self._rest) > self._longest + 1:  # a carriage return is not part of the line
-                self._rest, self._skipping = b"", True
+            self.rest += block[end:]
+            if len(self.rest) > self._longest + 1:  # a carriage return is not part of the line
+                self.rest, self._skipping = b"", True
         kept = not_longer(whole, self._longest)
         return kept.replace(b"\r\n", b"\n") if b"\r" in kept else kept
-
-    def finish(self) -> bytes:
-        """Return the last line, if it has no newline."""
-        return self.feed(b"\n") if self._rest else b""
 
 
 def not_longer(lines: bytes, longest: int) -> bytes:

@@ -8,13 +8,16 @@ Sees tasks and results as bytes.
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
+from dpi.engine.engine import BucketEngine
 from dpi.engine.executor import Result, Task
+from dpi.store.folder import BITS
 from dpi_spark.session import active, check_protected, session
-from dpi_spark.tasks import Guarded, Refused, failed, told
+from dpi_spark.tasks import Guarded, Refused, failed, group, told
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +49,7 @@ class SparkExecutor:
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """The result of each task once, in the order of the tasks."""
         guarded: Callable[[Task], Result | Refused] = Guarded(function)
-        for part in _rounds(tasks):
+        for part in group(map(pickle.dumps, tasks), len, ROUND):
             yield from told(self._job(guarded, part))
 
     def _job(self, guarded: Callable[[Task], Result | Refused], tasks: list[bytes]) -> list[Result | Refused]:
@@ -69,15 +72,16 @@ class SparkExecutor:
         return "SparkExecutor()"
 
 
-def _rounds(tasks: Iterable[Task]) -> Iterator[list[bytes]]:
-    """Tasks as bytes, some at a time."""
-    held: list[bytes] = []
-    size = 0
-    for task in tasks:
-        held.append(pickle.dumps(task))
-        size += len(held[-1])
-        if size >= ROUND:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+def spark(
+    running: SparkSession | None = None,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    bits: int = BITS,
+    unencrypted: bool = False,
+) -> BucketEngine:
+    """The tasks of a stream on the workers of a Spark session, one that is made (`session`) unless given.
+
+    `path` is the folder of bucket files, which driver and workers must see under the same name. A session that keeps or
+    sends events in the clear is refused, unless `unencrypted` says that disks and network are encrypted otherwise.
+    """
+    return BucketEngine(SparkExecutor(running, unencrypted=unencrypted), path, bits)

@@ -27,7 +27,7 @@ from dpi.events.slots import FOR_EVER
 from dpi.sources import Admission, Columns
 from dpi.store.arrival_files import Section
 from dpi_spark.session import without_pandas
-from dpi_spark.tasks import Guarded, Refused, failed, told
+from dpi_spark.tasks import Guarded, Refused, failed, group, told
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,40 +47,24 @@ class Reader:
     until: int | None = None
     """Of events with an arrival: the moment at which they were read. None where a public period is played."""
 
-    def sections(self, piece: pl.DataFrame) -> list[Section]:
-        """Some events, in a file."""
-        window = FOR_EVER
-        if self.until is not None:
-            window = self.columns.narrow(window, piece, self.how.admission.slots, self.until)
-        return ingest(self.how, (self.columns.events(piece), window))
-
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All of a partition, piece by piece; one result for each."""
         import pyarrow as pa
 
         run = Guarded(self._piece)
-        for piece in _pieces(batches):
+        for piece in group(batches, lambda batch: batch.num_rows, PIECE):
             yield pa.record_batch({RESULT: pa.array([pickle.dumps(run(piece))], pa.binary())})
 
     def _piece(self, batches: list[pa.RecordBatch]) -> list[Section]:
+        """Some events, in a file."""
         import pyarrow as pa
 
         frame = pl.from_arrow(pa.Table.from_batches(batches), rechunk=True)
         assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table is no series
-        return self.sections(frame)
-
-
-def _pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """The batches of a partition, together up to about `PIECE` rows."""
-    held, rows = [], 0
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        if rows >= PIECE:
-            yield held
-            held, rows = [], 0
-    if held:
-        yield held
+        window = FOR_EVER
+        if self.until is not None:
+            window = self.columns.narrow(window, frame, self.how.admission.slots, self.until)
+        return ingest(self.how, (self.columns.events(frame), window))
 
 
 def check_columns(frame: DataFrame, columns: Columns, admission: Admission) -> None:
@@ -100,19 +84,14 @@ def check_columns(frame: DataFrame, columns: Columns, admission: Admission) -> N
 
 def read(frame: DataFrame, reader: Reader) -> list[Section]:
     """Read a DataFrame once; what a store lists of it. Nothing is paid, and nothing is listed yet."""
-    results = _job(frame.select(*map(quoted, reader.columns.names)), reader)
-    return [section for sections in told(results) for section in sections]
-
-
-def _job(frame: DataFrame, reader: Reader) -> Iterator[list[Section] | Refused]:
     with without_pandas():
-        mapped = frame.mapInArrow(reader, f"{RESULT} binary")
+        mapped = frame.select(*map(quoted, reader.columns.names)).mapInArrow(reader, f"{RESULT} binary")
     try:
         rows = mapped.collect()
     except Exception as error:
         raise failed(error) from None
-    for row in rows:
-        yield pickle.loads(row[0])  # noqa: S301 - written by our own tasks
+    results: list[list[Section] | Refused] = [pickle.loads(row[0]) for row in rows]  # noqa: S301 - by our own tasks
+    return [section for sections in told(results) for section in sections]
 
 
 def quoted(name: str) -> str:

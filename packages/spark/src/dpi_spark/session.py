@@ -116,15 +116,11 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
         return SparkSession.builder.config(conf=conf).getOrCreate()
 
 
-def is_local(running: SparkSession) -> bool:
-    """Whether driver and tasks are one process."""
-    return bool(re.fullmatch(r"local(\[.*\])?", running.sparkContext.master or ""))
-
-
 def check_protected(running: SparkSession) -> None:
     """Refuse a session that would write or send events in the clear."""
     conf = running.sparkContext.getConf()
-    needed = ON_DISK if is_local(running) else (*ON_DISK, *ON_THE_WIRE)
+    is_local = re.fullmatch(r"local(\[.*\])?", running.sparkContext.master or "")  # driver and tasks are one process
+    needed = ON_DISK if is_local else (*ON_DISK, *ON_THE_WIRE)
     off = [name for name in needed if conf.get(name, "false") != "true"]
     if off:
         raise OptionError(

@@ -9,19 +9,15 @@ Sees what went wrong; its words hold no event, no id and no number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import Generic, TypeVar
 
 from dpi._version import DISTRIBUTION, __version__
+from dpi.engine.executor import Result, Task
 from dpi.errors import OptionError, SchemaError, StateError, StoreError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+Item = TypeVar("Item")
 KINDS = {kind.__name__: kind for kind in (OptionError, SchemaError, StateError, StoreError)}
 """Refusals: their texts are ours, and hold nothing private."""
 
@@ -32,10 +28,6 @@ class Refused:
 
     kind: str
     text: str
-
-    def raised(self) -> NoReturn:
-        """Raise it where the driver is."""
-        raise KINDS[self.kind](self.text)
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,9 +55,22 @@ def told(results: Iterable[Result | Refused]) -> list[Result]:
     made: list[Result] = []
     for result in results:
         if isinstance(result, Refused):
-            result.raised()
+            raise KINDS[result.kind](result.text)
         made.append(result)
     return made
+
+
+def group(items: Iterable[Item], size_of: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Yield items in lists, each of about `most` in size."""
+    held, size = list[Item](), 0
+    for item in items:
+        held.append(item)
+        size += size_of(item)
+        if size >= most:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
 
 
 def failed(error: BaseException) -> BaseException:

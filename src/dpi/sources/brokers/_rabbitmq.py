@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import socket
 import time
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from dpi.sources.brokers._address import Address
@@ -79,15 +81,11 @@ class RabbitStream(Log):
                     self.lost = True
                 taken = [body for offset, body in fresh if offset < end]
                 following = min(fresh[-1][0] + 1, end) if fresh else at
-                del self._reader.messages[: MESSAGES if following < end else _upto(self._reader.messages, end)]
+                passed = bisect_left(self._reader.messages, end, key=itemgetter(0))
+                del self._reader.messages[: MESSAGES if following < end else passed]
                 at = self._at = following
                 if fresh:
                     yield Piece(part, self._parse(taken), at)
-
-
-def _upto(messages: list[tuple[int, bytes]], end: int) -> int:
-    """Return how many of some messages lie before a position."""
-    return next((number for number, (offset, _) in enumerate(messages) if offset >= end), len(messages))
 
 
 class _Consumer:

@@ -166,11 +166,10 @@ class Table(Log):
             self._snapshots.append(connection)
             opened = time.monotonic()
             return Snapshot(connection, self._begin(connection), opened)
-        except self.errors:
+        except BaseException as error:
             self._drop(connection)
-            return None
-        except BaseException:
-            self._drop(connection)
+            if isinstance(error, self.errors):
+                return None
             raise
 
     def _stand(self) -> tuple[Reach, ...] | None:
@@ -197,13 +196,12 @@ class Table(Log):
                 reach = self._counted(snapshot)
                 self._execute(snapshot.connection, "ROLLBACK")
                 self._reaches = {reach.identity: reach}
-        except self.errors:
+        except BaseException as error:
             self._drop(snapshot.connection)
+            if not isinstance(error, self.errors):
+                raise
             self._fail()
             return None
-        except BaseException:
-            self._drop(snapshot.connection)
-            raise
         self._snapshots.remove(snapshot.connection)
         self._idle.append(snapshot.connection)
         self._failing = None
