@@ -77,7 +77,7 @@ def passing(trials: int, threshold: int, scale: Fraction, source: RandomSource) 
     **Law.** Binomial(trials, p) with p = e^(-threshold/scale)/(1 + e^(-1/scale)).
 
     *Why.* U is uniform, so k with F(k - 1) ≤ U < F(k) has the law F. F falls as p grows: with p⁻ ≤ p ≤ p⁺ it lies
-    between F at p⁺, rounded down, and F at p⁻, rounded up (`_bounds`). A k is returned only where U is at or above
+    between F at p⁺, rounded down, and F at p⁻, rounded up (`_cumulated`). A k is returned only where U is at or above
     every upper bound before it and below the lower one of its own; a wider precision narrows all bounds around F, so
     that each U but for a set of measure zero is decided.
 
@@ -98,22 +98,15 @@ def passing(trials: int, threshold: int, scale: Fraction, source: RandomSource) 
 def _decided(uniform: LazyUniform, trials: int, threshold: int, scale: Fraction) -> int | None:
     """The result for a uniform that is known so far; None if that does not decide it."""
     rounding = Rounding.to(30 + len(str(trials)) + uniform.bits * 302 // 1000)
-    unit = Decimal(1 << uniform.bits)
-    for k, (low, high) in enumerate(_bounds(trials, tail(threshold, scale, rounding), rounding)):
+    unit, (smaller, larger) = Decimal(1 << uniform.bits), tail(threshold, scale, rounding)
+    lower = _cumulated(trials, larger, rounding.down, rounding.up, lower=True)
+    upper = _cumulated(trials, smaller, rounding.up, rounding.down, lower=False)
+    for k, (low, high) in enumerate(zip(lower, upper, strict=True)):
         if k == trials or rounding.down.multiply(low, unit) >= uniform.numerator + 1:
             return k
         if rounding.up.multiply(high, unit) > uniform.numerator:
             return None
     return None
-
-
-def _bounds(trials: int, p: tuple[Decimal, Decimal], rounding: Rounding) -> Iterator[tuple[Decimal, Decimal]]:
-    """Bounds of F(0), F(1), …: at the larger p from below, at the smaller one from above."""
-    return zip(
-        _cumulated(trials, p[1], rounding.down, rounding.up, lower=True),
-        _cumulated(trials, p[0], rounding.up, rounding.down, lower=False),
-        strict=True,
-    )
 
 
 def _cumulated(trials: int, p: Decimal, near: Context, far: Context, *, lower: bool) -> Iterator[Decimal]:

@@ -128,12 +128,12 @@ class StreamOptions:
         """The mechanism's options with nothing left out, as every certificate states them."""
         return self.mechanism.parameters
 
-    @property
+    @cached_property
     def period(self) -> int | None:
         """Slots after which accounts are refilled, if they are."""
         return self.budget.period if isinstance(self.budget, Ledger) else None
 
-    @property
+    @cached_property
     def quota(self) -> Amount | None:
         """The part of ε that is this stream's alone, if it has one."""
         return self.budget.quota if isinstance(self.budget, Ledger) else None
