@@ -37,8 +37,9 @@ from dpi.histogram.compression import Histogram
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
 from dpi.stream.accumulation import Accumulation, PrefixSums, PrefixTree
+from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets.generators import STREAMS, Floats
-from utility import clipped, divergence
+from dpi_research.evaluation import divergence
 
 CHECKPOINTS = (100, 1_000, 10_000)
 LEDGER_CHECKPOINTS = (10, 50, 200, 1_000)
@@ -127,7 +128,7 @@ def print_row(
     prefix = truth + noise_rng.laplace(0, scale, (used, truth.size)).sum(0)
     ways = {
         "releases": whole.sums.released / whole.sums.released.sum(),
-        "counts": clipped(whole.counts),
+        "counts": as_pdf(whole.counts),
         "both": whole.sums.pdf(),
         "tree": half.sums.beside(half.tree.sums(), half.tree.variance, half.tree.nodes).pdf(),
         "signed": half.sums.beside(prefix, 2 * used * scale**2, used).pdf(),

@@ -18,7 +18,7 @@ import polars as pl
 
 import dpi
 from dpi.noise import UnsafeSeededSource
-from dpi.release.queries import Floats
+from dpi_research.evaluation import divergence
 
 BINS, USERS, DRIFT = 100, 5_000, 0.01
 BUDGETS: dict[str, dpi.Ledger | dpi.Converging] = {
@@ -52,9 +52,7 @@ def play(data: list[tuple[pl.Series, pl.Series]], budget: dpi.Ledger | dpi.Conve
     errors = []
     for users, values in data:
         released = stream.release(users, values).pdf
-        truth: Floats = np.bincount(values.to_numpy(), minlength=BINS) / USERS
-        some = truth > 0
-        errors.append(float(truth[some] @ np.log(truth[some] / released[some])))
+        errors.append(divergence(np.bincount(values.to_numpy(), minlength=BINS) / USERS, released))
     return float(np.mean(errors))
 
 
@@ -72,7 +70,7 @@ def main() -> None:
             data = slots(churn, options.slots, seed)
             for _, values in data:
                 truth = np.bincount(values.to_numpy(), minlength=BINS) / USERS
-                uniform.append(float(truth[truth > 0] @ np.log(truth[truth > 0] * BINS)))
+                uniform.append(divergence(truth, np.full(BINS, 1 / BINS)))
             for name, budget in BUDGETS.items():
                 cells[name].append(play(data, budget, seed))
         row = " ".join(f"{np.mean(values):10.4f}" for values in cells.values())

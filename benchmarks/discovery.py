@@ -31,7 +31,8 @@ from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import TextHistogram
 from dpi.mechanism.sparse import SparseHistogram
 from dpi.noise import UnsafeSeededSource, add_laplace
-from real import STREAMS, Source, divergence, load
+from dpi_research.evaluation import divergence
+from real import STREAMS, Source, load
 
 EPSILONS = ("0.1", "0.2", "0.5", "1")
 UNIVERSES = {"retail": dpi.Texts(40), "honeypot": dpi.Texts(8, "digits")}

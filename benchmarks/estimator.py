@@ -31,6 +31,7 @@ from dpi.mechanism.filtering.laplace_gauss import score
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
 from dpi_research.datasets.generators import Floats, drifting, ordered, published, seasonal, zipf
+from dpi_research.evaluation import divergence
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -115,11 +116,6 @@ ROWS = {
     "20,000 `Bins` without order": Row(lambda r, s: drifting(r, s, 20_000, 60_000, 0.0), longest=60, domain=ordered),
     "the same, no `Bins`": Row(lambda r, s: drifting(r, s, 20_000, 60_000, 0.0), longest=60),
 }
-
-
-def divergence(truth: Floats, released: Floats) -> float:
-    seen = truth > 0
-    return float(truth[seen] @ np.log(truth[seen] / released[seen]))
 
 
 def play(row: Row, slots: int, seed: int) -> list[float]:

@@ -13,15 +13,16 @@ import argparse
 import os
 import sys
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import polars as pl
 
 import dpi
 from dpi.noise import UnsafeSeededSource
-from dpi.release.queries import Floats
+from dpi_research.evaluation import divergence
+from dpi_research.reproduce.streams import by_clock, frequent, in_slots
 
 PER_SLOT = ("0.05", "0.1", "0.2", "0.5", "1", "2")
 
@@ -48,32 +49,24 @@ STREAMS = {
     "wiki-country": Source("web_wikiticker_20150912.parquet", "country", "1h", 40),
 }
 LONGEST = 600
+Slot = tuple[pl.Series, pl.Series]
+"""Users and their values."""
 
 
-def load(source: Source) -> tuple[dpi.Categories, list[tuple[pl.Series, pl.Series]]]:
+def load(source: Source) -> tuple[dpi.Categories, list[Slot]]:
     """The domain and the (users, values) of every slot."""
     frame = pl.read_parquet(Path(os.environ["DPI_DATA"]) / source.file).select(
         pl.col("user").cast(pl.String), "timestamp", value=pl.col(source.value).cast(pl.String)
     )
     frame = frame.drop_nulls("user")
-    frequent = frame.drop_nulls().group_by("value").len().sort("len", "value", descending=True)["value"]
-    domain = dpi.Categories(frequent[: source.listed], other="other" if frequent.len() > source.listed else None)
-    numbers = dpi.Slots(source.slot, origin=frame["timestamp"].min()).numbers(frame["timestamp"])  # type: ignore[arg-type]
-    order = np.argsort(numbers, kind="stable")
-    last = min(int(numbers.max()) + 1, LONGEST)
-    borders = np.searchsorted(numbers[order], np.arange(last + 1))
-    frame = frame[order]
-    slots = [frame.slice(int(a), int(b - a)) for a, b in pairwise(borders)]
-    return domain, [(slot["user"], slot["value"]) for slot in slots]
-
-
-def divergence(truth: Floats, guess: Floats) -> float:
-    some = truth > 0
-    return float(truth[some] @ np.log(truth[some] / guess[some]))
+    domain = frequent(frame.drop_nulls(), "value", source.listed)
+    numbers = by_clock(frame, source.slot)
+    slots = in_slots(frame, numbers, ["value"], min(int(numbers.max()) + 1, LONGEST))
+    return domain, cast("list[Slot]", slots)
 
 
 def play(
-    domain: dpi.Categories, slots: list[tuple[pl.Series, pl.Series]], budget: dpi.Ledger | dpi.Converging, seed: int
+    domain: dpi.Categories, slots: list[Slot], budget: dpi.Ledger | dpi.Converging, seed: int
 ) -> tuple[float, float]:
     """Mean divergence over the slots that are not empty, and the share of bins inside their 95 % intervals."""
     stream = dpi.Stream(domain=domain, epsilon=2, budget=budget, unsafe_source=UnsafeSeededSource(seed))

@@ -34,7 +34,9 @@ from dpi.mechanism.base import Estimate
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
 from dpi.release.interval import interval
+from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets.generators import STREAMS, Floats
+from dpi_research.evaluation import divergence
 
 Budget = Callable[[], Allocation]
 """Opens the budget of slot 0, 1, … for one run."""
@@ -45,16 +47,6 @@ NAMES = [name for name in STREAMS if name not in ("published1k", "published10k",
 
 AFTERMATH = 10
 """Slots after a reshuffle that are counted apart."""
-
-
-def divergence(truth: Floats, released: Floats) -> float:
-    seen = truth > 0
-    return float((truth[seen] * np.log(truth[seen] / released[seen])).sum())
-
-
-def clipped(values: Floats) -> Floats:
-    positive = np.maximum(values, 0) + 1e-3
-    return np.asarray(positive / positive.sum())
 
 
 def budget(kind: str, epsilon: str, every: int = 5) -> Budget:
@@ -118,9 +110,9 @@ def run(name: str, mechanism: Boosted, slots: int, budget: Budget, seed: int) ->
         tally.compare("ours", rate, own, estimate.pdf)
         tally.compare("uniform", rate, own, np.full(counts.size, 1 / counts.size))
         demo = demo_rng.multinomial(int(counts.sum()), np.full(counts.size, 1 / counts.size), DEMO_DRAWS).mean(0)
-        tally.compare("demo", rate, own, clipped(demo))
+        tally.compare("demo", rate, own, as_pdf(demo))
         if measurement.values.size == counts.size:  # not a coarse partition
-            tally.compare("noisy", rate, own, clipped(measurement.values / GRAINS))
+            tally.compare("noisy", rate, own, as_pdf(measurement.values / GRAINS))
         after = bool(stream.reshuffle and slot >= stream.reshuffle and slot % stream.reshuffle < AFTERMATH)
         tally.cover(rate, own, estimate, after)
     return tally

@@ -42,7 +42,7 @@ FREE = {
 
 def verdict(index):
     """That of a life in the quick form."""
-    (row,) = _running._check_life(index, quick=True)
+    (row,) = _running.check_life(_running.LIVES[index], quick=True)
     return row.verdict
 
 

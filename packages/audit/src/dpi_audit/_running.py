@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from multiprocessing import get_context
@@ -12,19 +12,19 @@ from dpi_audit import neighbours
 from dpi_audit._report import AuditReport, Row, excesses
 from dpi_audit._shipped import BOXES, DRAWS, STREAMS, Shipped
 from dpi_audit.commands import command_line, odd_rows
-from dpi_audit.empirical import ERROR, lower_bound
+from dpi_audit.empirical import ERROR, BlackBox, lower_bound
 from dpi_audit.exact import search
-from dpi_audit.lives import LIVES
-from dpi_audit.reach import Surface, compare, exported, time_to_release
-from dpi_audit.session import StoredSession, StreamSession
-from dpi_audit.small import VALUES, stream
-from dpi_audit.zoo import PAIRS, Check
+from dpi_audit.lives import LIVES, Life
+from dpi_audit.reach import SURFACES, Surface, compare, exported, time_to_release
+from dpi_audit.session import StreamSession
+from dpi_audit.small import VALUES, stored_session, stream, stream_session
+from dpi_audit.zoo import PAIRS, Check, Pair
 
 Progress = Callable[[str], None]
 """Is told of each part of the audit when it is over."""
 
 Part = tuple[str, Callable[[], list[Row]]]
-"""Its name, and how to make its rows; the latter can be sent to another process."""
+"""Its name, and how to make its rows."""
 
 QUICK_FAMILIES = (neighbours.alone, neighbours.returning, neighbours.rounding)
 QUICK_RUNS, RUNS = 256, 1024
@@ -38,7 +38,7 @@ def run(quick: bool = False, progress: Progress = lambda text: None, *, processe
     What is timed is timed at the end, alone.
     """
     begin = time.perf_counter()
-    rows = [*_run_parts(list_parts(quick), progress, processes), _check_time(quick)]
+    rows = [*_run_parts(quick, progress, processes), _check_time(quick)]
     progress("time to release")
     accounting = excesses()
     progress("the published accounting")
@@ -56,19 +56,25 @@ def list_parts(quick: bool) -> list[Part]:
     families = QUICK_FAMILIES if quick else neighbours.FAMILIES
     odd = (odd_rows,) if quick else (odd_rows, neighbours.alone)
     return [
-        *((mechanism.name, partial(_check_stream, i, quick)) for i, mechanism in enumerate(STREAMS)),
-        *((life.name, partial(_check_life, i, quick)) for i, life in enumerate(LIVES)),
+        *((mechanism.name, partial(check_shipped, mechanism, quick)) for mechanism in STREAMS),
+        *((life.name, partial(check_life, life, quick)) for life in LIVES),
         *((name, partial(_check_draws, name)) for name in DRAWS),
-        *((name, partial(_check_box, i, quick)) for i, (name, *_) in enumerate(BOXES)),
+        *((box[0], partial(check_box, *box, quick)) for box in BOXES),
         *((f"other bytes: {family.__name__}", partial(_check_bytes, family, quick)) for family in families),
         *((f"the export: {family.__name__}", partial(_check_export, family, quick)) for family in families[:2]),
         *((f"the command line: {family.__name__}", partial(_check_commands, family)) for family in odd),
-        *((pair.name, partial(_check_pair, i)) for i, pair in enumerate(PAIRS)),
+        *((pair.name, partial(_check_pair, pair)) for pair in PAIRS),
     ]
 
 
-def _run_parts(todo: Sequence[Part], say: Progress, processes: int) -> list[Row]:
+def _make_part(quick: bool, index: int) -> list[Row]:
+    """The rows of a part, in a process of its own: what a part is made of cannot be sent there, its number can."""
+    return list_parts(quick)[index][1]()
+
+
+def _run_parts(quick: bool, say: Progress, processes: int) -> list[Row]:
     """Return the rows of all parts in their order, made here or in processes of their own."""
+    todo = list_parts(quick)
     if processes == 1:
         rows = []
         for name, make in todo:
@@ -77,20 +83,15 @@ def _run_parts(todo: Sequence[Part], say: Progress, processes: int) -> list[Row]
         return rows
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:  # a fork would copy locks that threads hold
         # Commands are processes of their own, one after the other: begun first, they end before the rest does.
-        commands_first = sorted(todo, key=lambda part: not part[0].startswith("the command line"))
-        begun = {name: pool.submit(make) for name, make in commands_first}
-        names = {future: name for name, future in begun.items()}
-        for done in as_completed(names):
+        commands_first = sorted(range(len(todo)), key=lambda index: not todo[index][0].startswith("the command line"))
+        begun = {pool.submit(_make_part, quick, index): index for index in commands_first}
+        for done in as_completed(begun):
             done.result()
-            say(names[done])
-        return [row for name, _ in todo for row in begun[name].result()]
+            say(todo[begun[done]][0])
+        return [row for done in sorted(begun, key=lambda done: begun[done]) for row in done.result()]
 
 
-def _check_stream(index: int, quick: bool) -> list[Row]:
-    return [check_shipped(STREAMS[index], quick)]
-
-
-def check_shipped(mechanism: Shipped, quick: bool) -> Row:
+def check_shipped(mechanism: Shipped, quick: bool) -> list[Row]:
     """Search for neighbours that lose more than a shipped mechanism claims."""
     finding = search(
         mechanism.open,
@@ -100,48 +101,41 @@ def check_shipped(mechanism: Shipped, quick: bool) -> Row:
         # Laplace noise loses the same both ways, so directions take turns there.
         both=mechanism.one_sided,
     )
-    return Row.of("shipped", mechanism.name, finding, note=mechanism.note, tight=mechanism.tight)
+    return [Row.of("shipped", mechanism.name, finding, note=mechanism.note, tight=mechanism.tight)]
 
 
-def _check_life(index: int, quick: bool) -> list[Row]:
-    return [Row.of("shipped", LIVES[index].name, LIVES[index].worst(quick), tight=True)]
+def check_life(life: Life, quick: bool) -> list[Row]:
+    """Set a long life against what its account has paid."""
+    return [Row.of("shipped", life.name, life.worst(quick), tight=True)]
 
 
 def _check_draws(name: str) -> list[Row]:
     return [Row.of("shipped", name, DRAWS[name](), tight=True)]
 
 
-def _check_box(index: int, quick: bool) -> list[Row]:
-    name, claimed, box = BOXES[index]
+def check_box(name: str, claimed: float, box: BlackBox, quick: bool) -> list[Row]:
+    """Run whole streams as black boxes."""
     bound = lower_bound(box, claimed=claimed, most_runs=QUICK_RUNS if quick else RUNS)
     return [Row("shipped", name, claimed, None, bound.epsilon, bound.epsilon > claimed, bound.witness)]
 
 
 def _check_bytes(family: neighbours.Family, quick: bool) -> list[Row]:
-    return _compare("other bytes", _open_small, family(4 if quick else 20, VALUES))
+    return _compare("other bytes", stream_session(), family(4 if quick else 20, VALUES))
 
 
 def _check_export(family: neighbours.Family, quick: bool) -> list[Row]:
-    return _compare("the export of a store", _open_stored, family(3 if quick else 12, VALUES), exported)
+    return _compare("the export of a store", stored_session(), family(3 if quick else 12, VALUES), exported)
 
 
 def _check_commands(family: neighbours.Family) -> list[Row]:
-    return _compare("the command line and its files", _open_small, family(1, VALUES), command_line(VALUES))
+    return _compare("the command line and its files", stream_session(), family(1, VALUES), command_line(VALUES))
 
 
 def _compare(
     name: str, open_session: Callable[[], StreamSession], pair: neighbours.Neighbours, *surfaces: Surface
 ) -> list[Row]:
-    reach = compare(open_session, pair, surfaces=surfaces) if surfaces else compare(open_session, pair)
+    reach = compare(open_session, pair, surfaces=surfaces or SURFACES)
     return [Row.of("shipped", f"{name}: {reach.neighbours}", reach.finding)]
-
-
-def _open_small() -> StreamSession:
-    return StreamSession(stream())
-
-
-def _open_stored() -> StreamSession:
-    return StoredSession(lambda store: stream(store=store))
 
 
 def _check_time(quick: bool) -> Row:
@@ -161,8 +155,7 @@ def _check_time(quick: bool) -> Row:
     return Row("shipped", "time to release, one user of seven", 0.0, None, None, timing.apart, witness, note)
 
 
-def _check_pair(index: int) -> list[Row]:
-    pair = PAIRS[index]
+def _check_pair(pair: Pair) -> list[Row]:
     return [check("broken", pair.name, pair.broken, pair.why), check("twin", pair.name, pair.correct)]
 
 

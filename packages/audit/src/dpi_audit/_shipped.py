@@ -19,7 +19,7 @@ from dpi_audit.empirical import BlackBox
 from dpi_audit.exact import Finding, Open
 from dpi_audit.neighbours import Family, Neighbours, Rows, alone, giant
 from dpi_audit.samplers import exponential_loss, noise_loss, permute_and_flip_loss
-from dpi_audit.session import DeclaredCounts, MakeStream, SeveralStreams, StoredSession, StreamSession
+from dpi_audit.session import DeclaredCounts, MakeStream, SeveralStreams
 from dpi_audit.small import (
     EPSILON,
     FLOOR_BINS,
@@ -28,7 +28,9 @@ from dpi_audit.small import (
     ChangedSession,
     bin_names,
     discovery_session,
+    stored_session,
     stream,
+    stream_session,
     tight_published,
     tight_questions,
     tight_with_floor,
@@ -53,15 +55,15 @@ class Shipped:
 def _stream(
     name: str, note: str = "", *, tight: bool = True, also: tuple[Family, ...] = (), **options: object
 ) -> Shipped:
-    return Shipped(name, lambda: StreamSession(stream(**options)), tight=tight, also=also, note=note)
+    return Shipped(name, stream_session(**options), tight=tight, also=also, note=note)
 
 
 def _published(
     name: str, mechanism: dpi.Published, note: str = "", *, tight: bool = True, bins: int = 3, **options: object
 ) -> Shipped:
     names = bin_names(bins)
-    make = stream(mechanism=mechanism, domain=dpi.Categories(names, other=None), **options)
-    return Shipped(name, lambda: StreamSession(make), names, tight, one_sided=True, note=note)
+    opened = stream_session(mechanism=mechanism, domain=dpi.Categories(names, other=None), **options)
+    return Shipped(name, opened, names, tight, one_sided=True, note=note)
 
 
 def _open_two(*options: dict[str, object]) -> Open:
@@ -80,7 +82,6 @@ COUNTED = stream(budget=dpi.Converging(ZETA_2))
 BY_CLASS: dict[str, object] = {"budget": CLOCKED, "mechanism": ClassSums()}
 BY_COST: dict[str, object] = {"budget": dpi.Ledger(per_slot="0.15")}
 SEVEN_HUNDREDTHS = dpi.Ledger(per_slot="0.07")
-RESTARTED = stream(budget=SEVEN_HUNDREDTHS)
 
 STREAMS: tuple[Shipped, ...] = (
     _stream("boosted, ledger 0.05 a slot"),
@@ -140,16 +141,10 @@ STREAMS: tuple[Shipped, ...] = (
         also=(giant,),
         note="a user who adds less than declared loses less; the declaration itself cannot be audited",
     ),
-    Shipped("boosted, restarted after every 5 slots", lambda: StreamSession(RESTARTED, restart_every=5)),
-    Shipped(
-        "boosted, in a store on disk, reopened after every 5 slots",
-        lambda: StoredSession(lambda store: stream(budget=SEVEN_HUNDREDTHS, store=store), restart_every=5),
-    ),
+    Shipped("boosted, restarted after every 5 slots", stream_session(5, budget=SEVEN_HUNDREDTHS)),
+    Shipped("boosted, in a store on disk, reopened after every 5 slots", stored_session(5, budget=SEVEN_HUNDREDTHS)),
     Shipped("boosted, another domain in every second slot, while that is open", ChangedSession),
-    Shipped(
-        "sums by class, in a store on disk, reopened after every 5 slots",
-        lambda: StoredSession(lambda store: stream(store=store, **BY_CLASS), restart_every=5),
-    ),
+    Shipped("sums by class, in a store on disk, reopened after every 5 slots", stored_session(5, **BY_CLASS)),
 )
 
 

@@ -207,7 +207,7 @@ class Life:
 
 
 def account_life(
-    course: Course, policy: Policy = spend_first, *, period: int | None = None, kind: type[Accounts] = Accounts
+    course: Course, policy: Policy = spend_first, *, period: int | None = None, kind: Callable[..., Accounts] = Accounts
 ) -> Open:
     """Return how to open sessions of a ledger alone; `kind` is for twins that are broken."""
     return lambda: AccountLife(kind(WHOLE, key=KEY, policy=policy, period=period), course())
@@ -226,10 +226,8 @@ def _paid(budget: dpi.Ledger | dpi.Converging) -> Open:
 
 
 def _on_disk() -> StoredPaidSession:
-    budget = dpi.Ledger(per_slot=EPSILON / 128)
-    return StoredPaidSession(
-        lambda store: stream(budget=budget, mechanism=SparingSums(), store=store), restart_every=40
-    )
+    options = {"budget": dpi.Ledger(per_slot=EPSILON / 128), "mechanism": SparingSums()}
+    return StoredPaidSession(lambda store: stream(store=store, **options), restart_every=40)
 
 
 def _quotas() -> PaidStreams:

@@ -18,19 +18,17 @@ import weakref
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
 from dpi.budget.classes import ClassBudget
 from dpi.budget.epsilon import UNITS, Epsilon
 from dpi.budget.ledger import Ledger
-from dpi.domain import Domain
 from dpi.errors import StateError
 from dpi.histogram.compression import Histogram, counts
 from dpi.mechanism.base import Estimate, Measurement, Mechanism
 from dpi.noise import RandomSource
-from dpi.options import Options
 from dpi.release import Release
 from dpi.store import Store, open_store
 from dpi.store.sql import SQLStore
@@ -65,7 +63,7 @@ class _Looked(Exception):
     """The histogram was seen, and nothing was let out."""
 
 
-class _Probe(Mechanism[object]):
+class _Probe:
     """Stands before a mechanism: shows what it would look at, lets out what it is told to, and else is as that one."""
 
     _last: tuple[object, tuple[object, Estimate]] | None = None
@@ -104,38 +102,8 @@ class _Probe(Mechanism[object]):
     def __repr__(self) -> str:
         return repr(self.inner)
 
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def whole_weights(self) -> bool:
-        return self.inner.whole_weights
-
-    @property
-    def by_class(self) -> bool:  # type: ignore[override]
-        return self.inner.by_class
-
-    def to_options(self) -> Options:
-        return self.inner.to_options()
-
-    def initial(self, domain: Domain, classes: int = 1) -> object:
-        return self.inner.initial(domain) if classes == 1 else self.inner.initial(domain, classes)
-
-    def drift(self, state: object) -> float | None:
-        return self.inner.drift(state)
-
-    def shares(self, state: object, slot: int) -> tuple[Fraction, ...]:
-        return self.inner.shares(state, slot)
-
-    def moved(self, state: object, old: Domain, new: Domain, classes: int = 1) -> object:
-        return self.inner.moved(state, old, new) if classes == 1 else self.inner.moved(state, old, new, classes)
-
-    def to_bytes(self, state: object) -> bytes:
-        return self.inner.to_bytes(state)
-
-    def from_bytes(self, domain: Domain, data: bytes) -> object:
-        return self.inner.from_bytes(domain, data)
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.inner, name)
 
 
 class StreamSession:
@@ -154,7 +122,7 @@ class StreamSession:
 
     def _wrap(self, mechanism: Mechanism[object]) -> Mechanism[object]:
         self._probe = _Probe(mechanism)
-        return self._probe
+        return cast("Mechanism[object]", self._probe)
 
     def look(self, rows: Rows) -> Law:
         """Return the law of the slot's measurement, together with the slot's budget, which is public."""

@@ -7,7 +7,7 @@ synopsis says what the data say with the user, and a thousand say what they say 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -27,7 +27,7 @@ from dpi.release import Release
 from dpi.testing.laws import Law
 from dpi_audit.exact import Open
 from dpi_audit.neighbours import Rows
-from dpi_audit.session import MakeStream, StreamSession, Wrap
+from dpi_audit.session import MakeStream, StoredSession, StreamSession, Wrap
 
 VALUES = ("a", "b", "c")
 DOMAIN = dpi.Categories(VALUES, other=None)
@@ -53,9 +53,14 @@ def stream(**options: object) -> MakeStream:
     return make
 
 
-def stream_session(**options: object) -> Open:
+def stream_session(restart_every: int | None = None, /, **options: object) -> Callable[[], StreamSession]:
     """Return how to open sessions of a small stream."""
-    return lambda: StreamSession(stream(**options))
+    return lambda: StreamSession(stream(**options), restart_every=restart_every)
+
+
+def stored_session(restart_every: int | None = None, /, **options: object) -> Callable[[], StreamSession]:
+    """Return how to open sessions of a small stream in a store on disk."""
+    return lambda: StoredSession(lambda store: stream(store=store, **options), restart_every=restart_every)
 
 
 BEGIN, WIDTH = datetime(2026, 1, 1, tzinfo=UTC), timedelta(hours=1)

@@ -10,16 +10,22 @@ import dpi
 from dpi.errors import OptionError
 from dpi.events.slots import Slots
 from dpi.noise import UnsafeSeededSource
-from dpi_research.baselines import CATALOGUE, PublicFacts
+from dpi_research.baselines import CATALOGUE, PublicFacts, user_level
 from dpi_research.baselines.counters import Binary
 from dpi_research.baselines.plain import NoisyHistogram
 from dpi_research.compare import Terms, compare, compare_named
 from dpi_research.compare.comparison import plot_error, plot_loss, plot_trade_off
-from dpi_research.compare.contenders import AsPublished, Capped, Ours
+from dpi_research.compare.contenders import Others, Ours
 from dpi_research.compare.run import slots_of
 from dpi_research.datasets.generators import Slot, stream_named
 
 NAMES = ["dpi", *CATALOGUE]
+
+
+def capped(bins, epsilon):
+    """A noisy histogram at user level, one record of a user."""
+    mechanism = NoisyHistogram(epsilon=1, bins=bins)
+    return Others(mechanism, 1, None, user_level(mechanism, epsilon, 1))
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +121,7 @@ def test_errors_are_those_of_the_releases():
     """With next to no noise both PDFs are right, for mechanisms of prefixes and of slots."""
     slots = [Slot(np.arange(n), np.array(v), np.zeros(3)) for n, v in ((4, [0, 0, 1, 2]), (2, [2, 2]), (3, [0, 1, 1]))]
     for mechanism in (Binary(epsilon=1000, bins=3, slots=3), NoisyHistogram(epsilon=1000, bins=3)):
-        course = compare({"it": AsPublished(mechanism, 1, None)}, slots, 3, Terms(epsilon=1000)).courses["it"]
+        course = compare({"it": Others(mechanism, 1, None)}, slots, 3, Terms(epsilon=1000)).courses["it"]
         assert max(course.l1) < 0.1
         assert max(course.accumulated_l1) < 0.1
 
@@ -126,7 +132,7 @@ def test_the_cap_drops_what_is_beyond_it():
         Slot(np.array([1, 2]), np.array([0, 1]), np.zeros(2)),
         Slot(np.array([1, 3]), np.array([0, 1]), np.zeros(2)),
     ]
-    contender = Capped(NoisyHistogram(epsilon=1, bins=2), 1000, 1, 1)
+    contender = capped(2, 1000)
     contender.release(slots[0])
     released, _ = contender.release(slots[1])
     assert released[1] > 0.95
@@ -173,7 +179,7 @@ def test_empty_slots_have_no_error():
     """An empty slot is released and not measured; JSON says null."""
     empty = Slot(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.zeros(2))
     full = Slot(np.array([1]), np.array([0]), np.zeros(2))
-    contender = Capped(NoisyHistogram(epsilon=1, bins=2), 1, 1, 1)
+    contender = capped(2, 1)
     result = compare({"noisy": contender}, [full, empty], 2, Terms(epsilon=1))
     assert math.isnan(result.courses["noisy"].l1[1])
     assert json.loads(result.to_json())["courses"]["noisy"]["kl"][1] is None
@@ -190,7 +196,7 @@ def test_events_become_slots():
     domain = dpi.Categories(["x", "y"])
     slots = list(slots_of(events, domain, Slots("1h"), start="2026-01-01", end="2026-01-01T03:00"))
     assert [slot.values.tolist() for slot in slots] == [[0], [], [2]]
-    contender = Capped(NoisyHistogram(epsilon=1, bins=domain.size), 1, 1, 1)
+    contender = capped(domain.size, 1)
     assert compare({"noisy": contender}, slots, domain.size, Terms(epsilon=1)).slots == 3
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -144,11 +144,15 @@ class _Replaced(dpi.budget.RBA):
         return _Nearest(series, epsilon, self.rate)
 
 
-RBA_STREAM = stream(budget=dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(4)))
+RBA = dpi.Converging(dpi.budget.Zeta(2), dpi.budget.RBA(4))
 
 
 class _Uncharged(Accounts):
     """Accounts that do not charge for some payments, by how often the user has paid before."""
+
+    def __init__(self, free: Callable[[Integers], npt.NDArray[np.bool_]], epsilon: Epsilon, **options: Any) -> None:
+        super().__init__(epsilon, **options)
+        self._free = free
 
     def charge(self, bill: Bill) -> Charge:
         made = super().charge(bill)
@@ -156,32 +160,6 @@ class _Uncharged(Accounts):
         free = self._free(before["active"].astype(np.int64))
         made.standing["spent"][free] = before["spent"][free]
         return made
-
-    @abstractmethod
-    def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
-        """Tell which payments are free."""
-
-
-class _Regulars(_Uncharged):
-    def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
-        return active >= 64
-
-
-class _Thousandth(_Uncharged):
-    def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
-        return active >= 1000
-
-
-class _Hundredth(_Uncharged):
-    def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
-        return np.equal(active % 100, 99)
-
-
-class _Classes(_Uncharged):
-    """Classes above the twentieth pay nothing: one stream, in which the number of payments is the class."""
-
-    def _free(self, active: Integers) -> npt.NDArray[np.bool_]:
-        return active > 20
 
 
 COSTS, CLASSES = partial(by_cost, 3_000), partial(by_class, 40, SHARE)
@@ -191,9 +169,14 @@ THOUSAND = staying(1_020, VALUES)
 CHARGED = on(account_life(COSTS), THOUSAND)
 
 
-def _life(name: str, kind: type[Accounts], slots: int) -> Pair:
+def _life(name: str, free: Callable[[Integers], npt.NDArray[np.bool_]], slots: int) -> Pair:
     why = "what a slot takes of an account does not depend on how often it has paid (dpi.budget.charge)"
-    return Pair(name, why, on(account_life(COSTS, kind=kind), THOUSAND.first(slots)), CHARGED)
+    return Pair(name, why, on(account_life(COSTS, kind=partial(_Uncharged, free)), THOUSAND.first(slots)), CHARGED)
+
+
+def _high_classes(active: Integers) -> npt.NDArray[np.bool_]:
+    """One stream, in which the number of payments is the class."""
+    return active > 20
 
 
 PAIRS = (
@@ -201,25 +184,25 @@ PAIRS = (
          on(_Keys, TYPES), on(stream_session(budget=DEAR), TYPES)),
     Pair("accounts refilled on restart", "accounts are state; deletion is a refill",
          on(lambda: _Restart(DEAR_STREAM, restart_every=8), EVERY),
-         on(lambda: StreamSession(DEAR_STREAM, restart_every=8), EVERY, RETURNING)),
+         on(stream_session(8, budget=DEAR), EVERY, RETURNING)),
     Pair("an old save restores spent budget", "a stream does not go back behind what it has released",
          on(lambda: _Save(DEAR_STREAM, restart_every=2), EVERY),
          on(lambda: _KeptSave(DEAR_STREAM, restart_every=2), EVERY, RETURNING)),
     Pair("two streams with two silent ledgers", "ε is per store: streams share one ledger, or say that they do not",
          on(_two(shared=False), EVERY), on(_two(shared=True), EVERY)),
-    _life("nothing is charged after 64 payments", _Regulars, 80),
-    _life("nothing is charged after a thousand payments", _Thousandth, 1_020),
-    _life("every hundredth payment is free", _Hundredth, 120),
+    _life("nothing is charged after 64 payments", lambda active: active >= 64, 80),
+    _life("nothing is charged after a thousand payments", lambda active: active >= 1000, 1_020),
+    _life("every hundredth payment is free", lambda active: np.equal(active % 100, 99), 120),
     Pair("nothing is charged in high classes", "every class pays its share of what is left (dpi.budget.classes)",
-         on(account_life(CLASSES, clocked(40), kind=_Classes), staying(60, VALUES)),
+         on(account_life(CLASSES, clocked(40), kind=partial(_Uncharged, _high_classes)), staying(60, VALUES)),
          on(account_life(CLASSES, clocked(40)), staying(60, VALUES))),
     Pair("two writers pay from stale accounts",
          "a payment compares the ledger with the one it was made from, in its own transaction",
          on(_StaleWriters, EVERY), on(_CarefulWriters, EVERY)),
     Pair("RBA with replacement", "elements are drawn once each, or their sum has no bound",
          on(stream_session(budget=dpi.Converging(dpi.budget.Zeta(2), _Replaced(4))), EVERY),
-         on(lambda: StreamSession(RBA_STREAM), EVERY)),
+         on(stream_session(budget=RBA), EVERY)),
     Pair("RBA state refilled on restart", "the used elements are state",
-         on(lambda: _Restart(RBA_STREAM, restart_every=3), EVERY),
-         on(lambda: StreamSession(RBA_STREAM, restart_every=3), EVERY)),
+         on(lambda: _Restart(stream(budget=RBA), restart_every=3), EVERY),
+         on(stream_session(3, budget=RBA), EVERY)),
 )  # fmt: skip

@@ -65,9 +65,9 @@ def stream(**options: object) -> MakeStream:
 
 
 @cache
-def stream_session(**options: object) -> Open:
+def stream_session(restart_every: int | None = None, /, **options: object) -> Open:
     """Return how to open sessions of such a stream."""
-    return lambda: StreamSession(stream(**options))
+    return lambda: StreamSession(stream(**options), restart_every=restart_every)
 
 
 @cache

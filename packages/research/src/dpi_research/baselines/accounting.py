@@ -65,8 +65,7 @@ def rho_of(epsilon: Fraction, delta: float) -> Fraction:
     >>> epsilon_of(float(rho), 1e-6) <= 1 < epsilon_of(1.001 * float(rho), 1e-6)
     True
     """
-    if not 0 < delta < 1:
-        raise OptionError(f"`delta` must be between 0 and 1. Got {delta}.")
+    check_between(delta, "delta")
     low, high = 0.0, float(epsilon) + 1
     for _ in range(200):
         middle = (low + high) / 2
@@ -129,19 +128,19 @@ class Loss:
         if self.rho:
             if delta is None:
                 return math.inf
-            check_delta(delta)
+            check_between(delta, "delta")
             return laplace + float(self.pure) + epsilon_of(float(self.rho), delta)
         if delta is not None and laplace:
-            check_delta(delta)
+            check_between(delta, "delta")
             shifts = {float(ratio): count for ratio, count in self.shifts.items()}
             laplace = min(laplace, from_renyi(shifts, delta), from_law(shifts, delta))
         return laplace + float(self.pure)
 
 
-def check_delta(delta: float) -> None:
-    """Refuse a δ outside (0, 1)."""
-    if not 0 < delta < 1:
-        raise OptionError(f"`delta` must be between 0 and 1. Got {delta}.")
+def check_between(value: float | Fraction, name: str) -> None:
+    """Refuse an option outside (0, 1)."""
+    if not 0 < value < 1:
+        raise OptionError(f"`{name}` must be between 0 and 1. Got {value}.")
 
 
 def renyi(ratio: float, order: Floats) -> Floats:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import math
 import tomllib
 from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sized
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.resources import files
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, dataclass_transform
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +29,7 @@ from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import RandomSource, SystemSource, add_laplace
 from dpi.noise.laplace import LARGEST_VALUE
 from dpi_research.baselines._gaussian import add_gaussian
-from dpi_research.baselines.accounting import Floats, Loss, check_delta, delta_of, epsilon_of, rho_of
+from dpi_research.baselines.accounting import Floats, Loss, check_between, delta_of, epsilon_of, rho_of
 
 FACTS: dict[str, dict[str, Any]] = tomllib.loads((files(__package__) / "facts.toml").read_text(encoding="utf-8"))
 LARGEST_EPSILON = 1024
@@ -55,9 +57,10 @@ class Facts:
     """Where this differs from the published text, or had to be filled in."""
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 @dataclass(kw_only=True, eq=False)
 class Baseline(ABC):
-    """A mechanism's public options, and its state.
+    """A mechanism's public options, and its state; what inherits from it is such a data class too.
 
     epsilon: the mechanism's own ε, for one record.
     bins: how many counters run side by side; a record is in one bin, so they cost ε together, not each.
@@ -67,6 +70,8 @@ class Baseline(ABC):
     """Those of `facts.toml` under the name of the class."""
     protects_users: ClassVar[bool] = False
     """Whether ε is for all records of a user, so that neither slots nor records add to the loss."""
+    held: ClassVar[tuple[str, ...]] = ()
+    """The attributes that hold numbers from one slot to the next, apart from the options."""
 
     epsilon: Amount
     bins: int = 1
@@ -76,13 +81,13 @@ class Baseline(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        dataclass(kw_only=True, eq=False)(cls)
         if cls.__name__ in FACTS:
             cls.facts = Facts(**FACTS[cls.__name__])
 
     def __post_init__(self) -> None:
         self.rate = self._rate()
-        if type(self.bins) is not int or self.bins < 1:
-            raise OptionError(f"`bins` must be a whole number of at least 1. Got {self.bins!r}.")
+        check_count(self.bins, "bins")
         self._source: RandomSource = SystemSource() if self.unsafe_source is None else self.unsafe_source
         self._start()
 
@@ -177,9 +182,9 @@ class Baseline(ABC):
         return None
 
     @property
-    @abstractmethod
     def memory(self) -> int:
         """How many numbers are held now, apart from the options."""
+        return sum(count_numbers(getattr(self, name, ())) for name in self.held)
 
     # For the mechanisms.
 
@@ -208,13 +213,20 @@ class Baseline(ABC):
         return np.asarray(np.clip(values, 0, LARGEST_COUNT).astype(np.int64) * GRAINS)
 
 
+def count_numbers(part: object) -> int:
+    """How many numbers something holds: an array, a list of such things, a part that knows, or one number."""
+    if isinstance(part, list | deque):
+        return sum(map(count_numbers, part))
+    known = getattr(part, "memory", getattr(part, "size", None))
+    return int(known) if known is not None else len(part) if isinstance(part, Sized) else 1
+
+
 def check_count(value: int, name: str, least: int = 1) -> None:
     """Refuse an option that is not a whole number of at least `least`."""
     if type(value) is not int or value < least:
         raise OptionError(f"`{name}` must be a whole number of at least {least}. Got {value!r}.")
 
 
-@dataclass(kw_only=True, eq=False)
 class Concentrated(Baseline):
     """A mechanism that is ρ-zCDP for one record, where ρ is the largest that keeps (ε, `own_delta`).
 
@@ -225,7 +237,7 @@ class Concentrated(Baseline):
     own_delta: float = 1e-6
 
     def __post_init__(self) -> None:
-        check_delta(self.own_delta)
+        check_between(self.own_delta, "delta")
         self.rho = rho_of(self._rate(), self.own_delta)
         """The guarantee about one record, in zCDP."""
         super().__post_init__()
@@ -252,9 +264,11 @@ class Concentrated(Baseline):
         return add_gaussian(cut, variance * GRAINS**2, self._source)
 
 
-@dataclass(kw_only=True, eq=False)
 class Prefixed(Baseline):
-    """What such systems share: `slots` values are released, each in 0 … `largest`, after `prefix` that are not."""
+    """What such systems share: `slots` values, each in 0 … `largest`, are released after a warm-up.
+
+    The `prefix` values of the warm-up are not released: a threshold is learnt from them, to which the others are cut.
+    """
 
     slots: int
     prefix: int = 65_536
@@ -265,6 +279,28 @@ class Prefixed(Baseline):
             raise OptionError("this mechanism has one bin; use PerBin(mechanism=..., bins=...) for more.")
         for name in ("slots", "prefix", "largest"):
             check_count(getattr(self, name), name)
+        self._values: list[float] = []
+
+    def _step(self, grains: Integers) -> Floats:
+        if self.slot > self.prefix:
+            return np.array([self._count(int(grains[0]))])
+        self._values.append(self._keep(int(grains[0])))
+        if self.slot == self.prefix:
+            self._learn()
+            self._values = []
+        return np.array([np.nan])
+
+    def _keep(self, grains: int) -> float:
+        """What is kept of a value of the prefix."""
+        return grains
+
+    @abstractmethod
+    def _learn(self) -> None:
+        """Choose the threshold, from what is kept."""
+
+    @abstractmethod
+    def _count(self, grains: int) -> float:
+        """The sum after the next value."""
 
     @property
     def horizon(self) -> int:

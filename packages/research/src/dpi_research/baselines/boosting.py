@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from itertools import combinations_with_replacement
 from typing import Literal
@@ -14,7 +14,7 @@ from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import exponential_choices
-from dpi_research.baselines.accounting import Floats, Loss, check_delta
+from dpi_research.baselines.accounting import Floats, Loss, check_between
 from dpi_research.baselines.base import Baseline, check_count
 
 LARGEST_SEARCH = 1_000_000
@@ -93,7 +93,6 @@ ANSWER = 1 << 20
 LARGEST_ROWS = 1 << 24
 
 
-@dataclass(kw_only=True, eq=False)
 class QueryBoosting(Baseline):
     """Each slot's histogram from boosted synopses; slots are boosted one by one.
 
@@ -115,6 +114,8 @@ class QueryBoosting(Baseline):
     >>> round(float(mechanism.sample_epsilon), 2), round(float(mechanism.base_epsilon), 2)
     (1.95, 2.68)
     """
+
+    held = ("_synopses",)
 
     rows: int
     queries: Integers | None = field(default=None, repr=False)
@@ -159,7 +160,7 @@ class QueryBoosting(Baseline):
             )
         factor = Fraction(self.sample)
         if self.base_delta is not None:
-            check_delta(self.base_delta)
+            check_between(self.base_delta, "delta")
             factor = Fraction(2 * math.sqrt(2 * self.sample * math.log(1 / self.base_delta)) * (1 + 1e-12))
         self.scale = factor / self.base_epsilon
         """Of the noise on each sampled answer, in records."""
@@ -211,11 +212,6 @@ class QueryBoosting(Baseline):
         size = max(1.0, float(records))
         needed = slots * size * math.exp(min(700.0, (size - 1) * float(self.rate))) * self.delta
         return math.inf if delta is None or delta < needed else pure
-
-    @property
-    def memory(self) -> int:
-        """The last slot's synopses."""
-        return len(self._synopses) * self.bins
 
 
 def dyadic_queries(bins: int) -> Integers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
-from dpi_research.baselines.accounting import Floats, Loss
+from dpi_research.baselines.accounting import Floats, Loss, check_between
 from dpi_research.baselines.base import Baseline, check_count
 
 Noise = Callable[[Integers], Integers]
@@ -70,7 +69,6 @@ class DyadicTree:
         return int(self._exact.size + self._noisy.size)
 
 
-@dataclass(kw_only=True, eq=False)
 class Binary(Baseline):
     """Prefix sums of up to `slots` slots from noisy sums of dyadic blocks.
 
@@ -87,6 +85,8 @@ class Binary(Baseline):
     >>> counter.user_epsilon(4), counter.variance(3)
     (2666.6666666666665, 3.6e-05)
     """
+
+    held = ("_tree",)
 
     slots: int
 
@@ -111,25 +111,18 @@ class Binary(Baseline):
         """A release is off by more than this with probability at most β."""
         return laplace_sum_bound([float(self.scale)] * slot.bit_count(), beta)
 
-    @property
-    def memory(self) -> int:
-        """Two numbers a level and bin."""
-        return self._tree.size
-
 
 def laplace_sum_bound(scales: list[float], beta: float) -> float:
     """A bound ν·√(8·ln(2/β)) that a sum of independent Laplace noises exceeds with probability at most β.
 
     With ν = max(√Σb², b_max·√ln(2/β)) (Chan, Shi, Song, Corollary 2.9).
     """
-    if not 0 < beta < 1:
-        raise OptionError(f"`beta` must be between 0 and 1. Got {beta}.")
+    check_between(beta, "beta")
     log = math.log(2 / beta)
     spread = max(math.sqrt(sum(b * b for b in scales)), max(scales, default=0.0) * math.sqrt(log))
     return spread * math.sqrt(8 * log)
 
 
-@dataclass(kw_only=True, eq=False)
 class Logarithmic(Baseline):
     """Prefix sums at slots 1, 2, 4, 8, …; between them the last release stands.
 
@@ -140,6 +133,8 @@ class Logarithmic(Baseline):
     >>> [round(float(counter.update(1)[0])) for _ in range(5)]
     [1, 2, 2, 4, 4]
     """
+
+    held = ("_segment", "_released")
 
     def _start(self) -> None:
         self._segment = np.zeros(self.bins, dtype=np.int64)
@@ -160,11 +155,6 @@ class Logarithmic(Baseline):
         """One noise for each segment; around the count at the last power of two."""
         return 2 * slot.bit_length() / float(self.rate) ** 2
 
-    @property
-    def memory(self) -> int:
-        """The open segment and the last release."""
-        return 2 * self.bins
-
 
 def segments(slots: int, scale: Fraction) -> dict[Fraction, int]:
     """Ratios of the segments that end by a slot: 1, 1, 2, 4, … slots over the scale."""
@@ -175,7 +165,6 @@ def segments(slots: int, scale: Fraction) -> dict[Fraction, int]:
     return ratios
 
 
-@dataclass(kw_only=True, eq=False)
 class Hybrid(Baseline):
     """Prefix sums for ever: a logarithmic count at powers of two, and a fresh binary one after each.
 
@@ -189,6 +178,8 @@ class Hybrid(Baseline):
     >>> Hybrid(epsilon=1).user_epsilon(8), Hybrid(epsilon=1).variance(5)
     (5.5, 56.0)
     """
+
+    held = ("_segment", "_base", "_tree")
 
     def _start(self) -> None:
         self._segment = np.zeros(self.bins, dtype=np.int64)
@@ -231,13 +222,7 @@ class Hybrid(Baseline):
         """A release is off by more than this with probability at most β."""
         return laplace_sum_bound(self.scales(slot), beta)
 
-    @property
-    def memory(self) -> int:
-        """The open segment, the base, and the tree."""
-        return 2 * self.bins + self._tree.size
 
-
-@dataclass(kw_only=True, eq=False)
 class RangeCounter(Baseline):
     """Prefix sums of all ranges of bins, for ever.
 
@@ -250,13 +235,15 @@ class RangeCounter(Baseline):
     (14, [(0, 1), (0, 4), (1, 1)])
     """
 
+    held = ("_counter", "_released")
+
     def _start(self) -> None:
         self.levels = (self.bins - 1).bit_length() + 1
         leaves = 1 << (self.levels - 1)
         share = self.rate / self.levels
         self._counter = Hybrid(epsilon=share, bins=2 * leaves - 1, unsafe_source=self._source)
         self._leaves = leaves
-        self._released: Floats | None = None
+        self._released: Floats = np.empty(0)
 
     def _step(self, grains: Integers) -> Floats:
         level = np.zeros(self._leaves, dtype=np.int64)
@@ -285,7 +272,7 @@ class RangeCounter(Baseline):
 
     def range(self, low: int, high: int) -> float:
         """The released count of bins low … high - 1, over all slots so far."""
-        if self._released is None:
+        if not self._released.size:
             raise OptionError("nothing is released yet: call `update` first.")
         places = [self._place(level, place) for level, place in self.nodes(low, high)]
         return float(self._released[places].sum())
@@ -304,11 +291,6 @@ class RangeCounter(Baseline):
     def range_variance(self, low: int, high: int, slot: int) -> float:
         """Of the range low … high - 1."""
         return len(self.nodes(low, high)) * self._counter.variance(slot)
-
-    @property
-    def memory(self) -> int:
-        """The counters, and the last release."""
-        return self._counter.memory + 2 * self._leaves - 1
 
 
 class Consistent:

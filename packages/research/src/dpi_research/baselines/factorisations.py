@@ -29,7 +29,6 @@ def coefficients(slots: int) -> Floats:
     return np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))])
 
 
-@dataclass(kw_only=True, eq=False)
 class SquareRoot(Concentrated):
     """Prefix sums of up to `slots` slots: A = C·C with C the square root of the prefix-sum matrix.
 
@@ -46,6 +45,8 @@ class SquareRoot(Concentrated):
     >>> round(SquareRoot(epsilon=1, slots=50).energy, 6)
     2.309923
     """
+
+    held = ("_counts", "_decoded")
 
     slots: int
 
@@ -79,11 +80,6 @@ class SquareRoot(Concentrated):
     def variance(self, slot: int) -> float:
         """σ²·S_T·S_t."""
         return float(self.noise_variance) * float((coefficients(self.slots)[:slot] ** 2).sum())
-
-    @property
-    def memory(self) -> int:
-        """The counts and the decoded estimates of all slots."""
-        return int(self._counts.size + self._decoded.size)
 
 
 @dataclass(frozen=True)
@@ -171,7 +167,6 @@ def rational_approximation(buffers: int, slots: int) -> Buffers:
 LONGEST_TOEPLITZ = 10**7
 
 
-@dataclass(kw_only=True, eq=False)
 class BufferedToeplitz(Concentrated):
     """Prefix sums of up to `slots` slots; the noise of a slot is corrected by a few decaying sums of the noise so far.
 
@@ -187,6 +182,8 @@ class BufferedToeplitz(Concentrated):
     >>> [round(float(counter.update(2)[0])) for _ in range(4)], counter.memory
     ([2, 4, 6, 8], 6)
     """
+
+    held = ("_state", "_sum")
 
     slots: int
     buffers: int | Buffers = 5
@@ -231,8 +228,3 @@ class BufferedToeplitz(Concentrated):
     def variance(self, slot: int) -> float:
         """That of z times the decoder's energy."""
         return float(self.noise_variance) * float(self._decoder_energy[slot - 1])
-
-    @property
-    def memory(self) -> int:
-        """The buffers and the sum."""
-        return int(self._state.size + self._sum.size)

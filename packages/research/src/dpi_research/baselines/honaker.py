@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from statistics import NormalDist
@@ -15,10 +13,9 @@ import numpy.typing as npt
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
-from dpi_research.baselines.accounting import Floats, Loss
+from dpi_research.baselines.accounting import Floats, Loss, check_between
 from dpi_research.baselines.base import Concentrated, check_count
-
-Noise = Callable[[Integers], Integers]
+from dpi_research.baselines.counters import Noise
 
 
 def node_share(height: int) -> float:
@@ -92,7 +89,6 @@ def prefix_share(slots: int) -> float:
     return sum(node_share(j) for j in range(slots.bit_length()) if slots >> j & 1)
 
 
-@dataclass(kw_only=True, eq=False)
 class Honaker(Concentrated):
     """Prefix sums of up to `slots` slots from a tree with Gaussian noise at every node.
 
@@ -105,6 +101,8 @@ class Honaker(Concentrated):
     >>> [round(float(counter.update(2)[0])) for _ in range(4)]
     [2, 4, 6, 8]
     """
+
+    held = ("_tree",)
 
     slots: int
 
@@ -129,13 +127,7 @@ class Honaker(Concentrated):
         """One node for every set bit of the slot's number."""
         return float(self.noise_variance) * prefix_share(slot)
 
-    @property
-    def memory(self) -> int:
-        """Two numbers a level and bin, and the bin's slots."""
-        return self._tree.size
 
-
-@dataclass(kw_only=True, eq=False)
 class KeySelection(Concentrated):
     """Prefix sums of up to `slots` triggers (slots), of the bins ("keys") that are worth a release.
 
@@ -158,6 +150,8 @@ class KeySelection(Concentrated):
     [[0, 0], [8, 0], [8, 0], [16, 0]]
     """
 
+    held = ("_selection", "_values", "_waiting", "_released")
+
     slots: int
     share: Amount = Fraction(1, 2)
     failure: float | None = None
@@ -166,21 +160,19 @@ class KeySelection(Concentrated):
     def _start(self) -> None:
         check_count(self.slots, "slots")
         share = rational(self.share, "share")
-        if not 0 < share < 1:
-            raise OptionError(f"`share` must be between 0 and 1. Got {self.share}.")
-        failure = (
-            self.own_delta / (math.exp(min(float(self.rate), 500.0)) + 1) if self.failure is None else self.failure
-        )
+        check_between(share, "share")
+        published = self.own_delta / (math.exp(min(float(self.rate), 500.0)) + 1)
+        failure = published if self.failure is None else self.failure
         if not 0 < failure < 1 or not self.least >= 0:
             raise OptionError("`failure` must be between 0 and 1, and `least` at least 0.")
         self.levels = self.slots.bit_length()
         self.selection_variance = self.levels / (2 * share * self.rho)
         self.value_variance = self.levels / (2 * (1 - share) * self.rho)
         self._quantile = -NormalDist().inv_cdf(max(failure, 1e-300))
-        self._selection = HonakerTrees(
-            self.levels, self.bins, partial(self._gaussian, variance=self.selection_variance)
+        self._selection, self._values = (
+            HonakerTrees(self.levels, self.bins, partial(self._gaussian, variance=variance))
+            for variance in (self.selection_variance, self.value_variance)
         )
-        self._values = HonakerTrees(self.levels, self.bins, partial(self._gaussian, variance=self.value_variance))
         self._waiting = np.zeros(self.bins, dtype=np.int64)
         self._released = np.zeros(self.bins)
 
@@ -207,8 +199,3 @@ class KeySelection(Concentrated):
         first = sum(4**j * (slots >> j) for j in range(self.levels)) / (2 * self.selection_variance)
         second = slots**2 * min(self.levels, slots.bit_length()) / (2 * self.value_variance)
         return Loss(rho=first + second)
-
-    @property
-    def memory(self) -> int:
-        """Both trees, what waits, and the last releases."""
-        return self._selection.size + self._values.size + 2 * self.bins

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -82,13 +81,14 @@ class Oracle:
 LARGEST_POPULATION = 10**8
 
 
-@dataclass(kw_only=True, eq=False)
 class LdpIds(Baseline):
     """Histograms of single slots, one value of each of `users` users in a slot.
 
     users: how many there are; those without a record hold the extra value "none". If a slot has more records than
     users, each user holds one of them, drawn at random. The collector sees reports only.
     """
+
+    held: ClassVar[tuple[str, ...]] = ("_last",)
 
     users: int = 10_000
     window: int = 20
@@ -136,20 +136,16 @@ class LdpIds(Baseline):
         """ε in every window."""
         return Loss(pure=-(-slots // self.window) * self.rate)
 
-    @property
-    def memory(self) -> int:
-        """The last release."""
-        return self.bins + 1
-
 
 def _some(counts: Integers, users: int, rng: np.random.Generator) -> Integers:
     """The values of some of the users, drawn without replacement."""
     return np.asarray(rng.multivariate_hypergeometric(counts, users, method="marginals"))
 
 
-@dataclass(kw_only=True, eq=False)
 class Adaptive(LdpIds):
     """Methods that first test whether to publish; half of a window's budget, or users, is for the tests."""
+
+    held = ("_last", "spent", "_division")
 
     division: ClassVar[type[Division]]
     """How publications share the other half."""
@@ -172,11 +168,6 @@ class Adaptive(LdpIds):
     def _try(self, held: Integers, offer: Fraction, rng: np.random.Generator) -> Floats | None:
         """Test, and publish with the offered share if the test says so."""
 
-    @property
-    def memory(self) -> int:
-        """The last release, what it took, and what the division holds."""
-        return self.bins + 2 + self._division.memory
-
 
 def check_population(users: int, window: int) -> None:
     """Refuse fewer users than the window divides."""
@@ -184,7 +175,6 @@ def check_population(users: int, window: int) -> None:
         raise OptionError(f"`users` must be at least twice the window, {2 * window}. Got {users}.")
 
 
-@dataclass(kw_only=True, eq=False)
 class LBU(LdpIds):
     """Budget uniform: everybody reports in every slot with ε/w.
 
@@ -212,7 +202,6 @@ class LBU(LdpIds):
         return self.users**2 * self.mean_variance(self.users, self.rate / self.window)
 
 
-@dataclass(kw_only=True, eq=False)
 class LSP(LdpIds):
     """Sampling: everybody reports in every w-th slot with ε; the release is repeated until the next.
 
@@ -227,7 +216,6 @@ class LSP(LdpIds):
         return self._ask(held, self.users, self.rate, rng) if (self.slot - 1) % self.window == 0 else None
 
 
-@dataclass(kw_only=True, eq=False)
 class _AdaptiveBudget(Adaptive):
     def _try(self, held: Integers, offer: Fraction, rng: np.random.Generator) -> Floats | None:
         test = self.rate / (2 * self.window)
@@ -247,7 +235,6 @@ class _AdaptiveBudget(Adaptive):
         return Loss(pure=(Fraction(slots, 2 * self.window) + self._division.most(slots)) * self.rate)
 
 
-@dataclass(kw_only=True, eq=False)
 class LBD(_AdaptiveBudget):
     """Budget distribution: a test with ε/(2w) in every slot; a publication takes half of what the window has left.
 
@@ -261,7 +248,6 @@ class LBD(_AdaptiveBudget):
     division: ClassVar = Distribution
 
 
-@dataclass(kw_only=True, eq=False)
 class LBA(_AdaptiveBudget):
     """Budget absorption: a test with ε/(2w) in every slot; a publication takes the shares of skipped slots.
 
@@ -275,7 +261,6 @@ class LBA(_AdaptiveBudget):
     division: ClassVar = Absorption
 
 
-@dataclass(kw_only=True, eq=False)
 class LPU(LdpIds):
     """Population uniform: N/w fresh users report in every slot.
 
@@ -294,7 +279,6 @@ class LPU(LdpIds):
         return self._ask(held, self.users // self.window, self.rate, rng)
 
 
-@dataclass(kw_only=True, eq=False)
 class _AdaptivePopulation(Adaptive):
     def _start(self) -> None:
         super()._start()
@@ -310,7 +294,6 @@ class _AdaptivePopulation(Adaptive):
         return None
 
 
-@dataclass(kw_only=True, eq=False)
 class LPD(_AdaptivePopulation):
     """Population distribution: N/(2w) users test; a publication asks half of those that the window has left of N/2.
 
@@ -324,7 +307,6 @@ class LPD(_AdaptivePopulation):
     division: ClassVar = Distribution
 
 
-@dataclass(kw_only=True, eq=False)
 class LPA(_AdaptivePopulation):
     """Population absorption: N/(2w) users test, N/(2w) publish; a publication asks those of skipped slots too.
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dpi.budget.epsilon import Amount, rational
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
-from dpi_research.baselines.accounting import Floats, Loss
+from dpi_research.baselines.accounting import Floats, Loss, check_between
 from dpi_research.baselines.base import Baseline, check_count
 
 Smoother = Literal["median", "average", "js"]
@@ -23,7 +23,6 @@ LONGEST_GROUP = 1 << 16
 """A group is closed at this length: a public rule that bounds memory."""
 
 
-@dataclass(kw_only=True, eq=False)
 class Pegasus(Baseline):
     """Counts of single slots, smoothed over groups of slots with like counts.
 
@@ -45,14 +44,15 @@ class Pegasus(Baseline):
     21.25
     """
 
+    held = ("_counts", "_noisy", "_open", "_thresholds", "group_starts")
+
     share: Amount = Fraction(4, 5)
     threshold: Amount | None = None
     smoother: Smoother = "median"
 
     def _start(self) -> None:
         share = rational(self.share, "share")
-        if not 0 < share < 1:
-            raise OptionError(f"`share` must be between 0 and 1. Got {self.share}.")
+        check_between(share, "share")
         if self.smoother not in ("median", "average", "js"):
             raise OptionError(f'`smoother` must be "median", "average" or "js". Got {self.smoother!r}.')
         self.perturber_rate, self.grouper_rate = share * self.rate, (1 - share) * self.rate
@@ -96,11 +96,6 @@ class Pegasus(Baseline):
     def loss(self, slots: int) -> Loss:
         """The perturber's releases, and the bound of the grouper."""
         return Loss({self.perturber_rate: slots}, slots * self.grouper_rate / 4)
-
-    @property
-    def memory(self) -> int:
-        """The open group's true and noisy counts, its threshold and start."""
-        return 2 * sum(len(values) for values in self._counts) + 3 * self.bins
 
 
 def _deviation(counts: list[int]) -> int:

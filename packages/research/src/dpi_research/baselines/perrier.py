@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
 from dpi.errors import OptionError
-from dpi.exact.integers import GRAINS, Integers
-from dpi_research.baselines.accounting import Floats, Loss, check_delta
+from dpi.exact.integers import GRAINS
+from dpi_research.baselines.accounting import Floats, Loss, check_between
 from dpi_research.baselines.base import Prefixed, check_count
 from dpi_research.baselines.counters import DyadicTree, blocks
 
@@ -52,8 +51,7 @@ class QuantileThreshold:
 
     def __init__(self, epsilon: float, delta: float, quantile: float = 0.995, failure: float = 0.006) -> None:
         for name, value in (("delta", delta), ("quantile", quantile), ("failure", 2 * failure)):
-            if not 0 < value < 1:
-                raise OptionError(f"`{name}` must be between 0 and 1. Got {value}.")
+            check_between(value, name)
         self.quantile = quantile
         self.decay = epsilon / (2 * math.log(1 / delta))
         self.admissible = epsilon / 2
@@ -77,7 +75,6 @@ class QuantileThreshold:
         return max(0.0, shifted)
 
 
-@dataclass(kw_only=True, eq=False)
 class Perrier(Prefixed):
     """Prefix sums of values in 0 … `largest` with a light tail, one value in every slot.
 
@@ -97,6 +94,8 @@ class Perrier(Prefixed):
     (True, False, 9)
     """
 
+    held = ("_values", "_tree")
+
     quantile: float = 0.995
     failure: float = 0.006
     threshold_delta: float | None = None
@@ -105,34 +104,28 @@ class Perrier(Prefixed):
         super()._start()
         check_count(self.slots, "slots", 2)
         self._quantile = QuantileThreshold(float(self.rate), self.delta, self.quantile, self.failure)
-        self._values: list[int] = []
         self.levels = self.slots.bit_length()
         self.threshold: Fraction | None = None
         """τ, public once the prefix is over."""
 
-    def _step(self, grains: Integers) -> Floats:
-        if self.threshold is None:
-            self._values.append(min(int(grains[0]), self.largest * GRAINS))
-            if self.slot == self.prefix:
-                self._learn()
-            return np.array([np.nan])
-        return self._tree.add(np.minimum(grains, int(self.threshold * GRAINS)))
-
     def _learn(self) -> None:
         noise = float(self._laplace(np.zeros(1, dtype=np.int64), Fraction(1))[0]) / GRAINS
-        values = np.array(self._values) / GRAINS
+        values = np.minimum(self._values, self.largest * GRAINS) / GRAINS
         learned = self._quantile.threshold(values, float(self.largest), noise)
         # At least one grain, at most the largest value: both public, so the tree's scale is positive.
         units = min(max(1, math.ceil(learned * GRAINS)), self.largest * GRAINS)
         self.threshold = Fraction(units, GRAINS)
-        self._values = []
         self._tree = DyadicTree(self.levels, 1, partial(self._laplace, scale=self.threshold * self.levels / self.rate))
+
+    def _count(self, grains: int) -> float:
+        assert self.threshold is not None  # noqa: S101 - the prefix is over
+        return float(self._tree.add(np.array([min(grains, int(self.threshold * GRAINS))]))[0])
 
     @property
     def delta(self) -> float:
         """The threshold's δ."""
         delta = 1 / self.slots**2 if self.threshold_delta is None else self.threshold_delta
-        check_delta(delta)
+        check_between(delta, "delta")
         return delta
 
     def loss(self, slots: int) -> Loss:
@@ -157,8 +150,3 @@ class Perrier(Prefixed):
             return None
         scale = float(self.threshold * self.levels / self.rate)
         return 2 * (slot - self.prefix).bit_count() * scale**2
-
-    @property
-    def memory(self) -> int:
-        """The prefix's values, then the tree."""
-        return len(self._values) if self.threshold is None else self._tree.size

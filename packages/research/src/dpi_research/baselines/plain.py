@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +12,6 @@ from dpi_research.baselines.accounting import Floats, Loss
 from dpi_research.baselines.base import Baseline, check_count
 
 
-@dataclass(kw_only=True, eq=False)
 class NoisyHistogram(Baseline):
     """Counts of single slots, each with noise of scale 1/ε.
 
@@ -37,13 +35,7 @@ class NoisyHistogram(Baseline):
         """The same in every slot."""
         return 2 / float(self.rate) ** 2
 
-    @property
-    def memory(self) -> int:
-        """Nothing is kept."""
-        return 0
 
-
-@dataclass(kw_only=True, eq=False)
 class Demo(Baseline):
     """The mean of `draws` fresh multinomials of `units` units over equally likely bins, in every slot.
 
@@ -79,8 +71,3 @@ class Demo(Baseline):
     def variance(self, slot: int) -> float:
         """Of the mean of multinomials, around n/K."""
         return self.units / self.draws * (1 / self.bins) * (1 - 1 / self.bins)
-
-    @property
-    def memory(self) -> int:
-        """Nothing is kept."""
-        return 0

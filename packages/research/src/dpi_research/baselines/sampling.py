@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,8 +39,35 @@ def next_interval(interval: float, error: float, gain: float = 5.0, goal: float 
     return max(1.0, interval + gain * (1 - math.exp(min((error - goal) / goal, 50.0))))
 
 
-@dataclass(kw_only=True, eq=False)
-class Fast(Baseline):
+class Sampled(Baseline):
+    """What such systems hold of every bin: a Kalman filter, and when the bin is sampled next."""
+
+    held: ClassVar[tuple[str, ...]] = ("_estimate", "_uncertainty", "_interval", "_next", "_errors")
+
+    def _start(self) -> None:
+        self._estimate = np.zeros(self.bins)
+        self._uncertainty = np.full(self.bins, 100.0)
+        self._interval = np.ones(self.bins)
+        self._next = np.ones(self.bins, dtype=np.int64)
+        self._errors: list[list[float]] = [[] for _ in range(self.bins)]
+
+    def _correct(self, i: int, sample: float, variance: float, kept: int) -> float:
+        """The filter's step for a sample with noise of this variance, and its weight; the last errors are kept."""
+        prior = self._estimate[i] if self._errors[i] else sample
+        gain = float(self._uncertainty[i] / (self._uncertainty[i] + variance))
+        self._estimate[i] = prior + gain * (sample - prior)
+        self._uncertainty[i] *= 1 - gain
+        error = abs(self._estimate[i] - prior) / max(self._estimate[i], 1.0)
+        self._errors[i] = [*self._errors[i][1 - kept :], float(error)]
+        return gain
+
+    def _wait(self, i: int, interval: float) -> None:
+        """Sample a bin again after this interval."""
+        self._interval[i] = interval
+        self._next[i] = self.slot + round(interval)
+
+
+class Fast(Sampled):
     """Counts of single slots, for up to `slots` slots, from samples and a Kalman filter in every bin.
 
     samples: how many slots are sampled at most; None is the published 15 %.
@@ -59,12 +86,15 @@ class Fast(Baseline):
     1.0
     """
 
+    held = (*Sampled.held, "sampled")
+
     slots: int
     samples: int | None = None
     process: Amount = 100_000
     measurement: Amount | None = None
 
     def _start(self) -> None:
+        super()._start()
         check_count(self.slots, "slots")
         self.most_samples = math.ceil(0.15 * self.slots) if self.samples is None else self.samples
         check_count(self.most_samples, "samples")
@@ -74,11 +104,6 @@ class Fast(Baseline):
         self._measurement = default if self.measurement is None else float(rational(self.measurement, "measurement"))
         if self._process < 0 or self._measurement <= 0:
             raise OptionError("`process` must be at least 0, and `measurement` above 0.")
-        self._estimate = np.zeros(self.bins)
-        self._uncertainty = np.full(self.bins, 100.0)
-        self._interval = np.ones(self.bins)
-        self._next = np.ones(self.bins, dtype=np.int64)
-        self._errors: list[list[float]] = [[] for _ in range(self.bins)]
         self.sampled = np.zeros(self.bins, dtype=np.int64)
         """How many samples each bin has taken: public."""
         self.gain: Floats = np.zeros(self.bins)
@@ -89,21 +114,11 @@ class Fast(Baseline):
         due = (self._next <= self.slot) | (self.slot <= ERRORS_KEPT)
         now = np.flatnonzero(due & (self.sampled < self.most_samples))
         if now.size:
-            self._correct(now, self._laplace(grains[now], self.scale) / GRAINS)
+            for i, sample in zip(now.tolist(), self._laplace(grains[now], self.scale) / GRAINS, strict=True):
+                self.gain[i] = self._correct(i, float(sample), self._measurement, ERRORS_KEPT)
+                self._wait(i, next_interval(float(self._interval[i]), feedback(self._errors[i])))
+            self.sampled[now] += 1
         return self._estimate.copy()
-
-    def _correct(self, bins: Integers, samples: Floats) -> None:
-        """The filter's step for sampled bins, and when each is sampled next."""
-        prior = np.where(self.sampled[bins] == 0, samples, self._estimate[bins])
-        gain = self._uncertainty[bins] / (self._uncertainty[bins] + self._measurement)
-        posterior = prior + gain * (samples - prior)
-        self.gain[bins], self._estimate[bins] = gain, posterior
-        self._uncertainty[bins] *= 1 - gain
-        self.sampled[bins] += 1
-        for i, error in zip(bins, np.abs(posterior - prior) / np.maximum(posterior, 1), strict=True):
-            self._errors[i] = [*self._errors[i][1 - ERRORS_KEPT :], float(error)]
-            self._interval[i] = next_interval(float(self._interval[i]), feedback(self._errors[i]))
-            self._next[i] = self.slot + round(self._interval[i])
 
     @property
     def record_share(self) -> Fraction:
@@ -115,11 +130,6 @@ class Fast(Baseline):
         count = min(slots, self.bins * self.most_samples)
         return Loss({1 / self.scale: count} if count else {})
 
-    @property
-    def memory(self) -> int:
-        """The filters, and the controllers' errors."""
-        return 5 * self.bins + sum(map(len, self._errors))
-
 
 LARGEST_PART = Fraction(1, 5)
 """No slot of a region costs more than this share of ε."""
@@ -128,8 +138,7 @@ HISTORY = 10
 _PREDICT, _ERRORS = 3, 3
 
 
-@dataclass(kw_only=True, eq=False)
-class RescueDP(Baseline):
+class RescueDP(Sampled):
     """Counts of single slots; a bin is a region.
 
     alone: τ₁, regions predicted above it are measured alone. alike: τ₂, the least correlation within a group. near: τ₃,
@@ -145,6 +154,8 @@ class RescueDP(Baseline):
     [70, 9]
     """
 
+    held = (*Sampled.held, "budgets", "_history", "_recent")
+
     window: int = 20
     alone: float = 30.0
     alike: float = 0.5
@@ -152,15 +163,11 @@ class RescueDP(Baseline):
     process: Amount = 100
 
     def _start(self) -> None:
+        super()._start()
         check_count(self.window, "window")
         self._process = float(rational(self.process, "process"))
         if self._process < 0:
             raise OptionError(f"`process` must be at least 0. Got {self.process}.")
-        self._estimate = np.zeros(self.bins)
-        self._uncertainty = np.full(self.bins, 100.0)
-        self._interval = np.ones(self.bins)
-        self._next = np.ones(self.bins, dtype=np.int64)
-        self._errors: list[list[float]] = [[] for _ in range(self.bins)]
         self._history: deque[Floats] = deque(maxlen=HISTORY)
         self._recent: list[deque[Fraction]] = [deque(maxlen=self.window - 1) for _ in range(self.bins)]
         self.budgets: list[Fraction] = [Fraction(0)] * self.bins
@@ -217,20 +224,16 @@ class RescueDP(Baseline):
         value = float(self._laplace(total, 1 / offer)[0]) / GRAINS / len(group)
         noise = 2 / float(offer * len(group)) ** 2
         for i in group:
-            prior = self._estimate[i] if self._errors[i] else value
-            gain = self._uncertainty[i] / (self._uncertainty[i] + noise)
-            self._estimate[i] = prior + gain * (value - prior)
-            self._uncertainty[i] *= 1 - gain
-            self._plan(i, abs(self._estimate[i] - prior) / max(self._estimate[i], 1.0))
+            self._correct(i, value, noise, _ERRORS)
+            self._plan(i)
             self.budgets[i] = offer
 
-    def _plan(self, region: int, error: float) -> None:
+    def _plan(self, region: int) -> None:
         """I + 10·(1 - (Δ/λ)²), at least 1, with λ = 1/remaining and Δ = 0.9·E + 0.1·mean of the last three E."""
-        self._errors[region] = [*self._errors[region][1 - _ERRORS :], error]
-        feedback = 0.9 * error + 0.1 * sum(self._errors[region]) / len(self._errors[region])
-        change = 10 * (1 - (feedback * float(self.remaining(region))) ** 2)
-        self._interval[region] = max(1.0, self._interval[region] + change)
-        self._next[region] = self.slot + round(self._interval[region])
+        errors = self._errors[region]
+        control = 0.9 * errors[-1] + 0.1 * sum(errors) / len(errors)
+        change = 10 * (1 - (control * float(self.remaining(region))) ** 2)
+        self._wait(region, max(1.0, float(self._interval[region]) + change))
 
     @property
     def record_share(self) -> Fraction:
@@ -241,12 +244,6 @@ class RescueDP(Baseline):
         """A slot's largest budget in every slot, or all windows of all regions."""
         windows = -(-slots // self.window)
         return Loss(pure=min(slots * self.rate * LARGEST_PART, self.bins * windows * self.rate))
-
-    @property
-    def memory(self) -> int:
-        """Filters, intervals, errors, releases and budgets."""
-        kept = sum(map(len, self._errors)) + sum(map(len, self._recent))
-        return 5 * self.bins + len(self._history) * self.bins + kept
 
 
 def _correlation(one: Floats, other: Floats) -> float:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
-from dpi_research.baselines.accounting import Floats, Loss
+from dpi_research.baselines.accounting import Floats, Loss, check_between
 from dpi_research.baselines.base import Baseline, Concentrated, check_count
 from dpi_research.baselines.counters import Hybrid
 from dpi_research.baselines.wrappers import Cap
@@ -65,7 +65,6 @@ class Design:
         return cls(Fraction(numerator, STEPS), first, other, (first * from_first + other * from_other) / period)
 
 
-@dataclass(kw_only=True, eq=False)
 class CgmSpirit(Concentrated):
     """Counts of single slots, each bin a series in 0 … `largest` that changes by at most `step` a slot; more is cut.
 
@@ -81,6 +80,8 @@ class CgmSpirit(Concentrated):
     >>> [round(float(mechanism.update(x)[0])) for x in (0, 2, 7)]
     [0, 1, 2]
     """
+
+    held = ("_cut", "_released")
 
     largest: int = 1 << 16
     step: int = 1 << 10
@@ -103,9 +104,7 @@ class CgmSpirit(Concentrated):
             self._released = self._gaussian(counts * GRAINS, self.first_variance) / GRAINS
             return self._released
         before, self._cut = self._cut, np.clip(counts, self._cut - self.step, self._cut + self.step)
-        change = self._cut * GRAINS - before * (
-            self.design.correlation.numerator * GRAINS // self.design.correlation.denominator
-        )
+        change = self._cut * GRAINS - before * int(self.design.correlation * GRAINS)
         noisy = self._gaussian(change, self.other_variance) / GRAINS
         self._released = float(self.design.correlation) * self._released + noisy
         return self._released
@@ -128,11 +127,6 @@ class CgmSpirit(Concentrated):
         rest = place if square == 1 else (1 - square**place) / (1 - square)
         return float(self.first_variance) * square**place + float(self.other_variance) * rest
 
-    @property
-    def memory(self) -> int:
-        """The cut counts and the last release."""
-        return 2 * self.bins
-
 
 LAST_LEVEL = 40
 """At a cap of 2^40 records nothing is dropped any more."""
@@ -141,7 +135,6 @@ SERIES = Fraction(6_079_271, 10**7)
 """6/π², rounded down: the levels' shares SERIES/(j + 1)² sum to less than 1."""
 
 
-@dataclass(kw_only=True, eq=False)
 class DongSpirit(Baseline):
     """Prefix sums for ever; the cap on a user's records doubles when enough users are found to have more.
 
@@ -163,12 +156,12 @@ class DongSpirit(Baseline):
     """
 
     protects_users: ClassVar[bool] = True
+    held = ("_cap", "_above", "_counter", "_base", "_base_variance", "_noise")
 
     failure: float = 0.1
 
     def _start(self) -> None:
-        if not 0 < self.failure < 1:
-            raise OptionError(f"`failure` must be between 0 and 1. Got {self.failure}.")
+        check_between(self.failure, "failure")
         self.level = -1
         """The current level: public."""
         self._base: Floats = np.zeros(self.bins)
@@ -225,8 +218,3 @@ class DongSpirit(Baseline):
         if slot != self.slot or slot == 0 or self._counter.slot == 0:
             return self._base_variance if slot == self.slot and self._base_variance else None
         return self._base_variance + self._counter.variance(self._counter.slot)
-
-    @property
-    def memory(self) -> int:
-        """Users of this level, those above the cap, and the counter."""
-        return len(self._cap) + len(self._above) + self._counter.memory + self.bins + 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -12,14 +11,13 @@ import numpy.typing as npt
 
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
-from dpi_research.baselines.accounting import Floats, Loss
+from dpi_research.baselines.accounting import Floats, Loss, check_between
 from dpi_research.baselines.base import Baseline, check_count
 from dpi_research.baselines.ldp_ids import users_randomness
 
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(kw_only=True, eq=False)
 class Thresh(Baseline):
     """Counts of single slots among `users` users, renewed at most at the end of an epoch, for `epochs` epochs.
 
@@ -38,6 +36,7 @@ class Thresh(Baseline):
     """
 
     protects_users: ClassVar[bool] = True
+    held = ("_published", "_votes", "_estimates", "_open", "_release", "renewals")
 
     users: int = 10_000
     epochs: int = 4
@@ -48,8 +47,7 @@ class Thresh(Baseline):
         check_count(self.users, "users")
         check_count(self.epochs, "epochs", 2)
         check_count(self.length, "length")
-        if not 0 < self.failure < 1:
-            raise OptionError(f"`failure` must be between 0 and 1. Got {self.failure}.")
+        check_between(self.failure, "failure")
         n, epochs = self.users, self.epochs
         self.deepest = epochs.bit_length() - 1
         """⌊log₂ T⌋."""
@@ -136,11 +134,6 @@ class Thresh(Baseline):
 
     def _user_epsilon(self, slots: int, records: Fraction, delta: float | None) -> float:
         return self.loss(slots).epsilon()
-
-    @property
-    def memory(self) -> int:
-        """What every user holds, and the releases."""
-        return 3 * (self._votes.size + self.bins)
 
 
 def _ratio(above: float, below: float) -> float:

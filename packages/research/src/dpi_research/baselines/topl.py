@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from dpi.exact.integers import GRAINS, Integers
+from dpi.exact.integers import GRAINS
 from dpi_research.baselines.accounting import Floats, Loss
 from dpi_research.baselines.base import Prefixed, check_count
 
@@ -125,7 +124,6 @@ class HybridReport:
         return place if place < left else place + (right - left)
 
 
-@dataclass(kw_only=True, eq=False)
 class ToPL(Prefixed):
     """Prefix sums of values in 0 … `largest`, one value in every slot, from local reports.
 
@@ -141,6 +139,8 @@ class ToPL(Prefixed):
     (True, True)
     """
 
+    held = ("_values", "_sum")
+
     grid: int = 1024
 
     def _start(self) -> None:
@@ -148,7 +148,6 @@ class ToPL(Prefixed):
         check_count(self.grid, "grid", 8)
         self._wave = SquareWave(float(self.rate))
         self._report = HybridReport(float(self.rate))
-        self._reports: list[float] = []
         self._sum = 0.0
         self.threshold: float | None = None
         """θ, public once the prefix is over."""
@@ -156,18 +155,21 @@ class ToPL(Prefixed):
     def _uniform(self) -> float:
         return int(self._source.words(1)[0] >> np.uint64(11)) * 2.0**-53
 
-    def _step(self, grains: Integers) -> Floats:
-        value = min(int(grains[0]) / GRAINS, float(self.largest))
-        if self.threshold is None:
-            self._reports.append(self._wave.report(value / self.largest, self._uniform))
-            if self.slot == self.prefix:
-                shares = self._wave.estimate(np.array(self._reports), self.grid)
-                self.threshold = self.best_threshold(without_tail(shares))
-                self._reports = []
-            return np.array([np.nan])
-        scaled = 2 * min(value, self.threshold) / self.threshold - 1
+    def _value(self, grains: int) -> float:
+        return min(grains / GRAINS, float(self.largest))
+
+    def _keep(self, grains: int) -> float:
+        return self._wave.report(self._value(grains) / self.largest, self._uniform)
+
+    def _learn(self) -> None:
+        shares = self._wave.estimate(np.array(self._values), self.grid)
+        self.threshold = self.best_threshold(without_tail(shares))
+
+    def _count(self, grains: int) -> float:
+        assert self.threshold is not None  # noqa: S101 - the prefix is over
+        scaled = 2 * min(self._value(grains), self.threshold) / self.threshold - 1
         self._sum += (self._report.report(scaled, self._uniform) + 1) * self.threshold / 2
-        return np.array([self._sum])
+        return self._sum
 
     def best_threshold(self, shares: Floats) -> float:
         """The θ that minimises n·v·θ²/3 + (n²/24)·(Σ_{x>θ} f(x)·(x - θ))²: noise against what is cut off."""
@@ -185,8 +187,3 @@ class ToPL(Prefixed):
         if self.threshold is None or slot <= self.prefix:
             return None
         return (slot - self.prefix) * (self.threshold / 2) ** 2 * self._report.variance
-
-    @property
-    def memory(self) -> int:
-        """The prefix's reports, then the sum."""
-        return len(self._reports) + 1

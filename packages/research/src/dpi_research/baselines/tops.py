@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import Literal
@@ -14,7 +13,7 @@ import numpy as np
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.noise import exponential_mechanism
-from dpi_research.baselines.accounting import Floats, Loss
+from dpi_research.baselines.accounting import Loss
 from dpi_research.baselines.base import Prefixed, check_count
 from dpi_research.baselines.counters import Noise
 
@@ -126,7 +125,6 @@ SCORE_UNITS = 1 << 20
 """Scores are whole numbers of 2^-20 records."""
 
 
-@dataclass(kw_only=True, eq=False)
 class ToPS(Prefixed):
     """Prefix sums of values in 0 … `largest`, one value in every slot.
 
@@ -166,7 +164,6 @@ class ToPS(Prefixed):
         self.dropped_levels = min(choice, self.height - 1)
         self.levels = self.height - self.dropped_levels
         self.block = self.fan_out**self.dropped_levels
-        self._values: list[int] = []
         self._open, self._guessed, self._published = 0, 0.0, 0.0
         self._blocks: list[float] = []
         self.threshold: int | None = None
@@ -194,33 +191,25 @@ class ToPS(Prefixed):
         scores = self.scores(np.array(self._values, dtype=np.int64))
         chosen = exponential_mechanism(scores, self.rate / SCORE_UNITS, self._source)
         self.threshold = int(self.candidates[chosen])
-        self._values = []
         scale = self.threshold * self.levels / self.rate
         self._tree = BaryTree(self.fan_out, self.levels, partial(self._laplace, scale=scale))
 
     # The slots.
 
-    def _step(self, grains: Integers) -> Floats:
-        if self.threshold is None:
-            self._values.append(int(grains[0]))
-            if self.slot == self.prefix:
-                self._learn()
-            return np.array([np.nan])
-        self._open += min(int(grains[0]), self.threshold * GRAINS)
+    def _count(self, grains: int) -> float:
+        assert self.threshold is not None  # noqa: S101 - the prefix is over
+        self._open += min(grains, self.threshold * GRAINS)
         if (self.slot - self.prefix) % self.block:
-            self._guessed += self._guess()
+            # The predicted block's mean; half the threshold before any block is known.
+            guess = PREDICTORS[self.predictor](self._blocks) / self.block if self._blocks else self.threshold / 2
+            self._guessed += guess
         else:
             total = self._tree.add(self._open)
             self._blocks.append(total - self._published)
             if self.predictor == "recent":
                 self._blocks = self._blocks[-1:]
             self._open, self._guessed, self._published = 0, 0.0, total
-        return np.array([self._published + self._guessed])
-
-    def _guess(self) -> float:
-        """One slot's value: the predicted block's mean; half the threshold before any block is known."""
-        assert self.threshold is not None  # noqa: S101 - the prefix is over
-        return PREDICTORS[self.predictor](self._blocks) / self.block if self._blocks else self.threshold / 2
+        return self._published + self._guessed
 
     # The protocol.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
@@ -113,7 +112,6 @@ class Absorption(Division):
         return 1
 
 
-@dataclass(kw_only=True, eq=False)
 class WEvent(Baseline):
     """Histograms of single slots; a new one is published only where it differs enough from the last.
 
@@ -122,6 +120,7 @@ class WEvent(Baseline):
     are published with noise 1/e; e comes from the second half of ε. The first slot is always published.
     """
 
+    held = ("_last", "spent", "_division")
     division: ClassVar[type[Division]]
     """How publications share ε/2."""
 
@@ -163,13 +162,7 @@ class WEvent(Baseline):
         """The tests of all slots but the first, and the most that publications can cost."""
         return Loss({self.unit_budget: slots - 1} if slots > 1 else {}, self._division.most(slots) * self.rate)
 
-    @property
-    def memory(self) -> int:
-        """The last publication, what it took, and what the division holds."""
-        return self.bins + 1 + self._division.memory
 
-
-@dataclass(kw_only=True, eq=False)
 class BudgetDistribution(WEvent):
     """Few publications in a window: the i-th of a fresh window has the budget ε/2^(i+1).
 
@@ -189,7 +182,6 @@ class BudgetDistribution(WEvent):
     division: ClassVar = Distribution
 
 
-@dataclass(kw_only=True, eq=False)
 class BudgetAbsorption(WEvent):
     """Every slot has a share u = ε/(2w); a publication after j skipped slots has the budget (j + 1)·u, at most w·u.
 

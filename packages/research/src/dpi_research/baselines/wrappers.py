@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -16,11 +16,10 @@ from dpi_research.baselines.accounting import Floats, Loss
 from dpi_research.baselines.base import Baseline, check_count
 
 
-@dataclass(kw_only=True, eq=False)
 class Wrapper(Baseline):
     """Runs copies of a mechanism, with this ε in place of the mechanism's own."""
 
-    mechanism: Baseline = field(kw_only=True)
+    mechanism: Baseline
 
     def _copy(self) -> Baseline:
         """The mechanism before its first slot."""
@@ -47,7 +46,6 @@ class Wrapper(Baseline):
         return self.mechanism.group_rate(epsilon, cap)
 
 
-@dataclass(kw_only=True, eq=False)
 class PerBin(Wrapper):
     """One copy of a mechanism in each bin.
 
@@ -59,6 +57,8 @@ class PerBin(Wrapper):
     >>> [round(x) for x in mechanism.update([4, 0, 2]).tolist()]
     [4, 0, 2]
     """
+
+    held = ("copies",)
 
     def _start(self) -> None:
         if self.mechanism.bins != 1:
@@ -90,13 +90,7 @@ class PerBin(Wrapper):
         known = [v for copy in self.copies if (v := copy.variance(slot)) is not None]
         return float(np.mean(known)) if len(known) == self.bins else None
 
-    @property
-    def memory(self) -> int:
-        """All copies."""
-        return sum(copy.memory for copy in self.copies)
 
-
-@dataclass(kw_only=True, eq=False)
 class Restarted(Wrapper):
     """Epochs of a mechanism with a horizon, one after the other; prefix sums go on from the last release of an epoch.
 
@@ -108,6 +102,8 @@ class Restarted(Wrapper):
     >>> [round(float(counter.update(1)[0])) for _ in range(7)], counter.horizon
     ([1, 2, 3, 4, 5, 6, 7], None)
     """
+
+    held = ("_epoch", "_base", "_last")
 
     def _start(self) -> None:
         if self.mechanism.horizon is None:
@@ -159,11 +155,6 @@ class Restarted(Wrapper):
         known = [v for part in parts if (v := self._epoch.variance(part)) is not None]
         return sum(known) if len(known) == len(parts) else None
 
-    @property
-    def memory(self) -> int:
-        """The running epoch and the last releases."""
-        return self._epoch.memory + 2 * self.bins
-
 
 Kept = npt.NDArray[np.bool_]
 
@@ -214,7 +205,7 @@ def _ordinals(place: Integers) -> Integers:
 
 
 class UserLevel:
-    """A mechanism behind a cap; made by `user_level`.
+    """A mechanism with its options, but with ε for all records of a user, of which at most `cap` ever count.
 
     **Guarantee.** ε-DP for all records of one user, for ever; a mechanism with a horizon is started again when it is
     over (`Restarted`). *Why:* at most `cap` records of a user pass, over all time, and no other user's records change
@@ -222,6 +213,12 @@ class UserLevel:
     ε/cap apiece (group privacy). A mechanism with a δ of its own keeps `group_delta`. For counters nothing can be
     saved: a user may spend all in one slot. A mechanism whose ε is for a window or a series gets a larger one, so
     that one record costs ε/cap there too; one with Gaussian noise has ρ/cap² for a record, where ρ keeps (ε, δ).
+
+    >>> from dpi_research.baselines.counters import Hybrid
+    >>> capped = user_level(Hybrid(epsilon=1, bins=2), epsilon=1, cap=4)
+    >>> _ = capped.update(users=["ada", "ada", "bob"], values=[0, 1, 1])
+    >>> capped.guarantee, capped.user_epsilon(10**6)
+    ('ε = 1 per user for ever; at most 4 records of a user count.', 1.0)
     """
 
     def __init__(self, mechanism: Baseline, epsilon: Amount, cap: int) -> None:
@@ -266,13 +263,4 @@ class UserLevel:
         return min(float(self.epsilon), self.mechanism.user_epsilon(slots, records, delta))
 
 
-def user_level(mechanism: Baseline, epsilon: Amount, cap: int) -> UserLevel:
-    """The mechanism with its options, but with ε for all records of a user, of which at most `cap` ever count.
-
-    >>> from dpi_research.baselines.counters import Hybrid
-    >>> capped = user_level(Hybrid(epsilon=1, bins=2), epsilon=1, cap=4)
-    >>> _ = capped.update(users=["ada", "ada", "bob"], values=[0, 1, 1])
-    >>> capped.guarantee, capped.user_epsilon(10**6)
-    ('ε = 1 per user for ever; at most 4 records of a user count.', 1.0)
-    """
-    return UserLevel(mechanism, epsilon, cap)
+user_level = UserLevel

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from dpi.cli.options import Config, Json
 from dpi.cli.output import Steps, document, note, say
@@ -22,58 +22,29 @@ from dpi_research.baselines import PublicFacts
 from dpi_research.compare import Comparison, Terms, compare_named, compare_slots
 from dpi_research.compare import published_tables as make_tables
 from dpi_research.compare.comparison import plot_error, plot_loss, plot_trade_off
-from dpi_research.compare.run import KEY, USUAL, Mode, mechanisms, number_slots
-from dpi_research.datasets.generators import Slot, stream_named
+from dpi_research.compare.run import KEY, USUAL, Mode, Progress, mechanisms, number_slots
+from dpi_research.datasets.generators import stream_named
 
 ERRORS: tuple[Literal["l1", "kl"], ...] = ("l1", "kl")
 
 
-@dataclass(frozen=True)
-class Played:
-    """Events of files over a public period."""
-
-    events: FileEvents
-    domain: Domain
-    clock: Slots
-    begin: str
-    end: str
-    rows: int
-
-    @property
-    def period(self) -> tuple[int, int]:
-        """Its first slot, and the one after its last."""
-        first, last = self.clock.boundary(self.begin, "--from"), self.clock.boundary(self.end, "--to")
-        if last <= first:
-            raise OptionError("`--to` must be after `--from`.")
-        return first, last
-
-    def slots(self) -> Iterator[Slot]:
-        """From the beginning."""
-        return number_slots(self.events.slots(Admission(self.clock, self.domain, KEY, *self.period)), self.domain.size)
+Play = Callable[[Terms, Progress], Comparison]
 
 
-def compare_events(names: Sequence[str], played: Played, terms: Sequence[Terms]) -> list[Comparison]:
-    """On events of files, for each of the terms."""
-    first, last = played.period
-    domain = played.domain
-    facts = PublicFacts(1, domain.size, last - first, rows=played.rows, ordered=isinstance(domain, Bins))
-    found = []
-    for each in terms:
-        with Steps("slots", last - first) as steps:
-            slots, name = played.slots(), played.events.path
-            found.append(compare_slots(names, slots, facts, each, stream=name, progress=steps.over))
-    return found
+def open_files(
+    names: Sequence[str], events: FileEvents, domain: Domain, clock: Slots, begin: str, end: str, rows: int
+) -> tuple[int, Play]:
+    """How many slots a public period has, and how the events of files are played over it."""
+    first, last = clock.boundary(begin, "--from"), clock.boundary(end, "--to")
+    if last <= first:
+        raise OptionError("`--to` must be after `--from`.")
+    facts = PublicFacts(1, domain.size, last - first, rows=rows, ordered=isinstance(domain, Bins))
 
+    def play(terms: Terms, progress: Progress) -> Comparison:
+        slots = number_slots(events.slots(Admission(clock, domain, KEY, first, last)), domain.size)
+        return compare_slots(names, slots, facts, terms, stream=events.path, progress=progress)
 
-def compare_made_up(
-    names: Sequence[str], stream: str, terms: Sequence[Terms], slots: int, seed: int, churn: float | None
-) -> list[Comparison]:
-    """On a made-up stream, for each of the terms."""
-    found = []
-    for each in terms:
-        with Steps("slots", slots) as steps:
-            found.append(compare_named(names, stream, each, slots=slots, seed=seed, churn=churn, progress=steps.over))
-    return found
+    return last - first, play
 
 
 def draw(found: Sequence[Comparison], folder: Path) -> None:
@@ -159,8 +130,13 @@ def compare(
             print(recomputed.text())
         return
     names, files = sort_words(words or ())
-    said = _records(records, made_up.stream, files)
-    terms = [Terms(each, _mode(mode), cap, said, delta) for each in epsilon or ["1"]]
+    stream = made_up.stream or "published"
+    if mode not in ("user", "published"):
+        raise OptionError(f"`--mode` must be user or published. Got {mode!r}.")
+    # Unless it is said, the most that a user has in a slot of the made-up stream.
+    said: str | int = (1 if files else stream_named(stream).records) if records is None else records
+    terms = [Terms(each, cast("Mode", mode), cap, said, delta) for each in epsilon or ["1"]]
+    play: Play
     if files:
         if made_up != MadeUpSettings():
             raise OptionError(
@@ -172,12 +148,19 @@ def compare(
         listed = DomainSettings(domain=period.domain, other=period.other, domain_key=period.domain_key)
         meant = listed.read(files)
         slots = Slots(period.slot, origin=period.origin, zone=period.zone)
-        played = Played(columns.open(files, meant), meant, slots, period.begin, period.end, period.rows)
+        events = columns.open(files, meant)
+        count, play = open_files(names, events, meant, slots, period.begin, period.end, period.rows)
         note("errors are made from the true data: what follows is no release.")
-        found = compare_events(names, played, terms)
     else:
-        number = SLOTS if made_up.slots is None else made_up.slots
-        found = compare_made_up(names, made_up.stream or "published", terms, number, made_up.seed or 0, made_up.churn)
+        count, seed = SLOTS if made_up.slots is None else made_up.slots, made_up.seed or 0
+
+        def play(each: Terms, progress: Progress) -> Comparison:
+            return compare_named(names, stream, each, slots=count, seed=seed, churn=made_up.churn, progress=progress)
+
+    found = []
+    for each in terms:
+        with Steps("slots", count) as steps:
+            found.append(play(each, steps.over))
     if plots is not None:
         draw(found, plots)
     if json:
@@ -197,18 +180,3 @@ def sort_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
     files = [word for word in words if word not in mechanisms() and (set(word) & set("./*?") or word == "-")]
     names = [word for word in words if word not in files]
     return list(dict.fromkeys(names)) or list(USUAL), files
-
-
-def _mode(text: str) -> Mode:
-    modes: tuple[Mode, ...] = ("user", "published")
-    for known in modes:
-        if text == known:
-            return known
-    raise OptionError(f"`--mode` must be user or published. Got {text!r}.")
-
-
-def _records(records: str | None, stream: str | None, files: Sequence[str]) -> str | int:
-    """As said; otherwise the most that a user has in a slot of the made-up stream, or one."""
-    if records is not None:
-        return records
-    return 1 if files else stream_named(stream or "published").records

@@ -14,7 +14,7 @@ from dpi.budget.epsilon import Amount, rational
 from dpi.domain import Categories
 from dpi.noise import RandomSource
 from dpi.stream import Stream
-from dpi_research.baselines import Baseline, user_level
+from dpi_research.baselines import Baseline, UserLevel
 from dpi_research.datasets.generators import Floats, Slot
 from dpi_research.datasets.generators import ordered as numbers
 
@@ -47,54 +47,39 @@ def as_pdf(counts: Floats) -> Floats:
     return np.asarray(positive / positive.sum())
 
 
-class _Counts:
-    """Turns releases of a mechanism's counts into the two PDFs."""
+class Others:
+    """A baseline: by itself, or behind a cap. What it releases of counts is turned into the two PDFs.
 
-    def __init__(self, mechanism: Baseline) -> None:
-        self._prefix = mechanism.facts.releases == "prefix"
-        self._total: Floats = np.zeros(mechanism.bins)
-
-    def pdfs(self, release: Floats) -> tuple[Floats, Floats]:
-        known = np.nan_to_num(release, nan=0.0)
-        slot, self._total = (known - self._total, known) if self._prefix else (known, self._total + known)
-        return as_pdf(slot), as_pdf(self._total)
-
-
-class AsPublished:
-    """A baseline with its own unit of privacy; the loss beside it is that of a user with records in every slot.
-
-    delta: the larger of the mechanism's own and the one granted.
+    guarantee: by itself ε for its own unit of privacy; behind a cap that of a user.
+    delta: by itself the larger of the mechanism's own and the one granted.
     """
 
-    def __init__(self, mechanism: Baseline, records: Amount, delta: float | None) -> None:
-        self._mechanism, self._records, self._counts = mechanism, records, _Counts(mechanism)
-        self.delta = max(mechanism.delta, delta or 0.0)
+    def __init__(
+        self, mechanism: Baseline, records: Amount, delta: float | None, capped: UserLevel | None = None
+    ) -> None:
+        self._mechanism, self._capped, self._records = mechanism, capped, records
+        self._total: Floats = np.zeros(mechanism.bins)
         epsilon = float(mechanism.rate) if mechanism.event_epsilon else 0.0
-        self.guarantee = f"ε = {epsilon:g} for {mechanism.facts.unit}"
+        self.guarantee, self.delta = f"ε = {epsilon:g} for {mechanism.facts.unit}", max(mechanism.delta, delta or 0.0)
+        if capped is not None:
+            self.guarantee, self.delta = capped.guarantee, capped.delta
 
     def release(self, slot: Slot) -> tuple[Floats, Floats]:
-        """From the slot's records; most mechanisms see their histogram alone."""
-        return self._counts.pdfs(self._mechanism.observe(slot.users, slot.values))
+        """From the slot's records, or those that the cap lets pass; most mechanisms see their histogram alone."""
+        observe = self._mechanism.observe if self._capped is None else self._capped.update
+        known = np.nan_to_num(observe(slot.users, slot.values), nan=0.0)
+        before = self._total
+        if self._mechanism.facts.releases == "prefix":
+            self._total = known
+            return as_pdf(known - before), as_pdf(known)
+        self._total = before + known
+        return as_pdf(known), as_pdf(self._total)
 
     def loss(self, slots: int) -> float:
-        """That of a user with `records` records in every slot, at the δ stated beside it."""
+        """That of a user with `records` records in every slot, at the δ stated beside it; behind a cap at most ε."""
+        if self._capped is not None:
+            return self._capped.user_epsilon(slots, self._records)
         return self._mechanism.user_epsilon(slots, self._records, self.delta or None)
-
-
-class Capped:
-    """A baseline at user level, behind a cap."""
-
-    def __init__(self, mechanism: Baseline, epsilon: Amount, cap: int, records: Amount) -> None:
-        self._level, self._records, self._counts = user_level(mechanism, epsilon, cap), records, _Counts(mechanism)
-        self.guarantee, self.delta = self._level.guarantee, self._level.delta
-
-    def release(self, slot: Slot) -> tuple[Floats, Floats]:
-        """From the records that the cap lets pass."""
-        return self._counts.pdfs(self._level.update(slot.users, slot.values))
-
-    def loss(self, slots: int) -> float:
-        """At most ε, for ever."""
-        return self._level.user_epsilon(slots, self._records)
 
 
 class Ours:

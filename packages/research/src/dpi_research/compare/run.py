@@ -20,10 +20,11 @@ from dpi.events.slots import Slots
 from dpi.exact.integers import Integers
 from dpi.noise import RandomSource
 from dpi.sources import Admission, TableEvents
-from dpi_research.baselines import CATALOGUE, PublicFacts, baseline
+from dpi_research.baselines import CATALOGUE, PublicFacts, baseline, user_level
 from dpi_research.compare.comparison import Comparison, Result
-from dpi_research.compare.contenders import AsPublished, Capped, Contender, Ours
+from dpi_research.compare.contenders import Contender, Others, Ours
 from dpi_research.datasets.generators import Floats, Slot, stream_named
+from dpi_research.evaluation import divergence
 
 Mode = Literal["user", "published"]
 Progress = Callable[[int], None]
@@ -63,9 +64,9 @@ class Terms:
             return Ours.default(self.epsilon, facts.bins, facts.unsafe_source, ordered=facts.ordered)
         mechanism = baseline(name, facts)
         if self.mode == "published" or mechanism.protects_users:
-            return AsPublished(mechanism, self.records, self.delta)
-        share = rational(self.epsilon) / self.cap
-        return Capped(baseline(name, replace(facts, epsilon=share)), self.epsilon, self.cap, self.records)
+            return Others(mechanism, self.records, self.delta)
+        mechanism = baseline(name, replace(facts, epsilon=rational(self.epsilon) / self.cap))
+        return Others(mechanism, self.records, None, user_level(mechanism, self.epsilon, self.cap))
 
     def settings(self) -> dict[str, object]:
         """For the result."""
@@ -104,9 +105,8 @@ def compare(
     for name, contender in contenders.items():
         loss = _losses(contender, count, every=terms.delta is None)
         l1, kl, all_l1, all_kl = zip(*errors[name], strict=True)
-        courses[name] = Result(
-            contender.guarantee, contender.delta, l1, kl, all_l1, all_kl, loss=loss, seconds=seconds[name]
-        )
+        said = (contender.guarantee, contender.delta)
+        courses[name] = Result(*said, l1, kl, all_l1, all_kl, loss=loss, seconds=seconds[name])
     return Comparison(stream, terms.mode, float(rational(terms.epsilon)), count, terms.settings(), courses)
 
 
@@ -116,8 +116,7 @@ def _errors(histogram: Integers, released: Floats) -> tuple[float, float]:
     if total == 0:
         return math.nan, math.nan
     own = histogram / total
-    seen = own > 0
-    return float(np.abs(own - released).sum()), float(own[seen] @ np.log(own[seen] / released[seen]))
+    return float(np.abs(own - released).sum()), divergence(own, released)
 
 
 def _losses(contender: Contender, slots: int, *, every: bool) -> tuple[float, ...]:

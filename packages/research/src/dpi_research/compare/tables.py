@@ -58,12 +58,12 @@ class LossRow:
     variant: str
     slot_seconds: float
     records: float
-    printed_sensitivity: tuple[float, float]
-    sensitivity: tuple[float, float]
-    printed_loss: tuple[float, float]
-    pure: tuple[float, float]
-    law: tuple[float, float]
-    renyi: tuple[float, float]
+    printed_sensitivity: tuple[float, ...]
+    sensitivity: tuple[float, ...]
+    printed_loss: tuple[float, ...]
+    pure: tuple[float, ...]
+    law: tuple[float, ...]
+    renyi: tuple[float, ...]
     delta_of_printed: float
 
 
@@ -161,10 +161,6 @@ def _variants() -> Iterator[tuple[str, str, dict[int, Loss]]]:
         yield "Wang et al.", f"tree, T = {slots:,}, h = {tops.levels}", both(tops)
 
 
-def _pair(first: float | Fraction, second: float | Fraction) -> tuple[float, float]:
-    return float(first), float(second)
-
-
 def loss_rows() -> Iterator[LossRow]:
     """The table of sensitivity and privacy loss, for both lengths of a slot.
 
@@ -185,11 +181,11 @@ def loss_rows() -> Iterator[LossRow]:
                 slot_seconds=float(seconds),
                 records=float(records),
                 printed_sensitivity=(7.0, 67.0),
-                sensitivity=_pair(*(records * t for t in TIMES)),
+                sensitivity=tuple(float(records * t) for t in TIMES),
                 printed_loss=printed,
-                pure=_pair(*(loss.epsilon() for loss in scaled)),
-                law=_pair(*(from_law(s, DELTA) + p for s, p in zip(shifts, rest, strict=True))),
-                renyi=_pair(*(from_renyi(s, DELTA, improved=False) + p for s, p in zip(shifts, rest, strict=True))),
+                pure=tuple(loss.epsilon() for loss in scaled),
+                law=tuple(from_law(s, DELTA) + p for s, p in zip(shifts, rest, strict=True)),
+                renyi=tuple(from_renyi(s, DELTA, improved=False) + p for s, p in zip(shifts, rest, strict=True)),
                 delta_of_printed=delta_at(shifts[1], max(0.0, printed[1] - rest[1])),
             )
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from matplotlib.figure import Figure
 
 from dpi.budget import Converging, Ledger, LogSquared, Spence
 from dpi.theory import claimed_loss, exponents, true_loss
 from dpi_audit import excesses, loss_on, neighbours
 from dpi_audit.small import VALUES, stream_session, tight_published
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS
-from dpi_research.reproduce.rows import column, select, value
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dpi_research.reproduce.rows import column, course, select, value
 
 Floats = npt.NDArray[np.float64]
 
@@ -150,20 +148,13 @@ def cases(quick: bool) -> list[Case]:
 
 def sheet(rows: Rows) -> Sheet:
     """Claims and bounds over time, and the exact losses."""
-    bound, end = select(rows, kind="bound"), select(rows, kind="followed")
-    figures = {"bounds": (_figure(bound), CAPTION)} if bound else {}
+    bound = select(rows, kind="bound")
     return Sheet(
         found=tuple(_crossings(bound)),
-        figures=figures,
+        figures=captioned(__name__, {"bounds": _figure(bound) if bound else None}),
         tables=tuple(table for kind in TABLES for table in _table(rows, kind)),
-        summary=tuple(_summary(end)),
+        summary=tuple(_summary(select(rows, kind="followed"))),
     )
-
-
-CAPTION = (
-    "Loss of a user who is in every slot. Claimed: Theorem 1. Lost: the worst case of the mechanism as it is "
-    "published, with 1 and with 20 draws a slot. The grey line is ε."
-)
 
 
 def _figure(rows: Rows) -> Figure:
@@ -171,13 +162,11 @@ def _figure(rows: Rows) -> Figure:
     figure, axes = panels(len(shown), width=3.4, height=3.3)
     for at, epsilon in zip(axes, shown, strict=True):
         own = select(rows, epsilon=epsilon)
-        claimed = {value(row, "slot"): value(row, "claimed") for row in own}
         at.axhline(epsilon, color=STYLES["uniform"].colour, lw=1)
-        line(at, list(claimed), list(claimed.values()), "claimed", style=Style.numbered(0))
+        line(at, *course(own, "slot", "claimed"), "claimed", style=Style.numbered(0))
         for index, draws in enumerate(DRAWS, 1):
-            course = select(own, draws=draws)
-            slots, losses = column(course, "slot"), column(course, "loss")
-            line(at, slots, losses, f"lost, {_draws(draws)} a slot", style=Style.numbered(index))
+            label = f"lost, {_draws(draws)} a slot"
+            line(at, *course(own, "slot", "loss", draws=draws), label, style=Style.numbered(index))
         finish(at, f"ε = {epsilon:g}", "slot", "loss of a user (nats)", log_x=True, log_y=True)
     legend(figure, axes[0])
     return figure
@@ -193,9 +182,9 @@ def _crossings(rows: Rows) -> list[str]:
     for epsilon in sorted(set(column(rows, "epsilon"))):
         parts = []
         for draws in DRAWS:
-            course = select(rows, epsilon=epsilon, draws=draws)
-            above = [row for row in course if value(row, "loss") > value(row, "claimed") * (1 + 1e-9)]
-            last = course[-1]
+            own = select(rows, epsilon=epsilon, draws=draws)
+            above = [row for row in own if value(row, "loss") > value(row, "claimed") * (1 + 1e-9)]
+            last = own[-1]
             end = f"{value(last, 'loss'):.3g} after {value(last, 'slot'):,.0f} slots"
             since = f"above the claim from slot {value(above[0], 'slot'):,.0f} on" if above else "below the claim"
             parts.append(f"with {_draws(draws)} {since}, {end}")
@@ -236,11 +225,12 @@ def _table(rows: Rows, kind: str) -> list[Table]:
 
 def _summary(rows: Rows) -> list[Summary]:
     """The most that was found lost, over the claim."""
-    most: dict[str, float] = {}
-    for row in rows:
-        name = str(row["system"])
-        most[name] = max(most.get(name, 0.0), value(row, "loss") / value(row, "claimed"))
-    text = {name: f"{ratio:.3g} ×" for name, ratio in most.items()}
-    published = f"“at most 1 ×”; as published it is {text.get('as published', '–')}"
-    line = Summary.of("largest loss found, over what is claimed", published, lambda system: text.get(system, "–"))
-    return [line] if most else []
+    if not rows:
+        return []
+
+    def most(system: str) -> str:
+        over = [value(row, "loss") / value(row, "claimed") for row in select(rows, system=system)]
+        return f"{max(over):.3g} ×" if over else "–"
+
+    published = f"“at most 1 ×”; as published it is {most('as published')}"
+    return [Summary.of("largest loss found, over what is claimed", published, most)]

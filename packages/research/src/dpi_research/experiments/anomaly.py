@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from matplotlib.figure import Figure
 
 from dpi.apps import Watch
 from dpi.apps.scoring import Scorer
@@ -16,15 +17,13 @@ from dpi.release import Release
 from dpi.release.queries import Floats
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets import load
-from dpi_research.evaluation import Agreement, agreement, highest
+from dpi_research.evaluation import agreement, highest
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import BESIDE, by_epsilon, cell, epsilons, finish, grid, legend, line, moving, whole
 from dpi_research.reproduce.play import LABELS, SYSTEMS, System, open_stream
-from dpi_research.reproduce.rows import distinct, mean, select
+from dpi_research.reproduce.rows import column, distinct, mean, select
 from dpi_research.reproduce.streams import RealStream, Recorded, by_clock, frequent, in_slots
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SHARE = 0.05
 EPSILONS = "0.1 0.2 0.5 1 2 5 10"
@@ -37,6 +36,7 @@ WINDOW = 20
 FOREST_MEMORY, FOREST_RENEW = 50, 14
 """Of the isolation forest, which costs fifty times what the histograms do: half the memory, half the models."""
 NAMES = {"hbos": "HBOS", "forest": "isolation forest"}
+PDFS = ("instantaneous", "accumulative")
 STREAMS = {"packets": "DDoS captures, source ports", "honeypot": "honeypot, destination ports"}
 
 
@@ -119,18 +119,13 @@ def _rows(
         counts = noisy if now else np.cumsum(noisy, axis=0)
         found["noisy"] = highest(scores(detector, [as_pdf(slot) for slot in counts]), SHARE)
         found["popular"] = highest(np.stack(pdfs[first:]), SHARE)
-    rows = [{"system": name, "form": form, **_measure(agreement(wanted, cells))} for name, cells in found.items()]
+    rows: Made = [{"system": name, "form": form, **asdict(agreement(wanted, cells))} for name, cells in found.items()]
     if now and detector == "hbos":
-        rows.append({"system": system, "form": "alerts", **_measure(agreement(wanted, alerts(releases, first)))})
+        rows.append({"system": system, "form": "alerts", **asdict(agreement(wanted, alerts(releases, first)))})
     if now:
-        rows += [
-            {"system": system, "form": "slot", **cells} for cells in _by_slot(wanted, found[system], truth.shape, first)
-        ]
+        by_slot = _by_slot(wanted, found[system], truth.shape, first)
+        rows += [{"system": system, "form": "slot", **cells} for cells in by_slot]
     return rows
-
-
-def _measure(both: Agreement) -> dict[str, Value]:
-    return {"precision": both.precision, "recall": both.recall}
 
 
 def _by_slot(wanted: Iterable[int], found: Iterable[int], shape: tuple[int, ...], first: int) -> Made:
@@ -167,31 +162,21 @@ def cases(quick: bool) -> list[Case]:
 def sheet(rows: Rows) -> Sheet:
     """The share found by ε, precision and recall over time, and those of alerts."""
     streams = [str(name) for name in distinct(rows, "stream")]
-    figures = {}
-    if select(rows, form="instantaneous") or select(rows, form="accumulative"):
-        figures["epsilon"] = (
-            _by_epsilon(rows, streams),
-            f"Which part of the {SHARE:.0%} of cells with the highest true score is among as many with the highest "
-            "score on what is released, by total ε. The sets have one size, so this is precision and recall.",
-        )
-    if select(rows, form="slot"):
-        figures["time"] = (_over_time(rows, streams), f"Precision and recall within {WINDOW} slots, ε = {SHOWN:g}.")
-    if select(rows, form="alerts"):
-        figures["alerts"] = (
-            _of_alerts(rows, streams),
-            "Alerts of `dpi.apps.Watch` (HBOS): which part of them is wanted, and which part of the wanted cells has "
-            "one. Where there is no alert, both are 0.",
-        )
+    figures = {
+        "epsilon": any(row["form"] in PDFS for row in rows) and _by_epsilon(rows, streams),
+        "time": select(rows, form="slot") and _over_time(rows, streams),
+        "alerts": select(rows, form="alerts") and _of_alerts(rows, streams),
+    }
     return Sheet(
         found=_found(rows, streams),
-        figures=figures,
+        figures=captioned(__name__, figures),
         tables=(_table(rows, streams),),
         summary=tuple(_summary(rows, stream) for stream in streams),
     )
 
 
 def _by_epsilon(rows: Rows, streams: list[str]) -> Figure:
-    wanted = product(streams, ("instantaneous", "accumulative"), NAMES)
+    wanted = product(streams, PDFS, NAMES)
     parts = [(w, part) for w in wanted if (part := select(rows, stream=w[0], form=w[1], detector=w[2]))]
     figure, axes = grid(len(parts))
     for own, ((stream, form, detector), part) in zip(axes, parts, strict=True):
@@ -207,12 +192,10 @@ def _over_time(rows: Rows, streams: list[str]) -> Figure:
     figure, axes = grid(len(parts))
     for own, ((stream, detector, measure), part) in zip(axes, parts, strict=True):
         for system in distinct(part, "system"):
-            slots, found, wanted_here, both = (
-                np.array([float(row[name] or 0) for row in select(part, system=system)])
-                for name in ("slot", "found", "wanted", "both")
-            )
+            of = "found" if measure == "precision" else "wanted"
+            slots, both, marked = (column(select(part, system=system), name) for name in ("slot", "both", of))
             with np.errstate(invalid="ignore", divide="ignore"):
-                share = moving(both, WINDOW) / moving(found if measure == "precision" else wanted_here, WINDOW)
+                share = moving(both, WINDOW) / moving(marked, WINDOW)
             line(own, slots, share, str(system))
         line(own, [slots[0], slots[-1]], [SHARE, SHARE], "uniform")
         finish(own, f"{stream}, {detector}", "slot", f"{measure}, {WINDOW} slots")
@@ -233,7 +216,7 @@ def _of_alerts(rows: Rows, streams: list[str]) -> Figure:
 def _table(rows: Rows, streams: list[str]) -> Table:
     systems = (*SYSTEMS, *BESIDE)
     lines = []
-    for stream, detector, form in product(streams, NAMES, ("instantaneous", "accumulative")):
+    for stream, detector, form in product(streams, NAMES, PDFS):
         own = select(rows, stream=stream, detector=detector, form=form, epsilon=SHOWN)
         cells = [cell(own, "recall", system=system) for system in systems]
         if own:
@@ -244,12 +227,9 @@ def _table(rows: Rows, streams: list[str]) -> Table:
 
 def _summary(rows: Rows, stream: str) -> Summary:
     own = select(rows, stream=stream, detector="hbos", form="instantaneous", epsilon=SHOWN)
-    return Summary(
-        f"anomalies found, {STREAMS[stream]}, HBOS, ε = {SHOWN:g}",
-        published="“accurately”, no number",
-        uniform=f"{SHARE:.2f}",
-        **{system: cell(own, "recall", system=system) for system in SYSTEMS},
-    )
+    cells = {system: cell(own, "recall", system=system) for system in SYSTEMS}
+    title = f"anomalies found, {STREAMS[stream]}, HBOS, ε = {SHOWN:g}"
+    return Summary(title, "“accurately”, no number", f"{SHARE:.2f}", **cells)
 
 
 def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
@@ -269,24 +249,20 @@ def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
             f"{STREAMS[stream]}, HBOS, from ε = {low:g} to {high:g}: {'; '.join(ends)}; a uniform guess {SHARE:.2f}."
         )
         at = select(own, system="ledger", epsilon=SHOWN)
-        now, later = (mean(at, "recall", form=form) for form in ("instantaneous", "accumulative"))
-        if now is not None and later is not None:
+        now, later = (mean(at, "recall", form=form) for form in PDFS)
+        if not np.isnan(now + later):
             sentences.append(
                 f"That accumulative PDFs show anomalies better than instantaneous ones {_verdict(later > now)} there "
                 f"for the ledger at ε = {SHOWN:g}: {later:.2f} against {now:.2f}."
             )
         for name in BESIDE:
             beside = mean(slotwise, "recall", system=name, epsilon=SHOWN)
-            if now is not None and beside is not None:
+            if not np.isnan(now + beside):
                 sentences.append(
                     f"That the ledger's release finds more than {LABELS[name]} {_verdict(now > beside)} there at "
                     f"ε = {SHOWN:g}: {now:.2f} against {beside:.2f}."
                 )
-        worse = [
-            LABELS[system]
-            for system in SYSTEMS
-            if (share := mean(slotwise, "recall", system=system, epsilon=SHOWN)) is not None and share <= SHARE
-        ]
+        worse = [LABELS[s] for s in SYSTEMS if mean(slotwise, "recall", system=s, epsilon=SHOWN) <= SHARE]
         if worse:
             sentences.append(f"No better than chance there at ε = {SHOWN:g}: {', '.join(worse)}.")
     return tuple(sentences)

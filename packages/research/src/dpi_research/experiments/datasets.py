@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
 
 from dpi_research.datasets import DATASETS, load
 from dpi_research.datasets.generators import Counts, Floats, published, stream_named
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Table, every
 from dpi_research.reproduce.figures import Style, finish, legend, line, panels
-from dpi_research.reproduce.rows import column, distinct, select, value
-
-if TYPE_CHECKING:
-    import polars as pl
+from dpi_research.reproduce.rows import course, distinct, select, value
 
 PRINTED = (
     ("COVID-19", 48_925, 110, 1_000, "6 months"),
@@ -53,13 +52,11 @@ USES = {
 
 def measure_set(name: str) -> Made:
     """Counts of one data set, and in how many slots its users are seen. For public data: nothing here is private."""
-    import polars as pl
-
     use, table = USES[name], _events(name)
     slots = table["slot"].n_unique()
     seen = _slots_of_a_user(table)
     rows: Made = [
-        {"kind": "real", "name": name, "users": int(sum(seen.values())), "bins": table[USES[name].domain].n_unique(),
+        {"kind": "real", "name": name, "users": int(sum(seen.values())), "bins": table[use.domain].n_unique(),
          "means": use.means, "slots": slots, "slot": use.slot, "records": int(table["records"].sum()),
          "first": str(table["timestamp"].min()), "last": str(table["timestamp"].max()),
          "unit": DATASETS[name].unit}
@@ -75,8 +72,6 @@ def measure_set(name: str) -> Made:
 
 def _events(name: str) -> pl.DataFrame:
     """The table with its slots and the number of records of a row: one, or the new cases of a region."""
-    import polars as pl
-
     use, table = USES[name], load(name)
     if name == "covid19":
         table = table.filter(pl.col("value") > 0).with_columns(records="value")
@@ -89,8 +84,6 @@ def _events(name: str) -> pl.DataFrame:
 
 def _slots_of_a_user(table: pl.DataFrame) -> dict[int, int]:
     """How many users are seen in so many slots. In a table of counts everybody counted is seen once."""
-    import polars as pl
-
     if table["records"].max() != 1:
         return {1: int(table["records"].sum())}
     times = table.group_by("user").agg(times=pl.col("slot").n_unique()).group_by("times").len()
@@ -179,17 +172,18 @@ def sheet(rows: Rows) -> Sheet:
     ]
     tables += Table.of("Data sets here, counted", real, REAL_COLUMNS)
     tables += Table.of(f"Made-up streams, measured on {MEASURED} slots each", made, MADE_UP_COLUMNS)
-    figures = {}
-    if seen:
-        figure, (axes,) = panels(1, width=6.4, height=3.6)
-        for index, name in enumerate(map(str, distinct(seen, "name"))):
-            own = select(seen, name=name)
-            line(axes, column(own, "slots"), column(own, "share"), name, style=Style.numbered(index))
-        x, y = "seen in at least so many slots", "share of users"
-        finish(axes, "How often users come back", x, y, log_x=True, log_y=True)
-        legend(figure, axes)
-        figures["users"] = (figure, "Share of the users who are seen in at least so many slots, slots as in the table.")
+    figures = captioned(__name__, {"users": _figure(seen) if seen else None})
     return Sheet(found=tuple(_found(real, seen, made)), figures=figures, tables=tuple(tables))
+
+
+def _figure(rows: Rows) -> Figure:
+    figure, (axes,) = panels(1, width=6.4, height=3.6)
+    for index, name in enumerate(map(str, distinct(rows, "name"))):
+        line(axes, *course(rows, "slots", "share", name=name), name, style=Style.numbered(index))
+    x, y = "seen in at least so many slots", "share of users"
+    finish(axes, "How often users come back", x, y, log_x=True, log_y=True)
+    legend(figure, axes)
+    return figure
 
 
 def _found(real: Rows, seen: Rows, made: Rows) -> list[str]:

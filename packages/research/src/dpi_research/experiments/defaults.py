@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from dpi.budget import RBA, Converging, Epsilon, Ledger, LogSquared, Spence, spend_first
 from dpi.domain import Categories
 from dpi.exact.integers import Integers
-from dpi.mechanism.base import Mechanism
 from dpi.mechanism.boosted import Boosted
 from dpi.noise import UnsafeSeededSource
-from dpi.stream import Stream
 from dpi_research.baselines.plain import Demo
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets.generators import Floats, stream_named
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.experiment import Case, Made, Row, Rows, Sheet, Summary, Table, Value, every
+from dpi_research.experiments import captioned
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
-from dpi_research.reproduce.play import LABELS, Hyper, Played, published_mechanism
-from dpi_research.reproduce.rows import column, distinct, select, value
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dpi_research.reproduce.play import LABELS, Hyper, Played, published_mechanism, seeded_stream
+from dpi_research.reproduce.rows import column, course, distinct, mean, select, value
 
 EPSILONS = (0.5, 1.0, 2.0, 10.0)
 STREAMS = {"published": "published, k = 100", "drift.01": "zipf with drift, k = 1,000"}
@@ -63,23 +59,13 @@ def measure_gain(stream: str, epsilon: float, slots: int, seed: int) -> Made:
 
 
 def _play(
-    system: str,
-    draw: str,
-    stream: str,
-    epsilon: float,
-    budget: Converging | Ledger,
-    slots: int,
-    seed: int,
+    system: str, draw: str, stream: str, epsilon: float, budget: Converging | Ledger, slots: int, seed: int,
     churn: float = 0.05,
-) -> dict[str, Value]:
+) -> dict[str, Value]:  # fmt: skip
     made = stream_named(stream)
-    mechanism: Mechanism[object]
-    mechanism = published_mechanism(Hyper()) if system == "published" else Boosted()  # type: ignore[assignment]
-    opened = Stream(
-        domain=Categories(range(made.bins), other=None), epsilon=epsilon, mechanism=mechanism, budget=budget,
-        unsafe_source=UnsafeSeededSource(seed),
-    )  # fmt: skip
-    played = Played(opened, churn=churn, seed=seed)
+    mechanism = published_mechanism(Hyper()) if system == "published" else Boosted()
+    domain = Categories(range(made.bins), other=None)
+    played = Played(seeded_stream(domain, epsilon, mechanism, budget, seed), churn=churn, seed=seed)
     data = [counts for counts, _ in made.make(np.random.default_rng([seed, 0]), slots)]
     releases = [played.release(counts) for counts in data]
     gained = _measure_gain(data, [release.pdf for release in releases])
@@ -116,29 +102,21 @@ def cases(quick: bool) -> list[Case]:
     found = every(sum_budgets, draw=tuple(DRAWS), epsilon=EPSILONS, slots=slots, seed=0)
     for stream, length in lengths.items():
         found += every(measure_gain, stream=stream, epsilon=epsilons, slots=length, seed=0)
-    return found + [
-        case for name, length in lengths.items() for case in every(play_demo, stream=name, slots=length, seed=0)
-    ]
+    for stream, length in lengths.items():
+        found += every(play_demo, stream=stream, slots=length, seed=0)
+    return found
 
 
 def sheet(rows: Rows) -> Sheet:
     """What is spent over time, and what is gained by it."""
     paid, gained = select(rows, kind="spent"), select(rows, kind="told")
-    figures = {}
-    if paid:
-        figures["spent"] = (
-            _spent_figure(paid),
-            "Sum of the budgets so far, of the published series with μ = 0.05, ζ = 0.1. The grey line is the total ε.",
-        )
-    if select(gained, system="published"):
-        figures["gain"] = (
-            _gain_figure(gained),
-            "Mean over slots of KL(truth ‖ uniform) - KL(truth ‖ release): above 0 a release tells something. The "
-            "scale is linear near 0 and logarithmic beyond. At most (grey line) KL(truth ‖ uniform) can be gained.",
-        )
+    figures = {
+        "spent": paid and _spent_figure(paid),
+        "gain": select(gained, system="published") and _gain_figure(gained),
+    }
     return Sheet(
         found=tuple(_found(gained)),
-        figures=figures,
+        figures=captioned(__name__, figures),
         tables=(*_spent_table(paid), *_gain_tables(gained)),
         summary=tuple(_summary(gained)),
     )
@@ -149,8 +127,7 @@ def _spent_figure(rows: Rows) -> Figure:
     figure, axes = panels(len(shown), width=4.2)
     for at, epsilon in zip(axes, shown, strict=True):
         for draw, style in OF_DRAWS.items():
-            own = select(rows, epsilon=epsilon, draw=draw)
-            line(at, column(own, "slot"), column(own, "spent"), draw, style=style)
+            line(at, *course(rows, "slot", "spent", epsilon=epsilon, draw=draw), draw, style=style)
         at.axhline(epsilon, color=STYLES["uniform"].colour, lw=1)
         finish(at, f"ε = {epsilon:g}", "slot", "Σ ε_t so far", log_x=True, log_y=True)
     legend(figure, axes[0])
@@ -164,12 +141,11 @@ def _gain_figure(rows: Rows) -> Figure:
         own = select(rows, stream=stream)
         for system, line_style in {"published": "--", "boosted": "-"}.items():
             for draw, style in OF_DRAWS.items():
-                series = select(own, system=system, draw=draw)
                 drawn = Style(style.colour, line_style, style.marker)
-                line(at, column(series, "epsilon"), column(series, "gain"), f"{system}, {draw}", style=drawn)
+                gains = course(own, "epsilon", "gain", system=system, draw=draw)
+                line(at, *gains, f"{system}, {draw}", style=drawn)
         for system in ("converging", "ledger"):
-            series = select(own, system=system, draw="", churn=0.05)
-            line(at, column(series, "epsilon"), column(series, "gain"), system)
+            line(at, *course(own, "epsilon", "gain", system=system, draw="", churn=0.05), system)
         for row in select(own, system="demo"):
             at.axhline(value(row, "gain"), color="black", lw=1.2, ls=(0, (1, 1)), label="the authors' demo")
         most = max(column(own, "uniform_kl"))
@@ -211,11 +187,7 @@ def _found(rows: Rows) -> list[str]:
 def _spent_table(rows: Rows) -> list[Table]:
     times = [t for t in TABLED if select(rows, slot=t)]
     lines = tuple(
-        (
-            f"{epsilon:g}",
-            draw,
-            *(f"{value(select(rows, epsilon=epsilon, draw=draw, slot=t)[0], 'spent'):.3g}" for t in times),
-        )
+        (f"{epsilon:g}", draw, *(f"{mean(rows, 'spent', epsilon=epsilon, draw=draw, slot=t):.3g}" for t in times))
         for epsilon in sorted(set(column(rows, "epsilon")))
         for draw in map(str, distinct(select(rows, epsilon=epsilon), "draw"))
     )
@@ -223,16 +195,7 @@ def _spent_table(rows: Rows) -> list[Table]:
     return [Table("What is spent: Σ ε_t", ("ε", "budgets", *heads), lines)] if rows else []
 
 
-def _name(row: Row) -> str:
-    mechanism = {
-        "published": "published mechanism",
-        "boosted": "boosted mechanism",
-        "demo": "the authors' demo",
-        **LABELS,
-    }
-    return ", ".join(part for part in (mechanism[str(row["system"])], str(row["draw"])) if part)
-
-
+NAMES = {"published": "published mechanism", "boosted": "boosted mechanism", "demo": "the authors' demo", **LABELS}
 GAIN_COLUMNS = {
     "ε": "{at}",
     "system": "{who}",
@@ -247,9 +210,9 @@ def _gain_tables(rows: Rows) -> list[Table]:
     for stream in distinct(rows, "stream"):
         own: Made = []
         for row in select(rows, stream=stream):
-            churn = f", churn {value(row, 'churn'):.0%}" if row["system"] == "ledger" else ""
-            at = "any" if row["epsilon"] is None else f"{row['epsilon']:g}"
-            own.append({**row, "at": at, "who": _name(row) + churn})
+            churn = f"churn {value(row, 'churn'):.0%}" if row["system"] == "ledger" else ""
+            who = ", ".join(part for part in (NAMES[str(row["system"])], str(row["draw"] or ""), churn) if part)
+            own.append({**row, "at": "any" if row["epsilon"] is None else f"{row['epsilon']:g}", "who": who})
         title = f"{STREAMS[str(stream)]}, {{slots:.0f}} slots: gain over the uniform guess, of {{uniform_kl:.3g}} nats"
         found += Table.of(title.format_map(own[0]), own, GAIN_COLUMNS)
     return found
@@ -259,12 +222,11 @@ def _summary(rows: Rows) -> list[Summary]:
     lines = []
     for stream in distinct(rows, "stream"):
         here = select(rows, stream=stream, epsilon=2.0)
-        names = {"strict": ("published", "in order", 0.05), "converging": ("converging", "", 0.05),
-                 "ledger": ("ledger", "", 0.05)}  # fmt: skip
+        names = {"strict": ("published", "in order"), "converging": ("converging", ""), "ledger": ("ledger", "")}
         found = {
             column: f"{value(row, 'gain'):.2g}"
-            for column, (system, draw, churn) in names.items()
-            for row in select(here, system=system, draw=draw, churn=churn)
+            for column, (system, draw) in names.items()
+            for row in select(here, system=system, draw=draw, churn=0.05)
         }
         default = select(here, system="published", draw=next(iter(DRAWS)))
         if default:

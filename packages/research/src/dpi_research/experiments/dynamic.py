@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from dpi_research.datasets.generators import Counts, drifting, published
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value, every
-from dpi_research.reproduce.figures import Style, boxes, finish, legend, line, panels
+from dpi_research.reproduce.figures import Style, boxes, churn_cells, epsilons, error_of, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Moment, Reference, System, follow
-from dpi_research.reproduce.rows import column, mean, number, select
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from dpi_research.reproduce.rows import column, course, mean, number, select
 
 BINS, USERS, SLOTS, WINDOW, RESHUFFLE = 100, 10_000, 3_000, 125, 1_000
 EPSILONS: tuple[float, ...] = (0.5, 1, 2, 5, 10)
@@ -94,54 +92,33 @@ def sheet(rows: Rows) -> Sheet:
     streams = [stream for stream in STREAMS if select(rows, stream=stream, system="uniform")]
     return Sheet(
         found=(*(text for stream in streams for text in _found(rows, stream)), *_spread_found(rows)),
-        figures={
-            "medians": (
-                _medians(rows),
-                "Published stream: the users in the median bin, which the released PDF makes of the size of the slot "
-                f"(instantaneous), or of {USERS:,} users (accumulative, all slots so far); one slot of every window. "
-                f"Churn {CHURN:.0%}.",
-            ),
-            "errors": (
-                _errors(rows),
-                f"Errors of the slot's PDF over {last:,} slots, means of windows, by total ε; churn {CHURN:.0%}. Above "
-                "the published stream, below one on which there is something to follow.",
-            ),
-            "spread": (
-                _spreads(rows),
-                "Published stream: quartiles and median over the bins of the released densities (shares times the "
-                "number of bins, so that 1 is uniform), whiskers from 5 to 95 %. Left, the last slot by total ε; "
-                f"right, over time at ε = {EPSILON}.",
-            ),
-        },
+        figures=captioned(
+            __name__, {"medians": _medians(rows), "errors": _errors(rows), "spread": _spreads(rows)}, last=last
+        ),
         tables=tuple(table for stream in streams for table in (_by_epsilon(rows, stream), _by_churn(rows, stream))),
         summary=tuple(_summary(rows, stream) for stream in streams),
     )
-
-
-def _epsilons(rows: Rows) -> list[float]:
-    return sorted({float(row["epsilon"] or 0) for row in rows if row["system"] in SYSTEMS})
 
 
 def _lines(axes: Axes, rows: Rows, name: str, epsilons: Sequence[float]) -> None:
     """One line for each ε, over slots."""
     for epsilon in epsilons:
         index = EPSILONS.index(epsilon)
-        own = select(rows, epsilon=epsilon, churn=CHURN)
-        line(axes, column(own, "slot"), column(own, name), f"ε = {epsilon:g}", style=Style.numbered(index))
+        own = course(rows, "slot", name, epsilon=epsilon, churn=CHURN)
+        line(axes, *own, f"ε = {epsilon:g}", style=Style.numbered(index))
         axes.lines[-1].set_markevery((index, len(EPSILONS)))  # in turns: lines that lie upon each other are told apart
 
 
 def _medians(rows: Rows) -> Figure:
     """A row of panels for each kind of PDF, a column for each system."""
     own = select(rows, stream="published")
-    epsilons = [epsilon for epsilon in _epsilons(own) if epsilon in SHOWN]
+    shown = [epsilon for epsilon in epsilons(own) if epsilon in SHOWN]
     figure, grid = panels(len(SYSTEMS), 2)
     for (name, kind), row in zip(MEDIANS.items(), _rows_of(grid), strict=True):
         for axes, system in zip(row, SYSTEMS, strict=True):
-            _lines(axes, select(own, system=system), name, epsilons)
+            _lines(axes, select(own, system=system), name, shown)
             for reference in ("uniform", "truth"):
-                known = select(own, system=reference)
-                line(axes, column(known, "slot"), column(known, name), reference)
+                line(axes, *course(own, "slot", name, system=reference), reference)
             finish(axes, f"{LABELS[system]}: {kind}", "slot", "users in the median bin")
             axes.ticklabel_format(axis="y", useOffset=False)
         _compared(row)
@@ -155,10 +132,9 @@ def _errors(rows: Rows) -> Figure:
     wanted = [(stream, name, unit) for stream in STREAMS for name, unit in ERRORS.items()]
     for (stream, name, unit), row in zip(wanted, _rows_of(grid), strict=True):
         own = select(rows, stream=stream)
-        guess = select(own, system="uniform")
         for axes, system in zip(row, SYSTEMS, strict=True):
-            _lines(axes, select(own, system=system), name, _epsilons(own))
-            line(axes, column(guess, "slot"), column(guess, name), "uniform")
+            _lines(axes, select(own, system=system), name, epsilons(own))
+            line(axes, *course(own, "slot", name, system="uniform"), "uniform")
             title = LABELS[system] if axes in grid[: len(SYSTEMS)] else ""
             finish(axes, title, "slot", f"{stream} stream\n{unit}", log_y=stream == "zipf")
             axes.spines[["top", "right"]].set_visible(False)
@@ -178,12 +154,9 @@ def _spreads(rows: Rows) -> Figure:
     ends = sorted({int(row["slot"] or 0) for row in own}) or [0]
     last, times = ends[-1], ends[:: -max(1, len(ends) // 6)][::-1]
     figure, (by_epsilon, by_time) = panels(2, width=5.5, height=3.4)
-    groups: dict[str, list[list[float]]] = {"truth": [_box(own, "truth", last, 0)] * len(_epsilons(own))}
-    groups |= {system: [_box(own, system, last, epsilon) for epsilon in _epsilons(own)] for system in SYSTEMS}
-    boxes(by_epsilon, groups, [f"{epsilon:g}" for epsilon in _epsilons(own)])
-    groups = {"truth": [_box(own, "truth", slot, 0) for slot in times]}
-    groups |= {system: [_box(own, system, slot, EPSILON) for slot in times] for system in SYSTEMS}
-    boxes(by_time, groups, [f"{slot:,}" for slot in times])
+    known, names = epsilons(own), ("truth", *SYSTEMS)
+    boxes(by_epsilon, {name: [_box(own, name, last, e) for e in known] for name in names}, [f"{e:g}" for e in known])
+    boxes(by_time, {name: [_box(own, name, t, EPSILON) for t in times] for name in names}, [f"{t:,}" for t in times])
     finish(by_epsilon, f"Slot {last:,}", "total ε", "density (1 = uniform)")
     finish(by_time, f"ε = {EPSILON}", "slot", "density (1 = uniform)")
     _compared([by_epsilon, by_time])
@@ -193,8 +166,8 @@ def _spreads(rows: Rows) -> Figure:
 
 def _box(rows: Rows, system: str, slot: int, epsilon: float) -> list[float]:
     """Five quantiles: their own box plot has them as whiskers, box and line."""
-    churn = 0 if system == "truth" else CHURN
-    found = select(rows, system=system, slot=slot, epsilon=epsilon, churn=churn)
+    at = {} if system == "truth" else {"epsilon": epsilon, "churn": CHURN}
+    found = select(rows, system=system, slot=slot, **at)
     return [float(found[0][name] or 0) for name in QUANTILES] if found else []
 
 
@@ -217,8 +190,8 @@ def _found(rows: Rows, stream: str) -> list[str]:
         told = []
         for name, kind in KINDS.items():
             guess = mean(own, name, system="uniform")
-            errors = {e: mean(own, name, system=system, epsilon=e, churn=CHURN) for e in _epsilons(own)}
-            ratios = {e: error / guess for e, error in errors.items() if error is not None and guess}
+            errors = {e: mean(own, name, system=system, epsilon=e, churn=CHURN) for e in epsilons(own)}
+            ratios = {e: error / guess for e, error in errors.items() if guess > 0 and not np.isnan(error)}
             if ratios:
                 better = ", ".join(f"{epsilon:g}" for epsilon, ratio in ratios.items() if ratio < 1)
                 told.append(
@@ -234,17 +207,16 @@ def _spread_found(rows: Rows) -> list[str]:
     """Whether the spread of the output is that of the data, on the published stream."""
     own = select(rows, stream="published")
 
-    def width(**wanted: Value) -> float | None:
-        some = select(own, **wanted)
-        return float((column(some, "uq") - column(some, "lq")).mean()) if some else None
+    def width(some: Rows) -> str:
+        return number(float((column(some, "uq") - column(some, "lq")).mean()))
 
-    truth = width(system="truth")
-    widths = {system: width(system=system, epsilon=EPSILON, churn=CHURN) for system in SYSTEMS}
-    told = [f"{LABELS[system]} {number(wide)}" for system, wide in widths.items() if wide is not None]
-    if truth is None or not told:
+    truth = select(own, system="truth")
+    played = {system: select(own, system=system, epsilon=EPSILON, churn=CHURN) for system in SYSTEMS}
+    told = [f"{LABELS[system]} {width(some)}" for system, some in played.items() if some]
+    if not truth or not told:
         return []
     return [
-        f"Mean distance of the quartiles of densities: true data {number(truth)}; at ε = {EPSILON} {', '.join(told)}. "
+        f"Mean distance of the quartiles of densities: true data {width(truth)}; at ε = {EPSILON} {', '.join(told)}. "
         "A spread that is stable is not yet the spread of the data."
     ]
 
@@ -254,33 +226,23 @@ def _by_epsilon(rows: Rows, stream: str) -> Table:
     lines = []
     for name, unit in (*ERRORS.items(), *ACCUMULATED.items()):
         for system in ("uniform", *SYSTEMS):
-            if system == "uniform":
-                cells = [mean(own, name, system=system)] * len(_epsilons(own))
-            else:
-                cells = [mean(own, name, system=system, epsilon=e, churn=CHURN) for e in _epsilons(own)]
+            cells = [error_of(own, name, system, epsilon, CHURN) for epsilon in epsilons(own)]
             lines.append((unit, LABELS[system], *map(number, cells)))
-    heads = (f"ε = {epsilon:g}" for epsilon in _epsilons(own))
+    heads = (f"ε = {epsilon:g}" for epsilon in epsilons(own))
     return Table(f"{NAMES[stream]}: mean over all slots, churn {CHURN:.0%}", ("error", "system", *heads), tuple(lines))
 
 
 def _by_churn(rows: Rows, stream: str) -> Table:
-    """A series takes the same from everybody, so that it does not matter who is there."""
-    own = select(rows, stream=stream, epsilon=EPSILON)
-    same = [mean(own, "kl", system=system, churn=CHURN) for system in ("strict", "converging")]
-    guess = mean(rows, "kl", stream=stream, system="uniform")
-    lines = tuple(
-        (f"{churn:.0%}", *map(number, (guess, *same, mean(own, "kl", system="ledger", churn=churn))))
-        for churn in (0, CHURN, 1)
-    )
+    own = select(rows, stream=stream)
+    lines = tuple((f"{churn:.0%}", *churn_cells(own, EPSILON, churn, CHURN)) for churn in (0, CHURN, 1))
     title = f"{NAMES[stream]}: KL by churn, ε = {EPSILON}, mean over all slots (a series does not depend on churn)"
     return Table(title, ("churn", *(LABELS[name] for name in ("uniform", *SYSTEMS))), lines)
 
 
 def _summary(rows: Rows, stream: str) -> Summary:
     own = select(rows, stream=stream)
-    at = {"epsilon": EPSILON, "churn": CHURN}
     return Summary.of(
         f"{NAMES[stream]}: KL, ε = {EPSILON}",
         "“very small”" if stream == "published" else "–",
-        lambda system: number(mean(own, "kl", system=system, **({} if system == "uniform" else at))),
+        lambda system: number(error_of(own, "kl", system, EPSILON, CHURN)),
     )

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from dpi_research.datasets.generators import Counts, drifting, published
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Row, Rows, Sheet, Summary, Value
 from dpi_research.reproduce.figures import finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Pair, System, follow
-from dpi_research.reproduce.rows import column, number, select
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from dpi_research.reproduce.rows import column, course, number, select
 
 BINS, MEAN, EPSILON, CHURN = 10_000, 100, 2, 0.05
 STREAMS: Mapping[str, Callable[[np.random.Generator, int, int], Counts]] = {
@@ -39,8 +37,7 @@ def follow_stream(stream: str, system: System, bins: int, slots: int, step: int,
     data = STREAMS[stream](np.random.default_rng([seed, 0]), slots // step, bins)
     even = np.full(bins, 1 / bins)
     rows: Made = []
-    errors: list[tuple[float, ...]] = []
-    seconds: list[float] = []
+    errors, seconds = list[tuple[float, ...]](), list[float]()
     start = time.perf_counter()
     for count, moment in enumerate(follow(system, data, bins, EPSILON, churn=CHURN, seed=seed), 1):
         seconds.append(time.perf_counter() - start)
@@ -49,9 +46,8 @@ def follow_stream(stream: str, system: System, bins: int, slots: int, step: int,
         if count * step % window == 0:
             means = np.mean(errors, axis=0).tolist()
             named: dict[str, Value] = dict(zip(("mse", "kl", "uniform_mse", "uniform_kl"), means, strict=True))
-            milliseconds = 1e3 * float(np.median(seconds))
             head: dict[str, Value] = {"stream": stream, "system": system, "slot": count * step}
-            rows.append({**head, **named, "milliseconds": milliseconds})
+            rows.append({**head, **named, "milliseconds": 1e3 * float(np.median(seconds))})
             errors, seconds = [], []
         start = time.perf_counter()
     return rows
@@ -75,13 +71,16 @@ def cases(quick: bool) -> list[Case]:
 def sheet(rows: Rows) -> Sheet:
     """Errors over time beside those of the uniform guess; the time of a slot."""
     figure, (kl, followed, mse, cost) = panels(2, 2, width=5.2)
-    played = {stream: _by_system(select(rows, stream=stream)) for stream in STREAMS}
+    played: dict[str, dict[System, list[Row]]] = {  # the last system plays the most slots
+        stream: {system: own for system in SYSTEMS if (own := select(rows, stream=stream, system=system))}
+        for stream in STREAMS
+    }
     for stream, axes in (("published", kl), ("zipf", followed)):
         _lines(axes, played[stream], "kl")
         finish(axes, f"KL from the slot's PDF, {stream} stream", "slot", "KL (nats)", log_y=True)
     _lines(mse, played["published"], "mse")
     for system, own in played["published"].items():
-        line(cost, column(own, "slot"), column(own, "milliseconds"), system)
+        line(cost, *course(own, "slot", "milliseconds"), system)
     finish(mse, "MSE of the slot's PDF, published stream", "slot", "MSE, (p - q)²", log_y=True)
     finish(cost, "time of a slot, data and crowd included", "slot", "milliseconds", log_y=True)
     for axes in (kl, followed, mse, cost):
@@ -89,27 +88,16 @@ def sheet(rows: Rows) -> Sheet:
     legend(figure, kl)
     return Sheet(
         found=tuple(_found(stream, name, own) for stream in played for name, own in played[stream].items()),
-        figures={
-            "course": (
-                figure,
-                f"Means (errors) and medians (time) of windows, ε = {EPSILON}, churn {CHURN:.0%}. The first slot of "
-                "the published mechanism makes its pool. Times are by the clock on the wall, beside other work.",
-            )
-        },
+        figures=captioned(__name__, {"course": figure}),
         summary=tuple(_summary(stream, own) for stream, own in played.items() if own),
     )
 
 
-def _by_system(rows: Rows) -> dict[System, list[Row]]:
-    """Of the systems that are there; the last one plays the most slots."""
-    return {system: own for system in SYSTEMS if (own := select(rows, system=system))}
-
-
 def _lines(axes: Axes, played: Mapping[System, Rows], name: str) -> None:
     for system, own in played.items():
-        line(axes, column(own, "slot"), column(own, name), system)
+        line(axes, *course(own, "slot", name), system)
     for most in list(played.values())[-1:]:
-        line(axes, column(most, "slot"), column(most, f"uniform_{name}"), "uniform")
+        line(axes, *course(most, "slot", f"uniform_{name}"), "uniform")
 
 
 def _summary(stream: str, played: Mapping[System, Rows]) -> Summary:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.figure import Figure
 
 from dpi.mechanism.published.pool import DirichletPool, MixedPool, Multinomial, Pool, expressiveness, nearest
 from dpi.theory import entropy_approximation
 from dpi_research.datasets.generators import zipf
 from dpi_research.evaluation import divergence
-from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value, every
+from dpi_research.experiments import captioned
+from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
-from dpi_research.reproduce.rows import value
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dpi_research.reproduce.rows import course, number, select, value
 
 LAWS = ("multinomial", "Dirichlet", "mixed")
 SIZE = 6_500
@@ -61,50 +57,29 @@ def cases(quick: bool) -> list[Case]:
 
 def sheet(rows: Rows) -> Sheet:
     """The published ratio against p, n_p and N; the entropies behind it; the nearest synopsis."""
-    size = _main_size(rows)
-    main = [row for row in rows if row["size"] == size]
+    size = next(int(row["size"] or 0) for row in rows if row["law"] != "multinomial")  # the precision is varied there
+    main = select(rows, size=size)
     largest = max(int(row["bins"] or 0) for row in rows)
     figures = {
-        "nearest": (
-            _behind(main, largest),
-            f"k = {largest}, N = {size:,}. Left: the entropies that the ratio is made of. Middle and right: KL from a "
-            "zipf and from the uniform PDF to the nearest synopsis of each pool, the best that any choice from it can "
-            "do.",
-        )
+        "ratio": select(rows, law="multinomial") and _ratios(rows, main),
+        "nearest": _behind(main, largest),
     }
-    if any(row["law"] == "multinomial" for row in rows):
-        caption = (
-            f"H(pool)/H(ideal) of the multinomial pool: against p and n_p = 1/p with N = {size:,} synopses, and "
-            "against N with n_p = 100."
-        )
-        figures = {"ratio": (_ratios(rows, main), caption), **figures}
     return Sheet(
         found=tuple(_found(rows, main, largest)),
-        figures=figures,
+        figures=captioned(__name__, figures, largest=largest, size=size),
         tables=(_table(main),),
         summary=(_summary(main, largest, size),),
     )
-
-
-def _main_size(rows: Rows) -> int:
-    """The number of synopses at which the precision is varied."""
-    return next(int(row["size"] or 0) for row in rows if row["law"] != "multinomial")
-
-
-def _line(rows: Rows, x: str, y: str, **wanted: Value) -> tuple[list[float], list[float]]:
-    """Places and values of the rows with these options, one for each place."""
-    own = {value(r, x): value(r, y) for r in rows if all(r[key] == at for key, at in wanted.items())}
-    return sorted(own), [own[place] for place in sorted(own)]
 
 
 def _ratios(rows: Rows, main: Rows) -> Figure:
     figure, (by_p, by_n, by_size) = panels(3, height=3.2)
     for index, bins in enumerate(BINS):
         label, style = f"k = {bins}", Style.numbered(index)
-        precisions, ratios = _line(main, "precision", "ratio", law="multinomial", bins=bins)
+        precisions, ratios = course(main, "precision", "ratio", law="multinomial", bins=bins)
         line(by_p, [1 / n for n in precisions], ratios, label, style=style)
         line(by_n, precisions, ratios, label, style=style)
-        line(by_size, *_line(rows, "size", "ratio", law="multinomial", bins=bins, precision=100), label, style=style)
+        line(by_size, *course(rows, "size", "ratio", law="multinomial", bins=bins, precision=100), label, style=style)
     finish(by_p, "against the precision p", "p", "H(pool)/H(ideal)", log_x=True)
     finish(by_n, "against n_p", "n_p = 1/p", "H(pool)/H(ideal)", log_x=True)
     finish(by_size, "against the size of the pool, n_p = 100", "N", "H(pool)/H(ideal)", log_x=True)
@@ -119,14 +94,14 @@ def _behind(main: Rows, bins: int) -> Figure:
     names = {"draw": "one draw, exact", "approximation": "one draw, approximation",
              "printed": "printed formula (negative)", "ln_size": "ln N", "empirical": "pool, empirical"}  # fmt: skip
     for index, (key, label) in enumerate(names.items()):
-        precisions, values = _line(main, "precision", key, law="multinomial", bins=bins)
+        precisions, values = course(main, "precision", key, law="multinomial", bins=bins)
         line(entropy, precisions, values, label, style=Style.numbered(index))
     entropy.axhline(0, color="black", lw=0.6)
     entropy.set_xlim(min(PRECISIONS) / 2, 2 * max(PRECISIONS))
     for index, law in enumerate(LAWS):
         for axes, key in ((skewed, "nearest_zipf"), (flat, "nearest_uniform")):
-            line(axes, *_line(main, "precision", key, law=law, bins=bins), law, style=Style.numbered(index))
-    line(skewed, *_line(main, "precision", "uniform_zipf", law="multinomial", bins=bins), "uniform",
+            line(axes, *course(main, "precision", key, law=law, bins=bins), law, style=Style.numbered(index))
+    line(skewed, *course(main, "precision", "uniform_zipf", law="multinomial", bins=bins), "uniform",
          style=STYLES["uniform"])  # fmt: skip
     finish(entropy, "entropies, multinomial pool", "n_p", "nats", log_x=True)
     finish(skewed, "nearest synopsis to a zipf PDF", "n_p", "KL (nats)", log_x=True)
@@ -139,9 +114,7 @@ def _behind(main: Rows, bins: int) -> Figure:
 
 
 def _found(rows: Rows, main: Rows, bins: int) -> list[str]:
-    multinomial = sorted(
-        (r for r in main if r["law"] == "multinomial" and r["bins"] == bins), key=lambda r: value(r, "precision")
-    )
+    multinomial = sorted(select(main, law="multinomial", bins=bins), key=lambda row: value(row, "precision"))
     if not multinomial:
         return []
     first, last = multinomial[0], multinomial[-1]
@@ -153,13 +126,12 @@ def _found(rows: Rows, main: Rows, bins: int) -> list[str]:
         f"The first printed formula gives {value(last, 'printed'):.1f} there (an entropy is never negative), the "
         f"approximation {value(last, 'approximation'):.1f}, exact is {value(last, 'draw'):.1f}.",
     ]
-    near = [row for row in rows if row["law"] == "multinomial" and value(row, "ratio") >= 0.99]
+    near = [row for row in select(rows, law="multinomial") if value(row, "ratio") >= 0.99]
     if near:
         where = {f"k = {row['bins']}, n_p = {row['precision']:,}, N = {row['size']:,}" for row in near}
-        text = "; ".join(sorted(where))
-        found.append(f"The ratio is 0.99 or more at: {text}.")
+        found.append(f"The ratio is 0.99 or more at: {'; '.join(sorted(where))}.")
     for law in LAWS:
-        precisions, values = _line(main, "precision", "nearest_zipf", law=law, bins=bins)
+        precisions, values = course(main, "precision", "nearest_zipf", law=law, bins=bins)
         if values:
             found.append(
                 f"{law}: the nearest of its synopses to a zipf PDF has KL {values[0]:.3f} at n_p = "
@@ -173,7 +145,7 @@ def _table(main: Rows) -> Table:
     keys = ("draw", "approximation", "printed", "ln_size", "empirical", "ratio", "nearest_zipf", "nearest_uniform")
     lines = [
         (str(row["bins"]), str(row["law"]), f"{row['precision']:,}", f"{row['distinct']:,}",
-         *("–" if math.isnan(x := value(row, key)) else f"{x:.4g}" for key in keys))
+         *(number(value(row, key), 4) for key in keys))
         for row in sorted(main, key=lambda row: (value(row, "bins"), LAWS.index(str(row["law"])),
                                                  value(row, "precision")))
     ]  # fmt: skip
@@ -183,14 +155,15 @@ def _table(main: Rows) -> Table:
 
 
 def _summary(main: Rows, bins: int, size: int) -> Summary:
-    ends = {law: _line(main, "precision", "nearest_zipf", law=law, bins=bins)[1][-1:] for law in LAWS}
-    guess = _line(main, "precision", "uniform_zipf", law="multinomial", bins=bins)[1][-1:]
-    text = {law: f"{values[0]:.2f}" if values else "–" for law, values in ends.items()}
+    def last(law: str, key: str) -> str:
+        values = course(main, "precision", key, law=law, bins=bins)[1]
+        return f"{values[-1]:.2f}" if values else "–"
+
     return Summary(
         f"KL from a zipf PDF to the nearest of {size:,} synopses, k = {bins}",
         published="“can universally emulate any PDF with minimal error”",
-        uniform=f"{guess[0]:.2f}" if guess else "–",
-        strict="; ".join(f"{law} {kl}" for law, kl in text.items()),
+        uniform=last("multinomial", "uniform_zipf"),
+        strict="; ".join(f"{law} {last(law, 'nearest_zipf')}" for law in LAWS),
         converging="no pool of this kind",
         ledger="no pool of this kind",
     )

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from dpi.budget import Converging
 from dpi.budget.series import Spence
 from dpi.domain import Domain
 from dpi.mechanism.boosted import Boosted
-from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import LINES
 from dpi.stream import Stream
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import STYLES, Style, epsilons, finish, legend, line, panels
-from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, Pair, System, open_stream, own_seed
-from dpi_research.reproduce.rows import column, mean, number, select, value
+from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, Pair, System, open_stream, own_seed, seeded_stream
+from dpi_research.reproduce.rows import column, course, mean, number, select, value
 from dpi_research.reproduce.streams import DAYS, ONCE, PEOPLE, RealStream, stream_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 DEFAULT = {"lam": 0.1, "mu": 0.05, "zeta": 0.1}
 VALUES = {"lam": (0.05, 0.1, 0.2, 0.5), "mu": (0.05, 0.1, 0.2, 0.3), "zeta": (0.1, 0.2, 0.3, 0.4, 0.5)}
@@ -86,8 +81,7 @@ def measure_errors(stream: Stream, data: RealStream) -> dict[str, Value]:
 def open_system(system: str, domain: Domain, epsilon: str, hyper: Hyper, seed: int) -> Stream:
     """A stream of a system, or of the boosted mechanism on the published series."""
     if system == "spence":
-        mechanism, budget, source = Boosted(), Converging(Spence(hyper.mu, hyper.zeta)), UnsafeSeededSource(seed)
-        return Stream(domain=domain, epsilon=epsilon, mechanism=mechanism, budget=budget, unsafe_source=source)  # type: ignore[arg-type]
+        return seeded_stream(domain, epsilon, Boosted(), Converging(Spence(hyper.mu, hyper.zeta)), seed)
     known: dict[str, System] = {name: name for name in SYSTEMS}
     return open_stream(known[system], domain, epsilon, seed=seed, hyper=hyper, ledger=ONCE)
 
@@ -133,26 +127,11 @@ def sheet(rows: Rows) -> Sheet:
     late = [row for row in rows if row["people"] == LATE]
     grid = [row for row in rows if row["per_day"] == 1 and row["people"] != LATE]
     series = late or grid
-    figures = {
-        measure: (
-            _published(grid, measure),
-            f"The published mechanism, strict: {measure.upper()} against ε for λ, μ and ζ. Beside it the "
-            f"uniform guess and "
-            "the boosted mechanism, which has none of these parameters.",
-        )
-        for measure in ("mse", "kl")
-    } | {
-        "series": (
-            _series(series),
-            "The boosted mechanism on the published series, for which μ and ζ say how fast the budgets fall; "
-            "beside it the "
-            "boosted mechanism on its own series and with the ledger"
-            + (f", from day {LATE_START} on." if late else "."),
-        )
-    }
+    since = f", from day {LATE_START} on"
+    figures = {"mse": _published(grid, "mse"), "kl": _published(grid, "kl"), "series": _series(series)}
     return Sheet(
-        found=(*_found(grid), *_found_series(series), *_worse(grid), *(_worse(late, f", from day {LATE_START} on"))),
-        figures=figures,
+        found=(*_found(grid), *_found_series(series), *_worse(grid), *_worse(late, since)),
+        figures=captioned(__name__, figures, since=since if late else ""),
         tables=(_by_value(grid, series), *([_half_days(grid, halves)] if halves else [])),
         summary=tuple(_summary(grid, key, text) for key, text in (("kl", "a slot"), ("acc_kl", "all slots together"))),
     )
@@ -163,29 +142,17 @@ def _varied(system: str, **changed: float) -> dict[str, Value]:
     return {"system": system, **DEFAULT, **changed}
 
 
-def _over_epsilon(rows: Rows, key: str, where: Mapping[str, Value]) -> tuple[list[float], list[float]]:
-    """Means over the runs, for each ε."""
-    known = epsilons(select(rows, **where))
-    return known, [_at(rows, key, where, epsilon) for epsilon in known]
-
-
-def _at(rows: Rows, key: str, where: Mapping[str, Value], epsilon: float) -> float:
-    """The mean over the runs; not a number if there are none."""
-    found = mean(rows, key, **where, epsilon=epsilon)
-    return float("nan") if found is None else found
-
-
 def _spread(rows: Rows, system: str, name: str, epsilon: float) -> list[tuple[float, float]]:
     """The values of a parameter that were played, each with the KL of a slot."""
     played = {x: _varied(system, **{name: x}) for x in VALUES[name]}
-    return [(x, _at(rows, "kl", where, epsilon)) for x, where in played.items() if select(rows, **where)]
+    return [(x, mean(rows, "kl", **where, epsilon=epsilon)) for x, where in played.items() if select(rows, **where)]
 
 
 def _beside(axes: Axes, rows: Rows, key: str) -> None:
     """The lines that do not depend on the parameters."""
-    line(axes, *_over_epsilon(rows, f"uniform_{key}", _varied("strict")), "uniform")
+    line(axes, *course(rows, "epsilon", f"uniform_{key}", **_varied("strict")), "uniform")
     for system in ("converging", "ledger"):
-        line(axes, *_over_epsilon(rows, key, _varied(system)), system)
+        line(axes, *course(rows, "epsilon", key, **_varied(system)), system)
 
 
 def _published(rows: Rows, measure: str) -> Figure:
@@ -196,7 +163,7 @@ def _published(rows: Rows, measure: str) -> Figure:
         key = f"acc_{measure}" if above else measure
         _beside(axes, rows, key)
         for index, chosen in enumerate(values):
-            x, y = _over_epsilon(rows, key, _varied("strict", **{name: chosen}))
+            x, y = course(rows, "epsilon", key, **_varied("strict", **{name: chosen}))
             if x:
                 style = Style(STRICT[index], LINES[index], "s^vPX"[index])
                 line(axes, x, y, f"strict, {SIGNS[name]} = {chosen:g}", style=style)
@@ -226,8 +193,7 @@ def _series(rows: Rows) -> Figure:
             high = known[-1] if known else 0
             for label, system, at in (("uniform", "strict", f"uniform_{key}"), ("converging", "converging", key),
                                       ("ledger", "ledger", key)):  # fmt: skip
-                level = _at(rows, at, _varied(system), high)
-                style = STYLES[label]
+                level, style = mean(rows, at, **_varied(system), epsilon=high), STYLES[label]
                 axes.axhline(level, color=style.colour, ls=style.line, lw=1.5, label=f"{LABELS[label]}, ε = {high:g}")
             finish(axes, f"{MEASURES[key]}", SIGNS[name], "nats")
             axes.set_ylim(bottom=0)
@@ -241,7 +207,7 @@ def _found(rows: Rows) -> list[str]:
     if not strict:
         return []
     found = []
-    low, high = (f(value(row, "epsilon") for row in strict) for f in (min, max))
+    low, high = epsilons(strict)[0], epsilons(strict)[-1]
     apart = [abs(value(row, "kl") - value(row, "uniform_kl")) / value(row, "kl_error") for row in strict]
     above = sum(value(row, "kl") > value(row, "uniform_kl") for row in strict)
     kls, mses = ([value(row, key) for row in strict] for key in ("kl", "mse"))
@@ -256,10 +222,11 @@ def _found(rows: Rows) -> list[str]:
         "in any slot of any run."
     )
     default = _varied("strict")
-    first, last = (_at(rows, "kl", default, epsilon) for epsilon in (low, high))
+    first, last = (mean(rows, "kl", **default, epsilon=epsilon) for epsilon in (low, high))
+    error = mean(rows, "kl_error", **default, epsilon=high)
     found.append(
         f"“With an increasing ε, the MSE and KL divergence both decrease”: strict, from ε = {low:g} to {high:g}, KL of "
-        f"a slot {first:.4f} → {last:.4f}, with a standard error of {_at(rows, 'kl_error', default, high):.4f}."
+        f"a slot {first:.4f} → {last:.4f}, with a standard error of {error:.4f}."
     )
     for name, words in (("lam", "decreases faster when λ is very small"), ("mu", "small μ"), ("zeta", "small ζ")):
         text = ", ".join(f"{kl:.4f} ({SIGNS[name]} = {x:g})" for x, kl in _spread(rows, "strict", name, high))
@@ -292,7 +259,7 @@ def _worse(rows: Rows, when: str = "") -> list[str]:
             continue
         parts = []
         for key in ("kl", "mse", "last_kl", "last_mse", "acc_kl", "acc_mse"):
-            at = sorted({value(row, "epsilon") for row in runs if value(row, key) > value(row, f"uniform_{key}")})
+            at = epsilons([row for row in runs if value(row, key) > value(row, f"uniform_{key}")])
             if at:
                 parts.append(f"{NAMES[key]} at ε = {', '.join(f'{epsilon:g}' for epsilon in at)}")
         what = "; ".join(parts) if parts else "nowhere"
@@ -301,7 +268,8 @@ def _worse(rows: Rows, when: str = "") -> list[str]:
 
 
 def _by_value(rows: Rows, series: Rows) -> Table:
-    high = max(value(row, "epsilon") for row in rows)
+    high = epsilons(rows)[-1]
+    keys = ("kl", "last_kl", "acc_kl", "mse", "last_mse", "acc_mse")
     lines = []
     for name, values in VALUES.items():
         for chosen in values:
@@ -310,11 +278,11 @@ def _by_value(rows: Rows, series: Rows) -> Table:
                 continue
             hyper = {**DEFAULT, name: chosen}
             below = "yes" if hyper["mu"] < hyper["lam"] / 2 else "no"
-            numbers = [_at(rows, key, keep, high) for key in ("kl", "last_kl", "acc_kl", "mse", "last_mse", "acc_mse")]
-            numbers += [_at(series, key, own, high) for key in ("kl", "acc_kl")]
-            lines.append((f"{SIGNS[name]} = {chosen:g}", below, *("–" if np.isnan(x) else f"{x:.4g}" for x in numbers)))
-    keys = ("uniform_kl", "uniform_last_kl", "uniform_acc_kl", "uniform_mse", "uniform_last_mse", "uniform_acc_mse")
-    lines.append(("uniform guess", "", *(f"{_at(rows, key, _varied('strict'), high):.4g}" for key in keys), "", ""))
+            numbers = [mean(rows, key, **keep, epsilon=high) for key in keys]
+            numbers += [mean(series, key, **own, epsilon=high) for key in ("kl", "acc_kl")]
+            lines.append((f"{SIGNS[name]} = {chosen:g}", below, *(number(x, 4) for x in numbers)))
+    guess = [mean(rows, f"uniform_{key}", **_varied("strict"), epsilon=high) for key in keys]
+    lines.append(("uniform guess", "", *(f"{x:.4g}" for x in guess), "", ""))
     columns = ("strict, others at default", "μ < λ/2", "KL, slot", "KL, last slot", "KL, accumulative", "MSE, slot",
                "MSE, last slot", "MSE, accumulative", "boosted on Spence: KL, slot", "KL, accumulative")  # fmt: skip
     return Table(f"ε = {high:g}", columns, tuple(lines))
@@ -332,11 +300,11 @@ def _half_days(grid: Rows, halves: Rows) -> Table:
 
 
 def _summary(rows: Rows, key: str, what: str) -> Summary:
-    ends = [f(value(row, "epsilon") for row in rows) for f in (min, max)]
+    ends = epsilons(rows)[0], epsilons(rows)[-1]
 
     def both(system: str) -> str:
         name, of = (f"uniform_{key}", "strict") if system == "uniform" else (key, system)
-        values = [_at(rows, name, _varied(of), epsilon) for epsilon in ends]
+        values = [mean(rows, name, **_varied(of), epsilon=epsilon) for epsilon in ends]
         return "–" if np.isnan(values).any() else " / ".join(number(kl) for kl in values)
 
     title = f"COVID-19, KL of {what}, ε = {ends[0]:g} / {ends[1]:g}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from dpi.budget.epsilon import Epsilon
 from dpi.domain import Categories
@@ -22,13 +22,11 @@ from dpi_research.compare.run import PUBLISHED_FOUR
 from dpi_research.compare.tables import DELTA, EPSILON, PRINTED, RATE, loss_of
 from dpi_research.compare.tables import NOTES as NOTES
 from dpi_research.datasets.generators import Floats, Slot, published, stream_named
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Row, Rows, Sheet, Summary, Table, Value, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, Played, System, open_stream
-from dpi_research.reproduce.rows import column, distinct, select, value
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dpi_research.reproduce.rows import column, course, distinct, select, value
 
 HORIZON = 2_700
 """Slots for which a mechanism with a horizon is set up: those of the published data set."""
@@ -80,7 +78,7 @@ def list_losses(name: str, slot_seconds: float, slots: int, points: int) -> Made
 def list_own_losses(system: System, slots: int, points: int, seed: int) -> Made:
     """What a user in every slot has lost by one of ours, however many records; the ledger is played."""
     stream = open_stream(system, Categories(range(10), other=None), EPSILON, seed=seed)
-    wanted, spent = set(times(slots, points)), []
+    wanted = set(times(slots, points))
     if system == "ledger":
         played = Played(stream, churn=0.05, seed=seed)
         data = published(np.random.default_rng([seed, 0]), slots, 10, 100)
@@ -166,43 +164,26 @@ def cases(quick: bool) -> list[Case]:
     """Tables, losses over time, and comparisons for every stream, churn and cap."""
     slots, points = (200, 3) if quick else (HORIZON, 24)
     lengths = {"published": 10, "drift.01": 3} if quick else {"published": 120, "drift.01": 24}
-    caps = (None, 10) if quick else (None, *CAPS)
-    churns = (0.05,) if quick else CHURNS
-    return [
+    churns, caps = ((0.05,), (None, 10)) if quick else (CHURNS, (None, *CAPS))
+    found = [
         Case(tables, {}),
         *every(list_losses, name=tuple(NAMES), slot_seconds=(0.5, 5.0), slots=slots, points=points),
         *every(list_own_losses, system=SYSTEMS, slots=slots, points=points, seed=0),
         *every(list_algorithm_losses, slots=slots, points=points),
-        *(
-            case
-            for stream, length in lengths.items()
-            for case in every(measure_errors, stream=stream, churn=churns, cap=caps, slots=length, seed=0)
-        ),
     ]
+    for stream, length in lengths.items():
+        found += every(measure_errors, stream=stream, churn=churns, cap=caps, slots=length, seed=0)
+    return found
 
 
 def sheet(rows: Rows) -> Sheet:
     """Losses over time, both tables, and errors at an equal guarantee."""
     loss, error = select(rows, kind="loss"), select(rows, kind="error")
-    figures = {}
-    if loss:
-        figures["loss"] = (
-            _loss_figure(loss),
-            f"What a user has lost at ε = {float(EPSILON):g}: with the others ε is for one record, and the user has "
-            "1.34 records in a slot of 0.5 s, 13.4 in one of 5 s. Below at δ = 10⁻⁵; ours lose at most ε, without δ. "
-            "The grey line is ε. The binary counter and the tree of Perrier et al. lose the same: one line hides the "
-            "other.",
-        )
     best = _best(error)
-    if best:
-        figures["error"] = (
-            _error_figure(best),
-            "Mean KL of a slot at ε = 1 for all records of a user, for ever, over the share of users who are replaced "
-            "in every slot; the four others with the cap that was best for each, chosen afterwards.",
-        )
+    figures = {"loss": loss and _loss_figure(loss), "error": best and _error_figure(best)}
     return Sheet(
         found=(*_loss_found(loss), *_error_found(best)),
-        figures=figures,
+        figures=captioned(__name__, figures, rate=float(EPSILON)),
         tables=(
             *Table.of("Representative methods, as printed and at user level", select(rows, kind="method"), METHODS),
             *Table.of(LOSS_TITLE, select(rows, kind="table"), LOSSES),
@@ -226,8 +207,8 @@ def _loss_figure(rows: Rows) -> Figure:
     for row, (kind, what) in enumerate({"pure": "pure loss", "at_delta": "loss at δ = 10⁻⁵"}.items()):
         for at, seconds in zip(axes[2 * row : 2 * row + 2], (0.5, 5.0), strict=True):
             for name in shown:
-                own = select(rows, system=name, slot_seconds=seconds if name in NAMES else None)
-                line(at, column(own, "slot"), column(own, kind), _label(name), style=_style(name))
+                own = course(rows, "slot", kind, system=name, slot_seconds=seconds if name in NAMES else None)
+                line(at, *own, _label(name), style=_style(name))
             at.axhline(float(EPSILON), color=STYLES["uniform"].colour, lw=0.8)
             finish(at, f"slots of {seconds:g} s, {what}", "slot", "loss of a user (nats)", log_x=True, log_y=True)
             at.minorticks_off()  # most of the file's bytes
@@ -241,9 +222,8 @@ def _error_figure(rows: Rows) -> Figure:
     for at, stream in zip(axes, streams, strict=True):
         churns = sorted(set(column(rows, "churn")))
         for name in map(str, distinct(rows, "system")):
-            own = {value(row, "churn"): value(row, "kl") for row in select(rows, stream=stream, system=name)}
-            places = [churns.index(churn) for churn in own]
-            line(at, places, list(own.values()), _label(name), style=_style(name))
+            own, kls = course(rows, "churn", "kl", stream=stream, system=name)
+            line(at, [churns.index(churn) for churn in own], kls, _label(name), style=_style(name))
         finish(at, STREAMS[str(stream)], "users replaced in every slot", "KL (nats), mean of slots", log_y=True)
         at.set_xticks(range(len(churns)), [f"{churn:.0%}" for churn in churns])
     legend(figure, axes[0])
@@ -252,12 +232,9 @@ def _error_figure(rows: Rows) -> Figure:
 
 def _best(rows: Rows) -> Rows:
     """Of each system, stream and churn the cap with the lowest divergence."""
-    best: dict[tuple[Value, ...], Row] = {}
-    for row in rows:
-        key = (row["stream"], row["churn"], row["system"])
-        if key not in best or value(row, "kl") < value(best[key], "kl"):
-            best[key] = row
-    return list(best.values())
+    keys = dict.fromkeys((row["stream"], row["churn"], row["system"]) for row in rows)
+    same = (select(rows, stream=stream, churn=churn, system=system) for stream, churn, system in keys)
+    return [min(caps, key=lambda row: value(row, "kl")) for caps in same]
 
 
 def _loss_found(rows: Rows) -> list[str]:
@@ -294,19 +271,17 @@ def _loss_summary(rows: Rows) -> list[Summary]:
 
 def _error_found(rows: Rows) -> list[str]:
     """In how many settings one of ours is lowest, and where it is not."""
-    wins, lost = 0, []
+    lost = []
     settings = list(dict.fromkeys((row["stream"], row["churn"]) for row in rows))
     for stream, churn in settings:
         here = select(rows, stream=stream, churn=churn)
         lowest = min(here, key=lambda row: value(row, "kl"))
-        if lowest["system"] in SYSTEMS:
-            wins += 1
-        else:
-            lost.append(
-                f"{STREAMS[str(stream)]} at churn {value(lowest, 'churn'):.0%}: {_label(str(lowest['system']))}"
-            )
+        if lowest["system"] not in SYSTEMS:
+            where = f"{STREAMS[str(stream)]} at churn {value(lowest, 'churn'):.0%}"
+            lost.append(f"{where}: {_label(str(lowest['system']))}")
     if not settings:
         return []
+    wins = len(settings) - len(lost)
     text = f"At an equal guarantee one of ours has the lowest KL in {wins} of {len(settings)} settings."
     return [text + (f" Not on {'; '.join(lost)}." if lost else "")]
 
@@ -351,15 +326,12 @@ def _error_table(rows: Rows) -> list[Table]:
         return []
     lines = []
     for name in map(str, distinct(rows, "system")):
-        cells = [_label(name)]
-        for stream, churn in settings:
-            here = select(rows, system=name, stream=stream, churn=churn)
-            cells.append(_error_cell(here[0]) if here else "–")
-        lines.append(tuple(cells))
+        own = (select(rows, system=name, stream=stream, churn=churn) for stream, churn in settings)
+        lines.append((_label(name), *(_error_cell(here[0]) if here else "–" for here in own)))
     heads = (f"{STREAMS[stream]}, churn {churn:.0%}" for stream, churn in settings)
     return [Table("L1 / KL at ε = 1 for all records of a user, for ever", ("system", *heads), tuple(lines))]
 
 
 def _error_cell(row: Row) -> str:
-    text = f"{value(row, 'l1'):.3g} / {value(row, 'kl'):.3g}"
-    return text if row["cap"] is None else f"{text} (cap {row['cap']})"
+    cap = "" if row["cap"] is None else f" (cap {row['cap']})"
+    return f"{value(row, 'l1'):.3g} / {value(row, 'kl'):.3g}{cap}"

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
+from matplotlib.figure import Figure
 
 from dpi.budget import Converging, Ledger, spend_first
 from dpi.budget.series import Geometric, LogSquared, Series, Spence, Zeta
 from dpi.domain import Categories
 from dpi.mechanism.boosted import Boosted
-from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import COLOURS, LINES
-from dpi.stream import Stream
 from dpi.theory import largest_epsilon, log_loss, objective, rates, spence_series
 from dpi_research.datasets.generators import drifting
 from dpi_research.evaluation import divergence
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, every
 from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, panels
-from dpi_research.reproduce.play import Played, open_stream, own_seed
-from dpi_research.reproduce.rows import value
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dpi_research.reproduce.play import Played, own_seed, seeded_stream
+from dpi_research.reproduce.rows import course, distinct, mean, select, value
 
 Floats = npt.NDArray[np.float64]
 
@@ -108,33 +102,21 @@ def play_budget(name: str, drift: str, slots: int, seed: int) -> Made:
     domain = Categories(range(BINS), other=None)
     noise = own_seed(name, drift, seed)
     if name in LEDGERS:
-        stream = open_stream("ledger", domain, EPSILON, seed=noise, ledger=LEDGERS[name])
-        played = Played(stream, churn=0.05, seed=noise)
+        played = Played(seeded_stream(domain, EPSILON, Boosted(), LEDGERS[name], noise), churn=0.05, seed=noise)
     else:
-        stream = Stream(
-            domain=domain,
-            epsilon=EPSILON,
-            mechanism=Boosted(),  # type: ignore[arg-type]
-            budget=budgets()[name],
-            unsafe_source=UnsafeSeededSource(noise),
-        )
-        played = Played(stream, seed=noise)
+        played = Played(seeded_stream(domain, EPSILON, Boosted(), budgets()[name], noise), seed=noise)
     kls, uniform = [], []
     for counts, _ in drifting(np.random.default_rng([seed, 1]), slots, BINS, USERS, DRIFTS[drift]):
         truth = counts / counts.sum()
         kls.append(divergence(truth, played.release(counts).pdf))
         uniform.append(divergence(truth, np.full(BINS, 1 / BINS)))
+    some = np.unique(np.round(np.geomspace(1, slots, 22))).astype(int).tolist()  # dense at the beginning
     return [
-        {"what": "error", "name": name, "drift": drift, "seed": seed, "slot": slot + 1, "kl": kls[slot],
-         "uniform_kl": uniform[slot], "mean_kl": float(np.mean(kls[: slot + 1])),
-         "mean_uniform_kl": float(np.mean(uniform[: slot + 1]))}
-        for slot in _places(slots)
+        {"what": "error", "name": name, "drift": drift, "seed": seed, "slot": slot, "kl": kls[slot - 1],
+         "uniform_kl": uniform[slot - 1], "mean_kl": float(np.mean(kls[:slot])),
+         "mean_uniform_kl": float(np.mean(uniform[:slot]))}
+        for slot in some
     ]  # fmt: skip
-
-
-def _places(slots: int) -> Sequence[int]:
-    """At most 22 slots, dense at the beginning."""
-    return sorted({int(x) - 1 for x in np.unique(np.round(np.geomspace(1, slots, 22)))})
 
 
 def names() -> tuple[str, ...]:
@@ -154,33 +136,19 @@ def cases(quick: bool) -> list[Case]:
 
 def sheet(rows: Rows) -> Sheet:
     """Log-losses relative to the optimum, and errors of releases over time."""
-    loss = [row for row in rows if row["what"] == "loss"]
-    error = [row for row in rows if row["what"] == "error"]
-    figures = {}
-    if loss:
-        figures["loss"] = (
-            _loss_figure(loss),
-            "Left: the log-loss of each way to spend the same sum of log-ratios, as a share of the optimum's. Right: "
-            "the share of the sum that its largest slot has.",
-        )
-    if error:
-        figures["errors"] = (
-            _error_figure(error),
-            f"KL of the boosted mechanism's releases, ε = {EPSILON}, zipf stream with {BINS} bins and {USERS:,} "
-            f"users that "
-            "stands still, moves slowly or fast.",
-        )
+    loss, error = select(rows, what="loss"), select(rows, what="error")
+    figures = {"loss": loss and _loss_figure(loss), "errors": error and _error_figure(error)}
     last = max((int(row["slot"] or 0) for row in error), default=0)
     return Sheet(
         found=(*_found_loss(loss), *_found_errors(error, last)),
-        figures=figures,
+        figures=captioned(__name__, figures),
         tables=(*([_loss_table(loss)] if loss else []), *([_error_table(error, last)] if error else [])),
-        summary=tuple(_summary(error, drift, last) for drift in DRIFTS if any(r["drift"] == drift for r in error)),
+        summary=tuple(_summary(error, drift, last) for drift in _drifts(error)),
     )
 
 
-def _loss_of(rows: Rows, name: str, key: str = "log_loss") -> dict[float, float]:
-    return {value(row, "total"): value(row, key) for row in rows if row["name"] == name}
+def _drifts(rows: Rows) -> list[str]:
+    return [drift for drift in DRIFTS if select(rows, drift=drift)]
 
 
 def _style(name: str) -> Style:
@@ -197,12 +165,12 @@ def _style(name: str) -> Style:
 
 def _loss_figure(rows: Rows) -> Figure:
     figure, (share, peak) = panels(2, width=4.6, height=3.3)
-    best = _loss_of(rows, OPTIMUM)
-    for name in dict.fromkeys(str(row["name"]) for row in rows):
-        own, largest = _loss_of(rows, name), _loss_of(rows, name, "largest_share")
-        totals = sorted(own)
-        line(share, totals, [own[total] / best[total] for total in totals], name, style=_style(name))
-        line(peak, totals, [largest[total] for total in totals], name, style=_style(name))
+    best = dict(zip(*course(rows, "total", "log_loss", name=OPTIMUM), strict=True))
+    for name in map(str, distinct(rows, "name")):
+        totals, losses = course(rows, "total", "log_loss", name=name)
+        shares = [loss / best[total] for total, loss in zip(totals, losses, strict=True)]
+        line(share, totals, shares, name, style=_style(name))
+        line(peak, *course(rows, "total", "largest_share", name=name), name, style=_style(name))
     finish(share, "log-loss, as a share of the optimum's", "Σ log-ratios", "share (1 is best)", log_x=True)
     finish(peak, "largest slot", "Σ log-ratios", "share of the sum", log_x=True)
     for axes in (share, peak):
@@ -212,43 +180,33 @@ def _loss_figure(rows: Rows) -> Figure:
 
 
 def _error_figure(rows: Rows) -> Figure:
-    drifts = [drift for drift in DRIFTS if any(row["drift"] == drift for row in rows)]
-    figure, grid = panels(len(drifts), width=4.2, height=3.3)
-    for axes, drift in zip(grid, drifts, strict=True):
+    figure, grid = panels(len(_drifts(rows)), width=4.2, height=3.3)
+    for axes, drift in zip(grid, _drifts(rows), strict=True):
         for name in names():
-            slots, kls = _course(rows, name, drift, "kl")
+            slots, kls = course(rows, "slot", "kl", name=name, drift=drift)
             if slots:
                 line(axes, slots, kls, name, style=_style(name))
-        slots, kls = _course(rows, FIRST, drift, "uniform_kl")
-        line(axes, slots, kls, "uniform")
+        line(axes, *course(rows, "slot", "uniform_kl", name=FIRST, drift=drift), "uniform")
         title = f"{drift}: log-levels move by {DRIFTS[drift]:g} a slot"
         finish(axes, title, "slot", "KL of the slot (nats)", log_x=True, log_y=True)
     legend(figure, grid[0])
     return figure
 
 
-def _course(rows: Rows, name: str, drift: str, key: str) -> tuple[list[int], list[float]]:
-    """Means over the runs."""
-    own = [row for row in rows if row["name"] == name and row["drift"] == drift]
-    slots = sorted({int(row["slot"] or 0) for row in own})
-    return slots, [float(np.mean([value(row, key) for row in own if row["slot"] == slot])) for slot in slots]
-
-
 def _at(rows: Rows, name: str, drift: str, key: str) -> float:
     """At the last slot."""
-    values = _course(rows, name, drift, key)[1]
-    return values[-1] if values else float("nan")
+    return (course(rows, "slot", key, name=name, drift=drift)[1] or [float("nan")])[-1]
 
 
 def _found_loss(rows: Rows) -> list[str]:
     found = []
-    for total, best in sorted(_loss_of(rows, OPTIMUM).items()):
-        others = {name: _loss_of(rows, name)[total] for name in dict.fromkeys(str(r["name"]) for r in rows)}
-        text = ", ".join(f"{name} {loss:.3g}" for name, loss in others.items() if name != OPTIMUM)
-        peak = _loss_of(rows, OPTIMUM, "largest_share")[total]
+    for total in course(rows, "total", "log_loss")[0]:
+        loss = {str(row["name"]): value(row, "log_loss") for row in select(rows, total=total)}
+        text = ", ".join(f"{name} {its:.3g}" for name, its in loss.items() if name != OPTIMUM)
+        peak = mean(rows, "largest_share", name=OPTIMUM, total=total)
         found.append(
-            f"Σ log-ratios = {total:g}: the numerical optimum has a log-loss of {best:.3g}, with {100 * peak:.2f} % of "
-            f"the sum in one slot. {text}."
+            f"Σ log-ratios = {total:g}: the numerical optimum has a log-loss of {loss[OPTIMUM]:.3g}, with "
+            f"{100 * peak:.2f} % of the sum in one slot. {text}."
         )
     return found
 
@@ -271,17 +229,14 @@ def _found_errors(rows: Rows, last: int) -> list[str]:
 
 
 def _loss_table(rows: Rows) -> Table:
-    totals = sorted({value(row, "total") for row in rows})
-    lines = [
-        (name, *(f"{_loss_of(rows, name)[total]:.4g}" for total in totals))
-        for name in dict.fromkeys(str(row["name"]) for row in rows)
-    ]
-    columns = ("spread", *(f"Σ = {total:g}" for total in totals))
+    names = map(str, distinct(rows, "name"))
+    lines = [(name, *(f"{loss:.4g}" for loss in course(rows, "total", "log_loss", name=name)[1])) for name in names]
+    columns = ("spread", *(f"Σ = {total:g}" for total in course(rows, "total", "log_loss")[0]))
     return Table("Log-loss at the same Σ log-ratios (lowest is best)", columns, tuple(lines))
 
 
 def _error_table(rows: Rows, last: int) -> Table:
-    drifts = [drift for drift in DRIFTS if any(row["drift"] == drift for row in rows)]
+    drifts = _drifts(rows)
     lines = [
         (name, *(f"{_at(rows, name, drift, key):.4f}" for drift in drifts for key in ("mean_kl", "kl")))
         for name in names()

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from dpi.budget import Converging
-from dpi.budget.series import Spence
 from dpi.domain import Domain
-from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import COLOURS
 from dpi.stream import Stream
 from dpi_research.evaluation import Floats, divergence
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value, every
-from dpi_research.reproduce.figures import STYLES, Style, finish, legend, line, moving, panels
+from dpi_research.reproduce.figures import STYLES, Style, epsilons, finish, legend, line, moving, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Hyper, System, open_stream, own_seed, published_mechanism
-from dpi_research.reproduce.rows import value
+from dpi_research.reproduce.rows import course, mean, select, value
 from dpi_research.reproduce.streams import DAYS, ONCE, PEOPLE, RealStream, stream_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 EPSILONS, OVER_TIME = "0.1 0.2 0.5 1 2 5 10", 2.0
 LARGE = 1_000_000
@@ -34,6 +29,13 @@ WINDOW, POINTS = 30, 180
 STATED, LARGEST_STATED = 0.12, 0.16
 """MSE of the published text: about the first at ε = 0.1, at most the second in any slot."""
 GIVEN = "strict, true total given away"
+SHOWN = {
+    "uniform": STYLES["uniform"],
+    "strict": STYLES["strict"],
+    GIVEN: Style(COLOURS[4], (0, (5, 1)), "^"),
+    "converging": STYLES["converging"],
+    "ledger": STYLES["ledger"],
+}
 MEASURES = {
     "sum": "sum: relative squared error",
     "mean": "mean: relative squared error",
@@ -70,16 +72,8 @@ def ask(stream: Stream, data: RealStream) -> Answers:
 
 def open_system(system: System, domain: Domain, epsilon: str, seed: int) -> Stream:
     """A stream of a system; the published mechanism buys a total."""
-    if system != "strict":
-        return open_stream(system, domain, epsilon, seed=seed, ledger=ONCE)
-    hyper = Hyper()
-    return Stream(
-        domain=domain,
-        epsilon=epsilon,
-        mechanism=replace(published_mechanism(hyper), total_share=TOTAL_SHARE),  # type: ignore[arg-type]
-        budget=Converging(Spence(hyper.mu, hyper.zeta)),
-        unsafe_source=UnsafeSeededSource(seed),
-    )
+    published = replace(published_mechanism(Hyper()), total_share=TOTAL_SHARE)
+    return open_stream(system, domain, epsilon, seed=seed, ledger=ONCE, published=published)
 
 
 class Errors:
@@ -153,32 +147,27 @@ def cases(quick: bool) -> list[Case]:
     few = "0.1 2 10"
     work = [(PEOPLE, 0, DAYS, EPSILONS), (LARGE, 0, DAYS, EPSILONS), (LATE, LATE_START, DAYS - LATE_START, few)]
     found = []
-    for people, first, days, epsilons in [(5_400, 480, 60, few)] if quick else work:
+    for people, first, days, played in [(5_400, 480, 60, few)] if quick else work:
         where = {"people": people, "first": first, "days": days}
-        found += every(play_system, "covid19", system=SYSTEMS, epsilons=epsilons, **where, seed=0)
+        found += every(play_system, "covid19", system=SYSTEMS, epsilons=played, **where, seed=0)
     return found
 
 
 def sheet(rows: Rows) -> Sheet:
     """Errors against ε for each number of people; over time at ε = 2; the published numbers beside both measures."""
     sizes = sorted({int(row["people"] or 0) for row in rows})
-    figures = {}
-    for size, name in zip([size for size in sizes if size != LATE], ("epsilon", "more"), strict=False):
-        own = [row for row in rows if row["people"] == size]
-        figures[name] = (
-            _against_epsilon([row for row in own if row["slot"] is None]),
-            f"Errors of both queries against ε, {size:,} people. The lines at {STATED} and {LARGEST_STATED} are the "
-            "published numbers, whose scale is not stated.",
-        )
-    course = [row for row in rows if row["people"] == sizes[0] and row["slot"] is not None]
-    if course:
-        figures["time"] = (_over_time(course), f"Moving averages over {WINDOW} days, ε = 2, {sizes[0]:,} people.")
-    whole = [row for row in rows if row["slot"] is None]
+    over_time = [row for row in select(rows, people=sizes[0]) if row["slot"] is not None]
+    whole = {size: select(rows, people=size, slot=None) for size in sizes}
+    shown = dict(zip(("epsilon", "more"), (size for size in sizes if size != LATE), strict=False))
+    figures: dict[str, object] = {
+        name: _panels(whole[size], MEASURES, "epsilon", "total ε", log_x=True) for name, size in shown.items()
+    }
+    figures["time"] = over_time and _over_time(over_time)
     return Sheet(
-        found=tuple(_found(whole, size) for size in sizes),
-        figures=figures,
-        tables=tuple(_table([row for row in whole if row["people"] == size], size) for size in sizes),
-        summary=tuple(_summary(whole, size, key) for size in sizes for key in ("sum", "mean")),
+        found=tuple(_found(own, size) for size, own in whole.items()),
+        figures=captioned(__name__, figures, **shown, least=sizes[0]),
+        tables=tuple(_table(own, size) for size, own in whole.items()),
+        summary=tuple(_summary(own, size, key) for size, own in whole.items() for key in ("sum", "mean")),
     )
 
 
@@ -191,59 +180,34 @@ def _who(people: int) -> str:
     return f"{people:,} people" + (f" from day {LATE_START} on" if people == LATE else "")
 
 
-def _at(rows: Rows, system: str, epsilon: float, key: str) -> float:
-    return next((value(r, key) for r in rows if r["system"] == system and r["epsilon"] == epsilon), float("nan"))
-
-
-def _against_epsilon(rows: Rows) -> Figure:
-    ordered = sorted(rows, key=lambda row: value(row, "epsilon"))
-    return _panels(ordered, _by_query(), "epsilon", "total ε", log_x=True)
-
-
 def _over_time(rows: Rows) -> Figure:
     slots = sorted({value(row, "slot") for row in rows})
     kept = set(slots[:: max(1, len(slots) // 60)])
     rows = [row for row in rows if value(row, "slot") in kept]
-    keys = [(key, title) for key, title in _by_query() if not key.endswith("scaled")]
+    keys = [key for key in MEASURES if not key.endswith("scaled")]
     return _panels(rows, keys, "slot", "slot (day)", log_x=False)
 
 
-def _panels(rows: Rows, keys: list[tuple[str, str]], x: str, label: str, *, log_x: bool) -> Figure:
+def _panels(rows: Rows, keys: Iterable[str], x: str, label: str, *, log_x: bool) -> Figure:
     """The sum above, the mean below."""
-    figure, grid = panels(len(keys) // 2, 2, width=21.6 / len(keys), height=2.7)
-    for axes, (key, title) in zip(grid, keys, strict=True):
-        for system in ("uniform", "strict", GIVEN, "converging", "ledger"):
-            own = [row for row in rows if row["system"] == system]
-            if own:
-                places, errors = ([value(row, name) for row in own] for name in (x, key))
-                line(axes, places, errors, system, style=_style(system))
-        _stated(axes, key)
-        finish(axes, title, label, "nats" if key.endswith("kl") else "error²", log_x=log_x, log_y=True)
+    ordered = sorted(keys, key=lambda key: key.startswith("mean"))
+    figure, grid = panels(len(ordered) // 2, 2, width=21.6 / len(ordered), height=2.7)
+    for axes, key in zip(grid, ordered, strict=True):
+        for system, style in SHOWN.items():
+            if own := select(rows, system=system):
+                line(axes, *course(own, x, key), system, style=style)
+        for level in () if key.endswith("kl") else (STATED, LARGEST_STATED):
+            axes.axhline(level, color="black", lw=0.7, ls=(0, (1, 2)), label=f"published: {level}")
+        finish(axes, MEASURES[key], label, "nats" if key.endswith("kl") else "error²", log_x=log_x, log_y=True)
     legend(figure, grid[0])
     return figure
 
 
-def _by_query() -> list[tuple[str, str]]:
-    """The panels: the sum above, the mean below."""
-    return [(f"{query}{end}", MEASURES[f"{query}{end}"]) for query in ("sum", "mean") for end in ("", "_scaled", "_kl")]
-
-
-def _style(system: str) -> Style:
-    return Style(COLOURS[4], (0, (5, 1)), "^") if system == GIVEN else STYLES[system]
-
-
-def _stated(axes: Axes, key: str) -> None:
-    if not key.endswith("kl"):
-        for level in (STATED, LARGEST_STATED):
-            axes.axhline(level, color="black", lw=0.7, ls=(0, (1, 2)), label=f"published: {level}")
-
-
-def _found(rows: Rows, people: int) -> str:
-    own = [row for row in rows if row["people"] == people]
-    low = min(value(row, "epsilon") for row in own)
+def _found(own: Rows, people: int) -> str:
+    low = epsilons(own)[0]
     parts = []
     for key, measure in (("sum_scaled", "scaled MSE of the sum"), ("sum", "relative squared error of the sum")):
-        numbers = {s: _at(own, s, low, key) for s in ("uniform", "strict", GIVEN, "converging", "ledger")}
+        numbers = {system: mean(own, key, system=system, epsilon=low) for system in SHOWN}
         known = {name: x for name, x in numbers.items() if not np.isnan(x)}
         inside = [LABELS.get(name, name) for name, x in known.items() if x <= LARGEST_STATED]
         text = ", ".join(f"{LABELS.get(name, name)} {x:.3g}" for name, x in known.items())
@@ -262,25 +226,24 @@ def _found(rows: Rows, people: int) -> str:
 
 def _worse(rows: Rows, system: str, key: str) -> list[float]:
     """The ε at which a system's error is above that of the uniform guess."""
-    epsilons = sorted({value(row, "epsilon") for row in rows})
-    return [e for e in epsilons if _at(rows, system, e, key) > _at(rows, "uniform", e, key)]
+    own, guess = (dict(zip(*course(rows, "epsilon", key, system=s), strict=True)) for s in (system, "uniform"))
+    return [epsilon for epsilon in own if epsilon in guess and own[epsilon] > guess[epsilon]]
 
 
 def _table(rows: Rows, people: int) -> Table:
     lines = []
-    for epsilon in sorted({value(row, "epsilon") for row in rows}):
-        for system in ("uniform", "strict", GIVEN, "converging", "ledger"):
-            numbers = [_at(rows, system, epsilon, key) for key in MEASURES]
-            if not np.isnan(numbers[0]):
-                lines.append((f"{epsilon:g}", LABELS.get(system, system), *(f"{x:.3g}" for x in numbers)))
+    for epsilon in epsilons(rows):
+        for system in SHOWN:
+            for row in select(rows, epsilon=epsilon, system=system):
+                numbers = (f"{value(row, key):.3g}" for key in MEASURES)
+                lines.append((f"{epsilon:g}", LABELS.get(system, system), *numbers))
     return Table(_who(people), ("ε", "system", *MEASURES.values()), tuple(lines))
 
 
-def _summary(rows: Rows, people: int, key: str) -> Summary:
-    own = [row for row in rows if row["people"] == people]
-    low = min(value(row, "epsilon") for row in own)
+def _summary(own: Rows, people: int, key: str) -> Summary:
+    low = epsilons(own)[0]
     return Summary.of(
         f"COVID-19, {_who(people)}, {MEASURES[key]}, ε = {low:g} / {OVER_TIME:g}",
         "MSE “∼0.12” / “up to 0.16”, scale not stated",
-        lambda system: " / ".join(f"{_at(own, system, epsilon, key):.2g}" for epsilon in (low, OVER_TIME)),
+        lambda system: " / ".join(f"{mean(own, key, system=system, epsilon=e):.2g}" for e in (low, OVER_TIME)),
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from matplotlib.figure import Figure
 
 from dpi.apps import Recommender
 from dpi.apps.scoring import import_learn
@@ -19,14 +19,12 @@ from dpi.release.queries import Distribution
 from dpi_research.compare.contenders import as_pdf
 from dpi_research.datasets import load
 from dpi_research.evaluation import agreement
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value
 from dpi_research.reproduce.figures import BESIDE, by_epsilon, cell, epsilons, finish, grid, legend, line, moving, whole
 from dpi_research.reproduce.play import LABELS, SYSTEMS, System, open_stream
-from dpi_research.reproduce.rows import mean, select
+from dpi_research.reproduce.rows import course, mean, select
 from dpi_research.reproduce.streams import RealStream, Recorded, by_clock, frequent, in_slots
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BEST, FEW, MANY = 10, 5, 20
 """Wanted are the ten best; precision is also taken of the five best found, recall of the twenty best."""
@@ -198,27 +196,13 @@ def sheet(rows: Rows) -> Sheet:
     """The share found by ε and over time, and precision and recall of shorter and longer lists."""
     streams = [name for name in STREAMS if select(rows, stream=name)]
     figures = {
-        "epsilon": (
-            _by_epsilon(rows, streams),
-            f"Which part of the {BEST} best items of a group is among the {BEST} best found after the last slot "
-            "(precision and recall in one), by total ε; means over groups. `psd`: a record is a user; `psd-series`: "
-            "what one reporter says in all years.",
-        )
+        "epsilon": _by_epsilon(rows, streams),
+        "time": select(rows, epsilon=SHOWN, seed=0) and _over_time(rows, streams),
+        "lists": select(rows, algorithm="svd") and _by_length(rows, streams),
     }
-    if select(rows, epsilon=SHOWN, seed=0):
-        figures["time"] = (
-            _over_time(rows, streams),
-            f"The same after each slot, from all slots so far, ε = {SHOWN:g}; moving average of {WINDOW} points.",
-        )
-    if select(rows, algorithm="svd"):
-        figures["lists"] = (
-            _by_length(rows, streams),
-            f"SVD: which part of the {FEW} best found is among the {BEST} best (precision), and which part of the "
-            f"{BEST} best is among the {MANY} best found (recall).",
-        )
     return Sheet(
         found=_found(rows, streams),
-        figures=figures,
+        figures=captioned(__name__, figures),
         tables=(_table(rows, streams),),
         summary=tuple(_summary(rows, stream) for stream in streams),
     )
@@ -232,22 +216,21 @@ def _parts(rows: Rows, streams: list[str]) -> list[tuple[str, Rows]]:
 
 
 def _by_epsilon(rows: Rows, streams: list[str]) -> Figure:
-    parts = _parts(select(rows, last=1), streams)
-    figure, axes = grid(len(parts))
-    for own, (title, part) in zip(axes, parts, strict=True):
-        by_epsilon(own, part, "share", chance=BEST / _items(part))
-        finish(own, title, "total ε", f"share of the {BEST} best", log_x=True)
-    legend(figure, axes[0])
-    return figure
+    return _lists(_parts(select(rows, last=1), streams), ("share", BEST, f"share of the {BEST} best"))
 
 
 def _by_length(rows: Rows, streams: list[str]) -> Figure:
-    lists = (("precision", FEW, BEST), ("recall", MANY, MANY))
-    parts = list(product(lists, _parts(select(rows, last=1, algorithm="svd"), streams)))
-    figure, axes = grid(len(parts))
-    for own, ((measure, length, chance), (title, part)) in zip(axes, parts, strict=True):
+    lists = ("precision", BEST, f"precision of {FEW}"), ("recall", MANY, f"recall of {MANY}")
+    return _lists(_parts(select(rows, last=1, algorithm="svd"), streams), *lists)
+
+
+def _lists(parts: list[tuple[str, Rows]], *measures: tuple[str, int, str]) -> Figure:
+    """A panel for every measure and part; with a measure comes how many items by chance are right, and its label."""
+    shown = list(product(measures, parts))
+    figure, axes = grid(len(shown))
+    for own, ((measure, chance, label), (title, part)) in zip(axes, shown, strict=True):
         by_epsilon(own, part, measure, chance=chance / _items(part))
-        finish(own, title, "total ε", f"{measure} of {length}", log_x=True)
+        finish(own, title, "total ε", label, log_x=True)
     legend(figure, axes[0])
     return figure
 
@@ -257,11 +240,11 @@ def _over_time(rows: Rows, streams: list[str]) -> Figure:
     figure, axes = grid(len(parts))
     for own, (title, part) in zip(axes, parts, strict=True):
         for system in (*SYSTEMS, *BESIDE):
-            points = sorted((float(row["slot"] or 0), float(row["share"] or 0)) for row in select(part, system=system))
-            if points:
-                line(own, [x for x, _ in points], moving([y for _, y in points], WINDOW), system)
-        slots = [float(row["slot"] or 0) for row in part]
-        line(own, [min(slots), max(slots)], [BEST / _items(part)] * 2, "uniform")
+            slots, shares = course(part, "slot", "share", system=system)
+            if slots:
+                line(own, slots, moving(shares, WINDOW), system)
+        slots = course(part, "slot", "share")[0]
+        line(own, [slots[0], slots[-1]], [BEST / _items(part)] * 2, "uniform")
         finish(own, title, "slot", f"share of the {BEST} best")
         whole(own)
     legend(figure, axes[0])
@@ -286,12 +269,9 @@ def _table(rows: Rows, streams: list[str]) -> Table:
 
 def _summary(rows: Rows, stream: str) -> Summary:
     own = select(rows, stream=stream, algorithm="svd", epsilon=SHOWN, last=1)
-    return Summary(
-        f"best items found, {STREAMS[stream]}, SVD, ε = {SHOWN:g}",
-        published="90 %+",
-        uniform=f"{BEST / _items(select(rows, stream=stream)):.2f}",
-        **{system: cell(own, "share", system=system) for system in SYSTEMS},
-    )
+    cells = {system: cell(own, "share", system=system) for system in SYSTEMS}
+    uniform = f"{BEST / _items(select(rows, stream=stream)):.2f}"
+    return Summary(f"best items found, {STREAMS[stream]}, SVD, ε = {SHOWN:g}", "90 %+", uniform, **cells)
 
 
 def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
@@ -301,11 +281,11 @@ def _found(rows: Rows, streams: list[str]) -> tuple[str, ...]:
         reaching = [
             f"{LABELS[system]} from ε = {enough[0]:g} on"
             for system in SYSTEMS
-            if (enough := [e for e in epsilons(own) if (mean(own, "share", system=system, epsilon=e) or 0) >= CLAIMED])
+            if (enough := [e for e in epsilons(own) if mean(own, "share", system=system, epsilon=e) >= CLAIMED])
         ]
         sentences.append(f"{STREAMS[stream]}, SVD: {CLAIMED:.0%} are reached by {'; '.join(reaching) or 'no system'}.")
         share, known = (mean(own, "share", system=name, epsilon=SHOWN) for name in ("ledger", "popular"))
-        if share is not None and known is not None:
+        if not np.isnan(share + known):
             verdict = "is better than" if share > known else "is not better than"
             sentences.append(
                 f"There the ledger at ε = {SHOWN:g} {verdict} recommending to all what is truly popular: "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from dpi.budget import Converging
 from dpi.budget.allocation import RBA
@@ -16,13 +16,11 @@ from dpi.domain import Categories
 from dpi.noise import UnsafeSeededSource
 from dpi.release.plots import COLOURS, LINES
 from dpi_research.datasets.generators import published
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Row, Rows, Sheet, Summary, Table, Value, every
-from dpi_research.reproduce.figures import MARKERS, STYLES, Style, finish, legend, line, panels
+from dpi_research.reproduce.figures import MARKERS, STYLES, Style, epsilons, finish, legend, line, panels
 from dpi_research.reproduce.play import Hyper, Played, open_stream, own_seed
-from dpi_research.reproduce.rows import value
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dpi_research.reproduce.rows import column, number, select, value
 
 EPSILONS, SLOTS, POINTS = (2, 10), 500, 100
 BINS, MEAN = 100, 100
@@ -114,19 +112,9 @@ def sheet(rows: Rows) -> Sheet:
     last = max(int(row["slot"] or 0) for row in rows)
     return Sheet(
         found=tuple(_found(rows, last)),
-        figures={
-            "left": (
-                _figure(rows, "left"),
-                "What is left of ε; for the ledger the mean over the users of the slot, with a band from the 5 % to "
-                "the 95 % quantile.",
-            ),
-            "buys": (
-                _figure(rows, "noise"),
-                f"The noise of a count that the slot's budget buys; a bin has {MEAN} users.",
-            ),
-        },
+        figures=captioned(__name__, {"left": _figure(rows, "left"), "buys": _figure(rows, "noise")}),
         tables=(_table(rows, last),),
-        summary=tuple(_summary(rows, epsilon, last) for epsilon in _epsilons(rows)),
+        summary=tuple(_summary(rows, epsilon, last) for epsilon in epsilons(rows)),
     )
 
 
@@ -139,22 +127,15 @@ def _label(row: Row) -> str:
     return str(row["name"]) if row["churn"] is None else f"ledger, churn {100 * float(row['churn']):g} %"
 
 
-def _epsilons(rows: Rows) -> list[int]:
-    return sorted({int(row["epsilon"] or 0) for row in rows})
-
-
 def _figure(rows: Rows, what: str) -> Figure:
-    epsilons = _epsilons(rows)
-    figure, grid = panels(len(epsilons), width=5.0, height=3.4)
-    for axes, epsilon in zip(grid, epsilons, strict=True):
+    figure, grid = panels(len(epsilons(rows)), width=5.0, height=3.4)
+    for axes, epsilon in zip(grid, epsilons(rows), strict=True):
         for label in (*DRAWN, *LEDGERS):
-            own = [row for row in rows if row["epsilon"] == epsilon and _label(row) == label]
+            own = [row for row in select(rows, epsilon=epsilon) if _label(row) == label]
             if not own:
                 continue
             style = _style(label)
-            slots, values, low, high = (
-                np.array([value(row, key) for row in own]) for key in ("slot", what, "low", "high")
-            )
+            slots, values, low, high = (column(own, key) for key in ("slot", what, "low", "high"))
             if what == "noise":
                 line(axes, slots, values, label, style=style)
                 continue
@@ -164,9 +145,9 @@ def _figure(rows: Rows, what: str) -> Figure:
                 axes.fill_between(slots, *ends, color=style.colour, alpha=0.12, lw=0)
         if what == "noise":
             axes.axhline(MEAN, color="black", lw=0.8, ls=(0, (1, 2)), label=f"users of a bin ({MEAN})")
-            finish(axes, f"what a slot buys, ε = {epsilon}", "slot", "noise of a count (users)", log_y=True)
+            finish(axes, f"what a slot buys, ε = {epsilon:g}", "slot", "noise of a count (users)", log_y=True)
         else:
-            finish(axes, f"left of ε = {epsilon}", "slot", "% of ε")
+            finish(axes, f"left of ε = {epsilon:g}", "slot", "% of ε")
             axes.set_ylim(-3, 103)
     legend(figure, grid[-1])
     return figure
@@ -182,44 +163,38 @@ def _style(label: str) -> Style:
 
 def _found(rows: Rows, last: int) -> list[str]:
     found = []
-    for epsilon in _epsilons(rows):
+    for epsilon in epsilons(rows):
         parts = []
-        for row in _ends(rows, epsilon, last):
+        for row in select(rows, epsilon=epsilon, slot=last):
             noise = value(row, "noise")
             buys = "nothing" if math.isnan(noise) else f"a noise of {noise:,.3g} users"
             parts.append(f"{_label(row)} {100 * value(row, 'left') / epsilon:.4g} % left, the slot buys {buys}")
-        found.append(f"ε = {epsilon}, slot {last}: {'; '.join(parts)}. A bin has {MEAN} users.")
+        found.append(f"ε = {epsilon:g}, slot {last}: {'; '.join(parts)}. A bin has {MEAN} users.")
     return found
-
-
-def _ends(rows: Rows, epsilon: int, last: int) -> list[Row]:
-    return [row for row in rows if row["epsilon"] == epsilon and row["slot"] == last]
 
 
 def _table(rows: Rows, last: int) -> Table:
     lines = []
-    for epsilon in _epsilons(rows):
-        for row in _ends(rows, epsilon, last):
-            first = next(r for r in rows if r["epsilon"] == epsilon and _label(r) == _label(row) and r["slot"] == 1)
+    for epsilon in epsilons(rows):
+        for row in select(rows, epsilon=epsilon, slot=last):
+            (first,) = select(rows, epsilon=epsilon, name=row["name"], churn=row["churn"], slot=1)
             numbers = (epsilon - value(row, "left"), value(row, "low"), value(row, "high"),
                        value(first, "noise"), value(row, "noise"))  # fmt: skip
-            lines.append((f"{epsilon}", _label(row), *("–" if math.isnan(x) else f"{x:.4g}" for x in numbers)))
+            lines.append((f"{epsilon:g}", _label(row), *(number(x, 4) for x in numbers)))
     columns = ("ε", "allocation", "spent (ledger: mean of users)", "left, 5 % quantile", "left, 95 % quantile",
                "noise of slot 1 (users)", f"noise of slot {last} (users)")  # fmt: skip
     return Table(f"After {last} slots", columns, tuple(lines))
 
 
-def _summary(rows: Rows, epsilon: int, last: int) -> Summary:
+def _summary(rows: Rows, epsilon: float, last: int) -> Summary:
     at = {
         _label(row): f"{100 * value(row, 'left') / epsilon:.3g} %; {value(row, 'noise'):.2g}"
-        for row in _ends(rows, epsilon, last)
+        for row in select(rows, epsilon=epsilon, slot=last)
     }
     return Summary(
-        f"left of ε = {epsilon} after {last} slots; noise of a count then, in users",
+        f"left of ε = {epsilon:g} after {last} slots; noise of a count then, in users",
         published="“budgets are adequate after 500 time slots”",
         strict=f"Λ = 10⁸: {at.get(RBA_8, '–')}; in order: {at.get('Spence in order', '–')}",
         converging=at.get("1/(t·ln² t) in order", "–"),
-        ledger="; ".join(
-            f"churn {100 * churn:g} %: {at.get(f'ledger, churn {100 * churn:g} %', '–')}" for churn in CHURNS
-        ),
+        ledger="; ".join(f"{label.removeprefix('ledger, ')}: {at.get(label, '–')}" for label in LEDGERS),
     )

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from matplotlib.figure import Figure
 
 from dpi_research.datasets.generators import Counts
+from dpi_research.experiments import captioned
 from dpi_research.reproduce.experiment import Case, Made, Rows, Sheet, Summary, Table, Value, every
-from dpi_research.reproduce.figures import STYLES, boxes, finish, legend, line, panels
+from dpi_research.reproduce.figures import STYLES, boxes, churn_cells, epsilons, error_of, finish, legend, line, panels
 from dpi_research.reproduce.play import LABELS, SYSTEMS, Reference, System, follow
 from dpi_research.reproduce.rows import column, mean, number, select
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BINS, MEAN, DATASETS, SLOTS = (1_000, 10_000), 1_000, 10, 270
 FIRST, MIDDLE = 20, 90
@@ -26,6 +23,7 @@ EPSILONS: tuple[float, ...] = (0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 EPSILON, CHURN = 2, 0.05
 BOXED: tuple[System, ...] = ("converging", "ledger")
 """Drawn as boxes; those of the published mechanism are flatter than a line."""
+KINDS = {"accumulative": "accumulated_", "instantaneous": ""}
 ERRORS = {
     "accumulated_mse": "accumulative MSE, (p - q)²",
     "accumulated_kl": "accumulative KL (nats)",
@@ -96,16 +94,12 @@ def sheet(rows: Rows) -> Sheet:
     sizes = [bins for bins in BINS if select(short, bins=bins, system="uniform")]
     return Sheet(
         found=tuple(_found(short, bins) for bins in sizes),
-        figures={
-            kind: (
-                _boxes(short, sizes, f"{prefix}mse", f"{prefix}kl"),
-                f"{kind.capitalize()} PDF: each box is {len(_variances(short))} data sets, each the mean of the first "
-                f"{first} slots; churn {CHURN:.0%}. Dotted: the median of the uniform guess, and "
-                "as a band its range over the data sets. The published mechanism's median is a line: it differs little "
-                "from one data set to another.",
-            )
-            for kind, prefix in (("accumulative", "accumulated_"), ("instantaneous", ""))
-        },
+        figures=captioned(
+            __name__,
+            {kind: _boxes(short, sizes, f"{prefix}mse", f"{prefix}kl") for kind, prefix in KINDS.items()},
+            sets=len(_variances(short)),
+            first=first,
+        ),
         tables=(_against(short, sizes), _by_churn(short, sizes), _by_length(rows, sizes)),
         summary=tuple(_summary(short, bins) for bins in sizes),
     )
@@ -113,10 +107,6 @@ def sheet(rows: Rows) -> Sheet:
 
 def _variances(rows: Rows) -> list[float]:
     return sorted(set(column(rows, "variance").tolist()))
-
-
-def _epsilons(rows: Rows) -> list[float]:
-    return sorted({float(row["epsilon"] or 0) for row in rows if row["system"] in SYSTEMS})
 
 
 def _samples(rows: Rows, name: str) -> list[float]:
@@ -130,7 +120,7 @@ def _boxes(rows: Rows, sizes: list[int], *names: str) -> Figure:
     places = [(bins, name) for bins in sizes for name in names]
     for axes, (bins, name) in zip(grid, places, strict=False):
         own = select(rows, bins=bins)
-        ticks = _epsilons(own)
+        ticks = epsilons(own)
         samples = {
             system: [_samples(select(own, system=system, epsilon=epsilon, churn=CHURN), name) for epsilon in ticks]
             for system in SYSTEMS
@@ -157,7 +147,7 @@ def _ratios(rows: Rows, bins: int, system: str, name: str) -> list[float]:
     ratios = []
     for row in select(own, system=system, churn=CHURN):
         guess = mean(own, name, system="uniform", variance=row["variance"], repeat=row["repeat"])
-        if guess:
+        if guess > 0:
             ratios.append(float(row[name] or 0) / guess)
     return ratios
 
@@ -193,18 +183,11 @@ def _against(rows: Rows, sizes: list[int]) -> Table:
 
 
 def _by_churn(rows: Rows, sizes: list[int]) -> Table:
-    """A series takes the same from everybody, so that it does not matter who is there."""
-    lines = []
-    for bins in sizes:
-        own = select(rows, bins=bins)
-        same = [mean(own, "kl", system=name, epsilon=EPSILON, churn=CHURN) for name in ("strict", "converging")]
-        for churn in (0, CHURN, 1):
-            kl = (
-                mean(own, "kl", system="uniform"),
-                *same,
-                mean(own, "kl", system="ledger", epsilon=EPSILON, churn=churn),
-            )
-            lines.append((f"{bins:,}", f"{churn:.0%}", *map(number, kl)))
+    lines = [
+        (f"{bins:,}", f"{churn:.0%}", *churn_cells(select(rows, bins=bins), EPSILON, churn, CHURN))
+        for bins in sizes
+        for churn in (0, CHURN, 1)
+    ]
     heads = ("items", "churn", *(LABELS[name] for name in ("uniform", *SYSTEMS)))
     title = f"Instantaneous KL by churn, ε = {EPSILON}, mean of the data sets (a series does not depend on churn)"
     return Table(title, heads, tuple(lines))
@@ -219,20 +202,18 @@ def _by_length(rows: Rows, sizes: list[int]) -> Table:
         own = [row for row in select(rows, bins=bins, repeat=0) if row["variance"] in variances]
         for name in ("accumulated_kl", "kl"):
             for system in ("uniform", *SYSTEMS):
-                where = {} if system == "uniform" else {"epsilon": EPSILON, "churn": CHURN}
-                cells = [mean(own, name, system=system, slots=length, **where) for length in lengths]
+                some = (select(own, slots=length) for length in lengths)
+                cells = [error_of(each, name, system, EPSILON, CHURN) for each in some]
                 lines.append((f"{bins:,}", ERRORS[name], LABELS[system], *map(number, cells)))
     heads = ("items", "error", "system", *(f"{length:,} slots" for length in lengths))
-    return Table(
-        f"Means over more slots, ε = {EPSILON}, churn {CHURN:.0%}, one data set, one repeat", heads, tuple(lines)
-    )
+    title = f"Means over more slots, ε = {EPSILON}, churn {CHURN:.0%}, one data set, one repeat"
+    return Table(title, heads, tuple(lines))
 
 
 def _summary(rows: Rows, bins: int) -> Summary:
     own = select(rows, bins=bins)
-    at = {"epsilon": EPSILON, "churn": CHURN}
     return Summary.of(
         f"{bins:,} items, N({MEAN:,}, σ²): KL, ε = {EPSILON}, mean of the data sets",
         "“low and stable”",
-        lambda system: number(mean(own, "kl", system=system, **({} if system == "uniform" else at))),
+        lambda system: number(error_of(own, "kl", system, EPSILON, CHURN)),
     )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dpi.release.plots import COLOURS, LINES, blank
 from dpi_research.reproduce.experiment import Rows, Value
 from dpi_research.reproduce.play import LABELS, SYSTEMS
-from dpi_research.reproduce.rows import distinct, mean, select
+from dpi_research.reproduce.rows import course, distinct, mean, number, select
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,17 +58,9 @@ def line(axes: Axes, x: npt.ArrayLike, y: npt.ArrayLike, name: str, *, style: St
     """One series; a system's name brings its own style and label. Markers stand at eight places at most."""
     style = style or STYLES[name]
     places = np.asarray(x).size
-    axes.plot(
-        x,
-        y,
-        color=style.colour,
-        ls=style.line,
-        marker=style.marker,
-        ms=4,
-        lw=1.5,
-        markevery=max(1, places // 8) if places > 12 else 1,
-        label=LABELS.get(name, name),
-    )
+    every = max(1, places // 8) if places > 12 else 1
+    look = {"color": style.colour, "ls": style.line, "marker": style.marker, "markevery": every}
+    axes.plot(x, y, ms=4, lw=1.5, label=LABELS.get(name, name), **look)
 
 
 def boxes(axes: Axes, groups: Mapping[str, Sequence[Sequence[float]]], ticks: Sequence[str]) -> None:
@@ -132,23 +124,21 @@ BESIDE = ("noisy", "popular")
 
 
 def epsilons(rows: Rows) -> list[float]:
-    """The ε of these rows, from small to large.
+    """The ε of these rows, from small to large; guesses and the truth, which have none, have 0.
 
     >>> epsilons([{"epsilon": 2.0}, {"epsilon": 0.1}, {"epsilon": 2.0}])
     [0.1, 2.0]
     """
-    return sorted(float(epsilon) for epsilon in distinct(rows, "epsilon") if epsilon is not None)
+    return sorted(float(epsilon) for epsilon in distinct(rows, "epsilon") if epsilon)
 
 
 def by_epsilon(axes: Axes, rows: Rows, measure: str, *, chance: float | None = None) -> None:
     """A share by ε, for every system that the rows have; `chance` is what a uniform guess finds."""
-    known = epsilons(rows)
     for system in (*SYSTEMS, *BESIDE):
-        own = select(rows, system=system)
-        if own:
-            shares = np.array([mean(own, measure, epsilon=epsilon) for epsilon in epsilons(own)], dtype=np.float64)
-            line(axes, epsilons(own), shares, system)
+        if own := select(rows, system=system):
+            line(axes, *course(own, "epsilon", measure), system)
     if chance is not None:
+        known = epsilons(rows)
         line(axes, [known[0], known[-1]], [chance, chance], "uniform")
     whole(axes)
 
@@ -175,4 +165,15 @@ def cell(rows: Rows, measure: str, **wanted: Value) -> str:
     ('0.62', '–')
     """
     found = mean(rows, measure, **wanted)
-    return "–" if found is None else f"{found:.2f}"
+    return "–" if math.isnan(found) else f"{found:.2f}"
+
+
+def error_of(rows: Rows, name: str, system: str, epsilon: float, churn: float) -> float:
+    """The mean of an error; the uniform guess has no ε and no churn."""
+    return mean(rows, name, system=system, **({} if system == "uniform" else {"epsilon": epsilon, "churn": churn}))
+
+
+def churn_cells(rows: Rows, epsilon: float, churn: float, usual: float) -> list[str]:
+    """KL of the guess and of all systems; a series takes the same from everybody, and was played at one churn."""
+    churns = {system: churn if system == "ledger" else usual for system in ("uniform", *SYSTEMS)}
+    return [number(error_of(rows, "kl", system, epsilon, at)) for system, at in churns.items()]

@@ -31,7 +31,6 @@ from dpi.domain import Categories, Domain
 from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi.histogram.compression import finish
-from dpi.mechanism.base import Mechanism
 from dpi.mechanism.boosted import Boosted
 from dpi.mechanism.published import Published
 from dpi.mechanism.published.pool import Multinomial
@@ -83,22 +82,30 @@ def open_stream(
     hyper: Hyper | None = None,
     ledger: Ledger | None = None,
     boosted: Boosted | None = None,
+    published: Published | None = None,
 ) -> Stream:
-    """A stream of one of the systems; its noise is seeded, which is for evaluations alone.
+    """A stream of one of the systems.
 
-    `hyper` is for the published mechanism, `boosted` stands for the boosted one.
+    `hyper` is for the published mechanism; `boosted` and `published` stand for the mechanisms.
     """
     if system not in SYSTEMS:
         raise OptionError(f"`system` must be one of {', '.join(SYSTEMS)}. Got {system!r}.")
     hyper = hyper or Hyper()
-    mechanism: Mechanism[object] = published_mechanism(hyper) if system == "strict" else boosted or Boosted()  # type: ignore[assignment]
+    mechanism = published or published_mechanism(hyper) if system == "strict" else boosted or Boosted()
     budgets: dict[System, Ledger | Converging] = {
         "strict": Converging(Spence(hyper.mu, hyper.zeta)),
         "converging": Converging(LogSquared()),
         "ledger": ledger or Ledger(),
     }
+    return seeded_stream(domain, epsilon, mechanism, budgets[system], seed)
+
+
+def seeded_stream(
+    domain: Domain, epsilon: Amount, mechanism: Boosted | Published, budget: Ledger | Converging, seed: int
+) -> Stream:
+    """A stream whose noise is seeded, which is for evaluations alone."""
     source = UnsafeSeededSource(seed)
-    return Stream(domain=domain, epsilon=epsilon, mechanism=mechanism, budget=budgets[system], unsafe_source=source)
+    return Stream(domain=domain, epsilon=epsilon, mechanism=mechanism, budget=budget, unsafe_source=source)  # type: ignore[arg-type]
 
 
 def own_seed(*options: object) -> int:
