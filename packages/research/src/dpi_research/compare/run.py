@@ -201,18 +201,9 @@ def number_slots(slots: Iterable[tuple[int, Rows]], bins: int) -> Iterator[Slot]
 
 
 def slots_of(
-    events: object,
-    domain: Domain,
-    clock: Slots,
-    *,
-    start: str | datetime,
-    end: str | datetime,
-    user: str = "user",
-    time: str = "time",
-    value: str = "value",
-    unit: str | None = None,
+    events: object, domain: Domain, clock: Slots, *, start: str | datetime, end: str | datetime
 ) -> Iterator[Slot]:
-    """Every slot of the public period [start, end) of a table, empty ones too, as `number_slots` gives them.
+    """Every slot of the public period [start, end) of a table with `user`, `time` and `value`, empty ones too.
 
     >>> from dpi.domain import Categories
     >>> table = {"user": ["a", "b", "a"], "time": ["2026-01-01T00:10", "2026-01-01T00:20", "2026-01-01T02:00"],
@@ -222,6 +213,6 @@ def slots_of(
     >>> [(slot.users.tolist(), slot.values.tolist()) for slot in slots]
     [([0, 1], [0, 1]), ([], []), ([0], [0])]
     """
-    played = TableEvents(user, time, value, unit, table=Table(events))
+    played = TableEvents("user", "time", "value", None, table=Table(events))
     period = Admission(clock, domain, KEY, clock.number(start), clock.number(end))
     return number_slots(played.slots(period), domain.size)

@@ -41,13 +41,13 @@ def spence_name(mu: float, zeta: float) -> str:
     return f"Spence, μ = {mu:g}, ζ = {zeta:g}"
 
 
-def spreads(total: float, epsilon: float = EPSILON) -> dict[str, Floats]:
+def spreads(total: float) -> dict[str, Floats]:
     """Ways to spend the same sum of log-ratios. A published series is that of ε, scaled to the sum."""
     t = np.arange(1, SLOTS + 1, dtype=np.float64)
     shapes = {FIRST: np.ones(1), INVERSE: t**-2.0, LOG: 1 / ((t + 1) * np.log(t + 1) ** 2), TEN: np.ones(10)}
     for mu, zeta in SPENCE:
-        if epsilon <= largest_epsilon(mu, zeta):
-            shapes[spence_name(mu, zeta)] = spence_series(SLOTS, epsilon, mu, zeta)
+        if largest_epsilon(mu, zeta) >= EPSILON:
+            shapes[spence_name(mu, zeta)] = spence_series(SLOTS, EPSILON, mu, zeta)
     return {name: total * shape / shape.sum() for name, shape in shapes.items()}
 
 

@@ -7,14 +7,11 @@ import html
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpi._version import __version__
 from dpi_research.reproduce._running import Outcome
-from dpi_research.reproduce.experiment import Sheet, Summary, Table, Value
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from dpi_research.reproduce.experiment import Sheet, Value
 
 SVG: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "dpi", "path.simplify_threshold": 0.3}
 """Text stays text, and the same figure has the same bytes."""
@@ -34,14 +31,17 @@ def write(outcomes: Sequence[Outcome], folder: Path, *, quick: bool, elapsed: fl
 
     Two runs with the same results write the same bytes, but for the times.
     """
+    import matplotlib
+
     folder.mkdir(parents=True, exist_ok=True)
     sheets: dict[str, Sheet] = {}
     for outcome in outcomes:
         name = outcome.experiment.name
         sheets[name] = outcome.experiment.sheet(outcome.rows) if outcome.rows else Sheet()
         _write_csv(folder / f"{name}.csv", outcome.rows)
-        for end, (figure, _) in sheets[name].figures.items():
-            _save(figure, folder / f"{name}-{end}.svg")
+        with matplotlib.rc_context(SVG):
+            for end, (figure, _) in sheets[name].figures.items():
+                figure.savefig(folder / f"{name}-{end}.svg", metadata={"Date": None})
     text = _markdown(outcomes, sheets, quick, elapsed)
     (folder / "report.md").write_text(text, encoding="utf-8")
     page = folder / "index.html"
@@ -49,23 +49,14 @@ def write(outcomes: Sequence[Outcome], folder: Path, *, quick: bool, elapsed: fl
     return page
 
 
-def _save(figure: Figure, file: Path) -> None:
-    import matplotlib
-
-    with matplotlib.rc_context(SVG):
-        figure.savefig(file, metadata={"Date": None})
-
-
 def _write_csv(file: Path, rows: Sequence[Mapping[str, Value]]) -> None:
     columns = list(dict.fromkeys(column for row in rows for column in row))
     with file.open("w", newline="", encoding="utf-8") as sink:
         writer = csv.writer(sink, lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
-
-
-def _cell(value: Value) -> Value:
-    return f"{value:.6g}" if isinstance(value, float) else value
+        for row in rows:
+            cells = (row.get(column) for column in columns)
+            writer.writerow([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in cells])
 
 
 def _markdown(outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: bool, elapsed: float | None) -> str:
@@ -85,17 +76,16 @@ def _markdown(outcomes: Sequence[Outcome], sheets: Mapping[str, Sheet], quick: b
         "once).",
         "",
     ]
-    summary = [(name, line) for name, sheet in sheets.items() for line in sheet.summary]
+    summary = [
+        (f"[{line.measure}](#{name})", line.published, line.uniform, line.strict, line.converging, line.ledger)
+        for name, sheet in sheets.items()
+        for line in sheet.summary
+    ]
     if summary:
-        lines += ["## Summary", "", *_table(SUMMARY, [_summary_row(name, line) for name, line in summary]), ""]
+        lines += ["## Summary", "", *_table(SUMMARY, summary), ""]
     for outcome in outcomes:
         lines += _section(outcome, sheets[outcome.experiment.name])
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _summary_row(name: str, line: Summary) -> tuple[str, ...]:
-    measure = f"[{line.measure}](#{name})"
-    return (measure, line.published, line.uniform, line.strict, line.converging, line.ledger)
 
 
 def _section(outcome: Outcome, sheet: Sheet) -> list[str]:
@@ -113,17 +103,13 @@ def _section(outcome: Outcome, sheet: Sheet) -> list[str]:
     for end, (_, caption) in sheet.figures.items():
         lines += [f"![{html.escape(caption)}]({experiment.name}-{end}.svg)", "", f"*{caption}*", ""]
     for table in sheet.tables:
-        lines += [*_titled(table), ""]
+        lines += [f"**{table.title}**", "", *_table(table.columns, table.rows), ""]
     lines += [
         f"{len(outcome.results)} cases, {_time(outcome.seconds)} of one core, code {', '.join(outcome.codes)}. Data: "
         f"[{experiment.name}.csv]({experiment.name}.csv).",
         "",
     ]
     return lines
-
-
-def _titled(table: Table) -> list[str]:
-    return [f"**{table.title}**", "", *_table(table.columns, table.rows)]
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

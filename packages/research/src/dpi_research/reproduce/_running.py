@@ -12,6 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import cast
 
 from dpi._version import __version__
 from dpi.errors import WeakPromise
@@ -68,31 +69,30 @@ def run(
     progress: Progress | None = None,
 ) -> list[Outcome]:
     """Every case of the experiments, from `folder` if it is kept there; `fresh` computes it again."""
-    cases = {experiment.name: _possible(experiment.cases(quick)) for experiment in experiments}
-    todo = [
-        (_file(folder, name, case), case)
-        for name, (possible, _) in cases.items()
-        for case in possible
-        if fresh or _kept(_file(folder, name, case)) is None
-    ]
-    for label in _computed(todo, processes):
+    for label in _computed(_todo(experiments, folder, quick, fresh), processes):
         if progress is not None:
             progress(label)
     outcomes = []
     for experiment in experiments:
-        possible, missing = cases[experiment.name]
-        results = tuple(_read(_file(folder, experiment.name, case)) for case in possible)
+        possible, missing = _possible(experiment.cases(quick))
+        results = tuple(cast("Result", _kept(_file(folder, experiment.name, case))) for case in possible)
         outcomes.append(Outcome(experiment, results, missing))
     return outcomes
 
 
 def left(experiments: Sequence[Experiment], folder: Path, *, quick: bool = False, fresh: bool = False) -> int:
     """How many cases `run` will compute."""
-    return sum(
-        fresh or _kept(_file(folder, experiment.name, case)) is None
+    return len(_todo(experiments, folder, quick, fresh))
+
+
+def _todo(experiments: Sequence[Experiment], folder: Path, quick: bool, fresh: bool) -> list[tuple[Path, Case]]:
+    """The cases whose data is there and that are not kept, or all of them; each with the file of its result."""
+    files = [
+        (_file(folder, experiment.name, case), case)
         for experiment in experiments
         for case in _possible(experiment.cases(quick))[0]
-    )
+    ]
+    return [(file, case) for file, case in files if fresh or _kept(file) is None]
 
 
 def _possible(cases: Sequence[Case]) -> tuple[list[Case], tuple[str, ...]]:
@@ -118,12 +118,6 @@ def _kept(file: Path) -> Result | None:
         return Result(tuple(kept["rows"]), float(kept["seconds"]), str(kept["code"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _read(file: Path) -> Result:
-    kept = _kept(file)
-    assert kept is not None  # noqa: S101 - it was just computed or read
-    return kept
 
 
 def _computed(todo: Sequence[tuple[Path, Case]], processes: int) -> Iterator[str]:

@@ -68,9 +68,9 @@ class Hyper:
     zeta: Amount = 0.1
 
 
-def published_mechanism(hyper: Hyper, *, pool: int = POOL) -> Published:
+def published_mechanism(hyper: Hyper) -> Published:
     """Algorithm 1, calibrated: sensitivity 2, dyadic queries whose answers are computed once, 20 draws."""
-    return Published(Multinomial(pool, PRECISION), lam=hyper.lam, mu=hyper.mu)
+    return Published(Multinomial(POOL, PRECISION), lam=hyper.lam, mu=hyper.mu)
 
 
 def open_stream(
