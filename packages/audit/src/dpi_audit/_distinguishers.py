@@ -44,8 +44,7 @@ class Cells:
 
     def __call__(self, runs: Floats) -> Floats:
         """The cell's log ratio."""
-        result: Floats = self.logs[np.searchsorted(self.edges, runs[:, self.feature], side="right")]
-        return result
+        return np.asarray(self.logs[np.searchsorted(self.edges, runs[:, self.feature], side="right")])
 
 
 def _cells(feature: int, one: Floats, other: Floats) -> Cells:
@@ -70,16 +69,6 @@ def histograms(one: Floats, other: Floats) -> list[Cells]:
     ]
 
 
-def likelihood_ratio(cells: list[Cells]) -> Score:
-    """The sum of all features' log ratios: the likelihood-ratio test if features were independent."""
-
-    def score(runs: Floats) -> Floats:
-        result: Floats = np.sum([cell(runs) for cell in cells], axis=0)
-        return result
-
-    return score
-
-
 def classifier(one: Floats, other: Floats) -> Score:
     """Logistic regression with a ridge, on features cut to the samples' middle 98 % and standardised."""
     runs = np.concatenate([one, other])
@@ -98,11 +87,7 @@ def classifier(one: Floats, other: Floats) -> Score:
         curve = (design * (chance * (1 - chance))[:, None]).T @ design + _RIDGE * np.eye(weights.size)
         weights = weights + np.linalg.solve(curve, slope)
 
-    def score(x: Floats) -> Floats:
-        result: Floats = prepared(x) @ weights
-        return result
-
-    return score
+    return lambda x: np.asarray(prepared(x) @ weights)
 
 
 def learnt(one: Floats, other: Floats) -> Iterator[tuple[str, Score]]:
@@ -112,12 +97,8 @@ def learnt(one: Floats, other: Floats) -> Iterator[tuple[str, Score]]:
         return
     separation = [float(np.abs(cell(one).mean() - cell(other).mean())) for cell in cells]
     for at in np.argsort(-np.array(separation), kind="stable")[:6]:
-        cell = cells[int(at)]
-        name = (
-            f"feature {cell.feature}"
-            if cell.feature < one.shape[1] // 2
-            else f"last bits of feature {cell.feature - one.shape[1] // 2}"
-        )
-        yield f"histogram of {name}", cell
-    yield "likelihood ratio", likelihood_ratio(cells)
+        last_bits, feature = divmod(cells[int(at)].feature, one.shape[1] // 2)
+        yield f"histogram of {'last bits of ' if last_bits else ''}feature {feature}", cells[int(at)]
+    # The sum of all features' log ratios: the likelihood-ratio test if features were independent.
+    yield "likelihood ratio", lambda runs: np.asarray(np.sum([cell(runs) for cell in cells], axis=0))
     yield "classifier", classifier(one, other)

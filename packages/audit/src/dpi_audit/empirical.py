@@ -32,8 +32,6 @@ from dpi_audit.neighbours import Neighbours
 BlackBox = Callable[[bool, int], Floats]
 """`run(with_user, runs)`: so many independent runs on one of the two streams, a row of numbers for each."""
 
-Progress = Callable[[str], None]
-
 ERROR = 1e-6
 _FIRST = 32
 
@@ -73,14 +71,7 @@ class _Event:
         return int((ours >= self.cut).sum()), int((theirs >= self.cut).sum())
 
 
-def lower_bound(
-    run: BlackBox,
-    *,
-    claimed: float = math.inf,
-    most_runs: int = 4_000,
-    error: float = ERROR,
-    progress: Progress | None = None,
-) -> Bound:
+def lower_bound(run: BlackBox, *, claimed: float = math.inf, most_runs: int = 4_000, error: float = ERROR) -> Bound:
     """Run, learn and test until the bound is above `claimed` or `most_runs` (both streams together) are used up.
 
     >>> chance = np.random.default_rng(1)
@@ -107,8 +98,6 @@ def lower_bound(
             bound = _bound(counts, size, error / 2**look)
         name = event.name if event is not None and bound > best.epsilon else best.event
         best = Bound(max(bound, best.epsilon), error, used, look, name)
-        if progress is not None:
-            progress(f"look {look}: {used} runs, ε ≥ {best.epsilon:.3g}")
         if best.epsilon > claimed:
             break
         width = max(rows.shape[1] for rows in (*seen, *fresh))

@@ -22,15 +22,6 @@ def lowest_bit(number: int) -> int:
     return number & -number
 
 
-def covered(slots: int) -> int:
-    """B(t) = Σ_{s ≤ t} lowest_bit(s): slots covered by all blocks that end by slot t, blocks counted apart.
-
-    >>> covered(5), covered(50), covered(1 << 10) == (1 << 9) * 12
-    (9, 163, True)
-    """
-    return sum(size * count for size, count in blocks(slots).items())
-
-
 def blocks(slots: int) -> dict[int, int]:
     """How many blocks of each size end by slot t.
 
