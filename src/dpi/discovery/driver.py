@@ -134,14 +134,9 @@ class DiscoveryDriver(Driver):
         """As of any stream, by the texts of the events."""
         seen = self.seen()
         admission = replace(self.admission(slots, first, last), domain=seen)
-        played = events.slots(admission, memory=memory, progress=progress)
-
-        def texts() -> Generator[tuple[int, SlotRows], None, None]:
-            with closing(played):
-                for number, rows in played:
-                    yield number, TextRows.read(rows, seen)
-
-        return texts()
+        with closing(events.slots(admission, memory=memory, progress=progress)) as played:
+            for number, rows in played:
+                yield number, TextRows.read(rows, seen)
 
     def keep(self, events: Events, window: Window, slots: Slots, producer: str, sequence: int) -> bool:
         """Refused."""

@@ -2,7 +2,7 @@
 
 from dpi_spark.executor import SparkExecutor, spark
 from dpi_spark.following import follow
-from dpi_spark.playing import replay
+from dpi_spark.reading import replay
 from dpi_spark.session import session
 
 __all__ = ["SparkExecutor", "follow", "replay", "session", "spark"]

@@ -33,8 +33,7 @@ from dpi.store.sql import SQLStore
 from dpi.stream import Stream
 from dpi.stream.marks import LISTENING, system_clock
 from dpi.stream.options import need_clock
-from dpi_spark.playing import buckets_of
-from dpi_spark.reading import Reader, check_columns, quoted, read
+from dpi_spark.reading import Reader, buckets_of, check_columns, quoted, read
 from dpi_spark.tasks import failed
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""From a DataFrame to rows: events are named, encoded and pre-summed where they are, and never shuffled.
+"""From a DataFrame to rows, or to releases: events are named, encoded and pre-summed where they are, never shuffled.
 
 A task reads its partition in pieces, makes rows of each (`dpi.sources.admission`), and writes them to a file of
 its own, a section for each slot and in it a segment for each bucket (`dpi.store.arrival_files`). What goes to the
@@ -15,17 +15,23 @@ Sees events, on the workers; the driver sees sections.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from dpi.engine.driver import BucketDriver
 from dpi.engine.tasks import Ingest, ingest
-from dpi.errors import SchemaError
+from dpi.errors import OptionError, SchemaError
 from dpi.events.slots import FOR_EVER
+from dpi.release import Release
 from dpi.sources import Admission, Columns
 from dpi.store.arrival_files import Section
+from dpi.stream import Stream
+from dpi.stream.options import need_clock
 from dpi_spark.session import without_pandas
 from dpi_spark.tasks import Guarded, Refused, failed, group, told
 
@@ -97,3 +103,44 @@ def read(frame: DataFrame, reader: Reader) -> list[Section]:
 def quoted(name: str) -> str:
     """A column's name, which may have a dot."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def replay(
+    stream: Stream,
+    events: DataFrame,
+    *,
+    start: str | datetime,
+    end: str | datetime,
+    user: str = "user",
+    time: str = "time",
+    value: str | Mapping[str, str] = "value",
+    unit: str | None = None,
+) -> Generator[Release, None, None]:
+    """Release every slot of the public period [start, end) of a batch DataFrame, empty ones too: as `Stream.replay`.
+
+    Rows that cannot be read, without user or value, or of another time are dropped, each by itself. What was read lies
+    encrypted in the store's folder, and the keys in this process alone: after a stop the same call reads again what is
+    needed, and goes on.
+    """
+    driver, slots = buckets_of(stream), need_clock(stream.slots, "replay")
+    if events.isStreaming:
+        raise OptionError("`events` is a streaming DataFrame: use `follow`, which closes slots by the clock.")
+    first, last = stream.period(start, end)
+    driver.following(first)
+    columns = Columns(user, time, value, unit)
+    check_columns(events, columns, driver.admission(slots, first, last))
+
+    def sections(attempt: str) -> list[list[Section]]:
+        return [read(events, Reader(columns, driver.ingest(slots, attempt, first, last, durable=False)))]
+
+    with closing(driver.play_sections(sections, first, last)) as played:
+        for number, rows in played:
+            yield driver.close(driver.meant(number), rows)
+
+
+def buckets_of(stream: Stream) -> BucketDriver:
+    """What drives a stream on Spark; refuses a stream without an engine."""
+    driver = stream.driver
+    if not isinstance(driver, BucketDriver):
+        raise OptionError("the stream holds its accounts in this process: give it `engine=dpi_spark.spark()`.")
+    return driver
