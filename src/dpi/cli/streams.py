@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, cast
@@ -31,7 +31,6 @@ ANEW = (
     "a new store begins. Every user has all of ε once more: what an earlier store has published about the same users "
     "adds to it."
 )
-ENGINES = ("local", "pool", "spark")
 END = Setting("TIME", "End of the public period.", "Period and clock", name="to")
 
 
@@ -178,27 +177,26 @@ class EngineSettings:
     path: Annotated[Path | None, Setting("FOLDER", "Of bucket files; STORE.buckets unless given.", STORE)] = None
     workers: Annotated[int | None, Setting("N", "Processes of a pool; one for each core.", STORE)] = None
 
-    @contextmanager
-    def open(self) -> Iterator[BucketEngine | None]:
+    def open(self) -> AbstractContextManager[BucketEngine | None]:
         """Give the engine while it is needed; None if the stream has all accounts in memory."""
-        if self.engine is None:
-            for option, given in (("path", self.path), ("workers", self.workers)):
-                if given is not None:
-                    text = f"`{option}` is for an engine: give `engine` as well."
-                    raise OptionError(text, options=(option, "engine"))
-            yield None
-            return
-        if self.engine not in ENGINES:
-            raise OptionError(f"there is no engine {self.engine!r}{meant(self.engine, ENGINES)}")
+        for option, given in (("path", self.path), ("workers", self.workers)):
+            if self.engine is None and given is not None:
+                text = f"`{option}` is for an engine: give `engine` as well."
+                raise OptionError(text, options=(option, "engine"))
         if self.workers is not None and self.engine != "pool":
             raise OptionError("`workers` is for the engine `pool`.")
-        if self.engine == "spark":
-            start = cast("Callable[..., BucketEngine]", load_plugin("dpi.executors", "spark", "spark"))
-            made = start(path=self.path)
-        else:
-            made = local(self.path) if self.engine == "local" else pool(self.workers, self.path)
-        with made as engine:
-            yield engine
+        match self.engine:
+            case None:
+                return nullcontext()
+            case "local":
+                return local(self.path)
+            case "pool":
+                return pool(self.workers, self.path)
+            case "spark":
+                start = cast("Callable[..., BucketEngine]", load_plugin("dpi.executors", "spark", "spark"))
+                return start(path=self.path)
+        known = meant(self.engine, ("local", "pool", "spark"))
+        raise OptionError(f"there is no engine {self.engine!r}{known}")
 
 
 def find_first_slot(stream: Stream, slots: Slots, first: int) -> int:
