@@ -118,10 +118,8 @@ class Baseline(ABC):
 
         Most mechanisms see the histogram alone; one that tells users apart overrides this.
         """
-        bins = np.asarray(values, dtype=np.int64)
-        if np.asarray(users).shape != bins.shape:
-            raise OptionError("`users` and `values` must be as long as each other, one of each for a record.")
-        return self.update(np.bincount(bins[(bins >= 0) & (bins < self.bins)], minlength=self.bins))
+        _, bins = self._read_records(users, values)
+        return self.update(np.bincount(bins, minlength=self.bins))
 
     @property
     def horizon(self) -> int | None:
@@ -188,8 +186,7 @@ class Baseline(ABC):
 
     # For the mechanisms.
 
-    @abstractmethod
-    def _start(self) -> None:
+    def _start(self) -> None:  # noqa: B027 - some have neither options nor state
         """Check the options and set the state up."""
 
     @abstractmethod
@@ -202,6 +199,14 @@ class Baseline(ABC):
         A move of the grains by s records costs s/scale. Cutting at 2^60 grains moves nothing further apart.
         """
         return add_laplace(np.minimum(grains, LARGEST_VALUE), scale * GRAINS, self._source)
+
+    def _read_records(self, users: npt.ArrayLike, values: npt.ArrayLike) -> tuple[npt.NDArray[Any], Integers]:
+        """Ids and bins of the records whose value is one of the bins."""
+        ids, bins = np.asarray(users), np.asarray(values, dtype=np.int64)
+        if ids.shape != bins.shape:
+            raise OptionError("`users` and `values` must be as long as each other, one of each for a record.")
+        inside = (bins >= 0) & (bins < self.bins)
+        return ids[inside], bins[inside]
 
     def _read(self, counts: npt.ArrayLike) -> Integers:
         values = np.atleast_1d(np.asarray(counts))

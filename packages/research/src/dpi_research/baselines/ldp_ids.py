@@ -89,6 +89,8 @@ class LdpIds(Baseline):
     """
 
     held: ClassVar[tuple[str, ...]] = ("_last",)
+    divides_users: ClassVar[bool] = False
+    """Whether a window divides the users among its slots."""
 
     users: int = 10_000
     window: int = 20
@@ -98,6 +100,8 @@ class LdpIds(Baseline):
         if self.users > LARGEST_POPULATION:
             raise OptionError(f"`users` must be at most {LARGEST_POPULATION}. Got {self.users}.")
         check_count(self.window, "window")
+        if self.divides_users and self.users < 2 * self.window:
+            raise OptionError(f"`users` must be at least twice the window, {2 * self.window}. Got {self.users}.")
         self._last: Floats = np.zeros(self.bins + 1)
         self.published = 0
         """How many slots had a fresh release: public."""
@@ -120,7 +124,7 @@ class LdpIds(Baseline):
 
     def _ask(self, held: Integers, users: int, epsilon: Fraction, rng: np.random.Generator) -> Floats:
         """Frequencies from the reports of some users, drawn at random, with this ε each."""
-        asked = held if users == self.users else _some(held, users, rng)
+        asked = held if users == self.users else rng.multivariate_hypergeometric(held, users, method="marginals")
         return Oracle(self.bins + 1, float(epsilon)).estimate(asked, rng)
 
     def mean_variance(self, users: int, epsilon: Fraction) -> float:
@@ -135,11 +139,6 @@ class LdpIds(Baseline):
     def loss(self, slots: int) -> Loss:
         """ε in every window."""
         return Loss(pure=-(-slots // self.window) * self.rate)
-
-
-def _some(counts: Integers, users: int, rng: np.random.Generator) -> Integers:
-    """The values of some of the users, drawn without replacement."""
-    return np.asarray(rng.multivariate_hypergeometric(counts, users, method="marginals"))
 
 
 class Adaptive(LdpIds):
@@ -167,12 +166,6 @@ class Adaptive(LdpIds):
     @abstractmethod
     def _try(self, held: Integers, offer: Fraction, rng: np.random.Generator) -> Floats | None:
         """Test, and publish with the offered share if the test says so."""
-
-
-def check_population(users: int, window: int) -> None:
-    """Refuse fewer users than the window divides."""
-    if users < 2 * window:
-        raise OptionError(f"`users` must be at least twice the window, {2 * window}. Got {users}.")
 
 
 class LBU(LdpIds):
@@ -271,18 +264,14 @@ class LPU(LdpIds):
     [100, 0]
     """
 
-    def _start(self) -> None:
-        super()._start()
-        check_population(self.users, self.window)
+    divides_users = True
 
     def _publish(self, held: Integers, rng: np.random.Generator) -> Floats:
         return self._ask(held, self.users // self.window, self.rate, rng)
 
 
 class _AdaptivePopulation(Adaptive):
-    def _start(self) -> None:
-        super()._start()
-        check_population(self.users, self.window)
+    divides_users = True
 
     def _try(self, held: Integers, offer: Fraction, rng: np.random.Generator) -> Floats | None:
         testers, reporters = self.users // (2 * self.window), int(offer * self.users)

@@ -21,9 +21,6 @@ class NoisyHistogram(Baseline):
     [3, 4]
     """
 
-    def _start(self) -> None:
-        pass
-
     def _step(self, grains: Integers) -> Floats:
         return self._laplace(grains, 1 / self.rate) / GRAINS
 

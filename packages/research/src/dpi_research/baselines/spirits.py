@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dpi.errors import OptionError
 from dpi.exact.integers import GRAINS, Integers
 from dpi_research.baselines.accounting import Floats, Loss, check_between
 from dpi_research.baselines.base import Baseline, Concentrated, check_count
@@ -182,11 +181,7 @@ class DongSpirit(Baseline):
 
     def observe(self, users: npt.ArrayLike, values: npt.ArrayLike) -> Floats:
         """Close a slot from its records; the first 2^j of each user in a level count."""
-        ids, bins = np.asarray(users), np.asarray(values, dtype=np.int64)
-        if ids.shape != bins.shape:
-            raise OptionError("`users` and `values` must be as long as each other, one of each for a record.")
-        inside = (bins >= 0) & (bins < self.bins)
-        ids, bins = ids[inside], bins[inside]
+        ids, bins = self._read_records(users, values)
         kept = self._cap.passes(ids)
         self._above.update(ids[~kept].tolist())
         return self.update(np.bincount(bins[kept], minlength=self.bins))
