@@ -216,8 +216,7 @@ def sort_first_bits(names: Digests) -> tuple[npt.NDArray[np.uint64], np.uint64, 
     spare = np.uint64(max(1, words.size - 1).bit_length())
     mask = (np.uint64(1) << spare) - np.uint64(1)
     words &= ~mask
-    for start in range(0, words.size, _SLICE):
-        words[start : start + _SLICE] |= np.arange(start, min(start + _SLICE, words.size), dtype=np.uint64)
+    words |= np.arange(words.size, dtype=np.uint64)
     words.sort()
     return words, spare, mask
 
