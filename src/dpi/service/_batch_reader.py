@@ -71,7 +71,7 @@ def read_batch(
     """Return the columns of a batch for a stream with this domain, packed in a way that unpacks to so many bytes."""
     parts = tuple(domain.parts) if isinstance(domain, Product) else None
     read = {ARROW: _read_arrow, LINES: _read_lines, COLUMNS: _read_columns}[kind]
-    return read(unpack(body, packing, limit), unit, parts)
+    return read(unpack(body, packing, limit) if packing else body, unit, parts)
 
 
 def _read_columns(body: bytes, unit: str | None, parts: Sequence[str] | None) -> Events:
