@@ -27,7 +27,7 @@ def watched(monkeypatch):
     close = Driver.close
 
     def noting(self, number, rows):
-        seen.append((self.options.name, number, len(np.unique(rows.names, axis=0))))
+        seen.append((self.newest.name, number, len(np.unique(rows.names, axis=0))))
         return close(self, number, rows)
 
     monkeypatch.setattr(Driver, "close", noting)

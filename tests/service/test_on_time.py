@@ -153,7 +153,7 @@ def test_nothing_that_is_wrong_with_others_delays_a_stream(tmp_path, monkeypatch
     away.go_on.set()
 
     def fails(self, number, rows):
-        if self.options.name == "failing":
+        if self.newest.name == "failing":
             raise ArithmeticError
         return close(self, number, rows)
 
