@@ -1,5 +1,6 @@
 """Whether a slot is released never depends on what is in it: no histogram, however extreme, makes a mechanism raise."""
 
+import os
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -39,9 +40,9 @@ BRAINS = [
 
 
 @pytest.mark.parametrize("mechanism", BRAINS, ids=repr)
-@pytest.mark.parametrize("units", [1, 1 << 30, 1 << 40, 1 << 50])
+@pytest.mark.parametrize("units", [1, 1 << 30, 1 << 40, 1 << 50] if os.environ.get("DPI_SLOW") else [1, 1 << 50])
 def test_a_mechanism_releases_every_histogram(mechanism, units):
-    """Three slots of every extreme histogram are measured and become releases, at every budget."""
+    """Three slots of every extreme histogram are measured and become releases, at the least and the largest budget."""
     for parameter in HISTOGRAMS:
         state = mechanism.initial(DOMAIN)
         for slot in range(3):

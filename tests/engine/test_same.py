@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,13 @@ def opened_store(folder: Path, name: str, key_file: Path):
 
 @pytest.mark.parametrize(("seed", "kind"), list(enumerate(STREAMS)), ids=list(STREAMS))
 def test_ten_random_streams_end_in_the_same_bytes(seed, kind, tmp_path, key_file, workers):
-    """Histograms (under equal noise), accounts, measurements, trees and certificates do not depend on the engine."""
+    """Histograms (under equal noise), accounts, measurements, trees and certificates do not depend on the engine.
+
+    Engines take turns; with DPI_SLOW each has all streams.
+    """
     results = []
-    for name in ("embedded", "local", "pool"):
+    engines = ("local", "pool") if os.environ.get("DPI_SLOW") else (("local", "pool")[seed % 2],)
+    for name in ("embedded", *engines):
         with opened_store(tmp_path, name, key_file) as store:
             engine = None
             if name != "embedded":
@@ -28,8 +33,7 @@ def test_ten_random_streams_end_in_the_same_bytes(seed, kind, tmp_path, key_file
             results.append(outcome(store))
     assert results[0]["problems"] == []
     assert len(results[0]["releases"][""]) == SLOTS
-    assert results[1] == results[0]
-    assert results[2] == results[0]
+    assert results == [results[0]] * (1 + len(engines))
 
 
 @pytest.mark.parametrize("kind", ["default", "truncate", "converging"])

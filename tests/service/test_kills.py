@@ -18,7 +18,7 @@ from dpi.store import open_store
 from dpi.verification import check_accounts, verify
 from service.conftest import free_port
 
-KILLS = 20 if os.environ.get("DPI_SLOW") else 2
+KILLS = 20 if os.environ.get("DPI_SLOW") else 1
 PRODUCERS, BATCHES, USERS = 3, 150 * KILLS, 20
 LATENESS = 6
 CONFIG = """

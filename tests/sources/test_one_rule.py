@@ -228,7 +228,7 @@ def test_every_odd_cell_is_the_same_in_every_format(reader: str) -> None:
     agree([("ada", HOUR, cell) for cell in cells], reader)
 
 
-@settings(max_examples=200 if os.environ.get("DPI_SLOW") else 10)
+@settings(max_examples=200 if os.environ.get("DPI_SLOW") else 5)
 @pytest.mark.parametrize("reader", READERS)
 @given(table=rows)
 def test_odd_rows_are_the_same_in_every_format(reader: str, table: list[Row]) -> None:

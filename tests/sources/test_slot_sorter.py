@@ -14,7 +14,7 @@ from typing import IO
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpi
@@ -23,6 +23,7 @@ from dpi.exact.integers import MOST
 from dpi.histogram.grouping import Groups
 from dpi.sources._slot_sorter import SlotSorter, Spill
 from played_rows import KEY, grains, name, play, row_of
+from strategies import few
 
 SLOTS = dpi.Slots("1m", origin="2026-01-01")
 START = 1767225600
@@ -68,6 +69,7 @@ def events_of(rows: Rows) -> list[tuple[object, object]]:
     return [(user, code) for user, code, count in pairs for _ in range(count)]
 
 
+@settings(max_examples=few(15, 2000))
 @given(table=rows, seed=st.randoms(use_true_random=False), suffix=st.sampled_from(["parquet", "csv"]))
 def test_the_order_of_rows_does_not_matter(table: list[tuple[object, ...]], seed: random.Random, suffix: str) -> None:
     """Any permutation of the rows gives the same slots, in memory and on disk; every slot comes once, in order."""
@@ -243,6 +245,7 @@ flood_events = st.lists(
 )
 
 
+@settings(max_examples=few(15, 2000))
 @given(table=flood_events, times=st.integers(1, 5), memory=st.sampled_from([1, 400, 1 << 30]))
 def test_merged_rows_give_the_histogram_of_all_rows(table: list[tuple[object, ...]], times: int, memory: int) -> None:
     """Whatever was merged or written, every compression gives the grains that it gives all rows at once."""

@@ -94,31 +94,31 @@ def some(count: int) -> Callable[[int], list[list[int]]]:
 
 @pytest.mark.slow
 def test_killed_anywhere_the_store_ends_as_if_never_killed() -> None:
-    """Kill -9 at 8 random boundaries (at every one in the long form): same ledger, releases and certificates."""
-    check(some(8))
+    """Kill -9 at 4 random boundaries (at every one in the long form): same ledger, releases and certificates."""
+    check(some(4))
 
 
 @pytest.mark.slow
 def test_killed_anywhere_in_a_change_the_stream_has_its_old_options_or_its_new_ones() -> None:
-    """Kill -9 at 5 random boundaries (at every one in the long form): no event is lost, and each slot has its own."""
-    check(some(5), work="change")
+    """Kill -9 at 3 random boundaries (at every one in the long form): no event is lost, and each slot has its own."""
+    check(some(3), work="change")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("work", ["engine", "move", "pages"])
 def test_killed_anywhere_with_accounts_in_buckets_the_store_ends_as_if_never_killed(work: str) -> None:
-    """Kill -9 at 4 random boundaries (at every one in the long form): of files, too, and while accounts are moved.
+    """Kill -9 at 2 random boundaries (at every one in the long form): of files, too, and while accounts are moved.
 
     In pages as well, with so little memory that every payment moves some.
     """
-    check(some(4), work=work)
+    check(some(2), work=work)
 
 
 @pytest.mark.slow
 def test_killed_on_postgresql_the_store_ends_as_if_never_killed(postgres: str, server: str) -> None:
-    """The same on PostgreSQL, at 4 boundaries (60 in the long form)."""
+    """The same on PostgreSQL, at 2 boundaries (60 in the long form)."""
     try:
-        check(drawn(60 if SLOW else 4), postgres + "_{}")
+        check(drawn(60 if SLOW else 2), postgres + "_{}")
     finally:
         with psycopg.connect(server, autocommit=True) as connection:
             name = postgres.rpartition("schema=")[2]
