@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import count, product
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from clocked import TOP, Clocked, due_shares, histories, steps
 from dpi.budget import Epsilon
 from dpi.budget.adaptive_allocation import ClassAllocation, read_snapshot, with_bounds
 from dpi.budget.billing import SHARE_STEPS
-from dpi.budget.classes import HIGHEST, Bounds, ClassBudget, level, most_taken, steps_of
+from dpi.budget.classes import HIGHEST, Bounds, ClassBudget, level, most_taken, next_due, steps_of
 from dpi.budget.epsilon import LARGEST, UNITS
 from dpi.budget.policy import clocked
 from dpi.errors import ClockError, OptionError, StateError
@@ -30,6 +30,12 @@ def test_every_block_has_one_slot_of_its_level(block, size):
     """Of the slots of an aligned block of 2^m, before slot 0 too, exactly one has level m or more."""
     levels = [level(slot, HIGHEST) for slot in range(block << size, (block + 1) << size)]
     assert sum(each >= size for each in levels) == 1
+
+
+@given(st.integers(-FAR, FAR), st.integers(0, 7))
+def test_the_next_slot_of_a_class_is_the_first_of_its_level(after, m):
+    """Found in m steps, it is the slot that a walk over all of them meets first."""
+    assert next_due(after, m) == next(slot for slot in count(after + 1) if level(slot, HIGHEST) >= m)
 
 
 @given(st.integers(-FAR, FAR), st.integers(1, HIGHEST))
@@ -220,6 +226,8 @@ def test_where_an_old_copy_went_on_everybody_may_be_in_any_class():
     account = np.array([0]), np.array([UNITS])
     assert most_taken(*account, (2, 4), half, TOP).tolist() == [UNITS // 2]
     assert most_taken(*account, (2, 4), half, TOP, restored=(2,)).tolist() == [UNITS * 3 // 4]
+    later = np.array([1]), np.array([UNITS])  # of a class that is not due, unless an older copy knows it as class 0
+    assert [most_taken(*later, (2,), half, TOP, restored=r).tolist() for r in ((), (1,))] == [[0], [UNITS // 2]]
     copy = Bounds.initial(Epsilon(UNITS), TOP)
     once = copy.after_lost((2,), half)
     assert once.restored == (2,)

@@ -9,6 +9,7 @@ import pytest
 from clocked import go_on
 from dpi.budget import Accounts, Bill, Epsilon, Geometric, Zeta, clocked, fade, spend_first
 from dpi.budget.account_table import AccountTable
+from dpi.budget.billing import quota_units
 from dpi.budget.classes import HIGHEST
 from dpi.budget.epsilon import LARGEST, UNITS
 from dpi.errors import BudgetExceeded, ClockError, OptionError, StateError
@@ -314,3 +315,8 @@ def test_records_have_all_streams_and_are_refused_where_one_went_on():
     paid(ledger, "0.1", 0, stream="b")
     with pytest.raises(StateError, match="refill"):
         go_on(ledger, saved)
+
+
+def test_a_quota_is_its_part_of_all_units_rounded_down():
+    """Of parts with any numerator."""
+    assert [quota_units(1000, Fraction(part)) for part in ("1/3", "2/3", "1")] == [333, 666, 1000]

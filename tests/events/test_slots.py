@@ -230,3 +230,15 @@ def test_times_up_to_the_farthest_are_read_and_no_further():
         assert slots.numbers([sign * (farthest // 10**6 + 1)], "s").tolist() == [UNREADABLE]
         assert slots.numbers([sign * farthest, None, "x"], "us").tolist() == [sign * farthest, UNREADABLE, UNREADABLE]
         assert slots.numbers([sign * (farthest + 1), None, "x"], "us").tolist() == [UNREADABLE] * 3
+
+
+def test_about_how_long_a_slot_is():
+    """Its width, or about as long as the days of its calendar."""
+    day = 86_400 * 10**6
+    assert [Slots(each).about for each in ("1h", "day", "week", "month")] == [day // 24, day, 7 * day, 30 * day]
+
+
+def test_no_boundary_is_named_where_a_slot_ends_after_the_last_year():
+    """No time can be written there."""
+    with pytest.raises(OptionError, match="there is none near"):
+        Slots("1h").boundary("9999-12-31T23:30")

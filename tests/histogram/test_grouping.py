@@ -5,7 +5,7 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpi.domain import Categories
@@ -45,6 +45,7 @@ def test_stored_rows_are_the_rows(method, rows):
     rows=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(1, 9)), max_size=60),
     bits=st.sampled_from([0, 60]),
 )
+@example(rows=[(0, 0, 1), (2, 0, 1), (3, 0, 1), (2, 0, 1)], bits=60)
 def test_pairs_that_come_several_times_are_one(rows, bits):
     """Blocks of a slot repeat accounts and bins: their numbers add up, also where names share their first bits."""
     names = np.array([(user // 2 << bits, user) for user, _, _ in rows], dtype=np.uint64).reshape(-1, 2)
@@ -101,6 +102,14 @@ def test_a_flood_of_equal_events_takes_part_up_to_a_bound(monkeypatch):
     flood = row_of(["ada", "ada"], np.array([0, 1]), np.array([1 << 30, 1]))
     for c in (1, 3, 7):
         assert sum(grains(flood, 5, truncate(c, KEY))) == c * (GRAINS // c)
+
+
+def test_a_bin_of_another_domain_is_refused():
+    """It would be taken for a bin of the next account."""
+    names, none = np.ones((1, 2), dtype=np.uint64), np.zeros(1, dtype=np.int64)
+    for bin_ in (5, -1):
+        with pytest.raises(OptionError, match="the slot's own domain"):
+            Groups(Rows(names, none, np.array([bin_]), none + 1), 5)
 
 
 def test_the_bounds_of_options_are_taken():

@@ -106,8 +106,8 @@ def most_spent(spent: int, share: Fraction, epsilon: int) -> int:
 def quota_units(epsilon: int, quota: Fraction) -> int:
     """What every sub-account of a quota holds, in units: q·ε, rounded down.
 
-    >>> quota_units(1000, Fraction(1, 3))
-    333
+    >>> quota_units(1000, Fraction(2, 3))
+    666
     """
     return epsilon * quota.numerator // quota.denominator
 

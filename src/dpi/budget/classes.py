@@ -250,7 +250,7 @@ def most_taken(
     asked = [*largest, *[SHARE_STEPS] * (top + 1 - len(largest))]
     levels = [(level(slot, top), slot in restored) for slot in slots]
     behind = len(slots) > 0 and slots[0] - 1 in restored
-    result = np.zeros(left.size, dtype=np.int64)
+    result = np.empty_like(left)
     for start in range(0, left.size, _CHUNK):
         here = slice(start, start + _CHUNK)
         held, own = left[here], np.minimum(payments[here], top)
