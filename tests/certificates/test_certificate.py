@@ -8,6 +8,7 @@ import pytest
 import dpi
 from dpi.certificates.chain import canonical, link_of
 from dpi.mechanism.published.linear import dyadic, points
+from dpi.mechanism.published.pool import Multinomial
 from dpi.release import Release, from_frame, to_frame
 from dpi.report import page
 from dpi.stream import driver
@@ -27,7 +28,7 @@ def stream(**options):
 MECHANISMS = {
     "boosted": dpi.Boosted(season=24),
     "blocks": dpi.Boosted(partitions=(dpi.domain.Blocks(2),)),
-    "published": dpi.Published(),
+    "published": dpi.Published(Multinomial(50)),
     "queries": dpi.Published(queries=points(3), n_min=2000, mu="0.5", total_share="0.1"),
 }
 

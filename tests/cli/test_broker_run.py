@@ -15,7 +15,7 @@ import pytest
 from broker_feeds import BrokerFeed, Kafka, Nats, Redis
 from cli_files import ENVIRONMENT, PROGRAM, kept
 
-KILLS = 20 if os.environ.get("DPI_SLOW") else 3
+KILLS = 20 if os.environ.get("DPI_SLOW") else 2
 SENT = 200
 
 

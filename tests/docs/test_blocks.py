@@ -23,6 +23,8 @@ from pathlib import Path
 import pytest
 
 from cli_files import ENVIRONMENT
+from dpi_research.compare import tables
+from strategies import few
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "reproduction").glob("*.md")])
@@ -111,9 +113,16 @@ def run_console(block: Block, folder: Path, program: Sequence[str]) -> None:
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
 def test_what_the_page_shows_is_what_happens(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: tuple[str, ...]
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    warm: tuple[str, ...],
 ) -> None:
-    """All blocks of a page, from top to bottom."""
+    """All blocks of a page, from top to bottom. (Published tables for slots of one length, for both with DPI_SLOW.)"""
+    monkeypatch.setattr(tables, "SLOT_SECONDS", tables.SLOT_SECONDS[: few(1, 2)])
+    tables.published_tables.cache_clear()  # nobody else gets the shorter ones, nor this page what others have
+    request.addfinalizer(tables.published_tables.cache_clear)
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):

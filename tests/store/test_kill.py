@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -26,39 +25,43 @@ from dpi.testing import workload
 SLOW = bool(os.environ.get("DPI_SLOW"))
 MEMORY = Path("/dev/shm")  # noqa: S108 - a killed process leaves its files as they are, so a disk in memory will do
 HERE = Path(__file__).parent
-LONGEST = 3600
-"""Seconds after which a process that answers no more is ended, and its test fails."""
+LONGEST = 600
+"""Seconds after which a process that does not answer a trial is ended, and its test fails."""
 
 
-@contextmanager
-def forking() -> Iterator[Callable[[dict[str, object]], tuple[list[int], dict[str, object] | None]]]:
-    """Statuses and outcome of a trial, in a process that forks (see child.py)."""
+Tried = Callable[[dict[str, object]], tuple[list[int], dict[str, object] | None]]
+"""Statuses and outcome of a trial."""
+
+
+@pytest.fixture(scope="module")
+def tried() -> Iterator[Tried]:
+    """All trials are made by one process that forks (see child.py)."""
     # One thread of polars is enough, and os.fork is for a process that has started none.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path]), "POLARS_MAX_THREADS": "1"}
     with subprocess.Popen(
         [sys.executable, HERE / "child.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     ) as process:
 
-        def tried(trial: dict[str, object]) -> tuple[list[int], dict[str, object] | None]:
+        def answer(trial: dict[str, object]) -> tuple[list[int], dict[str, object] | None]:
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(json.dumps(trial) + "\n")
-            process.stdin.flush()
-            found: tuple[list[int], dict[str, object] | None] = json.loads(process.stdout.readline())
+            limit = threading.Timer(LONGEST, process.kill)
+            limit.daemon = True
+            limit.start()
+            try:
+                process.stdin.write(json.dumps(trial) + "\n")
+                process.stdin.flush()
+                found: tuple[list[int], dict[str, object] | None] = json.loads(process.stdout.readline())
+            finally:
+                limit.cancel()
             return found
 
-        limit = threading.Timer(LONGEST, process.kill)
-        limit.daemon = True
-        limit.start()
-        try:
-            yield tried
-        finally:
-            limit.cancel()
+        yield answer
 
 
-def check(choose: Callable[[int], list[list[int]]], target: str | None = None, work: str = "run") -> None:
+def check(tried: Tried, choose: Callable[[int], list[list[int]]], target: str | None = None, work: str = "run") -> None:
     """Kill at points of all boundaries; whatever happened, the end must be that of the run that was never killed."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as root, forking() as tried:
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as root:
 
         def trial(number: int, points: list[int]) -> dict[str, object]:
             store = (target or f"{root}/{number}/visits.db").format(number)
@@ -93,32 +96,32 @@ def some(count: int) -> Callable[[int], list[list[int]]]:
 
 
 @pytest.mark.slow
-def test_killed_anywhere_the_store_ends_as_if_never_killed() -> None:
+def test_killed_anywhere_the_store_ends_as_if_never_killed(tried: Tried) -> None:
     """Kill -9 at 4 random boundaries (at every one in the long form): same ledger, releases and certificates."""
-    check(some(4))
+    check(tried, some(4))
 
 
 @pytest.mark.slow
-def test_killed_anywhere_in_a_change_the_stream_has_its_old_options_or_its_new_ones() -> None:
+def test_killed_anywhere_in_a_change_the_stream_has_its_old_options_or_its_new_ones(tried: Tried) -> None:
     """Kill -9 at 3 random boundaries (at every one in the long form): no event is lost, and each slot has its own."""
-    check(some(3), work="change")
+    check(tried, some(3), work="change")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("work", ["engine", "move", "pages"])
-def test_killed_anywhere_with_accounts_in_buckets_the_store_ends_as_if_never_killed(work: str) -> None:
+def test_killed_anywhere_with_accounts_in_buckets_the_store_ends_as_if_never_killed(tried: Tried, work: str) -> None:
     """Kill -9 at 2 random boundaries (at every one in the long form): of files, too, and while accounts are moved.
 
     In pages as well, with so little memory that every payment moves some.
     """
-    check(some(2), work=work)
+    check(tried, some(2), work=work)
 
 
 @pytest.mark.slow
-def test_killed_on_postgresql_the_store_ends_as_if_never_killed(postgres: str, server: str) -> None:
+def test_killed_on_postgresql_the_store_ends_as_if_never_killed(tried: Tried, postgres: str, server: str) -> None:
     """The same on PostgreSQL, at 2 boundaries (60 in the long form)."""
     try:
-        check(drawn(60 if SLOW else 2), postgres + "_{}")
+        check(tried, drawn(60 if SLOW else 2), postgres + "_{}")
     finally:
         with psycopg.connect(server, autocommit=True) as connection:
             name = postgres.rpartition("schema=")[2]

@@ -1,6 +1,7 @@
 """What is found of planted tastes, and how it is counted."""
 
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpi_research.reproduce.rows import mean, select
 COUNTRIES, PRODUCTS, MONTHS, CUSTOMERS = 4, 40, 4, 8_000
 
 
+@cache
 def shop(name: str) -> pl.DataFrame:
     """Customers who come once; each country likes ten products of its own most, in an order of its own."""
     assert name == "retail"

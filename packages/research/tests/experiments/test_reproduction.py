@@ -9,12 +9,13 @@ import pytest
 from dpi_research.datasets._dataset import FOLDER
 from dpi_research.experiments import NAMES, experiment
 from dpi_research.reproduce import Outcome, run, write
+from strategies import few
 
 LARGEST = 200_000
 """Bytes of a figure, or of the data of an experiment."""
 
 SLOW = bool(os.environ.get("DPI_SLOW"))
-SHORT = NAMES if SLOW else ("recommender", "remaining", "datasets")
+SHORT = NAMES if SLOW else ("recommender", "optimum", "datasets")
 """Those that are computed: the others take most of the time, and their parts have tests of their own."""
 
 
@@ -25,7 +26,7 @@ def reproduction(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[O
     with pytest.MonkeyPatch.context() as patch:
         if not SLOW:
             patch.delenv(FOLDER, raising=False)
-        outcomes = run([experiment(name) for name in SHORT], folder, quick=True, processes=2)
+        outcomes = run([experiment(name) for name in SHORT], folder, quick=True, processes=few(1, 2))
     write(outcomes, folder, quick=True)
     return folder, outcomes
 
