@@ -192,11 +192,11 @@ class ClassAllocation(Allocation):
         self._told: tuple[Bounds, tuple[ClassBudget, ...], str] | None = None
 
     def draw(self, source: RandomSource) -> Epsilon:
-        """Refuse: a budget that nobody asked a class for would be of no slot."""
+        """Refuse: budgets of classes depend on the slot (`draw_classes`)."""
         raise ClockError("budgets of classes need the slot's number and shares: `draw_classes` has both.")
 
     def draw_classes(self, slot: int, shares: Sequence[Fraction]) -> Epsilon:
-        """Return the largest budget of the classes that are due in a slot and asked for these shares; see `classes`."""
+        """Draw the budgets of the classes due in a slot, by their shares, as `classes`; return the largest."""
         self.bounds = self.bounds.after(slot, shares)
         self.classes = self.bounds.budgets(shares)
         return max([due.epsilon for due in self.classes])

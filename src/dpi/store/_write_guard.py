@@ -1,4 +1,4 @@
-"""How far a store had come when this process last read or wrote it: what tells that another one has written since.
+"""A database of which one process knows how far it has come: every write notices whether another one has written.
 
 One process writes to a store. Should two do so nevertheless (a lock was removed, the server ended a session and gave
 the right to another), each holds accounts in memory that lack the other's debits, and would write them back over them;
@@ -53,13 +53,12 @@ class GuardedTables(Store):
 
     def __post_init__(self) -> None:
         prepare(self.engine, self.secret)
+        # What this process knows: the end of the chain, the last slot that each stream has paid for, and the seals of
+        # the ledgers whose accounts are in memory.
         self._known = Head()
         self._paid: dict[str, int] = {}
         self._seals: dict[str, bytes] = {}
-        """What this process knows: the end of the chain, the last slot that each stream has paid for, and the seals of
-        the ledgers whose accounts are in memory."""
-        self._term: int | None = None
-        """The term in which this process leads; None if it takes no turns with others."""
+        self._term: int | None = None  # in which this process leads; None if it takes no turns with others
         self._folder: Folder | None = None
         self._tables: dict[str, PagedTable] = {}
         self._streams: dict[str, str] | None = None
